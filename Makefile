@@ -1,0 +1,43 @@
+# Everything a machine with python3, pip and make needs to run, test and try Tidegauge.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+DEMO   ?= demo
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all lint types lock clean
+
+help:  ## list what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
+
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(READY)  ## build an invented hospital and publish its year
+	$(BIN)/tidegauge demo $(DEMO)
+
+test: $(READY) lint types  ## lint, types and the whole suite but the long ones
+	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term -m "not slow"
+
+test-all: $(READY) lint types  ## the long tests as well
+	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term
+
+lint: $(READY)  ## ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)  ## mypy --strict
+	$(BIN)/mypy
+
+lock:  ## write requirements.lock anew from pyproject.toml (needs uv)
+	uv pip compile pyproject.toml --group dev --extra postgres --extra serve --extra encryption \
+	  --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \
+	  --upgrade --quiet --output-file requirements.lock
+
+clean:  ## remove the environment and what the tools left
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage* demo

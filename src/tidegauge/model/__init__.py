@@ -1,0 +1,1 @@
+"""Frozen values, no I/O: what the other folders speak of."""

@@ -1,0 +1,51 @@
+"""The loss a gauge may cause to one unit in its whole life, exactly as it was written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from tidegauge.errors import SpecError
+from tidegauge.model.quantity import fraction
+
+if TYPE_CHECKING:
+    from tidegauge.model.quantity import Number
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Pure epsilon, (epsilon, delta), or rho (zero-concentrated)."""
+
+    epsilon: Fraction | None = None
+    delta: Fraction | None = None
+    rho: Fraction | None = None
+
+    def __init__(
+        self,
+        epsilon: Number | str | None = None,
+        delta: Number | str | None = None,
+        rho: Number | str | None = None,
+    ) -> None:
+        given = {"epsilon": epsilon, "delta": delta, "rho": rho}
+        numbers = {name: None if value is None else fraction(value) for name, value in given.items()}
+        for name, number in numbers.items():
+            if number is not None and number <= 0:
+                raise SpecError("must be greater than 0", key=f"budget.{name}")
+            object.__setattr__(self, name, number)
+        if (self.epsilon is None) == (self.rho is None):
+            raise SpecError("give epsilon (with or without delta) or rho, one of the two", key="budget")
+        if self.delta is not None and (self.rho is not None or self.delta >= 1):
+            raise SpecError("goes with epsilon and must be below 1", key="budget.delta")
+
+    @property
+    def pure(self) -> bool:
+        """Whether delta is nothing at all: Laplace noise."""
+        return self.rho is None and self.delta is None
+
+    def __str__(self) -> str:
+        if self.rho is not None:
+            return f"rho = {self.rho}"
+        return f"epsilon = {self.epsilon}" + (
+            "" if self.delta is None else f", delta = {float(self.delta):g}"
+        )

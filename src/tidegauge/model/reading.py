@@ -1,0 +1,45 @@
+"""What the public sees: one number, for one release, one time and one group, with its error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime  # noqa: TC003  (a dataclass field that users introspect)
+from typing import TYPE_CHECKING, Any
+
+from tidegauge.model.quantity import instant, rfc3339
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidegauge.model.query import Value
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A published value; `value` is None where the noise leaves nothing to tell (a mean of too few)."""
+
+    release: str
+    time: datetime
+    group: dict[str, Value] | None
+    value: float | None
+    stderr: float | None
+    _interval: Callable[[float], tuple[float, float]] = field(repr=False, compare=False)
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Where the exact answer lies with this probability, given what was published."""
+        if not 0 < level < 1:
+            raise ValueError("a level lies between 0 and 1")
+        return self._interval(level)
+
+    def as_json(self) -> dict[str, Any]:
+        """The reading as every verb prints it; low and high are the 95 % interval."""
+        low, high = self.interval(0.95)
+        return {
+            "release": self.release,
+            "time": rfc3339(instant(self.time)),
+            "group": self.group,
+            "value": self.value,
+            "stderr": self.stderr,
+            "low": low,
+            "high": high,
+        }

@@ -1,0 +1,119 @@
+"""When a release is read, and over which stretch of time.
+
+Time is cut into *bins*: bin 0 is (-inf, t0], bin i is (t(i-1), t(i)].  A reading ends with a bin and is the sum of
+its last `span` bins (all of them for a running value).  A release without a window, or whose window is its
+period, has one bin a reading; a sliding window has bins of the greatest common width, from one window before
+the start, and needs nothing of bin 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+from typing import TYPE_CHECKING
+
+from tidegauge.errors import SpecError
+from tidegauge.model.quantity import Span, rfc3339
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Readings at start, start + every, ...; `count` of them, or without end if None."""
+
+    start: int
+    every: Span
+    count: int | None = None
+    window: Span | None = None
+
+    def __post_init__(self) -> None:
+        if self.count is not None and self.count < 1:
+            raise SpecError("a release needs at least one reading: lengthen 'for'")
+        if self.window is not None and bool(self.window.months) != bool(self.every.months):
+            raise SpecError(
+                "a window in calendar months needs a period in calendar months, and the other way round"
+            )
+
+    @classmethod
+    def lasting(cls, start: int, every: Span, duration: Span | None, window: Span | None = None) -> Schedule:
+        """The schedule whose last reading is not later than start + duration; None is for ever."""
+        if duration is None:
+            return cls(start, every, None, window)
+        end, low, high = duration.after(start), 0, 1
+        while every.after(start, high) <= end:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if every.after(start, middle) <= end else (low, middle)
+        return cls(start, every, low + 1, window)
+
+    @property
+    def sliding(self) -> bool:
+        """Whether windows overlap or leave gaps, so that bins are finer than readings."""
+        return self.window is not None and self.window != self.every
+
+    @property
+    def bin_width(self) -> Span:
+        """The greatest width that divides both the period and the window."""
+        if not self.sliding:
+            return self.every
+        assert self.window is not None
+        return Span(gcd(self.every.months, self.window.months), gcd(self.every.micros, self.window.micros))
+
+    def _in_bins(self, span: Span) -> int:
+        width = self.bin_width
+        return span.months // width.months if width.months else span.micros // width.micros
+
+    @property
+    def stride(self) -> int:
+        """Bins from one reading to the next."""
+        return self._in_bins(self.every)
+
+    @property
+    def span(self) -> int | None:
+        """Bins that a reading sums; None is all since the beginning."""
+        return None if self.window is None else self._in_bins(self.window)
+
+    @property
+    def offset(self) -> int:
+        """The bin with which the first reading ends."""
+        return self._in_bins(self.window) if self.sliding and self.window is not None else 0
+
+    @property
+    def bins(self) -> int | None:
+        """How many bins there are, the first included."""
+        return None if self.count is None else self.offset + (self.count - 1) * self.stride + 1
+
+    @property
+    def base(self) -> int:
+        """The first bin that any reading needs: 0, or 1 where bin 0 lies before the first window."""
+        return 1 if self.sliding else 0
+
+    def bin_end(self, index: int) -> int:
+        """The instant at which this bin ends (and the next begins)."""
+        return self.bin_width.after(self.start, index - self.offset)
+
+    def bin_of_reading(self, reading: int) -> int:
+        """The bin with which this reading ends."""
+        return self.offset + reading * self.stride
+
+    def reading_of_bin(self, index: int) -> int | None:
+        """The reading that ends with this bin, if one does."""
+        reading, rest = divmod(index - self.offset, self.stride)
+        if rest or reading < 0 or (self.count is not None and reading >= self.count):
+            return None
+        return reading
+
+    def ends(self, first: int, until: int) -> Iterator[tuple[int, int]]:
+        """(index, end) of the bins from `first` on that have ended by `until`."""
+        index = first
+        while (self.bins is None or index < self.bins) and (end := self.bin_end(index)) <= until:
+            yield index, end
+            index += 1
+
+    def __str__(self) -> str:
+        last = "ever" if self.count is None else f"{self.count} readings"
+        window = "" if self.window is None else f", change over {self.window}"
+        return f"every {self.every} from {rfc3339(self.start)}, {last}{window}"
