@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime  # noqa: TC003  (a dataclass field that users introspect)
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tidegauge.model.quantity import instant, rfc3339

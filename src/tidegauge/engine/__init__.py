@@ -1,0 +1,1 @@
+"""Enforce and fold: mutations -> exact integer sums."""

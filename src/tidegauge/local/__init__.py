@@ -1,0 +1,1 @@
+"""Local differential privacy: people report for themselves, and no one is trusted."""

@@ -1,0 +1,1 @@
+"""The declared gauge, its queries, and the choice of a strategy."""

@@ -1,0 +1,1 @@
+"""Ledger, journal and state in one file, one transaction a tick."""

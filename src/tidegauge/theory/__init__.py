@@ -1,0 +1,1 @@
+"""One theorem, one function: exact rationals in and out."""
