@@ -1,0 +1,95 @@
+"""What is measured, and how readings are decoded from it: the contract of every strategy.
+
+Let x[b] be the exact change of one cell in bin b, an integer.  A strategy measures integer combinations of them,
+each once, when the last bin it speaks of has ended:
+
+    y[r] = sum over b of C[r, b] x[b]  +  noise of scale  s * scales[layer of r]
+
+with the base scale s calibrated from the strategy's `sensitivity`.  A reading is the sum of the last `span` bins
+(None: all); it is estimated by a linear decoding of what was measured so far, `weights @ y`.  The noise goes on
+the integers C x; decoding comes after it and may use floats.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from tidegauge.model.constraint import Constraint
+    from tidegauge.model.query import Kind
+    from tidegauge.model.schedule import Schedule
+    from tidegauge.theory.sensitivity import Sensitivity
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """All that one unit can do to one component of a release: the bounds that enforcement guarantees."""
+
+    constraint: Constraint
+    schedule: Schedule
+    kind: Kind
+    lower: int
+    upper: int
+    grouped: bool = False
+    rows: int = 1
+    clip: int | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement: stretches of bins (first, last, coefficient), both ends included."""
+
+    layer: int
+    index: int
+    stretches: tuple[tuple[int, int, int], ...]
+
+
+class Strategy(ABC):
+    """A frozen, stateless description; everything about it is public."""
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def parameters(self) -> dict[str, int | float | str]:
+        """What distinguishes it from others of its name, as plan --json shows it."""
+
+    @property
+    def denominator(self) -> int:
+        """The coefficients C are integers over this: a measured 1 is 1/denominator of a grid unit."""
+        return 1
+
+    @property
+    def scales(self) -> tuple[Fraction, ...]:
+        """Noise of each layer relative to the base scale."""
+        return (Fraction(1),)
+
+    @abstractmethod
+    def rows(self, bin_: int) -> tuple[Row, ...]:
+        """What is measured when this bin ends, in order."""
+
+    @abstractmethod
+    def weights(self, bin_: int, span: int | None) -> NDArray[np.float64]:
+        """Decode the sum of the last `span` bins up to `bin_` (None: all): a weight for every row measured so far.
+
+        The result is over the rows of bins 0..bin_ in their order, in grid units per measured 1.
+        """
+
+    @abstractmethod
+    def sensitivity(self, exposure: Exposure) -> Sensitivity:
+        """The most that one unit can move all measurements together, each divided by its layer's scale.
+
+        Exact or certified from above, in measured integers; refused where the constraint leaves it unbounded.
+        """
+
+    def measured(self, through: int) -> Iterator[Row]:
+        """Every row of bins 0..through, in order."""
+        for bin_ in range(through + 1):
+            yield from self.rows(bin_)
