@@ -113,6 +113,25 @@ class Schedule:
             yield index, end
             index += 1
 
+    def bin_at(self, at: int) -> int:
+        """The bin that holds this instant (past the last one where the schedule has ended)."""
+        low, high = -1, 1
+        while self.bin_end(high) < at:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.bin_end(middle) < at else (low, middle)
+        return high
+
+    def covering(self, earliest: int, latest: int) -> Iterator[tuple[int, int]]:
+        """(index, end) of the bins that hold the instants from earliest to latest."""
+        index = self.bin_at(earliest)
+        while self.bins is None or index < self.bins:
+            yield index, (end := self.bin_end(index))
+            if end >= latest:
+                return
+            index += 1
+
     def __str__(self) -> str:
         last = "ever" if self.count is None else f"{self.count} readings"
         window = "" if self.window is None else f", change over {self.window}"

@@ -1,0 +1,207 @@
+"""The embedded engine: enforcement and folding in DuckDB, a whole batch at a time."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegauge.engine.statements import BEGINNING, Statements, quote
+from tidegauge.errors import QueryError
+from tidegauge.model.program import Folded, Total
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tidegauge.model.program import Program, State
+
+_ARROW: Final = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
+
+
+class DuckEngine:
+    """Carries out one program; keeps nothing between batches but the connection."""
+
+    def __init__(self, program: Program, columns: Mapping[str, str]) -> None:
+        self.program = program
+        self._sql = Statements(program, columns)
+        self._spill = tempfile.TemporaryDirectory(prefix="tidegauge-")
+        self._db = duckdb.connect(
+            config={
+                "autoinstall_known_extensions": "false",
+                "autoload_known_extensions": "false",
+                "preserve_insertion_order": "false",
+                "temp_directory": self._spill.name,
+            }
+        )
+        self._db.execute("SET TimeZone = 'UTC'")
+        self._db.execute("SET enable_external_access = false")
+        try:
+            self._check(columns)
+        except QueryError:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def entry_columns(self) -> dict[str, str]:
+        """State of a row, column -> SQL type."""
+        return self._sql.entry_columns
+
+    @property
+    def unit_columns(self) -> dict[str, str]:
+        """State of a unit in a scope."""
+        return self._sql.unit_columns
+
+    @property
+    def used_columns(self) -> dict[str, str]:
+        """State of a unit's clip."""
+        return self._sql.used_columns
+
+    def close(self) -> None:
+        """Free the memory and remove what was spilled to disk."""
+        self._db.close()
+        self._spill.cleanup()
+
+    def _check(self, columns: Mapping[str, str]) -> None:
+        """Bind every expression to the declared columns, so that a query that cannot run is refused at once."""
+        shape = f"STRUCT({', '.join(f'{quote(name)} {kind}' for name, kind in columns.items())})"
+        for release in self.program.releases:
+            query = release.query
+            parts = ", ".join([query.cell, query.outside, *(part.value for part in query.components)])
+            try:
+                self._rows(
+                    f'SELECT {parts} FROM (SELECT NULL::{shape} AS "before", NULL::{shape} AS "after")'
+                )
+            except duckdb.Error as error:
+                reason = str(error).partition("\n")[0]
+                raise QueryError(f"cannot be computed: {reason}", key=f"release.{release.name}.sql") from None
+
+    def fold(self, rows: pa.Table, *, state: State, watermark: int, upto: int, arrivals: int) -> Folded:
+        """Enforce and fold one batch.
+
+        `watermark`: everything up to here has taken effect before; an older mutation takes effect just after it.
+        `upto`: how far the source has come.  `arrivals`: how many mutations arrived before this batch.
+        """
+        late = pc.less_equal(rows["time"], watermark)
+        number_late = pc.sum(late).as_py() or 0
+        reached = max(upto, watermark + 1 if number_late else watermark)
+        self._load(rows, watermark, arrivals)
+        self._recall(state, reached)
+        self._run(self._sql.life())
+        self._run(self._sql.path())
+        self._bins(reached)
+        for s, scope in enumerate(self.program.scopes):
+            for statement in (self._sql.shown, self._sql.delta, self._sql.match, self._sql.move):
+                self._run(statement(s, scope))
+            self._run(self._sql.kept(s, scope, reached))
+            self._run(self._sql.counted(s, scope))
+        entries = self._table(self._sql.entries())
+        alive = entries["alive"]
+        return Folded(
+            totals=self._totals(),
+            entries=entries.filter(alive).drop_columns(["alive"]),
+            gone=entries.filter(pc.invert(alive))["entry"].to_pylist(),
+            units=self._table(self._sql.units().replace("$upto", str(reached))),
+            used=self._table(self._sql.used()),
+            watermark=reached,
+            counts=self._counts() | {"late": number_late},
+        )
+
+    def _run(self, statement: str) -> None:
+        self._db.execute(statement)
+
+    def _rows(self, statement: str) -> list[tuple[Any, ...]]:
+        return self._db.execute(statement).fetchall()
+
+    def _table(self, statement: str) -> pa.Table:
+        return self._db.sql(statement).to_arrow_table()
+
+    def _load(self, rows: pa.Table, watermark: int, arrivals: int) -> None:
+        self._db.register(
+            "batch",
+            rows.append_column("seq", pa.array(range(arrivals, arrivals + rows.num_rows), pa.int64())),
+        )
+        owner, owned = "coalesce(unit, entry)", "after"
+        if self.program.max_rows is not None:
+            owner, owned = "coalesce(unit, '')", "CASE WHEN unit IS NOT NULL THEN after END"
+        self._run(f"""
+            CREATE OR REPLACE TEMP TABLE arrivals AS
+            SELECT seq, entry, {owner} AS unit, greatest(time, {watermark + 1}) AS instant, before, {owned} AS "after", informed,
+                   after IS NOT NULL AND {owned} IS NULL AS unowned
+            FROM batch""")
+        self._db.unregister("batch")
+
+    def _recall(self, state: State, upto: int) -> None:
+        """Fetch what the store knows of the rows and units that this batch can touch."""
+        touched = [row[0] for row in self._rows("SELECT DISTINCT entry FROM arrivals")]
+        expiring = state.expiring(upto) if any(scope.retire for scope in self.program.scopes) else []
+        entries = state.entries(touched)
+        units = sorted(
+            {row[0] for row in self._rows("SELECT DISTINCT unit FROM arrivals")}
+            | set(entries["unit"].to_pylist())
+            | set(expiring)
+        )
+        if self.program.max_rows is not None or expiring:
+            entries = pa.concat_tables([entries, state.entries_of(units)])
+        known = {
+            "known_entries": (entries, self.entry_columns),
+            "known_units": (state.units(units), self.unit_columns),
+            "known_used": (state.used(units), self.used_columns),
+        }
+        for name, (table, columns) in known.items():
+            schema = pa.schema([(column, _ARROW[kind]) for column, kind in columns.items()])
+            self._db.register("recalled", table.cast(schema))
+            self._run(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT DISTINCT * FROM recalled")
+            self._db.unregister("recalled")
+
+    def _bins(self, upto: int) -> None:
+        """The bins that this batch's effective times can fall into."""
+        ((earliest,),) = self._rows(f"""
+            SELECT least((SELECT min(instant) FROM path WHERE instant > {BEGINNING}), (SELECT min(expires) FROM known_units), {upto})""")
+        numbers, bins, ends = [], [], []
+        for number, release in enumerate(self.program.releases):
+            for index, end in release.schedule.covering(earliest, upto):
+                numbers.append(number)
+                bins.append(index)
+                ends.append(end)
+        table = pa.table({"release": pa.array(numbers, pa.int64()), "bin": pa.array(bins, pa.int64()),
+                          "ends": pa.array(ends, pa.int64())})  # fmt: skip
+        self._db.register("recalled", table)
+        self._run("CREATE OR REPLACE TEMP TABLE bins AS SELECT * FROM recalled")
+        self._db.unregister("recalled")
+
+    def _totals(self) -> list[Total]:
+        names = [release.name for release in self.program.releases]
+        return [
+            Total(names[release], component, bin_, cell, int(amount))
+            for release, component, bin_, cell, amount in self._rows(self._sql.totals())
+        ]
+
+    def _counts(self) -> dict[str, int]:
+        """What did not count, or was not as it was told, and why."""
+        outside = " + ".join(
+            f"count(*) FILTER (coalesce({release.query.outside}, false))"
+            for release in self.program.releases
+            if release.query.kind == "stock"
+        )  # fmt: skip
+        refused = " + ".join(
+            f"(SELECT count(*) FROM move_{s} WHERE instant IS NOT NULL AND NOT inside)"
+            for s in range(len(self.program.scopes))
+        )
+        counts = self._table(f"""
+            SELECT {outside or "0"} AS outside_domain, count(*) FILTER (unowned) AS without_unit,
+                   (SELECT count(*) FROM life WHERE told IS NOT NULL AND digest_was IS NULL) AS unknown_before,
+                   (SELECT count(*) FROM life WHERE told IS NOT NULL AND digest_was <> told) AS other_before,
+                   (SELECT count(*) FROM life WHERE informed AND told IS NULL AND alive AND was IS NOT NULL) AS inserted_twice,
+                   (SELECT count(*) FROM life WHERE instant > {BEGINNING} AND NOT alive AND was IS NULL) AS deleted_unknown,
+                   {refused} AS past_limit
+            FROM arrivals""")  # fmt: skip
+        return {name: int(column[0].as_py()) for name, column in zip(counts.column_names, counts.columns, strict=True)}

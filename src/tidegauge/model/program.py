@@ -1,0 +1,109 @@
+"""What an engine has to do: the releases, and whose changes of which view are limited together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from tidegauge.model.query import Query
+    from tidegauge.model.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Release:
+    """A query and when it is read; `clip` is the most mutations of a unit that count in one bin of a flow."""
+
+    name: str
+    query: Query
+    schedule: Schedule
+    clip: int | None = None
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What one unit may do: `at_most` mutations, all not later than `within` microseconds after the first."""
+
+    at_most: int | None = None
+    within: int | None = None
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Releases whose joint view of a unit is limited together.
+
+    Without `by` there is one limit, under the label None.  With it, a unit obeys the limit that the column's value
+    names when the unit first enters; a unit whose label is not declared never counts.
+    """
+
+    releases: tuple[str, ...]
+    limits: tuple[tuple[str | None, Limit], ...]
+    by: str | None = None
+    retire: bool = False
+
+
+@dataclass(frozen=True)
+class Program:
+    """Everything an engine needs to enforce and fold; `max_rows` is None where the unit is the row itself."""
+
+    releases: tuple[Release, ...]
+    scopes: tuple[Scope, ...]
+    max_rows: int | None = None
+
+
+@dataclass(frozen=True)
+class Total:
+    """The exact change of one cell in one bin."""
+
+    release: str
+    component: int
+    bin: int
+    cell: int
+    amount: int
+
+
+@dataclass(frozen=True)
+class Folded:
+    """What a batch led to, all of it secret."""
+
+    totals: list[Total]
+    entries: pa.Table
+    """New state of the rows that changed and are alive."""
+    gone: list[str]
+    """Rows that are no more."""
+    units: pa.Table
+    """New counters of the units that moved."""
+    used: pa.Table
+    """How much of a flow's clip each unit has used in its open bin."""
+    watermark: int
+    """Everything up to this instant has taken effect; what comes later about it is late."""
+    counts: dict[str, int]
+    """What did not count and why, for the operator alone."""
+
+
+class State(Protocol):
+    """What an engine asks of the store; every answer has the columns that the engine declared."""
+
+    def entries(self, keys: Sequence[str]) -> pa.Table:
+        """The rows with these keys that are alive."""
+        ...
+
+    def entries_of(self, units: Sequence[str]) -> pa.Table:
+        """All living rows of these units."""
+        ...
+
+    def units(self, units: Sequence[str]) -> pa.Table:
+        """The counters of these units, in all scopes."""
+        ...
+
+    def used(self, units: Sequence[str]) -> pa.Table:
+        """The clips these units have used."""
+        ...
+
+    def expiring(self, upto: int) -> list[str]:
+        """Units that must leave by this instant."""
+        ...

@@ -1,0 +1,183 @@
+"""The engine equals the oracle, integer for integer, on random changelogs cut into random batches."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.engine.oracle import Oracle, Row, Sees
+from tidegauge.engine.duckdb import DuckEngine
+from tidegauge.model.program import Folded, Limit, Program, Release, Scope
+from tidegauge.model.quantity import Span
+from tidegauge.model.query import Component, Group, Query
+from tidegauge.model.schedule import Schedule
+
+COLUMNS = {"s": "VARCHAR", "x": "BIGINT", "k": "VARCHAR"}
+START = -(2**62)
+
+
+def query(kind: str, cell: str, *values: str, groups: tuple[Group, ...] = ()) -> Query:
+    return Query(
+        kind=kind,  # type: ignore[arg-type]
+        aggregate="count",
+        table="t",
+        text=cell,
+        cell=cell,
+        outside="false",
+        components=tuple(Component("sum", value, -9, 9, Fraction(1)) for value in values),
+        groups=groups,
+        before=frozenset("s"),
+        after=frozenset("sx"),
+    )
+
+
+BY_STATE = query("stock", "CASE after.s WHEN 'a' THEN 0 WHEN 'b' THEN 1 END", "1", groups=(Group("s", ("a", "b")),))
+SUM_X = query("stock", "0", "CASE WHEN after.x IS NOT NULL THEN greatest(-9, least(9, after.x)) END", "CASE WHEN after.x > 3 THEN 1 END")
+FLOW = query("flow", "CASE WHEN before.s = 'a' AND after.s IN ('b', 'c') THEN 0 WHEN after.s IS NULL THEN 1 END", "1")
+
+
+def by_state(_: Row | None, row: Row | None) -> tuple[int, tuple[int, ...]] | None:
+    assert row is not None
+    return ("ab".index(row["s"]), (1,)) if row["s"] in ("a", "b") else None
+
+
+def sum_x(_: Row | None, row: Row | None) -> tuple[int, tuple[int, ...]] | None:
+    assert row is not None
+    x = row["x"]
+    return 0, ((max(-9, min(9, x)), int(x > 3)) if x is not None else (0, 0))
+
+
+def flow(old: Row | None, new: Row | None) -> tuple[int, tuple[int, ...]] | None:
+    after = new["s"] if new else None
+    if old and old["s"] == "a" and after in ("b", "c"):
+        return 0, (1,)
+    return (1, (1,)) if after is None else None
+
+
+SEES: Sees = {"state": by_state, "sum": sum_x, "flow": flow}
+
+
+class Memory:
+    """A store in memory."""
+
+    def __init__(self, engine: DuckEngine) -> None:
+        self.engine = engine
+        self.rows: dict[str, Row] = {}
+        self.counters: dict[tuple[str, int], Row] = {}
+        self.clips: dict[tuple[str, int], Row] = {}
+
+    @staticmethod
+    def table(rows: list[Row], columns: dict[str, str]) -> pa.Table:
+        kinds = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
+        return pa.Table.from_pylist(rows, pa.schema([(name, kinds[kind]) for name, kind in columns.items()]))
+
+    def entries(self, keys: Any) -> pa.Table:
+        return self.table([self.rows[key] for key in keys if key in self.rows], self.engine.entry_columns)
+
+    def entries_of(self, units: Any) -> pa.Table:
+        return self.table([row for row in self.rows.values() if row["unit"] in units], self.engine.entry_columns)
+
+    def units(self, units: Any) -> pa.Table:
+        return self.table([row for row in self.counters.values() if row["unit"] in units], self.engine.unit_columns)
+
+    def used(self, units: Any) -> pa.Table:
+        return self.table([row for row in self.clips.values() if row["unit"] in units], self.engine.used_columns)
+
+    def expiring(self, upto: int) -> list[str]:
+        return [r["unit"] for r in self.counters.values() if r["expires"] is not None and r["expires"] <= upto]
+
+    def apply(self, folded: Folded) -> None:
+        for entry in folded.gone:
+            self.rows.pop(entry, None)
+        self.rows |= {row["entry"]: row for row in folded.entries.to_pylist()}
+        self.counters |= {(row["unit"], row["scope"]): row for row in folded.units.to_pylist()}
+        self.clips |= {(row["unit"], row["release"]): row for row in folded.used.to_pylist()}
+
+
+def batch_table(mutations: list[tuple[int, str, str, Row | None]], *, owned: bool) -> pa.Table:
+    shape = pa.struct([("s", pa.string()), ("x", pa.int64()), ("k", pa.string())])
+    return pa.table(
+        {
+            "time": pa.array([m[0] for m in mutations], pa.int64()),
+            "entry": pa.array([m[1] for m in mutations], pa.string()),
+            "unit": pa.array([m[2] if owned else None for m in mutations], pa.string()),
+            "before": pa.array([None for _ in mutations], shape),
+            "after": pa.array([m[3] for m in mutations], shape),
+            "informed": pa.array([False for _ in mutations], pa.bool_()),
+        }
+    )
+
+
+ROWS = st.none() | st.fixed_dictionaries(
+    {"s": st.sampled_from(["a", "b", "c", None]), "x": st.sampled_from([0, 2, 5, 20, None]), "k": st.sampled_from("pq?")}
+)
+MUTATIONS = st.lists(
+    st.tuples(st.integers(0, 40), st.sampled_from(["e1", "e2", "e3", "e4", "e5"]), st.sampled_from(["u", "w"]), ROWS),
+    max_size=25,
+)
+LIMITS = st.one_of(
+    st.builds(Limit, at_most=st.integers(1, 4)),
+    st.builds(Limit, within=st.integers(0, 15)),
+    st.builds(Limit, at_most=st.integers(1, 4), within=st.integers(0, 15)),
+    st.just(Limit()),
+)
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Program:
+    releases = (
+        Release("state", BY_STATE, Schedule(draw(st.integers(0, 10)), Span(micros=draw(st.integers(1, 9))), draw(st.sampled_from([None, 1, 3])))),
+        Release("sum", SUM_X, Schedule(5, Span(micros=7), None, draw(st.sampled_from([None, Span(micros=14), Span(micros=4)])))),
+        Release("flow", FLOW, Schedule(0, Span(micros=10), None), draw(st.sampled_from([None, 1, 2]))),
+    )
+    together = draw(st.booleans())
+    names: list[tuple[str, ...]] = [("state", "sum", "flow")] if together else [("state", "flow"), ("sum",)]
+    scopes = []
+    for group in names:
+        if draw(st.booleans()):
+            limits: tuple[tuple[str | None, Limit], ...] = (("p", draw(LIMITS)), ("q", draw(LIMITS)))
+            by: str | None = "k"
+        else:
+            limits, by = ((None, draw(LIMITS)),), None
+        scopes.append(Scope(group, limits, by, draw(st.booleans())))
+    return Program(releases, tuple(scopes), draw(st.sampled_from([None, 1, 2, 3])))
+
+
+@settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(programs(), MUTATIONS, st.lists(st.integers(0, 45), max_size=3))
+def test_engine_equals_oracle(program: Program, mutations: list[tuple[int, str, str, Row | None]], cuts: list[int]) -> None:
+    owned = program.max_rows is not None
+    mutations = [(time, entry, unit if owned else entry, row) for time, entry, unit, row in mutations]
+    with DuckEngine(program, COLUMNS) as engine:
+        run_both(engine, Oracle(program, SEES), mutations, cuts)
+
+
+def run_both(engine: DuckEngine, oracle: Oracle, mutations: list[tuple[int, str, str, Row | None]], cuts: list[int]) -> None:
+    memory, watermark, arrived = Memory(engine), START, 0
+    totals: dict[tuple[str, int, int, int], int] = {}
+    share = -(-len(mutations) // (len(cuts) + 1)) if mutations else 1
+    for n, cut in enumerate([*sorted(cuts), 50]):
+        part = mutations[n * share : (n + 1) * share]
+        upto = max([cut, *(time for time, *_ in part)])
+        table = batch_table(part, owned=engine.program.max_rows is not None)
+        folded = engine.fold(table, state=memory, watermark=watermark, upto=upto, arrivals=arrived)
+        assert folded.watermark == oracle.batch(part, watermark, upto)
+        watermark, arrived = folded.watermark, arrived + len(part)
+        memory.apply(folded)
+        for total in folded.totals:
+            key = total.release, total.component, total.bin, total.cell
+            totals[key] = totals.get(key, 0) + total.amount
+    assert {key: amount for key, amount in totals.items() if amount} == {k: a for k, a in oracle.totals.items() if a}
+
+
+def test_a_query_that_does_not_bind_is_refused_when_planned() -> None:
+    from tidegauge.errors import QueryError
+
+    release = Release("r", query("stock", "0", "date_part('year', after.x)"), Schedule(0, Span(micros=1)))
+    with pytest.raises(QueryError, match=r"release\.r\.sql"):
+        DuckEngine(Program((release,), (Scope(("r",), ((None, Limit()),)),)), COLUMNS)
