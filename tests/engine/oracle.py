@@ -39,7 +39,10 @@ class Oracle:
 
     def batch(self, mutations: Iterable[tuple[int, str, str, Row | None]], watermark: int, upto: int) -> int:
         """Apply (time, entry, unit, new row) in order of arrival; returns the new watermark."""
-        arrivals = [(max(time, watermark + 1), n, entry, unit, row) for n, (time, entry, unit, row) in enumerate(mutations)]
+        arrivals = [
+            (max(time, watermark + 1), n, entry, unit, row)
+            for n, (time, entry, unit, row) in enumerate(mutations)
+        ]
         reached = max([upto, watermark, *(at for at, *_ in arrivals if at == watermark + 1)])
         instants = {at for at, *_ in arrivals}
         for scope, unit in self.lives:
@@ -47,13 +50,34 @@ class Oracle:
         while instants:
             at = min(instants)
             instants.remove(at)
-            self.instant(at, [(seq, entry, unit, row) for when, seq, entry, unit, row in sorted(arrivals, key=lambda a: a[:2]) if when == at])
-            instants |= {due for s, u in self.lives for due in [self.due(s, u)] if due is not None and at < due <= reached}
+            self.instant(
+                at,
+                [
+                    (seq, entry, unit, row)
+                    for when, seq, entry, unit, row in sorted(arrivals, key=lambda a: a[:2])
+                    if when == at
+                ],
+            )
+            instants |= {
+                due
+                for s, u in self.lives
+                for due in [self.due(s, u)]
+                if due is not None and at < due <= reached
+            }
         return reached
 
     def due(self, scope: int, unit: str) -> int | None:
-        life, limit = self.lives[scope, unit], self.limit(self.program.scopes[scope], self.lives[scope, unit].label)
-        if not self.program.scopes[scope].retire or life.left or life.first is None or limit is None or limit.within is None:
+        life, limit = (
+            self.lives[scope, unit],
+            self.limit(self.program.scopes[scope], self.lives[scope, unit].label),
+        )
+        if (
+            not self.program.scopes[scope].retire
+            or life.left
+            or life.first is None
+            or limit is None
+            or limit.within is None
+        ):
             return None
         return life.first + limit.within
 
@@ -77,13 +101,24 @@ class Oracle:
             for unit in units:
                 self.move(number, scope, unit, at, sorted(changes[unit], key=lambda c: (c[0], c[1])))
 
-    def move(self, number: int, scope: Scope, unit: str, at: int, changes: list[tuple[int, str, Row | None, Row | None]]) -> None:
+    def move(
+        self,
+        number: int,
+        scope: Scope,
+        unit: str,
+        at: int,
+        changes: list[tuple[int, str, Row | None, Row | None]],
+    ) -> None:
         life = self.lives[number, unit]
         view = self.view(number, scope, unit, at, changes)
         flows = []
         for name in scope.releases:
             if self.releases[name].query.kind == "flow":
-                hits = [hit for _, _, old, new in changes if old != new and (hit := self.sees[name](old, new)) and any(hit[1])]
+                hits = [
+                    hit
+                    for _, _, old, new in changes
+                    if old != new and (hit := self.sees[name](old, new)) and any(hit[1])
+                ]
                 flows += [(name, *hit) for hit in hits[: self.program.max_rows]]
         raw_before = getattr(life, "raw", {})
         life.raw = view  # type: ignore[attr-defined]
@@ -120,7 +155,14 @@ class Oracle:
             self.add(name, component, at, cell, view.get(key, 0) - life.view.get(key, 0))
         life.view = view
 
-    def view(self, number: int, scope: Scope, unit: str, at: int, changes: list[tuple[int, str, Row | None, Row | None]]) -> dict[tuple[str, int, int], int]:
+    def view(
+        self,
+        number: int,
+        scope: Scope,
+        unit: str,
+        at: int,
+        changes: list[tuple[int, str, Row | None, Row | None]],
+    ) -> dict[tuple[str, int, int], int]:
         stocks = [name for name in scope.releases if self.releases[name].query.kind == "stock"]
         present: list[tuple[tuple[int, int], str, list[tuple[str, int, tuple[int, ...]]]]] = []
         seqs = {entry: seq for seq, entry, _, _ in changes}

@@ -36,9 +36,18 @@ def query(kind: str, cell: str, *values: str, groups: tuple[Group, ...] = ()) ->
     )
 
 
-BY_STATE = query("stock", "CASE after.s WHEN 'a' THEN 0 WHEN 'b' THEN 1 END", "1", groups=(Group("s", ("a", "b")),))
-SUM_X = query("stock", "0", "CASE WHEN after.x IS NOT NULL THEN greatest(-9, least(9, after.x)) END", "CASE WHEN after.x > 3 THEN 1 END")
-FLOW = query("flow", "CASE WHEN before.s = 'a' AND after.s IN ('b', 'c') THEN 0 WHEN after.s IS NULL THEN 1 END", "1")
+BY_STATE = query(
+    "stock", "CASE after.s WHEN 'a' THEN 0 WHEN 'b' THEN 1 END", "1", groups=(Group("s", ("a", "b")),)
+)
+SUM_X = query(
+    "stock",
+    "0",
+    "CASE WHEN after.x IS NOT NULL THEN greatest(-9, least(9, after.x)) END",
+    "CASE WHEN after.x > 3 THEN 1 END",
+)
+FLOW = query(
+    "flow", "CASE WHEN before.s = 'a' AND after.s IN ('b', 'c') THEN 0 WHEN after.s IS NULL THEN 1 END", "1"
+)
 
 
 def by_state(_: Row | None, row: Row | None) -> tuple[int, tuple[int, ...]] | None:
@@ -80,16 +89,24 @@ class Memory:
         return self.table([self.rows[key] for key in keys if key in self.rows], self.engine.entry_columns)
 
     def entries_of(self, units: Any) -> pa.Table:
-        return self.table([row for row in self.rows.values() if row["unit"] in units], self.engine.entry_columns)
+        return self.table(
+            [row for row in self.rows.values() if row["unit"] in units], self.engine.entry_columns
+        )
 
     def units(self, units: Any) -> pa.Table:
-        return self.table([row for row in self.counters.values() if row["unit"] in units], self.engine.unit_columns)
+        return self.table(
+            [row for row in self.counters.values() if row["unit"] in units], self.engine.unit_columns
+        )
 
     def used(self, units: Any) -> pa.Table:
-        return self.table([row for row in self.clips.values() if row["unit"] in units], self.engine.used_columns)
+        return self.table(
+            [row for row in self.clips.values() if row["unit"] in units], self.engine.used_columns
+        )
 
     def expiring(self, upto: int) -> list[str]:
-        return [r["unit"] for r in self.counters.values() if r["expires"] is not None and r["expires"] <= upto]
+        return [
+            r["unit"] for r in self.counters.values() if r["expires"] is not None and r["expires"] <= upto
+        ]
 
     def apply(self, folded: Folded) -> None:
         for entry in folded.gone:
@@ -114,10 +131,16 @@ def batch_table(mutations: list[tuple[int, str, str, Row | None]], *, owned: boo
 
 
 ROWS = st.none() | st.fixed_dictionaries(
-    {"s": st.sampled_from(["a", "b", "c", None]), "x": st.sampled_from([0, 2, 5, 20, None]), "k": st.sampled_from("pq?")}
+    {
+        "s": st.sampled_from(["a", "b", "c", None]),
+        "x": st.sampled_from([0, 2, 5, 20, None]),
+        "k": st.sampled_from("pq?"),
+    }
 )
 MUTATIONS = st.lists(
-    st.tuples(st.integers(0, 40), st.sampled_from(["e1", "e2", "e3", "e4", "e5"]), st.sampled_from(["u", "w"]), ROWS),
+    st.tuples(
+        st.integers(0, 40), st.sampled_from(["e1", "e2", "e3", "e4", "e5"]), st.sampled_from(["u", "w"]), ROWS
+    ),
     max_size=25,
 )
 LIMITS = st.one_of(
@@ -131,8 +154,20 @@ LIMITS = st.one_of(
 @st.composite
 def programs(draw: st.DrawFn) -> Program:
     releases = (
-        Release("state", BY_STATE, Schedule(draw(st.integers(0, 10)), Span(micros=draw(st.integers(1, 9))), draw(st.sampled_from([None, 1, 3])))),
-        Release("sum", SUM_X, Schedule(5, Span(micros=7), None, draw(st.sampled_from([None, Span(micros=14), Span(micros=4)])))),
+        Release(
+            "state",
+            BY_STATE,
+            Schedule(
+                draw(st.integers(0, 10)),
+                Span(micros=draw(st.integers(1, 9))),
+                draw(st.sampled_from([None, 1, 3])),
+            ),
+        ),
+        Release(
+            "sum",
+            SUM_X,
+            Schedule(5, Span(micros=7), None, draw(st.sampled_from([None, Span(micros=14), Span(micros=4)]))),
+        ),
         Release("flow", FLOW, Schedule(0, Span(micros=10), None), draw(st.sampled_from([None, 1, 2]))),
     )
     together = draw(st.booleans())
@@ -150,14 +185,18 @@ def programs(draw: st.DrawFn) -> Program:
 
 @settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(programs(), MUTATIONS, st.lists(st.integers(0, 45), max_size=3))
-def test_engine_equals_oracle(program: Program, mutations: list[tuple[int, str, str, Row | None]], cuts: list[int]) -> None:
+def test_engine_equals_oracle(
+    program: Program, mutations: list[tuple[int, str, str, Row | None]], cuts: list[int]
+) -> None:
     owned = program.max_rows is not None
     mutations = [(time, entry, unit if owned else entry, row) for time, entry, unit, row in mutations]
     with DuckEngine(program, COLUMNS) as engine:
         run_both(engine, Oracle(program, SEES), mutations, cuts)
 
 
-def run_both(engine: DuckEngine, oracle: Oracle, mutations: list[tuple[int, str, str, Row | None]], cuts: list[int]) -> None:
+def run_both(
+    engine: DuckEngine, oracle: Oracle, mutations: list[tuple[int, str, str, Row | None]], cuts: list[int]
+) -> None:
     memory, watermark, arrived = Memory(engine), START, 0
     totals: dict[tuple[str, int, int, int], int] = {}
     share = -(-len(mutations) // (len(cuts) + 1)) if mutations else 1
@@ -172,7 +211,9 @@ def run_both(engine: DuckEngine, oracle: Oracle, mutations: list[tuple[int, str,
         for total in folded.totals:
             key = total.release, total.component, total.bin, total.cell
             totals[key] = totals.get(key, 0) + total.amount
-    assert {key: amount for key, amount in totals.items() if amount} == {k: a for k, a in oracle.totals.items() if a}
+    assert {key: amount for key, amount in totals.items() if amount} == {
+        k: a for k, a in oracle.totals.items() if a
+    }
 
 
 def test_a_query_that_does_not_bind_is_refused_when_planned() -> None:

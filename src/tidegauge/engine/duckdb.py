@@ -204,4 +204,7 @@ class DuckEngine:
                    (SELECT count(*) FROM life WHERE instant > {BEGINNING} AND NOT alive AND was IS NULL) AS deleted_unknown,
                    {refused} AS past_limit
             FROM arrivals""")  # fmt: skip
-        return {name: int(column[0].as_py()) for name, column in zip(counts.column_names, counts.columns, strict=True)}
+        return {
+            name: int(column[0].as_py())
+            for name, column in zip(counts.column_names, counts.columns, strict=True)
+        }

@@ -89,6 +89,11 @@ class Strategy(ABC):
         Exact or certified from above, in measured integers; refused where the constraint leaves it unbounded.
         """
 
+    def needed_from(self, bin_: int) -> int:
+        """The first bin whose exact change is still needed once `bin_` has been measured; 0 keeps them all."""
+        del bin_
+        return 0
+
     def measured(self, through: int) -> Iterator[Row]:
         """Every row of bins 0..through, in order."""
         for bin_ in range(through + 1):

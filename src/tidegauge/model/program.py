@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from tidegauge.model.query import Query
+from tidegauge.model.schedule import Schedule
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
-
-    from tidegauge.model.query import Query
-    from tidegauge.model.schedule import Schedule
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,11 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from tidegauge.errors import SpecError
-from tidegauge.model.quantity import Span, rfc3339
+from tidegauge.model.quantity import Span, moment, rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,10 @@ class Schedule:
     def bin_end(self, index: int) -> int:
         """The instant at which this bin ends (and the next begins)."""
         return self.bin_width.after(self.start, index - self.offset)
+
+    def bin_moment(self, index: int) -> datetime:
+        """The same instant as theory takes it."""
+        return moment(self.bin_end(index))
 
     def bin_of_reading(self, reading: int) -> int:
         """The bin with which this reading ends."""

@@ -1,0 +1,105 @@
+"""Disjoint windows: every bin is measured once, and readings add them up.  [T2, T9]"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from tidegauge.mechanism.strategy import Row, Strategy
+from tidegauge.model.constraint import AtMost, Both, Either
+from tidegauge.theory.folds import dcr_folds
+from tidegauge.theory.joint import joint
+from tidegauge.theory.sensitivity import Sensitivity
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tidegauge.mechanism.strategy import Exposure
+    from tidegauge.model.constraint import Constraint
+    from tidegauge.model.schedule import Schedule
+
+_GREGORIAN = 4800
+"""Months after which the calendar repeats itself."""
+
+
+@dataclass(frozen=True)
+class Disjoint(Strategy):
+    """Measures bins `base`, base + 1, ... as they end."""
+
+    name: ClassVar[str] = "disjoint"
+    base: int = 0
+
+    @property
+    def parameters(self) -> dict[str, int | float | str]:
+        """Only where it begins."""
+        return {"base": self.base}
+
+    def rows(self, bin_: int) -> tuple[Row, ...]:
+        """The bin itself."""
+        return (Row(0, bin_ - self.base, ((bin_, bin_, 1),)),) if bin_ >= self.base else ()
+
+    def needed_from(self, bin_: int) -> int:
+        """Nothing of a bin is needed once it is measured."""
+        return bin_ + 1
+
+    def weights(self, bin_: int, span: int | None) -> NDArray[np.float64]:
+        """One for each bin in the span."""
+        rows = bin_ - self.base + 1
+        weights = np.ones(rows)
+        if span is not None:
+            weights[: max(0, rows - span)] = 0
+        return weights
+
+    def sensitivity(self, exposure: Exposure) -> Sensitivity:
+        """One unit changes at most `folds` bins; where the first is not measured, it may already be in a group."""
+        measured = None if exposure.schedule.bins is None else exposure.schedule.bins - self.base
+        folds = bin_folds(exposure.constraint, exposure.schedule, measured)
+        entering = self._joint(exposure, folds, firsts=1)
+        if not self.base:
+            return entering
+        inside = (
+            bin_folds(exposure.constraint, exposure.schedule, None if measured is None else measured + 1) - 1
+        )
+        already = self._joint(exposure, inside, firsts=0)
+        return Sensitivity(max(entering.l1, already.l1), max(entering.l2_squared, already.l2_squared))
+
+    @staticmethod
+    def _joint(exposure: Exposure, folds: int, *, firsts: int) -> Sensitivity:
+        return joint(
+            folds=folds,
+            firsts=firsts,
+            kind=exposure.kind,
+            lower=exposure.lower,
+            upper=exposure.upper,
+            grouped=exposure.grouped,
+            rows=exposure.rows,
+            mutations=most_mutations(exposure.constraint),
+            clip=exposure.clip,
+        )
+
+
+def bin_folds(constraint: Constraint, schedule: Schedule, count: int | None) -> int:
+    """Most bins of a schedule that one unit can change."""
+    width = schedule.bin_width
+    if not width.months:
+        return dcr_folds(constraint, width=f"{width.micros} microseconds", count=count)
+    # Calendar months are not equally long; in 400 years every run of them occurs.
+    bins = range(2 * _GREGORIAN // width.months if count is None else count)
+    return dcr_folds(constraint, times=[schedule.bin_moment(index) for index in bins])
+
+
+def most_mutations(constraint: Constraint) -> int | None:
+    """The most mutations that the constraint lets a unit have, or None where it sets no number."""
+    match constraint:
+        case AtMost(mutations):
+            return mutations
+        case Both(left, right):
+            counts = [count for part in (left, right) if (count := most_mutations(part)) is not None]
+            return min(counts, default=None)
+        case Either(left, right):
+            one, other = most_mutations(left), most_mutations(right)
+            return None if one is None or other is None else max(one, other)
+        case _:
+            return None

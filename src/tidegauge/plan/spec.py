@@ -1,0 +1,262 @@
+"""The declared gauge: what a tidegauge.toml may say, and what is wrong with one that says otherwise."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from tidegauge.errors import SpecError, TidegaugeError
+from tidegauge.model.budget import Budget
+from tidegauge.model.constraint import AtMost, Both, Constraint, Either, Unconstrained, Within
+from tidegauge.model.program import Limit
+from tidegauge.model.quantity import Span, fraction, instant
+from tidegauge.model.query import Value
+
+
+def _exact(value: object) -> Fraction:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | Fraction | str):
+        raise ValueError("must be a number")  # noqa: TRY004  (pydantic turns it into a message)
+    return _plainly(fraction, value)
+
+
+def _plainly(parse: Any, value: Any) -> Any:
+    """Let pydantic attribute a refusal to its key."""
+    try:
+        return parse(value)
+    except TidegaugeError as error:
+        raise ValueError(str(error)) from None
+
+
+Number = Annotated[Fraction, BeforeValidator(_exact)]
+Duration = Annotated[Span, BeforeValidator(lambda value: _plainly(Span.parse, value))]
+Time = Annotated[
+    int, BeforeValidator(lambda value: value if isinstance(value, int) else _plainly(instant, value))
+]
+Name = Annotated[str, Field(min_length=1)]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+class FilesSpec(_Table):
+    """A changelog in files."""
+
+    kind: Literal["files"]
+    path: Name
+    table: Name | None = None
+    time: Name
+    entry: Name
+    unit: Name | None = None
+    max_rows: Annotated[int, Field(ge=1, strict=True)] | None = None
+    before: str | None = None
+    after: str | None = None
+    op: Name | None = None
+    types: dict[str, str] = {}
+
+
+SourceSpec = FilesSpec
+
+
+class LimitSpec(_Table):
+    """What bounds one unit."""
+
+    at_most: Annotated[int, Field(ge=1, strict=True)] | None = None
+    within: Duration | None = None
+
+    @property
+    def limit(self) -> Limit:
+        """As an engine enforces it."""
+        return Limit(self.at_most, None if self.within is None else self.within.fixed())
+
+    @property
+    def constraint(self) -> Constraint:
+        """As theory counts with it."""
+        parts: list[Constraint] = [] if self.at_most is None else [AtMost(self.at_most)]
+        parts += [] if self.within is None else [Within(self.within)]
+        return Both(*parts) if len(parts) == 2 else parts[0] if parts else Unconstrained()
+
+
+class ConstraintSpec(LimitSpec):
+    """What bounds every unit, or by a column one of several cases."""
+
+    on_excess: Literal["freeze", "retire"] = "freeze"
+    by: Name | None = None
+    cases: dict[str, LimitSpec] = {}
+
+    @model_validator(mode="after")
+    def _whole(self) -> ConstraintSpec:
+        own = self.at_most is not None or self.within is not None
+        if (self.by is None) != (not self.cases):
+            raise ValueError(
+                "'by' (the column that says which case a unit obeys) and [constraint.cases.NAME] go together"
+            )
+        if self.by is None and not own:
+            raise ValueError("give at_most, within, or both")
+        if self.by is not None and own:
+            raise ValueError("with 'by', write at_most and within inside the cases")
+        if self.within is not None and self.within.months:
+            raise ValueError(f"within: '{self.within}' has no fixed length; write it in days")
+        for limit in self.cases.values():
+            if limit.at_most is None and limit.within is None:
+                raise ValueError("every case needs at_most, within, or both")
+        if self.on_excess == "retire" and 1 in {
+            self.at_most,
+            *(case.at_most for case in self.cases.values()),
+        }:
+            raise ValueError(
+                "with at_most = 1 a unit would retire as it enters, and nobody would ever count; use freeze"
+            )
+        return self
+
+    @property
+    def limits(self) -> tuple[tuple[str | None, Limit], ...]:
+        """The limits by label."""
+        if self.by is None:
+            return ((None, self.limit),)
+        return tuple((label, case.limit) for label, case in sorted(self.cases.items()))
+
+    @property
+    def constraint(self) -> Constraint:
+        """As theory counts with it: of several cases, any may be the worst."""
+        if self.by is None:
+            return super().constraint
+        first, *others = (case.constraint for _, case in sorted(self.cases.items()))
+        for other in others:
+            first = Either(first, other)
+        return first
+
+
+class BudgetSpec(_Table):
+    """The lifetime budget, per unit."""
+
+    epsilon: Number | None = None
+    delta: Number | None = None
+    rho: Number | None = None
+
+    @property
+    def budget(self) -> Budget:
+        """The exact budget."""
+        return Budget(self.epsilon, self.delta, self.rho)
+
+
+class ReleaseSpec(_Table):
+    """One thing that is published."""
+
+    sql: Name
+    groups: dict[str, list[Value]] = {}
+    bounds: dict[str, tuple[Number, Number]] = {}
+    grid: dict[str, Number] = {}
+    start: Time | None = None
+    every: Duration
+    for_: Annotated[Duration | Literal["ever"], Field(alias="for")] = "ever"
+    window: Duration | None = None
+    share: Number | None = None
+    clip: Annotated[int, Field(ge=1, strict=True)] | None = None
+    constraint: ConstraintSpec | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> ReleaseSpec:
+        if self.share is not None and not 0 < self.share <= 1:
+            raise ValueError("share: must be more than 0 and at most 1")
+        return self
+
+
+class GaugeSpec(_Table):
+    """A whole tidegauge.toml."""
+
+    source: SourceSpec
+    constraint: ConstraintSpec | None = None
+    budget: BudgetSpec
+    release: Annotated[dict[str, ReleaseSpec], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _whole(self) -> GaugeSpec:
+        if (self.source.unit is None) != (self.source.max_rows is None):
+            raise ValueError(
+                "source: 'unit' and 'max_rows' go together: without a limit on the rows of one unit that count at a "
+                "time, its influence has no bound"
+            )
+        _plainly(lambda spec: spec.budget, self.budget)
+        return self
+
+    def canonical(self) -> dict[str, Any]:
+        """The declaration in one form for all ways to write it; what is compared with what was committed."""
+        return json.loads(
+            json.dumps(self.model_dump(by_alias=True, exclude_none=True), default=str, sort_keys=True)
+        )
+
+    @classmethod
+    def parse(cls, data: dict[str, Any]) -> GaugeSpec:
+        """Check a declaration; a refusal names every key that is wrong."""
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            raise SpecError("\n".join(_explain(cls, problem) for problem in error.errors())) from None
+
+
+def load(path: Path) -> GaugeSpec:
+    """Read a tidegauge.toml, numbers exactly as they were written."""
+    try:
+        data = tomllib.loads(path.read_text("utf-8"), parse_float=Decimal)
+    except FileNotFoundError:
+        raise SpecError(f"{path.name} is not here. Write one with: tidegauge init TABLE") from None
+    except UnicodeDecodeError:
+        raise SpecError(f"{path.name} is not UTF-8 text") from None
+    except OSError as error:
+        raise SpecError(f"{path.name} cannot be read: {error.strerror}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{path.name} is not valid TOML: {error}") from None
+    try:
+        return GaugeSpec.parse(data)
+    except SpecError as error:
+        raise SpecError(
+            f"{path.name} does not declare a gauge:\n  " + str(error).replace("\n", "\n  ")
+        ) from None
+
+
+def _explain(model: type[BaseModel], problem: Any) -> str:
+    """One line for one mistake: the key, what is wrong, and the nearest key that exists."""
+    place = [str(part) for part in problem["loc"] if not str(part).startswith("function-")]
+    key = ".".join(place)
+    match problem["type"]:
+        case "extra_forbidden":
+            near = difflib.get_close_matches(place[-1], _keys_at(model, place[:-1]), n=1)
+            return f"{key}: is not a key here" + (f"; did you mean '{near[0]}'?" if near else "")
+        case "missing":
+            return f"{key}: is missing"
+        case "too_short" if key == "release":
+            return "release: declare at least one [release.NAME]"
+        case "value_error":
+            message = str(problem["ctx"]["error"])
+            return message if not key or message.startswith(key) else f"{key}: {message}"
+        case _:
+            return f"{key}: {problem['msg'][0].lower()}{problem['msg'][1:]}"
+
+
+def _keys_at(model: type[BaseModel], place: list[str]) -> list[str]:
+    """The keys that may stand at this place."""
+    spot: Any = model
+    for part in place:
+        fields = getattr(spot, "model_fields", {})
+        spot = next(
+            (_model_in(field.annotation) for name, field in fields.items() if part in (name, field.alias)),
+            spot,
+        )
+    return [field.alias or name for name, field in getattr(spot, "model_fields", {}).items()]
+
+
+def _model_in(annotation: Any) -> Any:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(
+        (found for part in getattr(annotation, "__args__", ()) if (found := _model_in(part)) is not None),
+        None,
+    )
