@@ -31,8 +31,8 @@ def query(kind: str, cell: str, *values: str, groups: tuple[Group, ...] = ()) ->
         outside="false",
         components=tuple(Component("sum", value, -9, 9, Fraction(1)) for value in values),
         groups=groups,
-        before=frozenset("s"),
-        after=frozenset("sx"),
+        before=("s",),
+        after=("s", "x"),
     )
 
 

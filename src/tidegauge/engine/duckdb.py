@@ -36,8 +36,8 @@ class DuckEngine:
                 "temp_directory": self._spill.name,
             }
         )
-        self._db.execute("SET TimeZone = 'UTC'")
-        self._db.execute("SET enable_external_access = false")
+        for setting in ("TimeZone = 'UTC'", "enable_progress_bar = false", "enable_external_access = false"):
+            self._db.execute(f"SET {setting}")
         try:
             self._check(columns)
         except QueryError:

@@ -48,7 +48,7 @@ class Statements:
         self.stocks = [r for r in program.releases if r.query.kind == "stock"]
         self.flows = [r for r in program.releases if r.query.kind == "flow"]
         self.views = [name for release in self.stocks for name in self.view(release)]
-        images = {name for flow in self.flows for name in flow.query.before | flow.query.after}
+        images = {name for flow in self.flows for name in (*flow.query.before, *flow.query.after)}
         self.image = {name: columns[name] for name in columns if name in images}
         self.labels = sorted({scope.by for scope in program.scopes if scope.by})
 
@@ -94,7 +94,7 @@ class Statements:
 
     def _seen(self) -> Iterator[str]:
         """What is computed from a new row, by the name it is carried under."""
-        yield "md5_number_lower(to_json(after)::VARCHAR) // 2 AS digest"
+        yield "CAST(hash(after) // 2 AS BIGINT) AS digest"
         for release in self.stocks:
             query, (cell, *values) = release.query, self.view(release)
             amounts = [f"coalesce(TRY(CAST({part.value} AS BIGINT)), 0)" for part in query.components]
@@ -124,11 +124,15 @@ class Statements:
         return f"""
             CREATE OR REPLACE TEMP TABLE life AS
             WITH net AS (
-                SELECT * FROM arrivals QUALIFY row_number() OVER (PARTITION BY entry, instant ORDER BY seq DESC) = 1
+                SELECT * REPLACE (first_value(before) OVER same AS before, first_value(informed) OVER same AS informed)
+                FROM arrivals
+                WINDOW same AS (PARTITION BY entry, instant ORDER BY seq
+                                ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+                QUALIFY row_number() OVER (PARTITION BY entry, instant ORDER BY seq DESC) = 1
             ), seen AS (
                 SELECT entry, instant, seq, unit, after IS NOT NULL AS alive, informed,
                        CASE WHEN informed AND before IS NOT NULL
-                            THEN md5_number_lower(to_json(before)::VARCHAR) // 2 END AS told,
+                            THEN CAST(hash(before) // 2 AS BIGINT) END AS told,
                        {", ".join(self._seen())}
                 FROM net
             ), lives AS (

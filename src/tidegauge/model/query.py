@@ -57,9 +57,9 @@ class Query:
     """SQL telling whether WHERE accepts the row but no declared cell does; counted for the operator alone."""
     components: tuple[Component, ...]
     groups: tuple[Group, ...] = ()
-    before: frozenset[str] = frozenset()
+    before: tuple[str, ...] = ()
     """Columns of the old row that a flow speaks of."""
-    after: frozenset[str] = frozenset()
+    after: tuple[str, ...] = ()
     """Columns of the new row that the query speaks of."""
 
     @property

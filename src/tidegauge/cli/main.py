@@ -1,0 +1,210 @@
+"""tidegauge VERB: every verb is a few lines around the gauge."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from tidegauge.cli.show import progress_bar, show_ledger, show_readings, show_status, write_readings
+from tidegauge.demo import make_demo
+from tidegauge.errors import SpecError, StoreError, TidegaugeError
+from tidegauge.gauge import Gauge
+from tidegauge.plan.template import template
+from tidegauge.plot import plot as draw
+from tidegauge.store import Store
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Keep publishing how a changing database stands, under one differential-privacy guarantee per person.",
+)
+
+File = Annotated[Path, typer.Option("--file", "-f", help="The declaration of the gauge.")]
+StoreFile = Annotated[
+    Path | None, typer.Option("--store", help="The store; default: beside the declaration.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+DEFAULT = Path("tidegauge.toml")
+
+
+def _print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+@app.command()
+def init(
+    table: Annotated[Path, typer.Argument(help="A changelog: csv, jsonl or parquet, gzipped or not.")],
+    file: File = DEFAULT,
+) -> None:
+    """Write a tidegauge.toml to start from, from a table's columns."""
+    if file.exists():
+        raise SpecError(
+            f"{file.name} is already here, and was left as it is. Remove it or name another with --file"
+        )
+    text = template(table, file.parent)
+    file.write_text(text, "utf-8")
+    typer.echo(f"Wrote {file}. Read it, change what is not as you want it, then: tidegauge plan")
+
+
+@app.command()
+def plan(file: File = DEFAULT, store: StoreFile = None, as_json: Json = False) -> None:
+    """Explain what run will do, its predicted error and its lifetime loss; spends nothing."""
+    planned = Gauge.from_file(file, store=store).plan()
+    if as_json:
+        _print_json(planned.as_json())
+    else:
+        typer.echo(str(planned))
+
+
+@app.command()
+def run(
+    file: File = DEFAULT,
+    store: StoreFile = None,
+    once: Annotated[bool, typer.Option("--once", help="Catch up to now, then end.")] = False,
+    until: Annotated[
+        str | None, typer.Option(help="End once everything up to this time is published.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Commit the plan on the first run, then carry it out: catch up, and go on as time passes."""
+    gauge = Gauge.from_file(file, store=store)
+    published, last = 0, None
+    with progress_bar("Publishing") as progress:
+        for reading in gauge.run(until, follow=not once, progress=progress):
+            published, last = published + 1, reading
+            if as_json:
+                typer.echo(json.dumps(reading.as_json(), ensure_ascii=False))
+    if as_json:
+        return
+    if last is None:
+        typer.echo("Nothing was due. See: tidegauge status")
+    else:
+        typer.echo(
+            f"{published:,} readings published, up to {last.as_json()['time']}. See: tidegauge readings"
+        )
+
+
+@app.command()
+def readings(
+    release: Annotated[str | None, typer.Argument(help="Only this release.")] = None,
+    file: File = DEFAULT,
+    store: StoreFile = None,
+    last: Annotated[
+        int | None, typer.Option(min=1, help="Only the last so many times of each release.")
+    ] = None,
+    form: Annotated[str, typer.Option("--format", help="table, csv, json or parquet.")] = "table",
+    output: Annotated[Path | None, typer.Option(help="Write to this file.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Print what was published: value, standard error and 95 % interval."""
+    gauge = Gauge.from_file(file, store=store)
+    published = gauge.published(release)
+    if last is not None:
+        keep: dict[str, set[Any]] = {}
+        for name in {reading.release for reading in published}:
+            keep[name] = set(sorted({r.time for r in published if r.release == name})[-last:])
+        published = [reading for reading in published if reading.time in keep[reading.release]]
+    form = "json" if as_json else form
+    if form == "table" and output is None:
+        show_readings(published)
+    else:
+        write_readings(published, form, output)
+
+
+@app.command()
+def plot(
+    release: Annotated[str | None, typer.Argument(help="The release; default: the first.")] = None,
+    file: File = DEFAULT,
+    store: StoreFile = None,
+    as_json: Json = False,
+) -> None:
+    """Draw what was published in the terminal."""
+    gauge = Gauge.from_file(file, store=store)
+    name = release or next(iter(gauge.spec.release))
+    published = gauge.published(name)
+    if as_json:
+        _print_json([reading.as_json() for reading in published])
+    else:
+        typer.echo(draw(published))
+
+
+@app.command()
+def ledger(file: File = DEFAULT, store: StoreFile = None, as_json: Json = False) -> None:
+    """Show what was promised and reserved."""
+    gauge = Gauge.from_file(file, store=store)
+    with Store(gauge.path) as opened:
+        entries = opened.ledger.entries()
+    if as_json:
+        _print_json([entry.as_json() for entry in entries])
+    else:
+        show_ledger(entries)
+
+
+@app.command()
+def status(file: File = DEFAULT, store: StoreFile = None, as_json: Json = False) -> None:
+    """Show how far the gauge has come, and, for the operator alone, what did not count and why."""
+    report = Gauge.from_file(file, store=store).status()
+    if as_json:
+        _print_json(report)
+    else:
+        show_status(report)
+
+
+@app.command()
+def verify(file: File = DEFAULT, store: StoreFile = None, as_json: Json = False) -> None:
+    """Prove the chain of ledger and journal, and that every reading follows from the journal."""
+    proved = Gauge.from_file(file, store=store).verify()
+    if as_json:
+        _print_json(proved.as_json())
+    else:
+        typer.echo(
+            f"Proved: {proved.ledger_entries} ledger entries and {proved.measurements:,} measurements are as they were "
+            f"sealed, and all {proved.readings:,} readings follow from them."
+        )
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Argument(help="Where to put it.")] = Path("demo"),
+    patients: Annotated[int, typer.Option(min=100, help="How many patients in the year.")] = 50_000,
+) -> None:
+    """Build an invented hospital's year, publish it, and compare with the truth."""
+    make_demo(folder, patients=patients, console=Console(highlight=False))
+
+
+def main() -> None:
+    """Run a verb; what the user can fix ends with exit code 2 and one message."""
+    try:
+        app(standalone_mode=False)
+    except typer.Exit as stop:
+        sys.exit(stop.exit_code)
+    except typer.Abort:
+        sys.exit(130)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(0)
+    except TidegaugeError as error:
+        _refuse(error)
+    except sqlite3.Error as error:
+        _refuse(StoreError(f"the store could not be used: {error}. What was committed before stands."))
+    except OSError as error:
+        _refuse(TidegaugeError(f"{error.filename or 'the system'}: {error.strerror}"))
+    except Exception as error:
+        if type(error).__module__.startswith(("click", "typer")) and hasattr(error, "format_message"):
+            typer.echo(f"tidegauge: {error.format_message()}", err=True)
+            sys.exit(2)
+        raise
+
+
+def _refuse(error: Exception) -> None:
+    typer.echo(f"{type(error).__name__}: {error}", err=True)
+    sys.exit(2)

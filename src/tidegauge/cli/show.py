@@ -1,0 +1,158 @@
+"""How verbs show things in a terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from tidegauge.errors import SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tidegauge.model.reading import Reading
+    from tidegauge.store.ledger import Entry
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on stderr for long work, or nothing where stderr is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def number(value: float | None) -> str:
+    """A value as a person reads it."""
+    return "-" if value is None else f"{value:,.4g}" if abs(value) < 100 else f"{value:,.1f}"
+
+
+def show_readings(readings: list[Reading]) -> None:
+    """A table."""
+    if not readings:
+        typer.echo("Nothing has been published yet.")
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in ("release", "time", "group"):
+        table.add_column(name)
+    for name in ("value", "stderr", "95 % from", "to"):
+        table.add_column(name, justify="right")
+    for reading in readings:
+        low, high = reading.interval(0.95)
+        group = (
+            ""
+            if reading.group is None
+            else ", ".join(f"{key}={value}" for key, value in reading.group.items())
+        )
+        when = reading.as_json()["time"].removesuffix("T00:00:00Z")
+        table.add_row(
+            reading.release,
+            when,
+            group,
+            number(reading.value),
+            number(reading.stderr),
+            number(low),
+            number(high),
+        )
+    console = Console(highlight=False)
+    console.print(table, soft_wrap=True, no_wrap=True, crop=False, overflow="ignore")
+
+
+def write_readings(readings: list[Reading], form: str, output: Path | None) -> None:
+    """To a file, or as text to stdout."""
+    rows = [reading.as_json() for reading in readings]
+    match form:
+        case "json":
+            text = json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
+        case "csv":
+            groups = list(dict.fromkeys(name for row in rows for name in row["group"] or {}))
+            buffer = io.StringIO()
+            writer = csv.writer(buffer, lineterminator="\n")
+            writer.writerow(["release", "time", *groups, "value", "stderr", "low", "high"])
+            for row in rows:
+                group = row["group"] or {}
+                ends = [row[name] for name in ("value", "stderr", "low", "high")]
+                writer.writerow(
+                    [row["release"], row["time"], *(group.get(name, "") for name in groups), *ends]
+                )
+            text = buffer.getvalue()
+        case "parquet":
+            _write_parquet(rows, output)
+            return
+        case "table":
+            raise SpecError(
+                "a table goes to the terminal; for a file choose csv, json or parquet", key="--format"
+            )
+        case _:
+            raise SpecError("must be table, csv, json or parquet", key="--format")
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        output.write_text(text, "utf-8")
+
+
+def _write_parquet(rows: list[dict[str, Any]], output: Path | None) -> None:
+    import pyarrow as pa  # noqa: PLC0415  (slow to load, and only this needs it)
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    if output is None:
+        raise SpecError("parquet is not text; name a file with --output", key="--format")
+    groups = list(dict.fromkeys(name for row in rows for name in row["group"] or {}))
+    table: dict[str, Any] = {"release": pa.array([row["release"] for row in rows], pa.string())}
+    table["time"] = pa.array([row["time"] for row in rows], pa.string()).cast(pa.timestamp("us", tz="UTC"))
+    for name in groups:
+        values = [(row["group"] or {}).get(name) for row in rows]
+        table[f"group.{name}"] = pa.array(
+            [None if value is None else str(value) for value in values], pa.string()
+        )
+    for name in ("value", "stderr", "low", "high"):
+        table[name] = pa.array([row[name] for row in rows], pa.float64())
+    pq.write_table(pa.table(table), output)
+
+
+def show_ledger(entries: list[Entry]) -> None:
+    """One block an entry."""
+    if not entries:
+        typer.echo("Nothing has been committed.")
+    for entry in entries:
+        body = entry.body
+        typer.echo(f"{entry.seq}  {entry.time}  {entry.kind}  plan {body['plan'][:12]}")
+        typer.echo(f"   reserved {body['measure']} = {body['reserved']} of {body['budget']}")
+        for name, loss in body["releases"].items():
+            typer.echo(f"     {name}: {loss}")
+        typer.echo(f"   seal {entry.hash[:16]} after {entry.previous[:16]}")
+
+
+def show_status(report: dict[str, Any]) -> None:
+    """What the operator wants to know first comes first."""
+    typer.echo(f"Plan      {report['plan'] or 'not committed yet'}")
+    if report["simulated"]:
+        typer.echo("Noise     SIMULATED: these readings protect nobody")
+    typer.echo(f"Processed {report['processed_to'] or 'nothing yet'}")
+    for name, release in report["releases"].items():
+        total = "without end" if release["readings_total"] is None else f"of {release['readings_total']}"
+        upcoming = f", next {release['next']}" if release["next"] else ", finished"
+        typer.echo(f"{name}: {release['readings']} readings {total}{upcoming}")
+    if report["operator_only"]:
+        typer.echo("For the operator alone (exact, not private, never publish):")
+        for name, amount in report["operator_only"].items():
+            typer.echo(f"  {name.replace('_', ' ')}: {amount:,}")

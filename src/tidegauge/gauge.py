@@ -1,0 +1,395 @@
+"""The gauge: a declaration, its plan, and the loop that carries it out."""
+
+from __future__ import annotations
+
+import time as system_time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from tidegauge.engine.duckdb import DuckEngine
+from tidegauge.errors import PlanChanged, SpecError, StoreCorrupt
+from tidegauge.mechanism.noise import SecureSampler
+from tidegauge.model.constraint import AtMost, Both, Constraint, Within
+from tidegauge.model.quantity import instant, moment, rfc3339
+from tidegauge.model.reading import Reading
+from tidegauge.plan.plan import Plan
+from tidegauge.plan.planner import make_plan
+from tidegauge.plan.spec import GaugeSpec, load
+from tidegauge.source import open_source
+from tidegauge.store import NOTHING_YET, Store
+from tidegauge.tick import Ticker, derivable, journal_arrays
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from tidegauge.mechanism.noise import Sampler
+    from tidegauge.model.budget import Budget
+    from tidegauge.model.mutation import Source
+    from tidegauge.plan.plan import ReleasePlan
+    from tidegauge.store import Published
+
+
+def _now() -> int:
+    return instant(datetime.now(UTC))
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was proved."""
+
+    ledger_entries: int
+    measurements: int
+    readings: int
+
+    def as_json(self) -> dict[str, Any]:
+        """What verify --json prints."""
+        return {"verified": True, **vars(self)}
+
+
+class Gauge:
+    """A declared gauge and its store.
+
+    `now` and `sleep` are the clock and `sampler` is the randomness: arguments, so that tests can hold them.
+    """
+
+    def __init__(
+        self,
+        *,
+        source: Mapping[str, Any],
+        budget: Mapping[str, Any] | Budget,
+        releases: Mapping[str, Mapping[str, Any]],
+        constraint: Mapping[str, Any] | Constraint | None = None,
+        store: str | Path = "tidegauge.db",
+        base: str | Path = ".",
+        now: Callable[[], int] = _now,
+        sleep: Callable[[float], None] = system_time.sleep,
+        sampler: Sampler | None = None,
+    ) -> None:
+        data: dict[str, Any] = {"source": source, "budget": _plain(budget), "release": dict(releases)}
+        if constraint is not None:
+            data["constraint"] = _declared(constraint) if isinstance(constraint, Constraint) else constraint
+        self._init(
+            GaugeSpec.parse(data), store=Path(store), base=Path(base), now=now, sleep=sleep, sampler=sampler
+        )
+
+    def _init(
+        self,
+        spec: GaugeSpec,
+        *,
+        store: Path,
+        base: Path,
+        now: Callable[[], int],
+        sleep: Callable[[float], None],
+        sampler: Sampler | None,
+    ) -> None:
+        self.spec, self.path, self._base = spec, store, base
+        self._now, self._sleep, self._sampler = now, sleep, sampler or SecureSampler()
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | Path,
+        *,
+        store: str | Path | None = None,
+        now: Callable[[], int] = _now,
+        sleep: Callable[[float], None] = system_time.sleep,
+        sampler: Sampler | None = None,
+    ) -> Gauge:
+        """The gauge that a tidegauge.toml declares; its store lies beside it."""
+        path = Path(path)
+        gauge = cls.__new__(cls)
+        beside = path.with_suffix(".db") if store is None else Path(store)
+        gauge._init(load(path), store=beside, base=path.parent, now=now, sleep=sleep, sampler=sampler)
+        return gauge
+
+    # -- planning -----------------------------------------------------------------------------------------------------
+
+    def plan(self) -> Plan:
+        """The committed plan if there is one, else the plan that run would commit now; spends nothing."""
+        if self.path.exists():
+            with Store(self.path) as store:
+                if store.plan is not None:
+                    return self._committed(store)
+        return self._make_plan()
+
+    def _source(self) -> Source:
+        declared = self.spec.source.model_dump(exclude={"max_rows"}, exclude_none=True)
+        return open_source(declared, self._base)
+
+    def _make_plan(self) -> Plan:
+        source = self._source()
+        plan = make_plan(self.spec, table=source.table, columns=source.columns, now=self._now())
+        DuckEngine(plan.program, plan.columns).close()
+        return plan
+
+    def _committed(self, store: Store) -> Plan:
+        record = store.plan
+        assert record is not None
+        changes = list(_differences(record["declaration"], self.spec.canonical()))
+        if changes:
+            raise PlanChanged(
+                "a committed plan cannot be changed, but the declaration was:\n  "
+                + "\n  ".join(changes)
+                + "\n"
+                "Nothing was read or spent. Put it back as it was, or start another gauge with a store of its own; "
+                "what both publish adds up."
+            )
+        return Plan.from_record(record)
+
+    def _commit(self, store: Store) -> Plan:
+        plan = self._make_plan()
+        with DuckEngine(plan.program, plan.columns) as engine:
+            layout = {
+                "entries": engine.entry_columns,
+                "units": engine.unit_columns,
+                "used": engine.used_columns,
+            }
+        store.commit_plan(
+            plan.record(),
+            time=rfc3339(self._now()),
+            measure=plan.measure,
+            budget=plan.total,
+            needed=plan.needed,
+            body={
+                "plan": plan.hash,
+                "releases": {release.release.name: str(release.loss) for release in plan.releases},
+            },
+            layout=layout,
+            simulated=self._sampler.simulated,
+        )
+        return plan
+
+    # -- running ------------------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        until: str | datetime | None = None,
+        *,
+        follow: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Iterator[Reading]:
+        """Commit the plan if this is the first run, catch up, and yield each reading once it is durable.
+
+        With `follow`, go on as time passes, until `until` or the last reading of all.
+        """
+        limit = None if until is None else instant(until)
+        with Store(self.path, write=True) as store:
+            plan = self._commit(store) if store.plan is None else self._committed(store)
+            if store.simulated != self._sampler.simulated:
+                raise SpecError(
+                    "simulated noise and a real ledger do not mix: use a store of its own for simulation"
+                )
+            source = self._source()
+            self._check_columns(plan, source)
+            with DuckEngine(plan.program, plan.columns) as engine:
+                ticker = Ticker(plan, store, engine, self._sampler)
+                while True:
+                    now = self._now() if limit is None else min(limit, self._now())
+                    for published in self._catch_up(ticker, source, now, progress):
+                        yield plan_reading(plan, published)
+                    upcoming = self._next_end(ticker)
+                    if not follow or upcoming is None or (limit is not None and upcoming > limit):
+                        return
+                    self._sleep(min(60.0, max(0.05, (upcoming - self._now()) / 1e6)))
+
+    def _catch_up(
+        self, ticker: Ticker, source: Source, now: int, progress: Callable[[int, int], None] | None
+    ) -> Iterator[Published]:
+        ends = [
+            end for release in ticker.plan.releases for end in [self._last_end(ticker, release, now)] if end
+        ]
+        if not ends:
+            return
+        until, clock = max(ends), ticker.store.clock
+        for batch in source.read(clock.position, until):
+            yield from ticker.tick(batch)
+            if progress is not None:
+                begin = min(release.release.schedule.bin_end(0) for release in ticker.plan.releases)
+                progress(max(0, batch.upto - begin), max(1, until - begin))
+
+    @staticmethod
+    def _last_end(ticker: Ticker, plan: ReleasePlan, now: int) -> int | None:
+        """The end of the last bin that is due and not measured, or None."""
+        schedule = plan.release.schedule
+        first = ticker.store.next_bin(plan.release.name, 0)
+        last = schedule.bin_at(now + 1) - 1
+        if schedule.bins is not None:
+            last = min(last, schedule.bins - 1)
+        return schedule.bin_end(last) if last >= first else None
+
+    @staticmethod
+    def _next_end(ticker: Ticker) -> int | None:
+        """When the next bin ends, or None if all are measured."""
+        ends = []
+        for plan in ticker.plan.releases:
+            schedule, first = plan.release.schedule, ticker.store.next_bin(plan.release.name, 0)
+            if schedule.bins is None or first < schedule.bins:
+                ends.append(schedule.bin_end(first))
+        return min(ends, default=None)
+
+    @staticmethod
+    def _check_columns(plan: Plan, source: Source) -> None:
+        """Columns that queries speak of must still be there, of the type that was committed."""
+        used = {
+            name
+            for release in plan.program.releases
+            for name in (*release.query.before, *release.query.after)
+        }
+        for name in sorted(used):
+            if source.columns.get(name) != plan.columns[name]:
+                found = (
+                    "is no longer there"
+                    if name not in source.columns
+                    else "has another type than was committed"
+                )
+                raise SpecError(f"column '{name}' {found}. Nothing was read or spent.", key="source")
+
+    # -- what was published ---------------------------------------------------------------------------------------------
+
+    def published(self, release: str | None = None) -> list[Reading]:
+        """Every reading so far."""
+        if release is not None and release not in self.spec.release:
+            raise SpecError(f"there is no release '{release}'; there are: {', '.join(self.spec.release)}")
+        with Store(self.path) as store:
+            plan = self._committed(store) if store.plan is not None else None
+            return (
+                [] if plan is None else [plan_reading(plan, reading) for reading in store.readings(release)]
+            )
+
+    def readings(self, release: str | None = None) -> pa.Table:
+        """Every reading so far as an Arrow table: release, time, one column a group, value, stderr, low, high."""
+        readings = self.published(release)
+        groups = list(dict.fromkeys(name for reading in readings for name in reading.group or {}))
+        table = {
+            "release": pa.array([reading.release for reading in readings], pa.string()),
+            "time": pa.array([reading.time for reading in readings], pa.timestamp("us", tz="UTC")),
+        }
+        fixed = {"release", "time", "value", "stderr", "low", "high"}
+        for name in groups:
+            values = [None if reading.group is None else reading.group.get(name) for reading in readings]
+            mixed = len({type(value) for value in values if value is not None}) > 1
+            column = [str(value) if mixed and value is not None else value for value in values]
+            table[f"group_{name}" if name in fixed else name] = pa.array(column)
+        table |= {
+            "value": pa.array([reading.value for reading in readings], pa.float64()),
+            "stderr": pa.array([reading.stderr for reading in readings], pa.float64()),
+            "low": pa.array([reading.interval()[0] for reading in readings], pa.float64()),
+            "high": pa.array([reading.interval()[1] for reading in readings], pa.float64()),
+        }
+        return pa.table(table)
+
+    def status(self) -> dict[str, Any]:
+        """How far the gauge has come; what stands under operator_only is exact and not for the public."""
+        if not self.path.exists():
+            return {
+                "plan": None,
+                "simulated": False,
+                "processed_to": None,
+                "releases": {},
+                "operator_only": {},
+            }
+        with Store(self.path) as store:
+            plan = None if store.plan is None else self._committed(store)
+            releases = {}
+            for release in () if plan is None else plan.releases:
+                schedule, first = release.release.schedule, store.next_bin(release.release.name, 0)
+                done = max(0, -(-(first - schedule.offset) // schedule.stride))
+                finished = schedule.count is not None and done >= schedule.count
+                upcoming = None if finished else rfc3339(schedule.bin_end(schedule.bin_of_reading(done)))
+                releases[release.release.name] = {
+                    "readings": done,
+                    "readings_total": schedule.count,
+                    "next": upcoming,
+                }
+            reached = store.clock.watermark
+            return {
+                "plan": None if plan is None else plan.hash,
+                "simulated": store.simulated,
+                "processed_to": rfc3339(reached) if reached > NOTHING_YET else None,
+                "releases": releases,
+                "operator_only": store.counts(),
+            }
+
+    def verify(self) -> Verified:
+        """Prove the ledger's chain, the journal's chain, and that every reading follows from the journal."""
+        with Store(self.path) as store:
+            entries, measurements = store.ledger.prove(), store.prove_journal()
+            record = store.plan
+            if record is None:
+                return Verified(entries, measurements, 0)
+            plan = Plan.from_record(record)
+            if plan.hash not in {entry.body.get("plan") for entry in store.ledger.entries()}:
+                raise StoreCorrupt("the plan in the store is not the one that the ledger committed")
+            if store.ledger.spent() > plan.total:
+                raise StoreCorrupt("the ledger has reserved more than the budget")
+            for release in plan.releases:
+                derived = derivable(release, journal_arrays(store, release))
+                if derived != store.readings(release.release.name):
+                    raise StoreCorrupt(f"readings of '{release.release.name}' do not follow from the journal")
+            return Verified(entries, measurements, len(store.readings()))
+
+
+def plan_reading(plan: Plan, published: Published) -> Reading:
+    """A published row as users see it."""
+    release = next(one for one in plan.releases if one.release.name == published.release)
+    bin_ = release.release.schedule.bin_of_reading(published.number)
+
+    def interval(level: float) -> tuple[float, float]:
+        if level == 0.95 or published.value is None or published.stderr is None:
+            return published.low, published.high
+        half = release.decoder.half_width(bin_, published.stderr, level)
+        return published.value - half, published.value + half
+
+    cells = release.release.query.cells
+    return Reading(
+        release=published.release,
+        time=moment(published.time),
+        group=cells[published.cell],
+        value=published.value,
+        stderr=published.stderr,
+        _interval=interval,
+    )
+
+
+def _plain(budget: Mapping[str, Any] | Budget) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in (budget if isinstance(budget, dict) else vars(budget)).items()
+        if value is not None
+    }
+
+
+def _declared(constraint: Constraint) -> dict[str, Any]:
+    """A constraint as a file would declare it."""
+    match constraint:
+        case AtMost(mutations):
+            return {"at_most": mutations}
+        case Within() if constraint.temporal:
+            return {"within": f"{int(constraint.bound)} microseconds"}
+        case Both(left, right) if not (_declared(left).keys() & _declared(right).keys()):
+            return _declared(left) | _declared(right)
+        case _:
+            raise SpecError(
+                f"'{constraint}' cannot be enforced as it is: a duration must be one ('30 days'), and where units obey "
+                "one of several constraints a column says which: constraint={'by': COLUMN, 'cases': {VALUE: {...}}}",
+                key="constraint",
+            )
+
+
+def _differences(old: Any, new: Any, key: str = "") -> Iterator[str]:
+    """What changed between two declarations, key by key."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in sorted(old.keys() | new.keys()):
+            place = f"{key}.{name}" if key else name
+            if name not in new:
+                yield f"{place}: was removed"
+            elif name not in old:
+                yield f"{place}: was added"
+            else:
+                yield from _differences(old[name], new[name], place)
+    elif old != new:
+        yield f"{key}: was changed"

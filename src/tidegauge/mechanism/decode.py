@@ -1,0 +1,108 @@
+"""From noisy integers to readings with their error: public from here on, floats allowed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tidegauge.mechanism.law import Law, ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from tidegauge.mechanism.encode import Channel
+    from tidegauge.model.query import Component, Query
+    from tidegauge.model.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its error; None where the noise leaves nothing to tell."""
+
+    value: float | None
+    stderr: float | None
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """Turns what was measured of one release into readings."""
+
+    query: Query
+    schedule: Schedule
+    channels: tuple[Channel, ...]
+
+    def law(self, component: int, bin_: int) -> Law:
+        """How far the component's estimate at this bin is from the truth."""
+        return _law(self.channels[component], self.query.components[component], bin_, self.schedule.span)
+
+    def estimates(self, reading: int, measured: Sequence[NDArray[np.float64]]) -> list[Estimate]:
+        """One reading of every cell, from all rows measured so far (per component: rows by cells)."""
+        bin_ = self.schedule.bin_of_reading(reading)
+        laws = [self.law(j, bin_) for j in range(len(self.channels))]
+        values = [
+            _weights(channel, component, bin_, self.schedule.span) @ rows[: row_count(channel, bin_)]
+            for channel, component, rows in zip(self.channels, self.query.components, measured, strict=True)
+        ]
+        if self.query.aggregate == "avg":
+            return [
+                self._mean(float(total), float(count), laws) for total, count in zip(*values, strict=True)
+            ]
+        stderr, half = laws[0].stderr, laws[0].half_width(0.95)
+        return [
+            Estimate(float(value), stderr, float(value) - half, float(value) + half) for value in values[0]
+        ]
+
+    def _mean(self, total: float, count: float, laws: list[Law]) -> Estimate:
+        part = self.query.components[0]
+        low, high = (float(bound * part.grid + part.centre) for bound in (part.lower, part.upper))
+        found = ratio(
+            sum_value=total, sum_stderr=laws[0].stderr, count_value=count, count_stderr=laws[1].stderr
+        )
+        if found is None:
+            return Estimate(None, None, low, high)
+        mean, stderr = found
+        value, half = min(high, max(low, mean + float(part.centre))), stderr * _quantile(laws, 0.95)
+        return Estimate(value, stderr, max(low, value - half), min(high, value + half))
+
+    def half_width(self, bin_: int, stderr: float, level: float) -> float:
+        """How far the truth may be from a reading at this bin, with this probability."""
+        laws = [self.law(j, bin_) for j in range(len(self.channels))]
+        return stderr * _quantile(laws, level) if self.query.aggregate == "avg" else laws[0].half_width(level)
+
+
+def _quantile(laws: list[Law], level: float) -> float:
+    """The half-width of a combination of errors in its own standard errors: that of the heaviest tail among them."""
+    normal = NormalDist().inv_cdf((1 + level) / 2)
+    return max([normal, *(law.half_width(level) / law.stderr for law in laws if law.stderr)])
+
+
+def row_count(channel: Channel, bin_: int) -> int:
+    """How many rows have been measured when this bin has ended."""
+    return len(_unit_weights(channel, bin_, 1))
+
+
+@lru_cache(maxsize=64)
+def _unit_weights(channel: Channel, bin_: int, span: int | None) -> NDArray[np.float64]:
+    return channel.strategy.weights(bin_, span)
+
+
+def _weights(channel: Channel, component: Component, bin_: int, span: int | None) -> NDArray[np.float64]:
+    return _unit_weights(channel, bin_, span) * float(component.grid / channel.refine)
+
+
+@lru_cache(maxsize=4096)
+def _law(channel: Channel, component: Component, bin_: int, span: int | None) -> Law:
+    weights = _weights(channel, component, bin_, span)
+    layers = np.array([row.layer for row in channel.strategy.measured(bin_)])
+    law = Law()
+    for layer in np.unique(layers):
+        law += Law.of(weights[layers == layer], channel.noise_of(int(layer)))
+    return law

@@ -1,0 +1,202 @@
+"""A plan: frozen, content-addressed; what is shown is what runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final, Literal
+
+from pydantic import TypeAdapter
+
+from tidegauge.mechanism.decode import Decoder
+from tidegauge.mechanism.disjoint import Disjoint
+from tidegauge.mechanism.encode import Channel
+from tidegauge.mechanism.noise import DiscreteGaussian, DiscreteLaplace, Noise
+from tidegauge.model.budget import Budget
+from tidegauge.model.program import Program, Release
+
+Measure = Literal["epsilon", "rho"]
+_PROGRAM: Final = TypeAdapter(Program)
+STRATEGIES: Final = {strategy.name: strategy for strategy in (Disjoint,)}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A strategy that was considered, and what it would cost and give."""
+
+    strategy: str
+    parameters: dict[str, int | float | str]
+    folds: int | None
+    """Measurements that one unit can change, where the strategy counts them."""
+    loss: Fraction
+    half_width_worst: float
+    half_width_mean: float
+    adaptive: bool
+
+    def as_json(self, measure: Measure) -> dict[str, Any]:
+        """The fields that plan --json shows."""
+        return {
+            "strategy": self.strategy,
+            "parameters": self.parameters,
+            "folds": self.folds,
+            measure: float(self.loss),
+            "half_width_worst": self.half_width_worst,
+            "half_width_mean": self.half_width_mean,
+            "adaptive": self.adaptive,
+        }
+
+
+@dataclass(frozen=True)
+class ReleasePlan:
+    """How one release is measured."""
+
+    release: Release
+    loss: Fraction
+    channels: tuple[Channel, ...]
+    chosen: Candidate
+    candidates: tuple[Candidate, ...]
+    promise: str
+
+    @property
+    def decoder(self) -> Decoder:
+        """What turns its measurements into readings."""
+        return Decoder(self.release.query, self.release.schedule, self.channels)
+
+    def record(self) -> dict[str, Any]:
+        """All that is needed to go on measuring."""
+        return {
+            "loss": str(self.loss),
+            "channels": [_channel_record(channel) for channel in self.channels],
+            "chosen": _candidate_record(self.chosen),
+            "candidates": [_candidate_record(candidate) for candidate in self.candidates],
+            "promise": self.promise,
+        }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that run will do, decided before anything is read."""
+
+    declaration: dict[str, Any]
+    budget: Budget
+    measure: Measure
+    total: Fraction
+    """The budget in the measure that is accounted in."""
+    columns: dict[str, str]
+    program: Program
+    releases: tuple[ReleasePlan, ...]
+    protects: str
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def needed(self) -> Fraction:
+        """The whole lifetime loss."""
+        return sum((release.loss for release in self.releases), Fraction(0))
+
+    @property
+    def hash(self) -> str:
+        """The plan's address: equal plans, equal hashes."""
+        text = json.dumps(self.record(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def record(self) -> dict[str, Any]:
+        """The plan as it is committed."""
+        return {
+            "declaration": self.declaration,
+            "budget": {name: str(value) for name, value in vars(self.budget).items() if value is not None},
+            "measure": self.measure,
+            "total": str(self.total),
+            "columns": self.columns,
+            "program": _PROGRAM.dump_python(self.program, mode="json"),
+            "releases": {plan.release.name: plan.record() for plan in self.releases},
+            "protects": self.protects,
+            "warnings": list(self.warnings),
+        }
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> Plan:
+        """The plan that was committed, whatever this version would plan today."""
+        program = _PROGRAM.validate_python(record["program"])
+        return cls(
+            declaration=record["declaration"],
+            budget=Budget(**record["budget"]),
+            measure=record["measure"],
+            total=Fraction(record["total"]),
+            columns=record["columns"],
+            program=program,
+            releases=tuple(
+                _release(release, record["releases"][release.name]) for release in program.releases
+            ),
+            protects=record["protects"],
+            warnings=tuple(record["warnings"]),
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """What plan --json prints."""
+        return {
+            "budget": {
+                **{name: float(value) for name, value in vars(self.budget).items() if value is not None},
+                "measure": self.measure,
+                "total": float(self.total),
+                "reserved": float(self.needed),
+            },
+            "hash": self.hash,
+            "protects": self.protects,
+            "warnings": list(self.warnings),
+            "releases": {
+                plan.release.name: {
+                    "chosen": plan.chosen.as_json(self.measure),
+                    "candidates": [candidate.as_json(self.measure) for candidate in plan.candidates],
+                    "promise": plan.promise,
+                    "schedule": str(plan.release.schedule),
+                }
+                for plan in self.releases
+            },
+        }
+
+    def __str__(self) -> str:
+        from tidegauge.plan.explain import explain  # noqa: PLC0415  (explain reads plans)
+
+        return explain(self)
+
+
+def _release(release: Release, record: dict[str, Any]) -> ReleasePlan:
+    return ReleasePlan(
+        release=release,
+        loss=Fraction(record["loss"]),
+        channels=tuple(_channel(channel) for channel in record["channels"]),
+        chosen=_candidate(record["chosen"]),
+        candidates=tuple(_candidate(candidate) for candidate in record["candidates"]),
+        promise=record["promise"],
+    )
+
+
+def _candidate_record(candidate: Candidate) -> dict[str, Any]:
+    return {**vars(candidate), "loss": str(candidate.loss)}
+
+
+def _candidate(record: dict[str, Any]) -> Candidate:
+    return Candidate(**{**record, "loss": Fraction(record["loss"])})
+
+
+def _channel_record(channel: Channel) -> dict[str, Any]:
+    noise = channel.noise
+    if isinstance(noise, DiscreteLaplace):
+        law = {"kind": "laplace", "scale": str(noise.scale)}
+    else:
+        assert isinstance(noise, DiscreteGaussian)
+        law = {"kind": "gaussian", "sigma_squared": str(noise.sigma_squared)}
+    strategy = {"name": channel.strategy.name, **channel.strategy.parameters}
+    return {"strategy": strategy, "refine": channel.refine, "noise": law}
+
+
+def _channel(record: dict[str, Any]) -> Channel:
+    law, strategy = record["noise"], dict(record["strategy"])
+    noise: Noise = (
+        DiscreteLaplace(Fraction(law["scale"]))
+        if law["kind"] == "laplace"
+        else DiscreteGaussian(Fraction(law["sigma_squared"]))
+    )
+    return Channel(STRATEGIES[strategy.pop("name")](**strategy), record["refine"], noise)

@@ -1,0 +1,123 @@
+"""One tick: fold what the source brought, measure the bins that have ended, and commit all of it at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tidegauge.mechanism.decode import row_count
+from tidegauge.mechanism.encode import measure
+from tidegauge.store import Clock, Measured, Published
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tidegauge.engine.duckdb import DuckEngine
+    from tidegauge.mechanism.noise import Sampler
+    from tidegauge.model.mutation import Batch
+    from tidegauge.plan.plan import Plan, ReleasePlan
+    from tidegauge.store import Store
+
+
+def journal_arrays(store: Store, plan: ReleasePlan) -> list[NDArray[np.float64]]:
+    """Everything measured so far of a release: per component, rows by cells."""
+    cells = len(plan.release.query.cells)
+    values: list[list[float]] = [[] for _ in plan.channels]
+    for component, _, _, value in store.journal(plan.release.name):
+        values[component].append(float(value))
+    return [np.array(column, dtype=np.float64).reshape(-1, cells) for column in values]
+
+
+@dataclass
+class Ticker:
+    """Carries a committed plan out, batch by batch."""
+
+    plan: Plan
+    store: Store
+    engine: DuckEngine
+    sampler: Sampler
+    _rows: dict[str, list[NDArray[np.float64]]] = field(default_factory=dict)
+
+    def tick(self, batch: Batch) -> list[Published]:
+        """Everything that this batch leads to, durable when it returns."""
+        clock = self.store.clock
+        folded = self.engine.fold(
+            batch.rows,
+            state=self.store.state(),
+            watermark=clock.watermark,
+            upto=batch.upto,
+            arrivals=clock.arrivals,
+        )
+        published: list[Published] = []
+        try:
+            with self.store.transaction():
+                self.store.fold(folded)
+                for release in self.plan.releases:
+                    published += self._measure(release, batch.upto)
+                self.store.advance(
+                    Clock(batch.position, folded.watermark, clock.arrivals + batch.rows.num_rows)
+                )
+        except BaseException:
+            self._rows.clear()
+            raise
+        return sorted(published, key=lambda reading: (reading.time, reading.release, reading.cell))
+
+    def _measure(self, plan: ReleasePlan, upto: int) -> list[Published]:
+        release, schedule = plan.release, plan.release.schedule
+        first = self.store.next_bin(release.name, 0)
+        ended = [index for index, _ in schedule.ends(first, upto)]
+        if not ended:
+            return []
+        last, cells = ended[-1], len(release.query.cells)
+        totals = self.store.totals(release.name, plan.channels[0].strategy.needed_from(first - 1), last)
+        measured = []
+        rows = self._rows.get(release.name) or journal_arrays(self.store, plan)
+        for j, channel in enumerate(plan.channels):
+            exact = {(bin_, cell): amount for (part, bin_, cell), amount in totals.items() if part == j}
+            noisy = measure(channel, exact, first=first, last=last, cells=cells, sampler=self.sampler)
+            start = len(rows[j])
+            measured += [
+                Measured(release.name, j, start + n // cells, cell, bin_, value)
+                for n, (bin_, cell, value) in enumerate(noisy)
+            ]
+            fresh = np.array([value for _, _, value in noisy], dtype=np.float64).reshape(-1, cells)
+            rows[j] = np.concatenate([rows[j], fresh])
+        self._rows[release.name] = rows
+        published = decode(plan, rows, [schedule.reading_of_bin(bin_) for bin_ in ended])
+        self.store.record(measured, published)
+        self.store.set_next_bin(release.name, last + 1)
+        self.store.forget(release.name, plan.channels[0].strategy.needed_from(last))
+        return published
+
+
+def decode(plan: ReleasePlan, rows: list[NDArray[np.float64]], readings: list[int | None]) -> list[Published]:
+    """The readings that follow from what was measured."""
+    schedule, decoder = plan.release.schedule, plan.decoder
+    return [
+        Published(
+            plan.release.name,
+            reading,
+            cell,
+            schedule.bin_end(schedule.bin_of_reading(reading)),
+            estimate.value,
+            estimate.stderr,
+            estimate.low,
+            estimate.high,
+        )
+        for reading in readings
+        if reading is not None
+        for cell, estimate in enumerate(decoder.estimates(reading, rows))
+    ]
+
+
+def derivable(plan: ReleasePlan, rows: list[NDArray[np.float64]]) -> list[Published]:
+    """Every reading that the journal's measurements lead to."""
+    schedule, found, reading = plan.release.schedule, [], 0
+    while schedule.count is None or reading < schedule.count:
+        if row_count(plan.channels[0], schedule.bin_of_reading(reading)) > len(rows[0]):
+            break
+        found.append(reading)
+        reading += 1
+    return decode(plan, rows, list(found))
