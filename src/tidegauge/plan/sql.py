@@ -1,0 +1,128 @@
+"""A release's SELECT -> the query that it measures.
+
+What is accepted, and what is refused and why, is told in docs/sql.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from sqlglot import exp
+
+from tidegauge.errors import QueryError
+from tidegauge.model.query import Query
+from tidegauge.plan.sql_columns import Columns
+from tidegauge.plan.sql_groups import cell_number, domains, named_groups
+from tidegauge.plan.sql_lower import Lowering, shown
+from tidegauge.plan.sql_measure import count_of, declared_range, present, refuse_leftovers, sum_of
+from tidegauge.plan.sql_parse import canonical, parse, take_apart
+from tidegauge.plan.sql_refusals import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from fractions import Fraction
+
+    from tidegauge.model.query import Aggregate, Component, Value
+    from tidegauge.plan.sql_parse import Parts
+
+
+def compile_query(
+    sql: str,
+    *,
+    table: str,
+    columns: Mapping[str, str],
+    groups: Mapping[str, Sequence[Value]] | None = None,
+    bounds: Mapping[str, tuple[Fraction, Fraction]] | None = None,
+    grids: Mapping[str, Fraction] | None = None,
+    dialect: str = "duckdb",
+    key: str = "sql",
+) -> Query:
+    """The linear query that the SELECT asks of `table`, or a QueryError that says why it is none.
+
+    `columns` gives every column's type in the embedded engine ('VARCHAR' where nothing is declared); `key` is the
+    spec's key of the SELECT, beside which groups, bounds and grids are declared.
+    """
+    try:
+        return _compile(
+            sql,
+            table=table,
+            types=columns,
+            groups=groups or {},
+            bounds=bounds or {},
+            grids=grids or {},
+            dialect=dialect,
+        )
+    except Refused as refused:
+        beside = key.rpartition(".")[0]
+        at = ".".join(filter(None, [beside, refused.key])) if refused.key else key
+        raise QueryError(str(refused), key=at) from None
+    except RecursionError:
+        raise QueryError("the SELECT is nested too deeply to be read; simplify it", key=key) from None
+
+
+def _compile(
+    sql: str,
+    *,
+    table: str,
+    types: Mapping[str, str],
+    groups: Mapping[str, Sequence[Value]],
+    bounds: Mapping[str, tuple[Fraction, Fraction]],
+    grids: Mapping[str, Fraction],
+    dialect: str,
+) -> Query:
+    select = parse(sql, dialect)
+    parts = take_apart(select, table=table, dialect=dialect)
+    columns = Columns(types, parts.kind, parts.qualifiers)
+    lower = Lowering(columns.term, dialect)
+    written = "" if parts.aggregate.this is None else shown(parts.aggregate.this, dialect)
+    for node in (*parts.where, parts.aggregate):
+        columns.settle(node)
+    named = named_groups(parts, columns, dialect)
+    declared = domains(named, groups)
+    place = cell_number(named, declared, lower)
+    alive = ["after IS NOT NULL"] if parts.kind == "stock" else []
+    where = " AND ".join([*alive, *(lower.condition(node) for node in parts.where)])
+    cell = f"TRY(CASE WHEN {where} THEN {place} END)" if where else f"TRY({place})"
+    accepted = f"{where} AND " if where else ""
+    aggregate, components = _measured(parts, lower, written, bounds, grids)
+    used = [*parts.where, parts.aggregate, *(group.expression for group in named)]
+    return Query(
+        kind=parts.kind,
+        aggregate=aggregate,
+        table=table,
+        text=canonical(sql, dialect),
+        cell=cell,
+        outside=f"COALESCE(TRY({accepted}{place} IS NULL), FALSE)" if named else "FALSE",
+        components=components,
+        groups=declared,
+        before=frozenset(_names(used, "before")),
+        after=frozenset(_names(used, "after")),
+    )
+
+
+def _measured(
+    parts: Parts,
+    lower: Lowering,
+    written: str,
+    bounds: Mapping[str, tuple[Fraction, Fraction]],
+    grids: Mapping[str, Fraction],
+) -> tuple[Aggregate, tuple[Component, ...]]:
+    node, of = parts.aggregate, parts.aggregate.this
+    if isinstance(node, exp.Count):
+        refuse_leftovers("COUNT", bounds=bounds, grids=grids)
+        return "count", (count_of(None if of is None or isinstance(of, exp.Star) else lower(of)),)
+    aggregate: Literal["sum", "avg"] = "sum" if isinstance(node, exp.Sum) else "avg"
+    term = lower.quantity(of)
+    column = (of.name,) if isinstance(of, exp.Column) else ()
+    names = tuple(filter(None, (parts.alias, *column, written)))
+    steps = declared_range(names, f"{aggregate.upper()}({written})", bounds=bounds, grids=grids)
+    if aggregate == "sum":
+        return aggregate, (sum_of(term, steps),)
+    return aggregate, (sum_of(term, steps, centre=steps.middle), present(term))
+
+
+def _names(nodes: Sequence[exp.Expr], side: str) -> Iterator[str]:
+    for node in nodes:
+        for column in node.find_all(exp.Column):
+            if (column.table or "after") == side:
+                yield column.name

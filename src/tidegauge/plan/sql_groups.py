@@ -1,0 +1,171 @@
+"""GROUP BY over declared domains: which cell a row stands in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+from sqlglot import exp
+
+from tidegauge.model.query import Group
+from tidegauge.plan.sql_lower import Lowering, shown
+from tidegauge.plan.sql_refusals import Refused, refuse
+from tidegauge.plan.sql_terms import (
+    NUMBERS,
+    TIMES,
+    Kind,
+    Term,
+    alike,
+    boolean,
+    integer_literal,
+    number,
+    text,
+    text_literal,
+    time,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tidegauge.model.query import Value
+    from tidegauge.plan.sql_columns import Columns
+    from tidegauge.plan.sql_parse import Parts
+
+MOST_CELLS: Final = 1_000_000
+
+
+@dataclass(frozen=True)
+class Named:
+    """A group's expression, with its columns settled, and the name it is published under."""
+
+    name: str
+    expression: exp.Expr
+
+
+def named_groups(parts: Parts, columns: Columns, dialect: str) -> list[Named]:
+    """What GROUP BY speaks of: columns, expressions, positions and aliases of the SELECT."""
+    selected = [one for one in parts.columns if not one.find(exp.AggFunc)]
+    for one in selected:
+        if one.is_star:
+            refuse("*")
+        columns.settle(one)
+    groups = [_named(one, parts, columns, dialect) for one in parts.groups]
+    for one in selected:
+        if all(one.unalias() != group.expression for group in groups):
+            raise Refused(
+                f"{shown(one, dialect)} is selected but is not in GROUP BY; add it there or leave it out"
+            )
+    names = [group.name.lower() for group in groups]
+    for group in groups:
+        if names.count(group.name.lower()) > 1:
+            raise Refused(
+                f"two groups are called {group.name}; give them different names in the SELECT: ... AS name"
+            )
+    return groups
+
+
+def _named(one: exp.Expr, parts: Parts, columns: Columns, dialect: str) -> Named:
+    one = one.unnest()
+    if isinstance(one, exp.Literal) and one.is_int:
+        if not 1 <= int(one.name) <= len(parts.columns) or parts.columns[int(one.name) - 1].find(exp.AggFunc):
+            raise Refused(f"GROUP BY {one.name}: that is no group column of the SELECT")
+        one = parts.columns[int(one.name) - 1].unalias()
+    elif isinstance(one, exp.Column) and not one.table:
+        meant = [
+            column for column in parts.columns if column.alias and column.alias.lower() == one.name.lower()
+        ]
+        if meant and (parts.kind == "flow" or not columns.has(one.this)):
+            one = meant[0].unalias()
+        columns.settle(one)
+        if meant and meant[0].unalias() != one:
+            raise Refused(f"GROUP BY {one.name} may be the column or the alias; give the alias another name")
+    columns.settle(one)
+    for column in parts.columns:
+        if column.unalias() == one and column.alias:
+            return Named(column.alias, one)
+    if isinstance(one, exp.Column):
+        return Named(one.name, one)
+    raise Refused(f"GROUP BY {shown(one, dialect)} needs a name: select it as {shown(one, dialect)} AS name")
+
+
+def domains(groups: Sequence[Named], declared: Mapping[str, Sequence[Value]]) -> tuple[Group, ...]:
+    """The declared domain of every group; refused if one is missing or left over."""
+    found = []
+    for group in groups:
+        keys = [key for key in declared if key.lower() == group.name.lower()]
+        if not keys:
+            raise Refused(
+                f"GROUP BY {group.name} needs its public domain, which is never read from the data; "
+                f'add groups.{toml_key(group.name)} = ["first", "second"]'
+            )
+        if isinstance(declared[keys[0]], str) or not declared[keys[0]]:
+            raise Refused("a domain is a list of at least one value", key=f"groups.{keys[0]}")
+        found.append(Group(group.name, tuple(declared[keys[0]])))
+    names = {group.name.lower() for group in groups}
+    for key in declared:
+        if key.lower() not in names:
+            there = (
+                f"the groups are {', '.join(group.name for group in groups)}"
+                if groups
+                else "there is no GROUP BY"
+            )
+            raise Refused(f"no group is called {key}: {there}; remove it or group by it", key=f"groups.{key}")
+    if prod(len(group.values) for group in found) > MOST_CELLS:
+        raise Refused(
+            f"the product of the domains has more than {MOST_CELLS} cells; declare fewer values", key="groups"
+        )
+    return tuple(found)
+
+
+def cell_number(groups: Sequence[Named], declared: Sequence[Group], lower: Lowering) -> str:
+    """SQL giving the number of the row's cell, the last group varying fastest; NULL if a value is not declared."""
+    sql = ""
+    for group, domain in zip(groups, declared, strict=True):
+        place = _place(lower(group.expression), domain)
+        sql = f"({sql} * {len(domain.values)} + {place})" if sql else place
+    return sql or "0"
+
+
+def _place(term: Term, domain: Group) -> str:
+    key = f"groups.{toml_key(domain.name)}"
+    try:
+        value, *values = _comparable(term, domain.values)
+    except Refused as refused:
+        raise Refused(str(refused), key=key) from None
+    literals = [one.sql for one in values]
+    if len(set(literals)) < len(literals):
+        raise Refused("a value is declared twice", key=key)
+    return f"(LIST_POSITION([{', '.join(literals)}], {value.sql}) - 1)"
+
+
+def _comparable(term: Term, values: Sequence[Value]) -> list[Term]:
+    """The group's term and its values, as one kind; text is read as what the values are."""
+    types = {type(value) for value in values}
+    if types == {bool}:
+        return [boolean(term), *(Term("TRUE" if value else "FALSE", Kind.BOOLEAN) for value in values)]
+    if types == {int}:
+        if term.kind is not Kind.INTEGER and any(abs(int(value)) > 2**53 for value in values):
+            raise Refused("an integer is too large to be told apart in DOUBLE; CAST the group to BIGINT")
+        return alike(
+            [
+                term if term.kind is Kind.INTEGER else number(term),
+                *(integer_literal(int(value)) for value in values),
+            ]
+        )
+    if types != {str}:
+        raise Refused("a domain is all text, all integers or all booleans (write a decimal number as text)")
+    literals = [text_literal(str(value)) for value in values]
+    if term.kind in NUMBERS:
+        return alike([term, *literals])
+    if term.kind in TIMES:
+        return [time(term), *map(time, literals)]
+    if term.kind is Kind.BOOLEAN:
+        return [term, *map(boolean, literals)]
+    return [text(term), *literals]
+
+
+def toml_key(key: str) -> str:
+    """The key as it is written in the file."""
+    bare = key.isascii() and key.replace("_", "").replace("-", "").isalnum()
+    return key if bare else '"' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,384 @@
+"""Expressions of a SELECT, node by node, into SQL of the embedded engine that cannot fail.
+
+A node that no rule names is refused, and so is an argument that its rule does not read: what the parser learns
+tomorrow is not accepted before someone has thought about it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+
+from sqlglot import ErrorLevel, exp
+
+from tidegauge.plan import sql_times
+from tidegauge.plan.sql_refusals import Mismatch, Refused, refuse
+from tidegauge.plan.sql_terms import (
+    Kind,
+    Term,
+    alike,
+    boolean,
+    cast,
+    kind_of,
+    number,
+    number_literal,
+    text,
+    text_literal,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_VOLATILE: Final = re.compile(
+    r"(now|today|timeofday|setseed|nextval|currval|(gen_)?rand.*|uuid.*|(current|local|utc|session|transaction|statement"
+    r"|clock|get_current|txid).*)",
+    re.IGNORECASE,
+)
+_COMPARISONS: Final = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
+                       exp.NullSafeEQ: "IS NOT DISTINCT FROM", exp.NullSafeNEQ: "IS DISTINCT FROM"}  # fmt: skip
+_NUMERIC: Final = {exp.Abs: "ABS", exp.Floor: "FLOOR", exp.Ceil: "CEIL"}
+_TEXTUAL: Final = {exp.Lower: "LOWER", exp.Upper: "UPPER"}
+_MANY: Final = {exp.Coalesce: "COALESCE", exp.Least: "LEAST", exp.Greatest: "GREATEST"}
+
+
+@dataclass(frozen=True)
+class Lowering:
+    """Lowers expressions whose columns `column` resolves."""
+
+    column: Callable[[exp.Column], Term]
+    dialect: str
+
+    def __call__(self, node: exp.Expr | None) -> Term:
+        """The expression as a typed piece of SQL, or a refusal by name."""
+        assert node is not None
+        rule = _RULES.get(type(node))
+        if rule is None:
+            refuse_node(node, self.dialect)
+        for argument, value in node.args.items():
+            if value and argument not in rule.reads:
+                refuse("expression", f"{argument.upper()} in {shown(node, self.dialect)}")
+        try:
+            return rule.lower(self, node)
+        except Mismatch as mismatch:
+            raise Refused(f"{shown(node, self.dialect)}: {mismatch}") from None
+
+    def each(self, nodes: Iterable[exp.Expr]) -> list[Term]:
+        """Every expression, in order."""
+        return [self(node) for node in nodes]
+
+    def condition(self, node: exp.Expr) -> str:
+        """The expression as a condition."""
+        return self._read_as(boolean, node).sql
+
+    def quantity(self, node: exp.Expr) -> Term:
+        """The expression as a number."""
+        return self._read_as(number, node)
+
+    def _read_as(self, reading: Callable[[Term], Term], node: exp.Expr) -> Term:
+        try:
+            return reading(self(node))
+        except Mismatch as mismatch:
+            raise Refused(f"{shown(node, self.dialect)}: {mismatch}") from None
+
+
+class _Rule(NamedTuple):
+    reads: frozenset[str]
+    lower: Callable[[Lowering, exp.Expr], Term]
+
+
+def shown(node: exp.Expr, dialect: str) -> str:
+    """The expression as SQL, cut to what fits in a message."""
+    sql = node.sql(dialect=dialect, comments=False, unsupported_level=ErrorLevel.IGNORE)
+    return sql if len(sql) <= 60 else f"{sql[:57]}..."
+
+
+def refuse_node(node: exp.Expr, dialect: str) -> NoReturn:
+    """Refuse a node that has no rule, by the most telling name."""
+    what = shown(node, dialect)
+    if isinstance(node, exp.AggFunc):
+        refuse(
+            "nested aggregate" if isinstance(node, exp.Count | exp.Sum | exp.Avg) else "other aggregate", what
+        )
+    if isinstance(node, exp.Star):
+        refuse("*", what)
+    if isinstance(node, exp.Func):
+        called = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
+        refuse("non-deterministic function" if _VOLATILE.fullmatch(called) else "unknown function", what)
+    refuse("expression", what)
+
+
+def _column(low: Lowering, node: exp.Expr) -> Term:
+    assert isinstance(node, exp.Column)
+    if isinstance(node.this, exp.Star):
+        refuse("*", shown(node, low.dialect))
+    return low.column(node)
+
+
+def _literal(_: Lowering, node: exp.Expr) -> Term:
+    return text_literal(node.name) if node.args["is_string"] else number_literal(node.name)
+
+
+def _boolean(_: Lowering, node: exp.Expr) -> Term:
+    return Term("TRUE" if node.this else "FALSE", Kind.BOOLEAN)
+
+
+def _null(_: Lowering, _node: exp.Expr) -> Term:
+    return Term("NULL", Kind.NULL)
+
+
+def _paren(low: Lowering, node: exp.Expr) -> Term:
+    return low(node.this)
+
+
+def _junction(word: str, low: Lowering, node: exp.Expr) -> Term:
+    return Term("(" + f" {word} ".join(low.condition(part) for part in node.flatten()) + ")", Kind.BOOLEAN)
+
+
+def _not(low: Lowering, node: exp.Expr) -> Term:
+    return Term(f"(NOT {low.condition(node.this)})", Kind.BOOLEAN)
+
+
+def _comparison(sign: str, low: Lowering, node: exp.Expr) -> Term:
+    left, right = alike([low(node.this), low(node.expression)])
+    return Term(f"({left.sql} {sign} {right.sql})", Kind.BOOLEAN)
+
+
+def _is(low: Lowering, node: exp.Expr) -> Term:
+    test, word = node.expression, "IS NOT" if node.args.get("negate") else "IS"
+    if isinstance(test, exp.Null):
+        return Term(f"({low(node.this).sql} {word} NULL)", Kind.BOOLEAN)
+    if not isinstance(test, exp.Boolean):
+        refuse("expression", shown(node, low.dialect))
+    return Term(f"({low.condition(node.this)} {word} {low(test).sql})", Kind.BOOLEAN)
+
+
+def _between(low: Lowering, node: exp.Expr) -> Term:
+    value, least, most = alike([low(node.this), low(node.args["low"]), low(node.args["high"])])
+    return Term(f"({value.sql} BETWEEN {least.sql} AND {most.sql})", Kind.BOOLEAN)
+
+
+def _in(low: Lowering, node: exp.Expr) -> Term:
+    if not node.expressions:
+        raise Mismatch("IN needs a list of values")
+    value, *values = alike([low(node.this), *low.each(node.expressions)])
+    return Term(f"({value.sql} IN ({', '.join(one.sql for one in values)}))", Kind.BOOLEAN)
+
+
+def _like(low: Lowering, node: exp.Expr, escape: str | None = None) -> Term:
+    pattern = node.expression
+    if not (isinstance(pattern, exp.Literal) and pattern.is_string):
+        refuse("pattern", shown(node, low.dialect))
+    if escape is None and low.dialect == "postgres" and "\\" in pattern.name:
+        escape = "\\"
+    if escape and (len(pattern.name) - len(pattern.name.rstrip(escape))) % 2:
+        refuse("pattern", shown(node, low.dialect))
+    word = ("NOT " if node.args.get("negate") else "") + ("ILIKE" if isinstance(node, exp.ILike) else "LIKE")
+    ending = f" ESCAPE {text_literal(escape).sql}" if escape else ""
+    return Term(f"({text(low(node.this)).sql} {word} {text_literal(pattern.name).sql}{ending})", Kind.BOOLEAN)
+
+
+def _escape(low: Lowering, node: exp.Expr) -> Term:
+    like, escape = node.this, node.expression
+    single = isinstance(escape, exp.Literal) and len(escape.name) == 1 and escape.name.isascii()
+    if not single or not isinstance(like, exp.Like | exp.ILike):
+        refuse("pattern", shown(node, low.dialect))
+    return _like(low, like, escape.name)
+
+
+def _neg(low: Lowering, node: exp.Expr) -> Term:
+    if isinstance(node.this, exp.Literal) and not node.this.is_string:
+        return number_literal(f"-{node.this.name}")
+    value = number(low(node.this))
+    return Term(f"(-{value.sql})", Kind.DOUBLE, whole=value.whole)
+
+
+def _arithmetic(sign: str, low: Lowering, node: exp.Expr) -> Term:
+    left, right = low(node.this), low(node.expression)
+    shifted = sql_times.shifted(sign, left, right)
+    if shifted is not None:
+        return shifted
+    left, right = number(left), number(right)
+    return Term(f"({left.sql} {sign} {right.sql})", Kind.DOUBLE, whole=left.whole and right.whole)
+
+
+def _divided(low: Lowering, node: exp.Expr) -> Term:
+    left, right = number(low(node.this)), number(low(node.expression))
+    sql, whole = f"({left.sql} / NULLIF({right.sql}, 0e0))", left.whole and right.whole
+    if isinstance(node, exp.IntDiv) and not whole:
+        raise Mismatch("// divides integers; CAST both sides, or use FLOOR(a / b)")
+    if isinstance(node, exp.Mod):
+        return Term(f"({left.sql} % NULLIF({right.sql}, 0e0))", Kind.DOUBLE, whole=whole)
+    if whole and (isinstance(node, exp.IntDiv) or node.args.get("typed")):
+        return Term(f"TRUNC{sql}", Kind.DOUBLE, whole=True)
+    return Term(sql, Kind.DOUBLE)
+
+
+def _cast(low: Lowering, node: exp.Expr) -> Term:
+    return cast(low(node.this), node.args["to"])
+
+
+def _case(low: Lowering, node: exp.Expr) -> Term:
+    """CASE WHEN, CASE x WHEN, and IF."""
+    arms = node.args.get("ifs") or [node]
+    if node.args.get("ifs") and node.this is not None:
+        subject, *whens = alike([low(node.this), *(low(arm.this) for arm in arms)])
+        tests = [f"{subject.sql} = {when.sql}" for when in whens]
+    else:
+        tests = [low.condition(arm.this) for arm in arms]
+    last = node.args.get("default") or node.args.get("false") or exp.Null()
+    *results, default = terms = alike(low.each([*(arm.args["true"] for arm in arms), last]))
+    body = " ".join(f"WHEN {test} THEN {result.sql}" for test, result in zip(tests, results, strict=True))
+    whole = all(term.whole or term.kind is Kind.NULL for term in terms)
+    return Term(f"CASE {body} ELSE {default.sql} END", kind_of(terms), whole=whole)
+
+
+def _many(function: str, low: Lowering, node: exp.Expr) -> Term:
+    terms = alike(low.each([node.this, *node.expressions]))
+    return Term(f"{function}({', '.join(term.sql for term in terms)})", kind_of(terms),
+                whole=all(term.whole or term.kind is Kind.NULL for term in terms))  # fmt: skip
+
+
+def _nullif(low: Lowering, node: exp.Expr) -> Term:
+    left, right = alike([low(node.this), low(node.expression)])
+    return Term(f"NULLIF({left.sql}, {right.sql})", left.kind, whole=left.whole)
+
+
+def _numeric(function: str, low: Lowering, node: exp.Expr) -> Term:
+    value = number(low(node.this))
+    return Term(f"{function}({value.sql})", Kind.DOUBLE, whole=value.whole)
+
+
+def _round(low: Lowering, node: exp.Expr) -> Term:
+    value, decimals = number(low(node.this)), low(node.args.get("decimals") or exp.Literal.number(0))
+    if not re.fullmatch(r"\d{1,2}|\(-\d{1,2}\)", decimals.sql):
+        raise Mismatch("the number of digits must be a small integer")
+    return Term(f"ROUND({value.sql}, {decimals.sql})", Kind.DOUBLE, whole=value.whole)
+
+
+def _textual(function: str, low: Lowering, node: exp.Expr) -> Term:
+    return Term(f"{function}({text(low(node.this)).sql})", Kind.TEXT)
+
+
+def _length(low: Lowering, node: exp.Expr) -> Term:
+    return Term(f"LENGTH({text(low(node.this)).sql})", Kind.INTEGER)
+
+
+def _trim(low: Lowering, node: exp.Expr) -> Term:
+    function = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}.get(str(node.args.get("position")).upper(), "TRIM")
+    terms = [text(term) for term in low.each(filter(None, [node.this, node.args.get("expression")]))]
+    return Term(f"{function}({', '.join(term.sql for term in terms)})", Kind.TEXT)
+
+
+def _substring(low: Lowering, node: exp.Expr) -> Term:
+    places = [low(place) for place in (node.args.get("start"), node.args.get("length")) if place is not None]
+    cut = [
+        place.sql if place.kind is Kind.INTEGER else f"TRY_CAST({number(place).sql} AS BIGINT)"
+        for place in places
+    ]
+    return Term(f"TRY(SUBSTRING({', '.join([text(low(node.this)).sql, *cut])}))", Kind.TEXT)
+
+
+def _concat(low: Lowering, node: exp.Expr) -> Term:
+    return Term(f"CONCAT({', '.join(text(term).sql for term in low.each(node.expressions))})", Kind.TEXT)
+
+
+def _joined(low: Lowering, node: exp.Expr) -> Term:
+    return Term(f"({text(low(node.this)).sql} || {text(low(node.expression)).sql})", Kind.TEXT)
+
+
+def _interval(_: Lowering, node: exp.Expr) -> Term:
+    return sql_times.interval(node)
+
+
+def _part(low: Lowering, node: exp.Expr) -> Term:
+    """EXTRACT(part FROM time), or a function that is named after the part."""
+    if isinstance(node, exp.Extract):
+        return sql_times.part(node.name, low(node.expression))
+    assert isinstance(node, exp.Func)
+    return sql_times.part(node.sql_name(), low(node.this))
+
+
+def _anonymous(low: Lowering, node: exp.Expr) -> Term:
+    """Functions of time that the parser does not know by name."""
+    called, arguments = node.name.lower(), node.expressions
+    if called in {"date_part", "datepart"} and len(arguments) == 2 and isinstance(arguments[0], exp.Literal):
+        return sql_times.part(arguments[0].name, low(arguments[1]))
+    if called in sql_times.PARTS and len(arguments) == 1:
+        return sql_times.part(called, low(arguments[0]))
+    refuse_node(node, low.dialect)
+
+
+def _truncated(low: Lowering, node: exp.Expr) -> Term:
+    return sql_times.truncated(node.args["unit"].name, low(node.this))
+
+
+def _difference(low: Lowering, node: exp.Expr) -> Term:
+    unit = node.args.get("unit")
+    return sql_times.difference("" if unit is None else unit.name, low(node.expression), low(node.this))
+
+
+def _date_add(low: Lowering, node: exp.Expr) -> Term:
+    if not isinstance(node.expression, exp.Interval):
+        refuse("expression", shown(node, low.dialect))
+    return _arithmetic("+", low, node)
+
+
+def _date(low: Lowering, node: exp.Expr) -> Term:
+    return cast(low(node.this), exp.DataType.build("DATE"))
+
+
+def _rules() -> dict[type[exp.Expr], _Rule]:
+    one, two = frozenset({"this"}), frozenset({"this", "expression"})
+    many = one | {"expressions"}
+    return {
+        exp.Column: _Rule(one | {"table"}, _column),
+        exp.Star: _Rule(frozenset(), lambda low, node: refuse("*", shown(node, low.dialect))),
+        exp.Literal: _Rule(one | {"is_string"}, _literal),
+        exp.Boolean: _Rule(one, _boolean),
+        exp.Null: _Rule(frozenset(), _null),
+        exp.Paren: _Rule(one, _paren),
+        exp.And: _Rule(two, partial(_junction, "AND")),
+        exp.Or: _Rule(two, partial(_junction, "OR")),
+        exp.Not: _Rule(one, _not),
+        **{node: _Rule(two, partial(_comparison, sign)) for node, sign in _COMPARISONS.items()},
+        exp.Is: _Rule(two | {"negate"}, _is),
+        exp.Between: _Rule(one | {"low", "high"}, _between),
+        exp.In: _Rule(many, _in),
+        exp.Like: _Rule(two | {"negate"}, _like),
+        exp.ILike: _Rule(two | {"negate"}, _like),
+        exp.Escape: _Rule(two, _escape),
+        exp.Neg: _Rule(one, _neg),
+        **{node: _Rule(two, partial(_arithmetic, sign))
+           for node, sign in ((exp.Add, "+"), (exp.Sub, "-"), (exp.Mul, "*"))},
+        exp.Div: _Rule(two | {"typed", "safe"}, _divided),
+        exp.IntDiv: _Rule(two, _divided),
+        exp.Mod: _Rule(two, _divided),
+        exp.Cast: _Rule(one | {"to"}, _cast),
+        exp.TryCast: _Rule(one | {"to", "safe"}, _cast),
+        exp.Case: _Rule(one | {"ifs", "default"}, _case),
+        exp.If: _Rule(one | {"true", "false"}, _case),
+        **{node: _Rule(many | {"ignore_nulls"}, partial(_many, function)) for node, function in _MANY.items()},
+        exp.Nullif: _Rule(two, _nullif),
+        **{node: _Rule(one, partial(_numeric, function)) for node, function in _NUMERIC.items()},
+        exp.Round: _Rule(one | {"decimals"}, _round),
+        **{node: _Rule(one, partial(_textual, function)) for node, function in _TEXTUAL.items()},
+        exp.Length: _Rule(one, _length),
+        exp.Trim: _Rule(two | {"position"}, _trim),
+        exp.Substring: _Rule(one | {"start", "length"}, _substring),
+        exp.Concat: _Rule(frozenset({"expressions", "safe", "coalesce"}), _concat),
+        exp.DPipe: _Rule(two | {"safe"}, _joined),
+        exp.Interval: _Rule(one | {"unit"}, _interval),
+        exp.Extract: _Rule(two, _part),
+        **{node: _Rule(one, _part) for node in sql_times.PART_NODES},
+        exp.Anonymous: _Rule(many, _anonymous),
+        exp.TimestampTrunc: _Rule(one | {"unit"}, _truncated),
+        exp.DateTrunc: _Rule(one | {"unit"}, _truncated),
+        exp.DateDiff: _Rule(two | {"unit", "date_part_boundary"}, _difference),
+        exp.DateAdd: _Rule(two, _date_add),
+        exp.Date: _Rule(one, _date),
+    }  # fmt: skip
+
+
+_RULES: Final = _rules()

@@ -1,0 +1,157 @@
+"""What a row counts: bounded integers in units of a grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
+
+from tidegauge.errors import SpecError
+from tidegauge.model.quantity import fraction
+from tidegauge.model.query import Component
+from tidegauge.plan.sql_groups import toml_key
+from tidegauge.plan.sql_refusals import Refused
+from tidegauge.plan.sql_terms import Term, double_literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MOST_STEPS: Final = 2**50
+"""Up to here a decimal that lies on the grid is found again exactly after its way through DOUBLE."""
+FINEST: Final = 9
+_NAN: Final = "CAST('NaN' AS DOUBLE)"
+
+
+@dataclass(frozen=True)
+class Range:
+    """The declared bounds of a SUM or AVG, in steps of its grid."""
+
+    lower: int
+    upper: int
+    grid: Fraction
+
+    @property
+    def middle(self) -> int:
+        """The step in the middle, from which AVG measures."""
+        return (self.lower + self.upper) // 2
+
+
+def declared_range(
+    names: tuple[str, ...],
+    what: str,
+    *,
+    bounds: Mapping[str, tuple[Fraction, Fraction]],
+    grids: Mapping[str, Fraction],
+) -> Range:
+    """The bounds and grid declared under one of the names that the aggregate goes by."""
+    key = _declared("bounds", names, bounds)
+    if key is None:
+        raise Refused(
+            f"{what} needs the bounds of its values; add bounds.{toml_key(names[0])} = [lowest, highest]"
+        )
+    at = f"bounds.{toml_key(key)}"
+    try:
+        low, high = (fraction(bound) for bound in bounds[key])
+    except (SpecError, TypeError, ValueError):
+        raise Refused("bounds are two finite numbers, [lowest, highest]", key=at) from None
+    if low > high:
+        raise Refused("the lower bound is above the upper one; turn them round", key=at)
+    if low == high:
+        raise Refused(
+            "the bounds are equal, so that nothing is left to measure; COUNT the rows instead", key=at
+        )
+    grid_key = _declared("grids", names, grids)
+    grid = _default_grid(low, high, at) if grid_key is None else _declared_grid(grids[grid_key], grid_key)
+    if (low / grid).denominator != 1 or (high / grid).denominator != 1:
+        raise Refused(f"the bounds do not lie on the grid {grid}; move them to a multiple of it", key=at)
+    steps = Range(int(low / grid), int(high / grid), grid)
+    if max(abs(steps.lower), abs(steps.upper)) > MOST_STEPS:
+        raise Refused(
+            f"the bounds are more than 2^50 steps of the grid {grid} from 0; "
+            f"declare a coarser grids.{toml_key(key)} or narrower bounds", key=at)  # fmt: skip
+    return steps
+
+
+def _declared(table: str, names: tuple[str, ...], declared: Mapping[str, object]) -> str | None:
+    """The one key that speaks of the aggregate; any other is left over."""
+    known = [_squeezed(name) for name in names]
+    keys = sorted(
+        (key for key in declared if _squeezed(key) in known), key=lambda key: known.index(_squeezed(key))
+    )
+    for key in declared:
+        if key not in keys[:1]:
+            raise Refused(
+                f"nothing here is called {key}; write {table}.{toml_key(names[0])}"
+                if not keys else f"{table}.{toml_key(keys[0])} already says it; remove one of the two",
+                key=f"{table}.{toml_key(key)}")  # fmt: skip
+    return keys[0] if keys else None
+
+
+def refuse_leftovers(what: str, **declared: Mapping[str, object]) -> None:
+    """COUNT needs no bounds and no grid."""
+    for table, keys in declared.items():
+        for key in keys:
+            raise Refused(f"{what} needs none; remove it", key=f"{table}.{toml_key(key)}")
+
+
+def _squeezed(key: str) -> str:
+    return "".join(key.lower().split())
+
+
+def _default_grid(low: Fraction, high: Fraction, at: str) -> Fraction:
+    """A power of ten that gives six digits, refined until both bounds lie on it."""
+    most, digits = max(abs(low), abs(high)), 0
+    while most >= 10**digits:
+        digits += 1
+    while digits > -FINEST and most < Fraction(10) ** (digits - 1):
+        digits -= 1
+    for places in range(max(0, min(FINEST, 6 - digits)), FINEST + 1):
+        grid = Fraction(1, 10**places)
+        if (low / grid).denominator == (high / grid).denominator == 1:
+            return grid
+    raise Refused(
+        f"the bounds have more than {FINEST} digits after the point; round them, or declare a grid", key=at
+    )
+
+
+def _declared_grid(written: Fraction, key: str) -> Fraction:
+    at = f"grids.{toml_key(key)}"
+    try:
+        grid = fraction(written)
+    except SpecError:
+        raise Refused("a grid is a finite number", key=at) from None
+    if grid <= 0 or max(grid.numerator, grid.denominator) > 2**53:
+        raise Refused("a grid lies above 0 and is a fraction of integers up to 2^53", key=at)
+    return grid
+
+
+def count_of(term: Term | None) -> Component:
+    """COUNT(*), or COUNT of an expression: NaN is a value, NULL is none."""
+    return Component(
+        "count", "1" if term is None else f"CASE WHEN TRY({term.sql}) IS NULL THEN 0 ELSE 1 END", 0, 1
+    )
+
+
+def sum_of(term: Term, steps: Range, *, centre: int = 0) -> Component:
+    """SUM of distances from `centre` (in steps): clamped, rounded half away from zero; NULL and NaN count 0."""
+    low, high = (double_literal(bound * steps.grid).sql for bound in (steps.lower, steps.upper))
+    scaled = f"LEAST(GREATEST({term.sql}, {low}), {high})"
+    if steps.grid.denominator != 1:
+        scaled += f" * {double_literal(steps.grid.denominator).sql}"
+    if steps.grid.numerator != 1:
+        scaled += f" / {double_literal(steps.grid.numerator).sql}"
+    rounded = f"CAST(ROUND({scaled}) AS BIGINT)"
+    shifted = f"{rounded} - ({centre})" if centre else rounded
+    return Component(
+        "sum",
+        f"COALESCE(TRY(CASE WHEN NULLIF({term.sql}, {_NAN}) IS NULL THEN 0 ELSE {shifted} END), 0)",
+        steps.lower - centre,
+        steps.upper - centre,
+        steps.grid,
+        centre * steps.grid,
+    )
+
+
+def present(term: Term) -> Component:
+    """How many rows an AVG is taken over: those with a value."""
+    return Component("count", f"CASE WHEN TRY(NULLIF({term.sql}, {_NAN})) IS NULL THEN 0 ELSE 1 END", 0, 1)

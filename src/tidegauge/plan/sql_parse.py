@@ -1,0 +1,231 @@
+"""From the text of a release's SELECT to its parts, refusing by name what is no linear query over one table."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import sqlglot
+from sqlglot import TokenType, exp
+from sqlglot.errors import ParseError, TokenError
+
+from tidegauge.plan.sql_lower import shown
+from tidegauge.plan.sql_refusals import Refused, refuse
+from tidegauge.plan.sql_terms import name, text_literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tidegauge.model.query import Kind
+
+DIALECTS: Final = ("duckdb", "postgres")
+_READ: Final = frozenset({"expressions", "from_", "where", "group"})
+_CLAUSES: Final = {
+    "with_": ("WITH", "WITH"),
+    "distinct": ("DISTINCT", "DISTINCT"),
+    "joins": ("JOIN", "a second table"),
+    "laterals": ("JOIN", "LATERAL"),
+    "having": ("HAVING", "HAVING"),
+    "qualify": ("window function", "QUALIFY"),
+    "windows": ("window function", "WINDOW"),
+    "order": ("ORDER BY", "ORDER BY"),
+    "limit": ("LIMIT", "LIMIT"),
+    "offset": ("LIMIT", "OFFSET"),
+    "sample": ("SAMPLE", "SAMPLE"),
+}
+_OPENINGS: Final = frozenset({TokenType.SELECT, TokenType.FROM, TokenType.WITH, TokenType.L_PAREN})
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A SELECT that has the form of a linear query; its expressions are not looked into yet."""
+
+    kind: Kind
+    qualifiers: frozenset[str]
+    """What may stand before a column's dot, in lower case."""
+    columns: tuple[exp.Expr, ...]
+    """What the SELECT names, in order, the aggregate included."""
+    aggregate: exp.Count | exp.Sum | exp.Avg
+    alias: str | None
+    """The name that the SELECT gives to the aggregate."""
+    where: tuple[exp.Expr, ...]
+    groups: tuple[exp.Expr, ...]
+
+
+def canonical(sql: str, dialect: str) -> str:
+    """The statement without comments and with one way of spacing and letter case.
+
+    Made from tokens, not from the parsed tree: what was committed must read the same under every release of the parser.
+    """
+    out, before = "", None
+    for token in _tokens(sql, dialect):
+        kind, text = token.token_type, token.text
+        if kind is TokenType.STRING:
+            text = text_literal(text).sql
+        elif kind is TokenType.IDENTIFIER:
+            text = name(text)
+        elif kind is TokenType.SEMICOLON:
+            continue
+        tight = before in {None, TokenType.L_PAREN, TokenType.DOT} or kind in {
+            TokenType.R_PAREN, TokenType.DOT, TokenType.COMMA}  # fmt: skip
+        called = kind is TokenType.L_PAREN and before is TokenType.VAR
+        quoted = kind in {TokenType.STRING, TokenType.IDENTIFIER}
+        out += ("" if tight or called else " ") + (text if quoted else text.lower())
+        before = kind
+    return out
+
+
+def _tokens(sql: str, dialect: str) -> Iterable[sqlglot.Token]:
+    try:
+        return sqlglot.tokenize(sql, read=dialect)
+    except TokenError as error:
+        place = re.search(r"Missing (.+) from (\d+):(\d+)", str(error.__cause__))
+        if place is None:
+            raise Refused("syntax error: a comment or quotation is not closed") from None
+        at = f"line {place[2]}, column {int(place[3]) + 1}"
+        raise Refused(f"syntax error in {at}: {place[1]} is not closed") from None
+
+
+def parse(sql: str, dialect: str) -> exp.Select:
+    """The one SELECT in the text."""
+    if dialect not in DIALECTS:
+        raise Refused(
+            f"dialect {dialect!r} is not supported; write the SELECT for one of {', '.join(DIALECTS)}"
+        )
+    tokens = list(_tokens(sql, dialect))
+    if not tokens or tokens[0].token_type not in _OPENINGS:
+        refuse("not a SELECT", tokens[0].text.upper() if tokens else "an empty text")
+    try:
+        statements = [
+            one for one in sqlglot.parse(sql, read=dialect) if one and not isinstance(one, exp.Semicolon)
+        ]
+    except ParseError as error:
+        raise Refused(_syntax(error)) from None
+    if len(statements) != 1:
+        refuse("second statement", "a second statement")
+    select = statements[0]
+    if isinstance(select, exp.SetOperation):
+        refuse("UNION", select.key.upper())
+    if isinstance(select, exp.Subquery):
+        refuse("sub-query", "a SELECT in parentheses")
+    if not isinstance(select, exp.Select):
+        refuse("not a SELECT", select.key.upper())
+    return select
+
+
+def _syntax(error: ParseError) -> str:
+    """One line with the position, without the parser's class names and colours."""
+    first = error.errors[0]
+    what = str(first["description"]).split(" but got <")[0]
+    if "<class" in what or "/" in what:
+        what = "something is missing or not expected here"
+    word = str(first["highlight"])
+    column = int(first["col"] or 1) - len(word) + 1
+    return f"syntax error in line {first['line']}, column {column}, at {word!r}: {what[0].lower()}{what[1:]}"
+
+
+def take_apart(select: exp.Select, *, table: str, dialect: str) -> Parts:
+    """The parts of a SELECT that has the form of a linear query over `table`."""
+    for clause, value in select.args.items():
+        if value and clause not in _READ:
+            refuse(*_CLAUSES.get(clause, ("clause", clause.strip("_").upper())))
+    _refuse_what_looks_beyond_the_row(select, dialect)
+    kind, qualifiers = _table(select, table, dialect)
+    aggregate, alias, filtered = _aggregate(select, dialect)
+    where = tuple(clause.this for clause in (select.args.get("where"), filtered) if clause is not None)
+    groups = _groups(select, dialect)
+    for node in [*where, *groups]:
+        if found := node.find(exp.AggFunc):
+            refuse("misplaced aggregate", shown(found, dialect))
+    return Parts(kind, qualifiers, tuple(select.expressions), aggregate, alias, where, groups)
+
+
+def _groups(select: exp.Select, dialect: str) -> tuple[exp.Expr, ...]:
+    clause = select.args.get("group")
+    if clause is None:
+        return ()
+    if any(value and argument != "expressions" for argument, value in clause.args.items()):
+        refuse("GROUPING SETS", shown(clause, dialect).strip())
+    if not clause.expressions:
+        raise Refused("syntax error: GROUP BY names nothing")
+    for one in clause.expressions:
+        if isinstance(one, exp.Rollup | exp.Cube | exp.GroupingSets):
+            refuse("GROUPING SETS", shown(one, dialect))
+    return tuple(clause.expressions)
+
+
+def _refuse_what_looks_beyond_the_row(select: exp.Select, dialect: str) -> None:
+    for node in select.walk():
+        if node is not select and isinstance(node, exp.Query | exp.Exists):
+            refuse("sub-query", shown(node, dialect))
+        if isinstance(node, exp.Window):
+            refuse("window function", shown(node, dialect))
+        if isinstance(node, exp.Distinct):
+            refuse("DISTINCT", shown(node.parent or node, dialect))
+        if isinstance(node, exp.Placeholder | exp.Parameter | exp.SessionParameter):
+            refuse("parameter", shown(node, dialect))
+
+
+def _table(select: exp.Select, table: str, dialect: str) -> tuple[Kind, frozenset[str]]:
+    source = select.args.get("from_")
+    if source is None:
+        refuse("no table", "a SELECT without FROM")
+    found, kind = source.this, "stock"
+    if not isinstance(found, exp.Table):
+        refuse("other table", shown(found, dialect))
+    for clause, value in found.args.items():
+        if value and clause not in {"this", "db", "catalog", "alias"}:
+            refuse(*_CLAUSES.get(clause, ("clause", clause.upper())))
+    parts, alias = found.parts, found.args.get("alias")
+    if isinstance(found.this, exp.Anonymous) and found.this.name.lower() == "changes" and len(parts) == 1:
+        kind, arguments = "flow", found.this.expressions
+        if alias is not None or len(arguments) != 1 or not isinstance(arguments[0], exp.Column):
+            raise Refused(f"a flow is read FROM changes({table}), with nothing more")
+        parts = arguments[0].parts
+    if not all(isinstance(part, exp.Identifier) for part in parts) or not _named(parts, table):
+        refuse("other table", f"FROM {shown(found, dialect)} (the table is {table})")
+    if kind == "flow":
+        return "flow", frozenset({"before", "after"})
+    if alias is None:
+        return "stock", frozenset({table.lower(), parts[-1].name.lower()})
+    if alias.args.get("columns"):
+        refuse("clause", "a table alias with column names")
+    return "stock", frozenset({alias.name.lower()})
+
+
+def _named(parts: list[exp.Expr], table: str) -> bool:
+    written = ".".join(part.name for part in parts)
+    return written == table or (
+        written.lower() == table.lower() and not any(part.args.get("quoted") for part in parts)
+    )
+
+
+def _aggregate(
+    select: exp.Select, dialect: str
+) -> tuple[exp.Count | exp.Sum | exp.Avg, str | None, exp.Expr | None]:
+    """The aggregate, the name it is given, and the WHERE of its FILTER."""
+    columns = [column for column in select.expressions if column.find(exp.AggFunc)]
+    found = [_linear(column.unalias(), dialect) for column in columns]
+    if any(column.is_star for column in select.expressions):
+        refuse("*")
+    if not found:
+        named = ", ".join(shown(column, dialect) for column in select.expressions)
+        refuse("no aggregate", f"SELECT {named} without an aggregate")
+    if len(found) > 1:
+        refuse("second aggregate", ", ".join(shown(aggregate, dialect) for aggregate, _ in found))
+    aggregate, filtered = found[0]
+    return aggregate, columns[0].alias or None, filtered
+
+
+def _linear(found: exp.Expr, dialect: str) -> tuple[exp.Count | exp.Sum | exp.Avg, exp.Expr | None]:
+    inner, filtered = (found.this, found.expression) if isinstance(found, exp.Filter) else (found, None)
+    if not isinstance(inner, exp.Count | exp.Sum | exp.Avg):
+        within = inner.find(exp.Count, exp.Sum, exp.Avg)
+        arithmetic = within is not None and not isinstance(inner, exp.AggFunc)
+        refuse("aggregate arithmetic" if arithmetic else "other aggregate", shown(inner, dialect))
+    if len(list(inner.find_all(exp.AggFunc))) > 1:
+        refuse("nested aggregate", shown(inner, dialect))
+    if inner.args.get("expressions"):
+        refuse("expression", shown(inner, dialect))
+    return inner, filtered
