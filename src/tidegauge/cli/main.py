@@ -12,10 +12,10 @@ import typer
 from rich.console import Console
 
 from tidegauge.cli.show import progress_bar, show_ledger, show_readings, show_status, write_readings
+from tidegauge.cli.template import template
 from tidegauge.demo import make_demo
 from tidegauge.errors import SpecError, StoreError, TidegaugeError
 from tidegauge.gauge import Gauge
-from tidegauge.plan.template import template
 from tidegauge.plot import plot as draw
 from tidegauge.store import Store
 

@@ -95,8 +95,8 @@ def _compile(
         outside=f"COALESCE(TRY({accepted}{place} IS NULL), FALSE)" if named else "FALSE",
         components=components,
         groups=declared,
-        before=frozenset(_names(used, "before")),
-        after=frozenset(_names(used, "after")),
+        before=tuple(sorted(_names(used, "before"))),
+        after=tuple(sorted(_names(used, "after"))),
     )
 
 
