@@ -129,7 +129,7 @@ class Oracle:
             if life.first is None:
                 life.first = at
                 if scope.by:
-                    seq, _, old, new = changes[0]
+                    _, _, old, new = changes[0]
                     life.label = str((new or old or {})[scope.by])
             life.moves += 1
         limit = self.limit(scope, life.label)
