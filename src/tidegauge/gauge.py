@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time as system_time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,18 +14,18 @@ import pyarrow as pa
 from tidegauge.engine.duckdb import DuckEngine
 from tidegauge.errors import PlanChanged, SpecError, StoreCorrupt
 from tidegauge.mechanism.noise import SecureSampler
-from tidegauge.model.constraint import AtMost, Both, Constraint, Within
+from tidegauge.model.constraint import Constraint
 from tidegauge.model.quantity import instant, moment, rfc3339
 from tidegauge.model.reading import Reading
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
-from tidegauge.plan.spec import GaugeSpec, load
+from tidegauge.plan.spec import GaugeSpec, declared_form, differences, load
 from tidegauge.source import open_source
 from tidegauge.store import NOTHING_YET, Store
 from tidegauge.tick import Ticker, derivable, journal_arrays
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from tidegauge.mechanism.noise import Sampler
     from tidegauge.model.budget import Budget
@@ -53,28 +54,38 @@ class Verified:
 class Gauge:
     """A declared gauge and its store.
 
-    `now` and `sleep` are the clock and `sampler` is the randomness: arguments, so that tests can hold them.
+    `source` is what a [source] table would say, or any object that keeps the contract of a source (then `unit` and
+    `max_rows` are given here).  `now` and `sleep` are the clock and `sampler` is the randomness: arguments, so that tests can hold them.
     """
 
     def __init__(
         self,
         *,
-        source: Mapping[str, Any],
+        source: Mapping[str, Any] | Source,
         budget: Mapping[str, Any] | Budget,
         releases: Mapping[str, Mapping[str, Any]],
         constraint: Mapping[str, Any] | Constraint | None = None,
+        unit: str | None = None,
+        max_rows: int | None = None,
         store: str | Path = "tidegauge.db",
         base: str | Path = ".",
         now: Callable[[], int] = _now,
         sleep: Callable[[float], None] = system_time.sleep,
         sampler: Sampler | None = None,
     ) -> None:
-        data: dict[str, Any] = {"source": source, "budget": _plain(budget), "release": dict(releases)}
+        declared = source if isinstance(source, Mapping) else {
+            "kind": "object", "table": source.table, "unit": unit, "max_rows": max_rows
+        }  # fmt: skip
+        data: dict[str, Any] = {"source": declared, "budget": _plain(budget), "release": dict(releases)}
         if constraint is not None:
-            data["constraint"] = _declared(constraint) if isinstance(constraint, Constraint) else constraint
+            data["constraint"] = (
+                declared_form(constraint) if isinstance(constraint, Constraint) else constraint
+            )
         self._init(
             GaugeSpec.parse(data), store=Path(store), base=Path(base), now=now, sleep=sleep, sampler=sampler
         )
+        if not isinstance(source, Mapping):
+            self._given = source
 
     def _init(
         self,
@@ -88,6 +99,7 @@ class Gauge:
     ) -> None:
         self.spec, self.path, self._base = spec, store, base
         self._now, self._sleep, self._sampler = now, sleep, sampler or SecureSampler()
+        self._given: Source | None = None
 
     @classmethod
     def from_file(
@@ -117,6 +129,8 @@ class Gauge:
         return self._make_plan()
 
     def _source(self) -> Source:
+        if self._given is not None:
+            return self._given
         declared = self.spec.source.model_dump(exclude={"max_rows"}, exclude_none=True)
         return open_source(declared, self._base)
 
@@ -129,7 +143,7 @@ class Gauge:
     def _committed(self, store: Store) -> Plan:
         record = store.plan
         assert record is not None
-        changes = list(_differences(record["declaration"], self.spec.canonical()))
+        changes = list(differences(record["declaration"], self.spec.canonical()))
         if changes:
             raise PlanChanged(
                 "a committed plan cannot be changed, but the declaration was:\n  "
@@ -361,35 +375,3 @@ def _plain(budget: Mapping[str, Any] | Budget) -> dict[str, Any]:
         for name, value in (budget if isinstance(budget, dict) else vars(budget)).items()
         if value is not None
     }
-
-
-def _declared(constraint: Constraint) -> dict[str, Any]:
-    """A constraint as a file would declare it."""
-    match constraint:
-        case AtMost(mutations):
-            return {"at_most": mutations}
-        case Within() if constraint.temporal:
-            return {"within": f"{int(constraint.bound)} microseconds"}
-        case Both(left, right) if not (_declared(left).keys() & _declared(right).keys()):
-            return _declared(left) | _declared(right)
-        case _:
-            raise SpecError(
-                f"'{constraint}' cannot be enforced as it is: a duration must be one ('30 days'), and where units obey "
-                "one of several constraints a column says which: constraint={'by': COLUMN, 'cases': {VALUE: {...}}}",
-                key="constraint",
-            )
-
-
-def _differences(old: Any, new: Any, key: str = "") -> Iterator[str]:
-    """What changed between two declarations, key by key."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for name in sorted(old.keys() | new.keys()):
-            place = f"{key}.{name}" if key else name
-            if name not in new:
-                yield f"{place}: was removed"
-            elif name not in old:
-                yield f"{place}: was added"
-            else:
-                yield from _differences(old[name], new[name], place)
-    elif old != new:
-        yield f"{key}: was changed"

@@ -8,7 +8,7 @@ import tomllib
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -18,6 +18,9 @@ from tidegauge.model.constraint import AtMost, Both, Constraint, Either, Unconst
 from tidegauge.model.program import Limit
 from tidegauge.model.quantity import Span, fraction, instant
 from tidegauge.model.query import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def _exact(value: object) -> Fraction:
@@ -62,7 +65,17 @@ class FilesSpec(_Table):
     types: dict[str, str] = {}
 
 
-SourceSpec = FilesSpec
+class ObjectSpec(_Table):
+    """A source that was given as an object."""
+
+    kind: Literal["object"]
+    table: Name
+    entry: Name = "entry"
+    unit: Name | None = None
+    max_rows: Annotated[int, Field(ge=1, strict=True)] | None = None
+
+
+SourceSpec = Annotated[FilesSpec | ObjectSpec, Field(discriminator="kind")]
 
 
 class LimitSpec(_Table):
@@ -222,9 +235,43 @@ def load(path: Path) -> GaugeSpec:
         ) from None
 
 
+def declared_form(constraint: Constraint) -> dict[str, Any]:
+    """A constraint as a file would declare it."""
+    match constraint:
+        case AtMost(mutations):
+            return {"at_most": mutations}
+        case Within() if constraint.temporal:
+            return {"within": f"{int(constraint.bound)} microseconds"}
+        case Both(left, right) if not (declared_form(left).keys() & declared_form(right).keys()):
+            return declared_form(left) | declared_form(right)
+        case _:
+            raise SpecError(
+                f"'{constraint}' cannot be enforced as it is: a duration must be one ('30 days'), and where units obey "
+                "one of several constraints a column says which: constraint={'by': COLUMN, 'cases': {VALUE: {...}}}",
+                key="constraint",
+            )
+
+
+def differences(old: Any, new: Any, key: str = "") -> Iterator[str]:
+    """What changed between two declarations, key by key."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in sorted(old.keys() | new.keys()):
+            place = f"{key}.{name}" if key else name
+            if name not in new:
+                yield f"{place}: was removed"
+            elif name not in old:
+                yield f"{place}: was added"
+            else:
+                yield from differences(old[name], new[name], place)
+    elif old != new:
+        yield f"{key}: was changed"
+
+
 def _explain(model: type[BaseModel], problem: Any) -> str:
     """One line for one mistake: the key, what is wrong, and the nearest key that exists."""
-    place = [str(part) for part in problem["loc"] if not str(part).startswith("function-")]
+    place = [str(part) for part in problem["loc"]]
+    if place[:1] == ["source"]:
+        place[1:2] = []  # the kind, by which the table's keys were chosen
     key = ".".join(place)
     match problem["type"]:
         case "extra_forbidden":

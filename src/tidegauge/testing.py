@@ -1,0 +1,98 @@
+"""For tests, ours and users': a clock that is set by hand, and a source whose crashes are values.
+
+source = Script(columns={"ward": "VARCHAR"}, life=[
+    (10, "p1", {"ward": "a"}),
+    Crash(),                        # the process dies here, before anything after it is read
+    (20, "p1", {"ward": "b"}),
+])
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from tidegauge.model.mutation import Batch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+class Crashed(BaseException):
+    """What a Crash raises; nothing that handles errors may handle it."""
+
+
+@dataclass(frozen=True)
+class Crash:
+    """A place in a script where the process dies, once."""
+
+
+@dataclass
+class Clock:
+    """Time that passes when it is told to."""
+
+    now: int = 0
+
+    def __call__(self) -> int:
+        """The time."""
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """Let so much of it pass."""
+        self.now += max(1, int(seconds * 1_000_000))
+
+
+@dataclass
+class Script:
+    """A source in memory: mutations (time, entry, new row or None[, unit]) in order of arrival, and crashes.
+
+    A batch ends after every `size` mutations (and at the end of an instant).  A crash happens once.
+    """
+
+    columns: Mapping[str, str]
+    life: list[tuple[Any, ...] | Crash]
+    table: str = "t"
+    size: int = 1_000_000
+    _crashed: set[int] = field(default_factory=set)
+
+    def read(self, position: str | None, until: int) -> Iterator[Batch]:
+        """What follows the position, up to this time."""
+        done, pending = 0 if position is None else int(json.loads(position)), []
+        for spot in range(done, len(self.life)):
+            item = self.life[spot]
+            if isinstance(item, Crash):
+                if spot not in self._crashed:
+                    self._crashed.add(spot)
+                    raise Crashed
+                continue
+            if item[0] > until:
+                break
+            pending.append(item)
+            done, later = spot + 1, self._time_after(spot)
+            if len(pending) >= self.size and later > item[0]:
+                yield self._batch(pending, min(until, max(item[0], later - 1)), done)
+                pending = []
+        yield self._batch(pending, until, done)
+
+    def _time_after(self, spot: int) -> int:
+        """The time of the next mutation."""
+        times = [item[0] for item in self.life[spot + 1 :] if not isinstance(item, Crash)]
+        return int(times[0]) if times else 2**62
+
+    def _batch(self, items: list[tuple[Any, ...]], upto: int, done: int) -> Batch:
+        kinds = {"VARCHAR": pa.string(), "BIGINT": pa.int64(), "DOUBLE": pa.float64()}
+        row = pa.struct([(name, kinds[kind]) for name, kind in self.columns.items()])
+        table = pa.table(
+            {
+                "time": pa.array([item[0] for item in items], pa.int64()),
+                "entry": pa.array([item[1] for item in items], pa.string()),
+                "unit": pa.array([item[3] if len(item) > 3 else None for item in items], pa.string()),
+                "before": pa.array([None for _ in items], row),
+                "after": pa.array([item[2] for item in items], row),
+                "informed": pa.array([False for _ in items], pa.bool_()),
+            }
+        )
+        return Batch(table, upto, json.dumps(done))

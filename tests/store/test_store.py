@@ -1,0 +1,140 @@
+"""The store: one writer, private, and it proves what it holds."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sqlite3
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gauge_life import COLUMNS, gauge, life
+from tidegauge.errors import BudgetExceeded, PlanChanged, SpecError, StoreCorrupt, StoreError, StoreLocked
+from tidegauge.gauge import Gauge
+from tidegauge.mechanism.noise import SimulationSampler
+from tidegauge.store import Store
+from tidegauge.testing import Script
+
+
+@pytest.fixture
+def done(tmp_path: Path) -> Gauge:
+    one = gauge(tmp_path, Script(COLUMNS, life()))
+    list(one.run())
+    return one
+
+
+def test_only_the_owner_can_read_it(done: Gauge) -> None:
+    with Store(done.path, write=True) as store, store.transaction():
+        for path in done.path.parent.iterdir():
+            assert path.stat().st_mode & 0o777 == 0o600, path.name
+
+
+def test_only_the_owner_can_read_it_whatever_the_umask(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        list(gauge(tmp_path, Script(COLUMNS, life())).run())
+    finally:
+        os.umask(old)
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+
+
+def _hold(path: str, ready: Any, end: Any) -> None:
+    with Store(Path(path), write=True):
+        ready.set()
+        end.wait(30)
+
+
+def test_a_second_process_is_refused_and_readers_are_not(done: Gauge) -> None:
+    context = multiprocessing.get_context("spawn")
+    ready, end = context.Event(), context.Event()
+    other = context.Process(target=_hold, args=(str(done.path), ready, end))
+    other.start()
+    try:
+        assert ready.wait(60)
+        with pytest.raises(StoreLocked, match="in use by another process"):
+            list(done.run())
+        assert done.published()
+    finally:
+        end.set()
+        other.join()
+
+
+def test_it_is_durable_before_anyone_sees_it(done: Gauge) -> None:
+    with Store(done.path, write=True) as store:
+        assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
+@pytest.mark.parametrize(
+    ("damage", "finding"),
+    [
+        ("UPDATE ledger SET body = replace(body, 'by_ward', 'by_word')", "ledger entry 1"),
+        ("UPDATE journal SET value = '12345' WHERE number = 1 AND cell = 0 AND release = 'by_ward'", "tick"),
+        ("DELETE FROM journal WHERE number = 2 AND release = 'moved'", "tick"),
+        ("UPDATE readings SET value = value + 1 WHERE number = 1 AND release = 'by_ward'", "do not follow"),
+        ("DELETE FROM readings WHERE number = 1 AND release = 'moved'", "do not follow"),
+        (
+            "UPDATE meta SET value = replace(value, '\"refine\": 1', '\"refine\": 2') WHERE key = 'plan'",
+            "not the one",
+        ),
+    ],
+)
+def test_verify_finds_what_was_altered(done: Gauge, damage: str, finding: str) -> None:
+    assert done.verify().ledger_entries == 1
+    connection = sqlite3.connect(done.path)
+    changed = connection.execute(damage).rowcount
+    connection.commit()
+    connection.close()
+    assert changed > 0
+    with pytest.raises(StoreCorrupt, match=finding):
+        done.verify()
+
+
+def test_a_changed_declaration_is_refused_with_what_changed(done: Gauge, tmp_path: Path) -> None:
+    changed = gauge(tmp_path, Script(COLUMNS, life()), constraint={"at_most": 5})
+    with pytest.raises(PlanChanged, match=r"constraint\.at_most: was changed"):
+        list(changed.run())
+    with pytest.raises(PlanChanged):
+        changed.plan()
+
+
+def test_shares_beyond_the_budget_are_refused_and_leave_nothing(tmp_path: Path) -> None:
+    releases = {name: {"sql": "SELECT COUNT(*) FROM t", "every": "1 day", "share": "0.6"} for name in "xy"}
+    one = gauge(tmp_path, Script(COLUMNS, life()), releases=releases)
+    with pytest.raises(BudgetExceeded, match="6/5"):
+        one.plan()
+
+
+def test_a_ledger_never_reserves_more_than_the_budget(done: Gauge) -> None:
+    with Store(done.path, write=True) as store, store.transaction():
+        with pytest.raises(BudgetExceeded, match="short by 1") as refusal:
+            store.ledger.reserve(
+                time="", measure="epsilon", budget=Fraction(10**9), needed=Fraction(1), body={}
+            )
+        assert refusal.value.left == 0
+
+
+def test_simulated_noise_never_meets_a_real_ledger(done: Gauge, tmp_path: Path) -> None:
+    simulated = gauge(tmp_path, Script(COLUMNS, life()), sampler=SimulationSampler(7))
+    with pytest.raises(SpecError, match="simulated"):
+        list(simulated.run())
+    own = gauge(tmp_path, Script(COLUMNS, life()), sampler=SimulationSampler(7), store=tmp_path / "own.db")
+    list(own.run())
+    assert own.status()["simulated"] is True
+
+
+def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    path.write_bytes(b"this is not a database, but it is long enough to be one" * 40)
+    with pytest.raises(StoreCorrupt):
+        Store(path)
+    with pytest.raises(StoreCorrupt):
+        Store(path, write=True)
+    sqlite3.connect(tmp_path / "y.db").execute("CREATE TABLE a (b)").connection.close()
+    with pytest.raises(StoreError, match="not a store of this version"):
+        Store(tmp_path / "y.db", write=True)
+    with pytest.raises(StoreError, match="does not exist"):
+        Store(tmp_path / "z.db")
