@@ -9,7 +9,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegauge.engine.statements import BEGINNING, Statements, quote
+from tidegauge.engine.statements import Statements
+from tidegauge.engine.views import BEGINNING, quote
 from tidegauge.errors import QueryError
 from tidegauge.model.program import Folded, Total
 

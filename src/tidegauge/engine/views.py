@@ -1,0 +1,270 @@
+"""The SQL that enforces and folds, composed once from a program; its first half, up to what units show.
+
+The tables, in the order in which one batch builds them:
+
+    arrivals  the batch: seq, entry, unit, at (its effective time), before, after, informed
+    life      per entry and instant the last arrival, with what every release sees of the row; the state comes first
+    path      the same per (unit, entry): a row that changes hands leaves one unit and enters the other
+    shown_s   the path of the rows that count in scope s (at most max_rows of a unit at a time, first come)
+    delta_s   per unit, instant, component and cell the net change
+    match_s   mutations that a flow of the scope counts
+    move_s    the instants at which a unit's view changes, numbered: its mutations, and what its limit says of each
+    kept_s    the changes of stocks that take effect
+    counted_s the mutations that flows count
+
+Release i of the program has the cell column c{i} and for component j the value column v{i}_{j}.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tidegauge.model.program import Program, Release, Scope
+
+BEGINNING: Final = -(2**63)
+"""The instant of what the state already holds, before every other."""
+NEVER: Final = 2**63 - 1
+
+
+def quote(name: str) -> str:
+    """An SQL identifier, whatever it contains."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """An SQL string."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+class Views:
+    """What units show of themselves, for one program over rows with the given columns."""
+
+    def __init__(self, program: Program, columns: Mapping[str, str]) -> None:
+        self.program = program
+        self.numbers = {release.name: i for i, release in enumerate(program.releases)}
+        self.stocks = [r for r in program.releases if r.query.kind == "stock"]
+        self.flows = [r for r in program.releases if r.query.kind == "flow"]
+        self.views = [name for release in self.stocks for name in self.view(release)]
+        images = {name for flow in self.flows for name in (*flow.query.before, *flow.query.after)}
+        self.image = {name: columns[name] for name in columns if name in images}
+        self.labels = sorted({scope.by for scope in program.scopes if scope.by})
+
+    def view(self, release: Release) -> list[str]:
+        """The columns that hold what a stock sees of a row."""
+        i = self.numbers[release.name]
+        return [f"c{i}", *(f"v{i}_{j}" for j in range(len(release.query.components)))]
+
+    @property
+    def entry_columns(self) -> dict[str, str]:
+        """The state kept of a living row."""
+        columns = {"entry": "VARCHAR", "unit": "VARCHAR", "digest": "BIGINT"}
+        columns |= dict.fromkeys(self.views, "BIGINT")
+        if self.image:
+            columns["image"] = "VARCHAR"
+        columns |= {f"label{n}": "VARCHAR" for n in range(len(self.labels))}
+        if self.program.max_rows is not None:
+            columns |= {
+                f"{name}{s}": "BIGINT" for s in range(len(self.program.scopes)) for name in ("since", "order")
+            }
+        return columns
+
+    @property
+    def unit_columns(self) -> dict[str, str]:
+        """The counters kept of a unit in a scope; `expires` is when it must leave, while it has not."""
+        return {"unit": "VARCHAR", "scope": "BIGINT", "moves": "BIGINT", "first": "BIGINT", "label": "VARCHAR",
+                "expires": "BIGINT"}  # fmt: skip
+
+    @property
+    def used_columns(self) -> dict[str, str]:
+        """The clip a unit has used in the open bin of a flow."""
+        return {"unit": "VARCHAR", "release": "BIGINT", "bin": "BIGINT", "used": "BIGINT"}
+
+    def _carried(self) -> list[str]:
+        """Columns of a row that go along its path."""
+        return [
+            "digest",
+            *self.views,
+            *(["image"] if self.image else []),
+            *(f"label{n}" for n in range(len(self.labels))),
+            *(name for name in self.entry_columns if name.startswith(("since", "order"))),
+        ]
+
+    def _seen(self) -> Iterator[str]:
+        """What is computed from a new row, by the name it is carried under."""
+        yield "CAST(hash(after) // 2 AS BIGINT) AS digest"
+        for release in self.stocks:
+            query, (cell, *values) = release.query, self.view(release)
+            amounts = [f"coalesce(TRY(CAST({part.value} AS BIGINT)), 0)" for part in query.components]
+            some = " OR ".join(f"{amount} <> 0" for amount in amounts)
+            yield f"CASE WHEN {some} THEN TRY(CAST({query.cell} AS BIGINT)) END AS {cell}"
+            yield from (f"{amount} AS {name}" for amount, name in zip(amounts, values, strict=True))
+        if self.image:
+            fields = ", ".join(f"{quote(name)} := after.{quote(name)}" for name in self.image)
+            yield f"struct_pack({fields}) AS image"
+        for n, column in enumerate(self.labels):
+            yield f"coalesce(CAST(after.{quote(column)} AS VARCHAR), '') AS label{n}"
+        yield from (f"NULL::BIGINT AS {n}" for n in self.entry_columns if n.startswith(("since", "order")))
+
+    def _remembered(self) -> Iterator[str]:
+        """The same columns, from the state."""
+        for name in self._carried():
+            if name == "image":
+                shape = ", ".join(f"{quote(column)} {kind}" for column, kind in self.image.items())
+                yield f"TRY(CAST(CAST(image AS JSON) AS STRUCT({shape}))) AS image"
+            else:
+                yield name
+
+    def life(self) -> str:
+        """Per entry and instant its last state, beginning with what the store remembers."""
+        carried = ", ".join(self._carried())
+        labels = "".join(f", lag(label{n}) OVER entry_life AS label{n}_was" for n in range(len(self.labels)))
+        return f"""
+            CREATE OR REPLACE TEMP TABLE life AS
+            WITH net AS (
+                SELECT * REPLACE (first_value(before) OVER same AS before, first_value(informed) OVER same AS informed)
+                FROM arrivals
+                WINDOW same AS (PARTITION BY entry, instant ORDER BY seq
+                                ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+                QUALIFY row_number() OVER (PARTITION BY entry, instant ORDER BY seq DESC) = 1
+            ), seen AS (
+                SELECT entry, instant, seq, unit, after IS NOT NULL AS alive, informed,
+                       CASE WHEN informed AND before IS NOT NULL
+                            THEN CAST(hash(before) // 2 AS BIGINT) END AS told,
+                       {", ".join(self._seen())}
+                FROM net
+            ), lives AS (
+                SELECT entry, {BEGINNING} AS instant, 0 AS seq, unit, true AS alive, false AS informed, NULL::BIGINT AS told,
+                       {", ".join(self._remembered())}
+                FROM known_entries
+                UNION ALL
+                SELECT entry, instant, seq, unit, alive, informed, told, {carried} FROM seen
+            )
+            SELECT *, lag(CASE WHEN alive THEN unit END) OVER entry_life AS was,
+                   lag(CASE WHEN alive THEN digest END) OVER entry_life AS digest_was{labels}
+            FROM lives WINDOW entry_life AS (PARTITION BY entry ORDER BY instant)"""
+
+    def path(self) -> str:
+        """Per unit and row; a deletion, or a change of hands, ends the row's path in the unit it was in."""
+        carried = self._carried()
+        nothing = ", ".join(
+            f"{name}_was AS {name}" if name.startswith("label") else f"NULL AS {name}" for name in carried
+        )
+        return f"""
+            CREATE OR REPLACE TEMP TABLE path AS
+            SELECT unit, entry, instant, seq, true AS alive, {", ".join(carried)} FROM life WHERE alive
+            UNION ALL BY NAME
+            SELECT was AS unit, entry, instant, seq, false AS alive, {nothing}
+            FROM life WHERE was IS NOT NULL AND (NOT alive OR was <> unit)"""
+
+    def shown(self, s: int, scope: Scope) -> str:
+        """The path in one scope; with max_rows, a row waits until fewer than that many came before it and remain."""
+        cells = [self.view(r)[0] for r in self.stocks if r.name in scope.releases]
+        if self.program.max_rows is None or not cells:
+            return f"CREATE OR REPLACE TEMP VIEW shown_{s} AS SELECT *, instant AS since, seq AS order_ FROM path"
+        present = " OR ".join(f"{cell} IS NOT NULL" for cell in cells)
+        masked = ", ".join(
+            f"CASE WHEN counts THEN {name} END AS {name}"
+            for r in self.stocks
+            if r.name in scope.releases
+            for name in self.view(r)
+        )
+        plain = ", ".join(n for n in self._carried() if n not in self.views)
+        return f"""
+            CREATE OR REPLACE TEMP TABLE shown_{s} AS
+            WITH marked AS (
+                SELECT *, coalesce({present}, false) AS here FROM path
+            ), turns AS (
+                SELECT *, here AND NOT coalesce(lag(here) OVER row_path, false) AS enters,
+                       coalesce(lag(here) OVER row_path, false) AND NOT here AS leaves
+                FROM marked WINDOW row_path AS (PARTITION BY unit, entry ORDER BY instant)
+            ), stays AS (
+                SELECT unit, entry, instant AS begins, coalesce(since{s}, instant) AS since, coalesce(order{s}, seq) AS order_,
+                       enters,
+                       coalesce(lead(instant) OVER (PARTITION BY unit, entry ORDER BY instant), {NEVER}) AS ends
+                FROM turns WHERE enters OR leaves
+            ), waits AS (
+                SELECT own.unit, own.entry, own.begins, own.ends, any_value(own.since) AS since,
+                       any_value(own.order_) AS order_,
+                       CASE WHEN count(prior.entry) < {self.program.max_rows} THEN own.begins
+                            ELSE list_sort(list(prior.ends))[count(prior.entry) - {self.program.max_rows} + 1]
+                       END AS counted
+                FROM (SELECT * FROM stays WHERE enters) own
+                LEFT JOIN (SELECT * FROM stays WHERE enters) prior
+                  ON prior.unit = own.unit AND prior.ends > own.begins
+                     AND (prior.since < own.since OR (prior.since = own.since AND prior.order_ < own.order_))
+                GROUP BY own.unit, own.entry, own.begins, own.ends
+            ), admitted AS (
+                SELECT turns.* REPLACE (greatest(turns.instant, waits.counted) AS instant)
+                FROM waits ASOF JOIN turns
+                  ON turns.unit = waits.unit AND turns.entry = waits.entry AND turns.instant <= waits.counted
+                WHERE waits.counted > waits.begins AND waits.counted < waits.ends AND turns.instant < waits.counted
+            ), all_turns AS (
+                SELECT * FROM turns UNION ALL BY NAME SELECT * FROM admitted
+            ), placed AS (
+                SELECT all_turns.*, waits.since, waits.order_,
+                       here AND all_turns.instant >= waits.counted AND all_turns.instant < waits.ends AS counts
+                FROM all_turns ASOF LEFT JOIN waits
+                  ON waits.unit = all_turns.unit AND waits.entry = all_turns.entry AND waits.begins <= all_turns.instant
+            )
+            SELECT unit, entry, instant, seq, alive, {plain}, {masked}, since, order_ FROM placed"""
+
+    def delta(self, s: int, scope: Scope) -> str:
+        """Net change per unit, instant, component and cell; the state itself stands at the beginning of time."""
+        parts = []
+        stocks = [release for release in self.stocks if release.name in scope.releases]
+        names = [name for release in stocks for name in self.view(release)]
+        for release in stocks:
+            i, (cell, *values) = self.numbers[release.name], self.view(release)
+            for j, value in enumerate(values):
+                parts.append(f"SELECT unit, instant, {i} AS release, {j} AS component, {cell} AS cell, {value} AS amount "
+                             f"FROM steps WHERE {cell} IS NOT NULL")  # fmt: skip
+                parts.append(f"SELECT unit, instant, {i}, {j}, was_{cell}, -was_{value} "
+                             f"FROM steps WHERE was_{cell} IS NOT NULL")  # fmt: skip
+        if not parts:
+            parts = ["SELECT ''::VARCHAR AS unit, 0 AS instant, 0 AS release, 0 AS component, 0 AS cell, 0 AS amount "
+                     "WHERE false"]  # fmt: skip
+        lagged = "".join(f", lag({name}) OVER row_path AS was_{name}" for name in names)
+        return f"""
+            CREATE OR REPLACE TEMP TABLE delta_{s} AS
+            WITH steps AS (
+                SELECT *{lagged} FROM shown_{s} WINDOW row_path AS (PARTITION BY unit, entry ORDER BY instant)
+            )
+            SELECT unit, instant, release, component, cell, sum(amount) AS amount
+            FROM ({" UNION ALL ".join(parts)})
+            GROUP BY unit, instant, release, component, cell HAVING sum(amount) <> 0"""
+
+    def match(self, s: int, scope: Scope) -> str:
+        """Mutations that the scope's flows count: the row really changed, and the flow's SELECT accepts it."""
+        parts = ["SELECT ''::VARCHAR AS unit, 0::BIGINT AS instant, 0::BIGINT AS seq, 0 AS release, 0 AS component, "
+                 "0::BIGINT AS cell, 0::BIGINT AS amount WHERE false"]  # fmt: skip
+        for release in self.flows:
+            if release.name not in scope.releases:
+                continue
+            i, query = self.numbers[release.name], release.query
+            limit = "" if self.program.max_rows is None else (
+                f" QUALIFY row_number() OVER (PARTITION BY unit, instant ORDER BY seq, entry) <= {self.program.max_rows}"
+            )  # fmt: skip
+            amounts = [f"coalesce(TRY(CAST({part.value} AS BIGINT)), 0)" for part in query.components]
+            hits = f"""(SELECT unit, instant, seq, TRY(CAST({query.cell} AS BIGINT)) AS cell, [{", ".join(amounts)}] AS amounts
+                        FROM turned
+                        WHERE TRY(CAST({query.cell} AS BIGINT)) IS NOT NULL
+                          AND ({" OR ".join(f"{amount} <> 0" for amount in amounts)}){limit})"""
+            parts.extend(
+                f"SELECT unit, instant, seq, {i}, {j}, cell, amounts[{j + 1}] FROM {hits}"
+                for j in range(len(amounts))
+            )
+        image = "image" if self.image else "NULL::STRUCT(none INTEGER)"
+        return f"""
+            CREATE OR REPLACE TEMP TABLE match_{s} AS
+            WITH steps AS (
+                SELECT unit, entry, instant, seq, alive, digest, CASE WHEN alive THEN {image} END AS "after",
+                       lag(CASE WHEN alive THEN {image} END) OVER row_path AS "before",
+                       lag(CASE WHEN alive THEN digest END) OVER row_path AS was
+                FROM path WINDOW row_path AS (PARTITION BY unit, entry ORDER BY instant)
+            ), turned AS (
+                SELECT * FROM steps WHERE instant > {BEGINNING} AND was IS DISTINCT FROM CASE WHEN alive THEN digest END
+            )
+            {" UNION ALL ".join(parts)}"""
