@@ -341,7 +341,8 @@ class Gauge:
             if store.ledger.spent() > plan.total:
                 raise StoreCorrupt("the ledger has reserved more than the budget")
             for release in plan.releases:
-                derived = derivable(release, journal_arrays(store, release))
+                bins = store.next_bin(release.release.name, 0)
+                derived = derivable(release, journal_arrays(store, release), bins)
                 if derived != store.readings(release.release.name):
                     raise StoreCorrupt(f"readings of '{release.release.name}' do not follow from the journal")
             return Verified(entries, measurements, len(store.readings()))

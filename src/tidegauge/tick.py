@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tidegauge.mechanism.decode import row_count
 from tidegauge.mechanism.encode import measure
 from tidegauge.store import Clock, Measured, Published
 
@@ -112,12 +111,7 @@ def decode(plan: ReleasePlan, rows: list[NDArray[np.float64]], readings: list[in
     ]
 
 
-def derivable(plan: ReleasePlan, rows: list[NDArray[np.float64]]) -> list[Published]:
-    """Every reading that the journal's measurements lead to."""
-    schedule, found, reading = plan.release.schedule, [], 0
-    while schedule.count is None or reading < schedule.count:
-        if row_count(plan.channels[0], schedule.bin_of_reading(reading)) > len(rows[0]):
-            break
-        found.append(reading)
-        reading += 1
-    return decode(plan, rows, list(found))
+def derivable(plan: ReleasePlan, rows: list[NDArray[np.float64]], bins: int) -> list[Published]:
+    """Every reading that follows from the journal, when so many bins have been measured."""
+    schedule = plan.release.schedule
+    return decode(plan, rows, [schedule.reading_of_bin(bin_) for bin_ in range(bins)])

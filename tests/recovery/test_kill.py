@@ -40,7 +40,7 @@ for = "200 days"
 sql = "SELECT SUM(x) FROM t"
 bounds.x = [0, 50]
 start = "2025-01-01"
-every = "1 hour"
+every = "6 hours"
 for = "200 days"
 """
 

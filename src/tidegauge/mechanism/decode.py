@@ -47,10 +47,10 @@ class Decoder:
         """One reading of every cell, from all rows measured so far (per component: rows by cells)."""
         bin_ = self.schedule.bin_of_reading(reading)
         laws = [self.law(j, bin_) for j in range(len(self.channels))]
-        values = [
-            _weights(channel, component, bin_, self.schedule.span) @ rows[: row_count(channel, bin_)]
-            for channel, component, rows in zip(self.channels, self.query.components, measured, strict=True)
-        ]
+        values = []
+        for channel, component, rows in zip(self.channels, self.query.components, measured, strict=True):
+            weights = _weights(channel, component, bin_, self.schedule.span)
+            values.append(weights @ rows[: len(weights)])
         if self.query.aggregate == "avg":
             return [
                 self._mean(float(total), float(count), laws) for total, count in zip(*values, strict=True)
@@ -84,11 +84,6 @@ def _quantile(laws: list[Law], level: float) -> float:
     return max([normal, *(law.half_width(level) / law.stderr for law in laws if law.stderr)])
 
 
-def row_count(channel: Channel, bin_: int) -> int:
-    """How many rows have been measured when this bin has ended."""
-    return len(_unit_weights(channel, bin_, 1))
-
-
 @lru_cache(maxsize=64)
 def _unit_weights(channel: Channel, bin_: int, span: int | None) -> NDArray[np.float64]:
     return channel.strategy.weights(bin_, span)
@@ -101,6 +96,8 @@ def _weights(channel: Channel, component: Component, bin_: int, span: int | None
 @lru_cache(maxsize=4096)
 def _law(channel: Channel, component: Component, bin_: int, span: int | None) -> Law:
     weights = _weights(channel, component, bin_, span)
+    if len(channel.strategy.scales) == 1:
+        return Law.of(weights, channel.noise)
     layers = np.array([row.layer for row in channel.strategy.measured(bin_)])
     law = Law()
     for layer in np.unique(layers):
