@@ -1,0 +1,178 @@
+"""The public law of an estimate's error: a weighted sum of independent noises, none of which depends on the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import ceil, inf, log, log2, pi, sqrt
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from tidegauge.errors import SpecError
+from tidegauge.mechanism.noise import DiscreteLaplace, Noise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+_FINE: Final = 64.0
+"""From this standard deviation on, in steps of its lattice, a law is as good as continuous."""
+_MODEST: Final = 1e-4
+"""The smallest terms are taken for normal together, up to this much of kurtosis."""
+_PITCH: Final = 2 * pi / 80
+"""Step of integrals over a characteristic function: they see 80 standard deviations."""
+_BLUR: Final = 1 / 256
+
+
+class Part(NamedTuple):
+    """The terms that share one noise: their distinct sizes, and how many terms have each."""
+
+    noise: Noise
+    sizes: tuple[float, ...]
+    counts: tuple[int, ...]
+
+    @property
+    def variance(self) -> float:
+        """What these terms add to the variance of the sum."""
+        return self.noise.variance * float(np.square(self.sizes) @ np.asarray(self.counts))
+
+
+@dataclass(frozen=True)
+class Law:
+    """Symmetric about 0; the laws of independent errors add up with +."""
+
+    parts: tuple[Part, ...] = ()
+
+    @classmethod
+    def of(cls, weights: Sequence[float] | Floats, noise: Noise) -> Law:
+        """The law of the weighted sum of as many independent draws as there are weights."""
+        sizes = np.abs(np.asarray(weights, dtype=np.float64))
+        largest = sizes.max(initial=0.0)
+        if not largest:
+            return cls()
+        shares, counts = np.unique(np.round(sizes / largest, 12), return_counts=True)
+        first = int(shares[0] == 0)
+        return cls((Part(noise, tuple((shares[first:] * largest).tolist()), tuple(counts[first:].tolist())),))
+
+    def __add__(self, other: Law) -> Law:
+        return Law(self.parts + other.parts)
+
+    @cached_property
+    def stderr(self) -> float:
+        """The standard deviation of the error."""
+        return sqrt(sum(part.variance for part in self.parts))
+
+    def half_width(self, level: float = 0.95) -> float:
+        """The least h such that the error lies in [-h, h] with this probability; where sizes differ, a little more."""
+        if not 0 < level < 1:
+            raise SpecError("lies between 0 and 1", key="level")
+        silence = sum(sum(part.counts) * log(part.noise.masses(0)[0]) for part in self.parts)
+        if silence >= log(level):
+            return 0.0
+        if len(self.parts) == 1 and len(self.parts[0].sizes) == 1:
+            part = self.parts[0]
+            return part.sizes[0] * _lattice_half_width(part.noise, part.counts[0], level)
+        if self.stderr < _FINE * max(part.sizes[-1] for part in self.parts):
+            return _coarse_half_width(self, level)
+        scales: list[float] = []
+        counts: list[int] = []
+        for part in self.parts:
+            if isinstance(part.noise, DiscreteLaplace):
+                scales += np.round(
+                    np.multiply(part.sizes, sqrt(part.noise.variance / 2) / self.stderr), 9
+                ).tolist()
+                counts += part.counts
+        return self.stderr * _standard_half_width(tuple(scales), tuple(counts), level)
+
+
+def ratio(
+    *, sum_value: float, sum_stderr: float, count_value: float, count_stderr: float
+) -> tuple[float, float] | None:
+    """A mean and its standard error by the delta method; None where the count can hardly be told from nothing.
+
+    Requires: independent errors.
+    """
+    if count_value <= 0 or count_value < 2.5 * count_stderr:
+        return None
+    mean = sum_value / count_value
+    return mean, sqrt(sum_stderr**2 + (mean * count_stderr) ** 2) / count_value
+
+
+def ratio_interval(
+    *, sum_value: float, sum_half_width: float, count_value: float, count_half_width: float
+) -> tuple[float, float]:
+    """Where the mean lies, given both half-widths at one level (Fieller 1954); it keeps its level for small counts.
+
+    All r for which sum - r count is no further from 0 than its own half-width.
+    """
+    curve = count_value**2 - count_half_width**2
+    if count_value <= 0 or curve <= 0:
+        return -inf, inf
+    middle = sum_value * count_value
+    spread = sqrt((sum_value * count_half_width) ** 2 + sum_half_width**2 * curve)
+    return (middle - spread) / curve, (middle + spread) / curve
+
+
+@lru_cache(maxsize=4096)
+def _lattice_half_width(noise: Noise, count: int, level: float) -> int:
+    """Least m such that the sum of `count` draws lies in [-m, m] with this probability."""
+    deviation = sqrt(count * noise.variance)
+    if deviation >= _FINE:
+        scales = (round(1 / sqrt(2 * count), 9),) if isinstance(noise, DiscreteLaplace) else ()
+        return ceil(deviation * _standard_half_width(scales, (count,), level) - 0.5)
+    reach = 2 ** ceil(log2(40 * deviation + 64))
+    circle = np.fft.ifftshift(noise.masses(reach)[:-1])
+    law = np.fft.irfft(np.fft.rfft(circle) ** count, len(circle))[: reach + 1]
+    return int(np.searchsorted(2 * np.cumsum(law) - law[0], level))
+
+
+@lru_cache(maxsize=4096)
+def _standard_half_width(scales: tuple[float, ...], counts: tuple[int, ...], level: float) -> float:
+    """Half-width of a sum of real Laplace terms, and of a normal one that makes its variance 1."""
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    b, n = np.asarray(scales), np.asarray(counts[: len(scales)], dtype=np.float64)
+    fourth, sixth = 12 * float(n @ b**4), 240 * float(n @ b**6)
+    if fourth * (1 + z * z) < 0.5:  # Cornish and Fisher's expansion is then exact to a millionth
+        bend = fourth * (z**3 - 3 * z) / 24 + sixth * (z**5 - 10 * z**3 + 15 * z) / 720
+        return z + bend - fourth**2 * (3 * z**5 - 24 * z**3 + 29 * z) / 384
+    modest = np.cumsum(12 * n * b**4) < _MODEST
+    t = (np.arange(4096, dtype=np.float64) + 0.5) * _PITCH
+    exponent = max(0.0, 1 - 2 * float(n[~modest] @ b[~modest] ** 2)) * t * t / 2
+    for scale, count in zip(b[~modest], n[~modest], strict=True):
+        exponent += count * np.log1p((scale * t) ** 2)
+    return _inverted(t, np.exp(-exponent), level)
+
+
+@lru_cache(maxsize=1024)
+def _coarse_half_width(law: Law, level: float) -> float:
+    """Half-width of terms on lattices of different steps, blurred by a little normal noise for which more is added."""
+    unit = max(law.stderr, *(part.sizes[-1] for part in law.parts))
+    t = (np.arange(20_000, dtype=np.float64) + 0.5) * _PITCH
+    phi = np.exp(-((_BLUR * t) ** 2) / 2)
+    for part in law.parts:
+        sizes, counts, variance = np.divide(part.sizes, unit), np.asarray(part.counts), part.noise.variance
+        second = np.cumsum(counts * sizes**2) * variance
+        fourth = np.cumsum(counts * sizes**4) * (variance + 3 * variance**2)
+        normal = np.flatnonzero((fourth < _MODEST * (law.stderr / unit) ** 4) & (fourth < second**2 / 50))
+        first = normal[-1] + 1 if len(normal) else 0
+        if first:
+            phi *= np.exp(-second[first - 1] * t * t / 2)
+        for size, count in zip(sizes[first:], counts[first:], strict=True):
+            phi *= part.noise.characteristic(size * t) ** count
+    return unit * (_inverted(t, phi, level) + 4 * _BLUR)
+
+
+def _inverted(t: Floats, phi: Floats, level: float) -> float:
+    """Solve P(|X| <= x) = level, the integral of 2/pi phi(t) sin(x t)/t, by the midpoint rule."""
+    kept = np.abs(phi) > 1e-13
+    t, weights = t[kept], phi[kept] / t[kept] * (2 / pi * _PITCH)
+    low, high = 0.0, 40.0
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        low, high = (middle, high) if float(weights @ np.sin(middle * t)) < level else (low, middle)
+    return high
