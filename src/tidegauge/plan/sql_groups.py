@@ -68,25 +68,34 @@ def named_groups(parts: Parts, columns: Columns, dialect: str) -> list[Named]:
 def _named(one: exp.Expr, parts: Parts, columns: Columns, dialect: str) -> Named:
     one = one.unnest()
     if isinstance(one, exp.Literal) and one.is_int:
-        if not 1 <= int(one.name) <= len(parts.columns) or parts.columns[int(one.name) - 1].find(exp.AggFunc):
-            raise Refused(f"GROUP BY {one.name}: that is no group column of the SELECT")
-        one = parts.columns[int(one.name) - 1].unalias()
-    elif isinstance(one, exp.Column) and not one.table:
-        meant = [
-            column for column in parts.columns if column.alias and column.alias.lower() == one.name.lower()
-        ]
-        if meant and (parts.kind == "flow" or not columns.has(one.this)):
-            one = meant[0].unalias()
+        return _of_column(int(one.name), parts, dialect)
+    aliases = [column.alias.lower() for column in parts.columns]
+    if isinstance(one, exp.Column) and not one.table and one.name.lower() in aliases:
+        position = aliases.index(one.name.lower())
+        if parts.kind == "flow" or not columns.has(one.this):
+            return _of_column(position + 1, parts, dialect)
         columns.settle(one)
-        if meant and meant[0].unalias() != one:
+        if parts.columns[position].unalias() != one:
             raise Refused(f"GROUP BY {one.name} may be the column or the alias; give the alias another name")
     columns.settle(one)
-    for column in parts.columns:
-        if column.unalias() == one and column.alias:
-            return Named(column.alias, one)
-    if isinstance(one, exp.Column):
-        return Named(one.name, one)
-    raise Refused(f"GROUP BY {shown(one, dialect)} needs a name: select it as {shown(one, dialect)} AS name")
+    positions = [n for n, column in enumerate(parts.columns) if column.unalias() == one and column.alias]
+    return _of_column(positions[0] + 1, parts, dialect) if positions else _unselected(one, dialect)
+
+
+def _of_column(position: int, parts: Parts, dialect: str) -> Named:
+    """The column of the SELECT at this position, counted from 1."""
+    if not 1 <= position <= len(parts.columns) or parts.columns[position - 1].find(exp.AggFunc):
+        raise Refused(f"GROUP BY {position}: that is no group column of the SELECT")
+    column = parts.columns[position - 1]
+    return Named(column.alias, column.unalias()) if column.alias else _unselected(column, dialect)
+
+
+def _unselected(one: exp.Expr, dialect: str) -> Named:
+    if not isinstance(one, exp.Column):
+        raise Refused(
+            f"GROUP BY {shown(one, dialect)} needs a name: select it as {shown(one, dialect)} AS name"
+        )
+    return Named(one.name, one)
 
 
 def domains(groups: Sequence[Named], declared: Mapping[str, Sequence[Value]]) -> tuple[Group, ...]:

@@ -272,11 +272,12 @@ def _trim(low: Lowering, node: exp.Expr) -> Term:
 
 
 def _substring(low: Lowering, node: exp.Expr) -> Term:
-    places = [low(place) for place in (node.args.get("start"), node.args.get("length")) if place is not None]
-    cut = [
-        place.sql if place.kind is Kind.INTEGER else f"TRY_CAST({number(place).sql} AS BIGINT)"
-        for place in places
+    places = [
+        low.quantity(place)
+        for place in (node.args.get("start"), node.args.get("length"))
+        if place is not None
     ]
+    cut = [f"TRY_CAST({place.sql} AS BIGINT)" for place in places]
     return Term(f"TRY(SUBSTRING({', '.join([text(low(node.this)).sql, *cut])}))", Kind.TEXT)
 
 

@@ -140,11 +140,11 @@ def sum_of(term: Term, steps: Range, *, centre: int = 0) -> Component:
         scaled += f" * {double_literal(steps.grid.denominator).sql}"
     if steps.grid.numerator != 1:
         scaled += f" / {double_literal(steps.grid.numerator).sql}"
-    rounded = f"CAST(ROUND({scaled}) AS BIGINT)"
+    rounded = f"TRY_CAST(ROUND({scaled}) AS BIGINT)"
     shifted = f"{rounded} - ({centre})" if centre else rounded
     return Component(
         "sum",
-        f"COALESCE(TRY(CASE WHEN NULLIF({term.sql}, {_NAN}) IS NULL THEN 0 ELSE {shifted} END), 0)",
+        f"TRY(CASE WHEN NULLIF({term.sql}, {_NAN}) IS NULL THEN 0 ELSE {shifted} END)",
         steps.lower - centre,
         steps.upper - centre,
         steps.grid,

@@ -2,6 +2,9 @@
 
 Text is read in context: beside a number it is a number, beside a date a time, as a condition true or false, and NULL
 where it is none.  Arithmetic is done in DOUBLE, where nothing overflows.  Times are UTC without a zone.
+
+Every operation that can fail stands in a TRY of its own.  The TRY around a whole expression is no more than a second net:
+the engine computes what several expressions share once, and outside of it.
 """
 
 from __future__ import annotations
@@ -138,7 +141,7 @@ def column(sql: str, declared: str) -> Term:
         return Term(sql, Kind.OTHER)
     match base:
         case DType.TIMESTAMPTZ:
-            return Term(f"({sql} AT TIME ZONE 'UTC')", Kind.TIMESTAMP)
+            return Term(f"TRY({sql} AT TIME ZONE 'UTC')", Kind.TIMESTAMP)
         case DType.TIMESTAMP_S | DType.TIMESTAMP_MS | DType.TIMESTAMP_NS:
             return Term(f"TRY_CAST({sql} AS TIMESTAMP)", Kind.TIMESTAMP)
         case DType.UUID | DType.ENUM | DType.JSON | DType.TIME:
@@ -200,7 +203,7 @@ def time(term: Term) -> Term:
         case Kind.TEXT:
             return Term(
                 f"CASE WHEN LENGTH({term.sql}) > 12 AND REGEXP_MATCHES({term.sql}, {_ZONED}) "
-                f"THEN TRY_CAST({term.sql} AS TIMESTAMPTZ) AT TIME ZONE 'UTC' "
+                f"THEN TRY(TRY_CAST({term.sql} AS TIMESTAMPTZ) AT TIME ZONE 'UTC') "
                 f"ELSE TRY_CAST({term.sql} AS TIMESTAMP) END",
                 Kind.TIMESTAMP,
             )
