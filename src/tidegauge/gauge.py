@@ -84,8 +84,9 @@ class Gauge:
         self._init(
             GaugeSpec.parse(data), store=Path(store), base=Path(base), now=now, sleep=sleep, sampler=sampler
         )
-        if not isinstance(source, Mapping):
-            self._given = source
+        self._given = None if isinstance(source, Mapping) else source
+
+    _given: Source | None = None
 
     def _init(
         self,
@@ -99,7 +100,6 @@ class Gauge:
     ) -> None:
         self.spec, self.path, self._base = spec, store, base
         self._now, self._sleep, self._sampler = now, sleep, sampler or SecureSampler()
-        self._given: Source | None = None
 
     @classmethod
     def from_file(

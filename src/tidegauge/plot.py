@@ -55,9 +55,7 @@ def _panel(title: str, readings: list[Reading], truth: list[float] | None) -> st
         for i, value in enumerate(truth):
             grid[height(value)][column(i)] = _TRUTH
     for i in told:
-        value = readings[i].value
-        assert value is not None
-        grid[height(value)][column(i)] = _VALUE
+        grid[height(readings[i].value or 0.0)][column(i)] = _VALUE
     labels = {0: f"{low:,.0f}", _HEIGHT - 1: f"{high:,.0f}"}
     margin = max(map(len, labels.values()))
     lines = [f"{labels.get(y, ''):>{margin}} ┤{''.join(grid[y]).rstrip()}" for y in reversed(range(_HEIGHT))]

@@ -18,7 +18,7 @@ import pyarrow as pa
 from tidegauge.model.mutation import Batch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 class Crashed(BaseException):
@@ -53,7 +53,7 @@ class Script:
     """
 
     columns: Mapping[str, str]
-    life: list[tuple[Any, ...] | Crash]
+    life: Sequence[tuple[Any, ...] | Crash]
     table: str = "t"
     size: int = 1_000_000
     _crashed: set[int] = field(default_factory=set)

@@ -137,7 +137,7 @@ class Oracle:
         if limit is None or life.left:
             return
         over = limit.at_most is not None and life.moves > limit.at_most
-        late = limit.within is not None and at - life.first > limit.within
+        late = limit.within is not None and at - (life.first or 0) > limit.within
         if over or late:
             return
         if scope.retire and (due or life.moves == limit.at_most):

@@ -79,7 +79,8 @@ def call(folder: Path, *words: str) -> Any:
 
 def killed_often(folder: Path, kills: int, seed: int) -> int:
     """Start and kill, so many times; what was published in between must stay as it is."""
-    rng, seen, hits = random.Random(seed), {}, 0
+    rng, hits = random.Random(seed), 0
+    seen: dict[tuple[str, str, str], float | None] = {}
     for _ in range(kills):
         process = start(folder)
         time.sleep(rng.uniform(0.4, 4.0))

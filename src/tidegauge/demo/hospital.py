@@ -30,13 +30,14 @@ _STAY_DAYS = np.array([0.4, 4.5, 4.0, 3.5, 2.5])
 _MOVES_ON = np.array([0.55, 0.18, 0.2, 0.85, 0.06])
 _COLUMNS = ("ward", "infected", "age")
 
+Change = tuple[datetime, int, dict[str, Any] | None, dict[str, Any] | None]
+"""Time, patient, the row before and after."""
 
-def changelog(
-    patients: int, seed: int = 2025
-) -> list[tuple[datetime, int, dict[str, Any] | None, dict[str, Any] | None]]:
+
+def changelog(patients: int, seed: int = 2025) -> list[Change]:
     """(time, patient, before, after) in order of time: a year with a winter wave of infections."""
     rng = np.random.default_rng(seed)
-    log = []
+    log: list[Change] = []
     day = np.arange(DAYS)
     busy = 1 + 0.25 * np.cos(2 * np.pi * (day - 15) / 365) - 0.15 * (day % 7 >= 5)
     arrivals = rng.choice(DAYS, size=patients, p=busy / busy.sum())
@@ -52,7 +53,7 @@ def changelog(
                 sick = bool(row and row["infected"] == "yes" and rng.random() < 0.7) or bool(
                     rng.random() < wave
                 )
-                new = {"ward": WARDS[ward], "infected": "yes" if sick else "no", "age": age}
+                new: dict[str, Any] = {"ward": WARDS[ward], "infected": "yes" if sick else "no", "age": age}
                 log.append((at, patient, row, new))
                 row = new
                 at += timedelta(days=float(rng.exponential(_STAY_DAYS[ward])) + 0.05)

@@ -6,7 +6,7 @@ import shutil
 from bisect import bisect_right
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
@@ -41,7 +41,7 @@ def make_demo(folder: Path, *, patients: int, console: Console) -> None:
     console.print(f"   {len(log):,} changes: admissions, transfers, discharges, re-admissions\n")
     gauge = Gauge.from_file(folder / "tidegauge.toml")
     console.print("2. The plan (tidegauge plan)\n")
-    console.print(str(gauge.plan()), markup=False)
+    console.print(str(gauge.plan()), markup=False, soft_wrap=True)
     console.print("\n3. The run (tidegauge run --once)\n")
     with progress_bar("Publishing") as progress:
         count = sum(1 for _ in gauge.run(progress=progress))
@@ -91,7 +91,7 @@ def _comparison(readings: list[Reading], truth: Truth) -> Table:
 class Truth:
     """The exact answers, from the changelog itself."""
 
-    def __init__(self, log: list[tuple[datetime, int, dict[str, Any] | None, dict[str, Any] | None]]) -> None:
+    def __init__(self, log: list[Change]) -> None:
         self._series: dict[tuple[str, str], tuple[list[datetime], list[float]]] = {}
         for at, _, before, after in log:
             for side, sign in ((before, -1), (after, 1)):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from tidegauge.theory.conversion import rho_to_epsilon
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tidegauge.model.budget import Budget
     from tidegauge.plan.plan import Plan, ReleasePlan
 
@@ -73,7 +75,7 @@ def _release(plan: ReleasePlan, whole: Plan) -> list[str]:
     ]
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     return [
         "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

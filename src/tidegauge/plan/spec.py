@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def _exact(value: object) -> Fraction:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | Fraction | str):
         raise ValueError("must be a number")  # noqa: TRY004  (pydantic turns it into a message)
-    return _plainly(fraction, value)
+    return Fraction(_plainly(fraction, value))
 
 
 def _plainly(parse: Any, value: Any) -> Any:
@@ -202,9 +202,10 @@ class GaugeSpec(_Table):
 
     def canonical(self) -> dict[str, Any]:
         """The declaration in one form for all ways to write it; what is compared with what was committed."""
-        return json.loads(
+        form: dict[str, Any] = json.loads(
             json.dumps(self.model_dump(by_alias=True, exclude_none=True), default=str, sort_keys=True)
         )
+        return form
 
     @classmethod
     def parse(cls, data: dict[str, Any]) -> GaugeSpec:

@@ -7,23 +7,37 @@
     T5  cover                a stretch of time as nodes of a hierarchy
     T6  sliding_from_hierarchy, hierarchy_beats_sliding
     T7  local=True           of the folds
+    T8  compose, worst       several losses together; and rho against (epsilon, delta)
     T9  joint, hdcr_joint    all measurements together
 
 Every claim is proved in docs/theory/ and checked against an enumeration of small worlds in tests/theory/.
 """
 
+from tidegauge.theory.composition import Composition, compose, flatten, worst
+from tidegauge.theory.conversion import epsilon_to_rho, rho_to_delta, rho_to_epsilon
 from tidegauge.theory.cover import cover, cover_bound, hierarchy_beats_sliding, sliding_from_hierarchy
+from tidegauge.theory.events import Approximate, Concentrated, Event, Gaussian, Laplace, Repeated
 from tidegauge.theory.folds import dcr_folds, hdcr_folds, load_folds, most_span, swcr_folds
 from tidegauge.theory.joint import hdcr_joint, joint
 from tidegauge.theory.lives import Life, lives
 from tidegauge.theory.sensitivity import Sensitivity, most_counted, sensitivity
 
 __all__ = [
+    "Approximate",
+    "Composition",
+    "Concentrated",
+    "Event",
+    "Gaussian",
+    "Laplace",
     "Life",
+    "Repeated",
     "Sensitivity",
+    "compose",
     "cover",
     "cover_bound",
     "dcr_folds",
+    "epsilon_to_rho",
+    "flatten",
     "hdcr_folds",
     "hdcr_joint",
     "hierarchy_beats_sliding",
@@ -32,7 +46,10 @@ __all__ = [
     "load_folds",
     "most_counted",
     "most_span",
+    "rho_to_delta",
+    "rho_to_epsilon",
     "sensitivity",
     "sliding_from_hierarchy",
     "swcr_folds",
+    "worst",
 ]
