@@ -187,8 +187,11 @@ def _marks(position: str | None) -> list[Mark]:
     if position is None:
         return []
     try:
-        return [Mark(dict(mark["files"]), int(mark["upto"])) for mark in json.loads(position)]
-    except (ValueError, TypeError, KeyError):
+        marks = json.loads(position)
+        return [
+            Mark({name: int(rows) for name, rows in it["files"].items()}, int(it["upto"])) for it in marks
+        ]
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         raise refusal("the stored position is not one of a source of kind files") from None
 
 

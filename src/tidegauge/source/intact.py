@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BLOCK: Final = 1 << 24
-"""Bytes that are parsed at a time; no row may be longer."""
+"""Bytes that are parsed at a time; a row that does not fit is refused."""
+TOO_LONG: Final = f"is longer than {BLOCK >> 20} MiB"
 
 BOM: Final = b"\xef\xbb\xbf"
 _QUOTE: Final = ord('"')
@@ -50,7 +51,7 @@ def lines(path: Path, name: str) -> Iterator[tuple[int, str]]:
         while line := text.readline(BLOCK):
             number += 1
             if len(line) == BLOCK:
-                raise refusal(f"the line is longer than {BLOCK >> 20} MiB", path=name, line=number)
+                raise refusal(f"the line {TOO_LONG}", path=name, line=number)
             yield number, line
 
 

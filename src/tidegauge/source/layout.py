@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tidegauge.errors import SpecError
 from tidegauge.source.refusal import refusal
 from tidegauge.source.scratch import TYPES, quoted
+from tidegauge.source.tabular import NO_OBJECT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,17 +41,16 @@ class Roles:
             raise SpecError(
                 "must not be empty; leave it out where there are no old values", key="source.before"
             )
-        if (
-            self.before
-            and self.after
-            and (self.before.startswith(self.after) or self.after.startswith(self.before))
-        ):
+        before, after = self.before or "", self.after
+        if before and after and (before.startswith(after) or after.startswith(before)):
             raise SpecError("must not begin like after, nor after like before", key="source.before")
         if self.unit == self.entry:
             raise SpecError("leave it out where it is the entry", key="source.unit")
         if self.time_unit is not None and self.time_unit not in TIME_UNITS:
             raise SpecError(f"must be one of {', '.join(TIME_UNITS)}", key="source.time_unit")
         for name, word in self.types.items():
+            if name in (self.time, self.op):
+                raise SpecError("is not a column of the table", key=f"source.types.{name}")
             if word not in TYPES:
                 raise SpecError(f"must be one of {', '.join(TYPES)}", key=f"source.types.{name}")
 
@@ -91,15 +91,15 @@ class Layout:
         for role in ("time", "entry", "op"):
             column = getattr(roles, role)
             if column is not None and column not in there:
-                raise _missing(file, f"column {column!r} ({role})")
+                raise _missing(roles, file, f"column {column!r} ({role})")
         fields = tuple(_fields(roles, file, there))
         for name in roles.types:
             if name not in [each.name for each in fields]:
-                raise _missing(file, f"column {name!r} (in types)")
+                raise _missing(roles, file, f"column {name!r} (in types)")
         unit = [prefix + roles.unit for prefix in ("", *roles.prefixes)] if roles.unit else []
         layout = cls(roles, fields, tuple(column for column in unit if column in there))
         if roles.unit and not layout.unit:
-            raise _missing(file, f"column {roles.unit!r} (unit)")
+            raise _missing(roles, file, f"column {roles.unit!r} (unit)")
         return layout
 
     @property
@@ -113,13 +113,11 @@ class Layout:
         """Refuse a file that does not have the columns of the first."""
         for column in () if file.loose else self.columns:
             if column not in file.schema:
-                raise _missing(file, f"column {column!r}")
-        if (
-            file.schema.get(self.roles.time, "VARCHAR") not in {"VARCHAR", "TIMESTAMP", "DATE"}
-            and not self.roles.time_unit
-        ):
-            said = f"column {self.roles.time!r} (time) holds numbers; say in time_unit whether they are"
-            raise refusal(f"{said} {', '.join(TIME_UNITS)}", path=file.name)
+                raise _missing(self.roles, file, f"column {column!r}")
+        kind = file.schema.get(self.roles.time, "VARCHAR")
+        if kind not in {"VARCHAR", "TIMESTAMP", "DATE"} and not self.roles.time_unit:
+            said = f"column {self.roles.time!r} (time) is of type {kind}, not a time; if it counts from 1970, say what"
+            raise refusal(f"{said} in time_unit ({', '.join(TIME_UNITS)})", path=file.name)
 
     def faults(self) -> list[tuple[str, str]]:
         """When a row cannot be taken, and what is said then."""
@@ -127,7 +125,7 @@ class Layout:
         how = f"a number of {roles.time_unit}" if roles.time_unit else "2026-01-31 or 2026-01-31T12:00:00Z"
         known = ", ".join(OPERATIONS)
         return [
-            ("NOT sound", "the line is not a JSON object with distinct keys"),
+            ("NOT sound", NO_OBJECT),
             ("told IS NULL", f"column {roles.time!r} (time) is empty"),
             ("micros IS NULL", f"column {roles.time!r} (time) holds no time; write {how}"),
             ("NOT in_calendar(micros)", f"column {roles.time!r} (time) is outside the years 1 to 9999"),
@@ -161,14 +159,12 @@ class Layout:
         counts = []
         for each in self.fields:
             if each.name in self.roles.types:
-                columns = [
-                    column for column in dict.fromkeys((each.before, each.after)) if column is not None
-                ]
+                held = [column for column in dict.fromkeys((each.before, each.after)) if column is not None]
                 misfit = [
-                    f"count_if({self._places()[column]} IS NOT NULL AND {self._value(file, each, column)} IS NULL)"
-                    for column in columns
+                    f"{self._places()[it]} IS NOT NULL AND {self._value(file, each, it)} IS NULL"
+                    for it in held
                 ]
-                counts.append(f"{' + '.join(misfit)} AS {quoted(each.name)}")
+                counts.append(" + ".join(f"count_if({it})" for it in misfit) + f" AS {quoted(each.name)}")
         return f"SELECT {', '.join(counts)} FROM ({file.select(self.columns)})"
 
     def _places(self) -> dict[str, str]:
@@ -230,18 +226,20 @@ def _fields(roles: Roles, file: Tabular, there: Mapping[str, str | None]) -> Ite
     before: dict[str, str] = {}
     after: dict[str, str] = {}
     both = {roles.entry: roles.entry}
+    # A deletion may leave its unit in place, so a lone unit column does not tell; beside an old one it does.
+    lone_unit = roles.unit if not roles.after and f"{roles.before}{roles.unit}" not in there else None
     for column in there:
         if column in (roles.time, roles.entry, roles.op):
             continue
         if roles.before is not None and column.startswith(roles.before):
             before[column.removeprefix(roles.before)] = column
-        elif column.startswith(roles.after) and (roles.after or column != roles.unit):
+        elif column.startswith(roles.after) and column != lone_unit:
             after[column.removeprefix(roles.after)] = column
         else:
             both[column] = column
     for prefix, found in ((roles.before, before), (roles.after, after)):
         if prefix and not found:
-            raise _missing(file, f"a column that begins with {prefix!r}")
+            raise _missing(roles, file, f"a column that begins with {prefix!r}")
         if "" in found:
             raise refusal(f"column {prefix!r} has nothing behind its prefix", path=file.name)
     spelled: dict[str, str] = {}
@@ -259,7 +257,11 @@ def _fields(roles: Roles, file: Tabular, there: Mapping[str, str | None]) -> Ite
         yield Field(name, kind, old, new)
 
 
-def _missing(file: Tabular, what: str) -> SourceError:
+def _missing(roles: Roles, file: Tabular, what: str) -> SourceError:
+    """Name what is there, unless nothing is as declared: then the first line may be a person's, not a header."""
+    if not {roles.time, roles.entry, roles.op, roles.unit}.isdisjoint(file.schema):
+        return refusal(f"{what} is missing; there are {', '.join(map(repr, file.schema))}", path=file.name)
     return refusal(
-        f"{what} is missing; there are {', '.join(map(repr, file.schema)) or 'none'}", path=file.name
+        f"{what} is missing, and so are the others that were declared; the first line must be a header",
+        path=file.name,
     )

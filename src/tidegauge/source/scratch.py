@@ -59,13 +59,13 @@ def scratch() -> Iterator[duckdb.DuckDBPyConnection]:
             config={
                 "memory_limit": MEMORY,
                 "temp_directory": folder,
+                "preserve_insertion_order": "false",
                 "autoinstall_known_extensions": "false",
-                "TimeZone": "UTC",
             },
         )
         try:
-            for macro in _MACROS:
-                engine.execute(macro)
+            for statement in ("SET TimeZone = 'UTC'", *_MACROS):
+                engine.execute(statement)
             yield engine
         except (duckdb.OutOfMemoryException, duckdb.IOException):
             raise refusal(

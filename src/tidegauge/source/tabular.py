@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
-from tidegauge.source.intact import BLOCK, BOM, Blemish, Guard, lines, unpacked
+from tidegauge.source.intact import BLOCK, BOM, TOO_LONG, Blemish, Guard, lines, unpacked
 from tidegauge.source.refusal import refusal
 from tidegauge.source.scratch import sql_types
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 _BOM: Final = BOM.decode("latin-1")
 _NEWLINE: Final = re.compile(r"\r\n|\r|\n")
-_LONG: Final = f"the row is longer than {BLOCK >> 20} MiB"
 _SEPARATOR: Final = "\x01"
 """Forbidden in JSON, so that a whole line is one field to the parser of delimited text."""
+NO_OBJECT: Final = "the line is not a JSON object with distinct keys"
 _HEAD_LINES: Final = 1000
 _PARQUET_ROWS: Final = 1 << 17
 
@@ -112,7 +112,7 @@ class Csv:
             guard = Guard(stream, forbidden=b"\0", delimiter=self.delimiter)
             try:
                 yield from _delimited(guard, len(names), self.delimiter, quote='"')
-            except (Blemish, pa.ArrowInvalid):
+            except (Blemish, pa.ArrowException):
                 self._diagnose()
 
     def select(self, columns: Sequence[str]) -> str:
@@ -176,7 +176,7 @@ class Csv:
     def _fault(self, record: str) -> tuple[str, int] | None:
         """What is wrong inside one record, and at which of its characters."""
         if len(record) > BLOCK:
-            return _LONG + ", or a quote is not closed", 0
+            return f"the row {TOO_LONG}, or a quote is not closed", 0
         if fault := _bad_bytes(record, "\0"):
             return fault
         field = rf'(?:"(?:[^"]|"")*"|[^"\r\n{self.delimiter}]*)'
@@ -196,15 +196,16 @@ class JsonLines:
     @cached_property
     def schema(self) -> Mapping[str, str | None]:
         """The keys of the first lines; a column that comes later has to be declared."""
-        keys: dict[str, str | None] = {}
-        for _, line in islice(lines(self.path, self.name), _HEAD_LINES):
-            try:
-                row = json.loads(line.removeprefix(_BOM).encode("latin-1").decode())
-                "".join(row).encode()
-            except (ValueError, TypeError, RecursionError):
-                continue  # the reader of all lines will say which and why
-            keys |= dict.fromkeys(row, "VARCHAR") if isinstance(row, dict) else {}
-        return keys
+        found: dict[str, str | None] = {}
+        unread = None
+        for number, line in islice(lines(self.path, self.name), _HEAD_LINES):
+            if line.strip():
+                keys = _keys(line.removeprefix(_BOM))
+                found |= dict.fromkeys(keys or (), "VARCHAR")
+                unread = number if keys is None and unread is None else unread
+        if unread is not None and not found:
+            self._diagnose(unread)
+        return found
 
     def blocks(self) -> Iterator[pa.Table]:
         """Yield the lines as text; taking them apart is left to SQL."""
@@ -212,7 +213,7 @@ class JsonLines:
             guard = Guard(stream, forbidden=b"\0" + _SEPARATOR.encode())
             try:
                 yield from _delimited(guard, 1, _SEPARATOR, quote=False)
-            except (Blemish, pa.ArrowInvalid):
+            except (Blemish, pa.ArrowException):
                 self._diagnose()
 
     def select(self, columns: Sequence[str]) -> str:
@@ -230,10 +231,12 @@ class JsonLines:
         """A row is a line."""
         return "", row + 1
 
-    def _diagnose(self) -> NoReturn:
+    def _diagnose(self, suspect: int | None = None) -> NoReturn:
         for number, line in lines(self.path, self.name):
             if fault := _bad_bytes(line, "\0" + _SEPARATOR):
                 raise refusal(fault[0], path=self.name, line=number)
+        if suspect is not None:
+            raise refusal(NO_OBJECT, path=self.name, line=suspect)
         raise refusal("the file cannot be read as lines, or changed while it was read", path=self.name)
 
 
@@ -258,7 +261,7 @@ class Parquet:
         with self._open() as file:
             for batch in file.iter_batches(batch_size=_PARQUET_ROWS):
                 batch.validate(full=True)
-                yield pa.Table.from_batches([batch]).rename_columns(_places(batch.num_columns))
+                yield pa.table([_in_utc(column) for column in batch.columns], _places(batch.num_columns))
 
     def select(self, columns: Sequence[str]) -> str:
         """Pick by place in the file."""
@@ -304,6 +307,11 @@ def _delimited(guard: Guard, width: int, delimiter: str, *, quote: str | bool) -
         yield pa.Table.from_batches([batch])
 
 
+def _in_utc(column: pa.Array) -> pa.Array:
+    """Leave out a zone: inside, an instant is stored in UTC."""
+    return column.view(pa.timestamp(column.type.unit)) if pa.types.is_timestamp(column.type) else column
+
+
 def _places(width: int) -> list[str]:
     return [f"f{place}" for place in range(width)]
 
@@ -311,6 +319,16 @@ def _places(width: int) -> list[str]:
 def _picked(names: Sequence[str], columns: Sequence[str]) -> str:
     picked = ", ".join(f"f{names.index(column)} AS c{place}" for place, column in enumerate(columns))
     return f"SELECT row, TRUE AS sound, {picked} FROM block"
+
+
+def _keys(line: str) -> list[str] | None:
+    """The keys of an object that can name a column; None where there is no object."""
+    try:
+        row = json.loads(line.encode("latin-1").decode())
+        "".join(row).encode()
+    except (RecursionError, TypeError, ValueError):
+        return None
+    return [key for key in row if key and "\0" not in key] if isinstance(row, dict) else None
 
 
 def _distinct(names: Sequence[str], path: str) -> None:
@@ -323,11 +341,11 @@ def _distinct(names: Sequence[str], path: str) -> None:
 
 def _bad_bytes(text: str, forbidden: str) -> tuple[str, int] | None:
     """What is wrong with bytes that were read one character each, and at which of them."""
-    for character in forbidden:
-        if character in text:
-            return f"a control character (byte {ord(character)}) stands in the text", text.index(character)
     try:
         text.encode("latin-1").decode()
     except UnicodeDecodeError as error:
         return "the text is not UTF-8", error.start
+    for character in forbidden:
+        if character in text:
+            return f"a control character (byte {ord(character)}) stands in the text", text.index(character)
     return None
