@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from tidegauge.cli.show import number, progress_bar
-from tidegauge.demo.hospital import changelog, write
+from tidegauge.demo.hospital import Change, changelog, write
 from tidegauge.errors import SpecError
 from tidegauge.gauge import Gauge
 from tidegauge.plot import plot
