@@ -75,7 +75,8 @@ class Ticker:
         rows = self._rows.get(release.name) or journal_arrays(self.store, plan)
         for j, channel in enumerate(plan.channels):
             exact = {(bin_, cell): amount for (part, bin_, cell), amount in totals.items() if part == j}
-            noisy = measure(channel, exact, first=first, last=last, cells=cells, sampler=self.sampler)
+            veils = self._veils(plan, j, cells)
+            noisy = measure(channel, exact, bins=range(first, last + 1), veils=veils, sampler=self.sampler)
             start = len(rows[j])
             measured += [
                 Measured(release.name, j, start + n // cells, cell, bin_, value)
@@ -89,6 +90,17 @@ class Ticker:
         self.store.set_next_bin(release.name, last + 1)
         self.store.forget(release.name, plan.channels[0].strategy.needed_from(last))
         return published
+
+    def _veils(self, plan: ReleasePlan, component: int, cells: int) -> list[int]:
+        """The secret draw that all rows of a cell share: drawn once, kept with the state."""
+        veil, name = plan.channels[component].veil, plan.release.name
+        if veil is None:
+            return [0] * cells
+        known = self.store.veils(name, component)
+        if not known:
+            known = self.sampler.draw(veil, cells)
+            self.store.set_veils(name, component, known)
+        return known
 
 
 def decode(plan: ReleasePlan, rows: list[NDArray[np.float64]], readings: list[int | None]) -> list[Published]:

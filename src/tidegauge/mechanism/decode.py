@@ -95,11 +95,13 @@ def _weights(channel: Channel, component: Component, bin_: int, span: int | None
 
 @lru_cache(maxsize=4096)
 def _law(channel: Channel, component: Component, bin_: int, span: int | None) -> Law:
-    weights = _weights(channel, component, bin_, span)
-    if len(channel.strategy.scales) == 1:
+    weights, strategy = _weights(channel, component, bin_, span), channel.strategy
+    if len(strategy.scales) == 1 and channel.veil is None:
         return Law.of(weights, channel.noise)
-    layers = np.array([row.layer for row in channel.strategy.measured(bin_)])
-    law = Law()
+    rows = list(strategy.measured(bin_))
+    layers, law = np.array([row.layer for row in rows]), Law()
     for layer in np.unique(layers):
         law += Law.of(weights[layers == layer], channel.noise_of(int(layer)))
+    if channel.veil is not None:
+        law += Law.of([float(weights @ np.array([row.shared for row in rows]))], channel.veil)
     return law

@@ -49,6 +49,8 @@ class Row:
     layer: int
     index: int
     stretches: tuple[tuple[int, int, int], ...]
+    shared: int = 0
+    """How many times the cell's shared draw is added to it, where the strategy has one."""
 
 
 class Strategy(ABC):
@@ -70,6 +72,11 @@ class Strategy(ABC):
     def scales(self) -> tuple[Fraction, ...]:
         """Noise of each layer relative to the base scale."""
         return (Fraction(1),)
+
+    @property
+    def shared(self) -> Fraction | None:
+        """Noise, relative to the base scale, of one draw a cell that is made once, kept secret and added to its rows."""
+        return None
 
     @abstractmethod
     def rows(self, bin_: int) -> tuple[Row, ...]:

@@ -202,6 +202,15 @@ class Store:
             ((p.release, p.number, p.cell, p.time, p.value, p.stderr, p.low, p.high) for p in published),
         )
 
+    def veils(self, release: str, component: int) -> list[int]:
+        """The secret draws, one a cell, that all rows of a component share; empty before the first."""
+        text = self._get(f"veils:{release}:{component}")
+        return json.loads(text) if text else []
+
+    def set_veils(self, release: str, component: int, draws: list[int]) -> None:
+        """Keep them; inside the tick's transaction."""
+        self._set(**{f"veils:{release}:{component}": json.dumps(draws)})
+
     # -- what was published -----------------------------------------------------------------------------------------
 
     def next_bin(self, release: str, first: int) -> int:
