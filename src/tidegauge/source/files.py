@@ -200,10 +200,11 @@ def _by_instants(reader: pa.RecordBatchReader, size: int) -> Iterator[tuple[pa.T
     held = reader.schema.empty_table()
     for batch in reader:
         held = pa.concat_tables([held, pa.Table.from_batches([batch])])
-        if len(held) >= size:
+        while len(held) > size:
             times = held["time"].to_numpy()
-            cut = int(np.searchsorted(times, times[-1]))
-            if cut:
-                yield held.slice(0, cut), False
-                held = held.slice(cut)
+            cut = int(np.searchsorted(times, times[size]) or np.searchsorted(times, times[0], side="right"))
+            if cut == len(held):
+                break
+            yield held.slice(0, cut), False
+            held = held.slice(cut)
     yield held, True
