@@ -68,7 +68,16 @@ class Files:
         base: Path | None = None,
         batch_rows: int = BATCH_ROWS,
     ) -> None:
-        roles = Roles(time, entry, unit, before, after or "", op, dict(types or {}), time_unit)
+        roles = Roles(
+            time=time,
+            entry=entry,
+            unit=unit,
+            before=before,
+            after=after or "",
+            op=op,
+            types=dict(types or {}),
+            time_unit=time_unit,
+        )
         object.__setattr__(self, "path", path)
         object.__setattr__(self, "roles", roles)
         object.__setattr__(self, "table", table or _stem(path))
