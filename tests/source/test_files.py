@@ -399,8 +399,13 @@ def test_batches_do_not_split_an_instant(tmp_path: Path) -> None:
         "ts,entry\n" + "".join(f"2026-01-0{day},{place}\n" for place, day in enumerate(days)),
     )
     batches = list(Files("t.csv", time="ts", entry="entry", base=tmp_path, batch_rows=2).read(None, EVER))
-    assert [batch.rows["entry"].to_pylist() for batch in batches] == [["0"], ["1", "2", "3", "4"], ["5", "6"]]
-    assert [batch.upto for batch in batches] == [*(instant(f"2026-01-0{day}") for day in (1, 3)), EVER]
+    assert [batch.rows["entry"].to_pylist() for batch in batches] == [
+        ["0"],
+        ["1", "2", "3"],
+        ["4"],
+        ["5", "6"],
+    ]
+    assert [batch.upto for batch in batches] == [*(instant(f"2026-01-0{day}") for day in (1, 2, 3)), EVER]
 
 
 def test_leaving_early_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

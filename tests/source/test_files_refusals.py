@@ -16,6 +16,7 @@ import pytest
 from tidegauge.errors import SourceError
 from tidegauge.source import intact, tabular
 from tidegauge.source.files import Files
+from tidegauge.source.scratch import scratch
 from tidegauge.source.sniff import sniff
 
 DOCS = Path(__file__).parents[2] / "docs" / "sources" / "files.md"
@@ -184,6 +185,29 @@ def test_a_position_of_something_else(tmp_path: Path, position: str) -> None:
     assert first_line(error) == "the stored position is not one of a source of kind files."
 
 
+CHANGED = ["patients.csv: the file cannot be read as csv, or changed while it was read.",
+           "patients.jsonl: the file cannot be read as lines, or changed while it was read."]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", CHANGED)
+def test_a_file_that_is_in_order_when_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    def stumble(*_: object, **__: object) -> None:
+        raise pa.ArrowInvalid(SECRET)
+
+    name = words.split(":", maxsplit=1)[0]
+    (tmp_path / name).write_text(HEAD + GOOD if name.endswith("csv") else '{"ts": "2026-01-01", "entry": 1}')
+    monkeypatch.setattr(tabular, "_delimited", stumble)
+    assert first_line(refused(Files(name, time="ts", entry="entry", base=tmp_path))) == words
+
+
+def test_the_engine_does_not_speak_of_data() -> None:
+    with pytest.raises(SourceError) as error, scratch() as engine:
+        engine.execute(f"SELECT CAST('{SECRET}' AS INTEGER)").fetchall()
+    assert first_line(error.value) == "the rows cannot be arranged (ConversionException)."
+
+
 LONG = ", line 3: the row is longer than 16 MiB, or a quote is not closed."
 LONG_LINE = ", line 3: the line is longer than 16 MiB."
 
@@ -207,8 +231,10 @@ def test_a_row_without_end(
     assert first_line(error) == name + words
 
 
-def test_a_fault_far_down(tmp_path: Path) -> None:
-    rows = 400_000
+def test_a_fault_many_blocks_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (intact, tabular):
+        monkeypatch.setattr(module, "BLOCK", 4096)
+    rows = 5000
     (tmp_path / "patients.csv").write_text(HEAD + SPREAD * rows + "2026-01-01,1\n")
     error = refused(Files("patients.csv", time="ts", entry="entry", base=tmp_path))
     assert first_line(error) == f"patients.csv, line {2 + 3 * rows}: the row has 2 fields, the header 3."
@@ -230,6 +256,7 @@ def test_the_manual_shows_each_of_them() -> None:
     assert shown == {words for *_, words in CASES} | {
         *(words for path, words in OTHERS.items() if not path.startswith("x") and path != "loop.csv"),
         "patients.csv: the file cannot be read (Permission denied).",
+        *CHANGED,
         GONE,
         SHORTER,
         "patients.csv" + LONG,

@@ -68,7 +68,16 @@ class Files:
         base: Path | None = None,
         batch_rows: int = BATCH_ROWS,
     ) -> None:
-        roles = Roles(time, entry, unit, before, after or "", op, dict(types or {}), time_unit)
+        roles = Roles(
+            time=time,
+            entry=entry,
+            unit=unit,
+            before=before,
+            after=after or "",
+            op=op,
+            types=dict(types or {}),
+            time_unit=time_unit,
+        )
         object.__setattr__(self, "path", path)
         object.__setattr__(self, "roles", roles)
         object.__setattr__(self, "table", table or _stem(path))
@@ -200,10 +209,11 @@ def _by_instants(reader: pa.RecordBatchReader, size: int) -> Iterator[tuple[pa.T
     held = reader.schema.empty_table()
     for batch in reader:
         held = pa.concat_tables([held, pa.Table.from_batches([batch])])
-        if len(held) >= size:
+        while len(held) > size:
             times = held["time"].to_numpy()
-            cut = int(np.searchsorted(times, times[-1]))
-            if cut:
-                yield held.slice(0, cut), False
-                held = held.slice(cut)
+            cut = int(np.searchsorted(times, times[size]) or np.searchsorted(times, times[0], side="right"))
+            if cut == len(held):
+                break
+            yield held.slice(0, cut), False
+            held = held.slice(cut)
     yield held, True

@@ -71,13 +71,10 @@ class Guard:
         self._last = b"\n"
         self._inside = False
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int) -> bytes:
         """Pass on the next bytes."""
-        if size < 0:
-            chunk, self._ahead = self._ahead + self._stream.read(), b""
-        else:
-            chunk, self._ahead = self._ahead[:size], self._ahead[size:]
-            chunk += self._stream.read(size - len(chunk))
+        chunk, self._ahead = self._ahead[:size], self._ahead[size:]
+        chunk += self._stream.read(size - len(chunk))
         if any(byte in chunk for byte in self._forbidden) or (self._quoting and self._stray_quote(chunk)):
             raise Blemish
         return chunk
@@ -86,10 +83,6 @@ class Guard:
     def exhausted(self) -> bool:
         """Whether there is nothing to read, asked before the first read."""
         return not self._ahead
-
-    def readable(self) -> bool:
-        """Say so to the parser."""
-        return True
 
     def close(self) -> None:
         """Leave the stream to whoever opened it."""

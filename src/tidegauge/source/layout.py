@@ -23,7 +23,7 @@ _DELETES: Final = ("d", "delete")
 OPERATIONS: Final = (*_INSERTS, *_UPDATES, *_DELETES)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Roles:
     """What the user declares of the columns; checked without a look at the data."""
 

@@ -120,7 +120,8 @@ def _look_at(text: str, name: str) -> str:
         guess: f"count_if({text} IS NOT NULL AND {TYPES[guess][1].format(text)} IS NULL) = 0"
         for guess in _GUESSES
     }
-    fits["integer"] += f" AND count_if(regexp_matches({text}, '^[+-]?0[0-9]')) = 0"  # 007 is a name
+    for guess in ("integer", "number"):
+        fits[guess] += f" AND count_if(regexp_matches({text}, '^[+-]?0[0-9]')) = 0"  # 007 is a name
     fits["boolean"] += f" AND count_if(lower({text}) NOT IN ('true', 'false')) = 0"
     fits["date"] += f" AND max(length(trim({text}))) = 10"
     guesses = ", ".join(f"{guess} := count({text}) > 0 AND {fits[guess]}" for guess in _GUESSES)
