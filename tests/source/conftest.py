@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tests.source.harness import Harness
 
-_DATABASES = itertools.count()
+_SCHEMAS = itertools.count()
 
 
 @pytest.fixture(scope="session")
@@ -41,9 +41,9 @@ def postgres(postgres_servers: Callable[[int], Server]) -> Server:
 
 
 @pytest.fixture
-def dsn(postgres: Server) -> str:
-    """A database of the test's own."""
-    return postgres.database(f"test {next(_DATABASES)}".replace(" ", "_"))
+def fresh() -> str:
+    """A schema's name that no other test has."""
+    return f"fresh_{next(_SCHEMAS)}"
 
 
 LIVES = {
@@ -56,9 +56,11 @@ LIVES = {
 
 
 @pytest.fixture(params=LIVES)
-def harness(request: pytest.FixtureRequest, postgres_servers: Callable[[int], Server]) -> Iterator[Harness]:
+def harness(
+    request: pytest.FixtureRequest, postgres_servers: Callable[[int], Server], fresh: str
+) -> Iterator[Harness]:
     kind = LIVES[request.param]
     number = 1 if request.param.endswith("second") else 2 if request.param.endswith("third") else 0
-    made = kind(postgres_servers(number).database(f"life_{next(_DATABASES)}"))
+    made = kind(postgres_servers(number).dsn(), fresh)
     yield made
     made.end()

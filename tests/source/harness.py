@@ -34,6 +34,16 @@ def now() -> int:
     return int(time.time() * 1_000_000)
 
 
+def clear(connection: psycopg.Connection[Any]) -> None:
+    """Drop the slots and publications that a test has left, once their readers are gone."""
+    slots = "FROM pg_replication_slots WHERE slot_type = 'logical'"
+    while connection.execute(f"SELECT 1 {slots} AND active".encode()).fetchone():
+        time.sleep(0.01)
+    connection.execute(f"SELECT pg_drop_replication_slot(slot_name) {slots}".encode())
+    for (name,) in connection.execute("SELECT pubname FROM pg_publication").fetchall():
+        connection.execute(sql.SQL("DROP PUBLICATION {}").format(sql.Identifier(name)))
+
+
 class PostgresTable:
     """A table of a real server, in a database and under a name that need quoting."""
 
@@ -42,9 +52,10 @@ class PostgresTable:
     full = False
     partitioned = False
 
-    def __init__(self, dsn: str) -> None:
-        self.dsn = dsn
-        self.connection = psycopg.connect(dsn)
+    def __init__(self, dsn: str, schema: str) -> None:
+        self.dsn, self.schema = dsn, schema
+        self.connection = psycopg.connect(dsn, options=f"-c search_path={schema}")
+        self._run(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
         self.table = sql.Identifier(self.name)
         self.sources: list[Postgres] = []
 
@@ -104,7 +115,7 @@ class PostgresTable:
                 self._run(sql.SQL("TRUNCATE {}").format(self.table))
 
     def source(self) -> Source:
-        source = Postgres(self.dsn, self.name, entry="id", unit="person", patience=5)
+        source = Postgres(self.dsn, self.name, entry="id", unit="person", schema=self.schema, patience=5)
         source.select(["id", "person", "status", "age"])
         self.sources.append(source)
         return source
@@ -117,10 +128,7 @@ class PostgresTable:
         for source in self.sources:
             source.close()
         with psycopg.connect(self.dsn, autocommit=True) as connection:
-            connection.execute(
-                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots "
-                "WHERE database = current_database() AND NOT active"
-            )
+            clear(connection)
 
 
 class PostgresFull(PostgresTable):

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from tidegauge.source.postgres_access import Connection
 
 _PASSING: Final = (psycopg.OperationalError, psycopg.InterfaceError)
+_STALLED: Final = 5
+"""Rounds of silence after which we suspect that the log ends, for the time being, in the middle of a record."""
 _IDLE: Final = 120
 """Seconds after which an unused connection is opened anew: the server, or something in between, may have closed it."""
 
@@ -58,8 +60,8 @@ class Postgres(Live):
         self._schema = schema
         self._entry = (entry,) if isinstance(entry, str) else tuple(entry)
         self._unit = unit
-        self._slot = OurSlot(slot or default_name(schema, table))
-        self._publication = publication or self._slot.name
+        self._named_slot = None if slot is None else OurSlot(slot)
+        self._publication = publication or default_name(schema, table)
         self._on_lost = on_lost
         self._patience = patience
         self._selected: frozenset[str] | None = None
@@ -101,7 +103,7 @@ class Postgres(Live):
         """What the server lacks, and the SQL that brings it."""
         return examine(
             self._access, schema=self._schema, table=self._table, entry=self._entry, unit=self._unit,
-            slot=self._slot, publication=self._publication, selected=self._selected,
+            slot=self._slot_of, publication=self._publication, selected=self._selected,
         )  # fmt: skip
 
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
@@ -174,6 +176,14 @@ class Postgres(Live):
             self._connection = self._access.connect()
         return self._connection
 
+    def _slot_of(self, connection: Connection) -> OurSlot:
+        """The slot; unlike a publication's, its name must be the only one on the whole server."""
+        return self._named_slot or OurSlot(default_name(connection.info.dbname, self._schema, self._table))
+
+    @property
+    def _slot(self) -> OurSlot:
+        return self._slot_of(self._control())
+
     def _found(self) -> catalog.Table:
         found = catalog.table(self._control(), self._schema, self._table)
         return catalog.wanted(found, self._schema, self._table, frozenset(self._entry))
@@ -199,11 +209,15 @@ class Postgres(Live):
         """Read until the server has sent everything before the horizon."""
         messages = transactions.waiting
         stream.ask()
+        quiet = 0
         while True:
             yield from transactions.feed(messages, horizon)
             if transactions.waiting or (stream.reached >= horizon.lsn and not transactions.inside):
                 return
             messages = stream.receive(0.2)
+            quiet = 0 if messages else quiet + 1
+            if quiet == _STALLED:
+                catalog.nudge(self._control())
 
     def _opened(self, place: Place) -> bool:
         """See that the stream stands at this place; False where the table must be loaded anew."""

@@ -136,12 +136,14 @@ def create_publication(name: str, target: Table) -> str:
 def amend_publication(name: str, target: Table, found: Publication, used: frozenset[str]) -> str | None:
     """The statement that makes a publication tell us enough, or None where it does."""
     quoted = quote(name)
+    if target.partitioned and not found.via_root:
+        return (
+            f"ALTER PUBLICATION {quoted} SET (publish_via_partition_root = true);"  # else it lists partitions
+        )
     if not found.contains:
         return f"ALTER PUBLICATION {quoted} ADD TABLE {target.quoted};"
     if not found.every_change:
         return f"ALTER PUBLICATION {quoted} SET (publish = 'insert, update, delete, truncate');"
-    if target.partitioned and not found.via_root:
-        return f"ALTER PUBLICATION {quoted} SET (publish_via_partition_root = true);"
     if found.filtered or (found.lists is not None and not used <= found.lists):
         return f"ALTER PUBLICATION {quoted} DROP TABLE {target.quoted}; ALTER PUBLICATION {quoted} ADD TABLE {target.quoted};"
     return None
@@ -180,6 +182,11 @@ def moment(connection: Connection) -> tuple[int, int]:
     ).fetchone()
     assert row is not None
     return row[0], place(row[1])
+
+
+def nudge(connection: Connection) -> None:
+    """Make the server complete the page of its log that it is in: write an empty message, which nobody asked for."""
+    connection.execute("SELECT pg_logical_emit_message(true, 'tidegauge', '')")
 
 
 def wanted(target: Table | None, schema: str, name: str, entry: frozenset[str]) -> Table:

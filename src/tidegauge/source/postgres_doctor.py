@@ -13,7 +13,7 @@ from tidegauge.source.names import quote
 from tidegauge.source.postgres_access import final, unreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tidegauge.source.postgres_access import Access, Connection
     from tidegauge.source.postgres_slot import OurSlot
@@ -26,14 +26,17 @@ def examine(
     table: str,
     entry: Sequence[str],
     unit: str | None,
-    slot: OurSlot,
+    slot: Callable[[Connection], OurSlot],
     publication: str,
     selected: frozenset[str] | None,
 ) -> list[Check]:
     """Every check that can be made; the table's follow only where there is one."""
     try:
         with access.connect() as connection:
-            checks = [Check("connection", ok=True, detail="the server answers"), *_server(connection, slot)]
+            checks = [
+                Check("connection", ok=True, detail="the server answers"),
+                *_server(connection, slot(connection)),
+            ]
             found = catalog.table(connection, schema, table)
             try:
                 target = catalog.wanted(found, schema, table, frozenset(entry))

@@ -24,10 +24,10 @@ _NAME: Final = re.compile(r"[a-z0-9_]{1,55}")
 _LOADING: Final = "_loading"
 
 
-def default_name(schema: str, table: str) -> str:
-    """A slot's name for a table, the same each time."""
-    plain = re.sub(r"[^a-z0-9_]", "_", table.lower())[:30]
-    exact = sha256(f"{quote(schema)}.{quote(table)}".encode()).hexdigest()
+def default_name(*path: str) -> str:
+    """A name for something of ours about the table at the end of this path, the same each time."""
+    plain = re.sub(r"[^a-z0-9_]", "_", path[-1].lower())[:30]
+    exact = sha256(".".join(map(quote, path)).encode()).hexdigest()
     return f"tidegauge_{plain}_{exact[:8]}"
 
 
@@ -66,10 +66,13 @@ class OurSlot:
             )
         self.drop_loading(connection)
         holder = access.connect(replication=True)
-        system = identify(holder)
-        made = holder.execute(
-            f"CREATE_REPLICATION_SLOT {quote(self.loading)} LOGICAL pgoutput EXPORT_SNAPSHOT".encode()
-        ).fetchone()
+        statement = f"CREATE_REPLICATION_SLOT {quote(self.loading)} LOGICAL pgoutput EXPORT_SNAPSHOT"
+        try:
+            system = identify(holder)
+            made = holder.execute(statement.encode()).fetchone()
+        except BaseException:
+            holder.close()
+            raise
         assert made is not None
         return Beginning(holder, system, place(made[1]), str(made[2]))
 

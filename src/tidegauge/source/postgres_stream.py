@@ -44,18 +44,24 @@ class Stream:
     """An open stream of one slot."""
 
     def __init__(self, connection: Connection, *, slot: str, publication: str, start: int) -> None:
-        # What we have not confirmed for five minutes is a long tick; the default of one would cut it off.
-        connection.execute("SET wal_sender_timeout = '5min'")
-        self.system = identify(connection)
-        options = f"proto_version '1', publication_names {literal(quote(publication))}"
-        connection.execute(f"START_REPLICATION SLOT {quote(slot)} LOGICAL {lsn(start)} ({options})".encode())
         self._connection = connection
         self._pg = connection.pgconn
-        self._pg.nonblocking = 0
         self._confirmed = 0
         self._asked = self._heard = time.monotonic()
         self.reached = 0
         """The server has sent everything that was committed before this place."""
+        options = f"proto_version '1', publication_names {literal(quote(publication))}"
+        try:
+            # What we have not confirmed for five minutes is a long tick; the default of one would cut it off.
+            connection.execute("SET wal_sender_timeout = '5min'")
+            self.system = identify(connection)
+            connection.execute(
+                f"START_REPLICATION SLOT {quote(slot)} LOGICAL {lsn(start)} ({options})".encode()
+            )
+        except BaseException:
+            connection.close()
+            raise
+        self._pg.nonblocking = 0
 
     def receive(self, wait: float) -> list[bytes]:
         """Messages that have come; waits up to `wait` seconds for the first, or for news of how far the server is."""

@@ -143,8 +143,8 @@ def _decimal(value: Any, goal: pa.DataType) -> Decimal | None:
     number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     if number.is_nan():
         return None
-    end = Decimal(10**goal.precision - 1).scaleb(-goal.scale)
     with localcontext(prec=goal.precision + 2, rounding=ROUND_HALF_EVEN):
+        end = Decimal(10**goal.precision - 1).scaleb(-goal.scale)
         if number.is_infinite() or abs(number) >= end:
             return end.copy_sign(number)
         return number.quantize(Decimal(1).scaleb(-goal.scale))
