@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.servers.postgres import Server, binaries
-from tests.source.harness import PostgresFull, PostgresPartitioned, PostgresTable
+from tests.source.harness import PostgresFull, PostgresPartitioned, PostgresTable, SQLiteTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from tests.source.harness import Harness
 
@@ -46,21 +47,27 @@ def fresh() -> str:
     return f"fresh_{next(_SCHEMAS)}"
 
 
-LIVES = {
-    "postgres": PostgresTable,
-    "postgres-full": PostgresFull,
-    "postgres-partitioned": PostgresPartitioned,
-    "postgres-second": PostgresTable,
-    "postgres-third": PostgresTable,
+def _on_server(kind: type[PostgresTable], number: int) -> Callable[[pytest.FixtureRequest], Harness]:
+    def made(request: pytest.FixtureRequest) -> Harness:
+        server = request.getfixturevalue("postgres_servers")(number)
+        return kind(server.dsn(), request.getfixturevalue("fresh"))
+
+    return made
+
+
+LIVES: dict[str, Callable[[pytest.FixtureRequest], Harness]] = {
+    "postgres": _on_server(PostgresTable, 0),
+    "postgres-full": _on_server(PostgresFull, 0),
+    "postgres-partitioned": _on_server(PostgresPartitioned, 0),
+    "postgres-second": _on_server(PostgresTable, 1),
+    "postgres-third": _on_server(PostgresTable, 2),
+    "sqlite": lambda request: SQLiteTable(request.getfixturevalue("tmp_path")),
 }
+"""Every source, by how its table is made."""
 
 
 @pytest.fixture(params=LIVES)
-def harness(
-    request: pytest.FixtureRequest, postgres_servers: Callable[[int], Server], fresh: str
-) -> Iterator[Harness]:
-    kind = LIVES[request.param]
-    number = 1 if request.param.endswith("second") else 2 if request.param.endswith("third") else 0
-    made = kind(postgres_servers(number).dsn(), fresh)
+def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
+    made = LIVES[request.param](request)
     yield made
     made.end()

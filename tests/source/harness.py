@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import psycopg
 from psycopg import sql
 
-from tests.source.life import Delete, Insert, Rename, Truncate, Update
+from tests.source.life import COLUMNS, Delete, Insert, Rename, Truncate, Update
+from tidegauge.source.names import quote
 from tidegauge.source.postgres import Postgres
+from tidegauge.source.sqlite import SQLite
+from tidegauge.source.sqlite_triggers import install
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from tests.source.life import Operation, Row, Transaction
     from tidegauge.model.mutation import Source
@@ -22,6 +27,7 @@ class Harness(Protocol):
     """A table somewhere; a gap says why a source cannot tell something."""
 
     gaps: ClassVar[dict[str, str]]
+    columns: ClassVar[dict[str, str]]
 
     def begin(self, rows: Iterable[Row]) -> None: ...
     def live(self, transactions: Iterable[Transaction]) -> None: ...
@@ -45,8 +51,9 @@ def clear(connection: psycopg.Connection[Any]) -> None:
 
 
 class PostgresTable:
-    """A table of a real server, in a database and under a name that need quoting."""
+    """A table of a real server, under a name that needs quoting."""
 
+    columns: ClassVar[dict[str, str]] = COLUMNS
     gaps: ClassVar[dict[str, str]] = {}
     name = "pa\"ti'ents; --"
     full = False
@@ -129,6 +136,67 @@ class PostgresTable:
             source.close()
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             clear(connection)
+
+
+class SQLiteTable:
+    """A file that an application writes in WAL mode."""
+
+    gaps: ClassVar[dict[str, str]] = {}
+    columns: ClassVar[dict[str, str]] = COLUMNS | {"id": "BIGINT", "age": "BIGINT"}
+    name = "pa\"ti'ents; --"
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "some file.db"
+        self.connection = sqlite3.connect(self.path, isolation_level=None)
+        self.connection.execute("PRAGMA journal_mode = WAL")
+        self.table = quote(self.name)
+
+    def begin(self, rows: Iterable[Row]) -> None:
+        self.connection.execute(
+            f"CREATE TABLE {self.table} (id INTEGER PRIMARY KEY, extra TEXT, person TEXT, status TEXT, age INTEGER)"
+        )
+        for row in rows:
+            self._operate(Insert(row))
+        self.installed()
+
+    def installed(self) -> None:
+        install(self.path, self.name)
+
+    def live(self, transactions: Iterable[Transaction]) -> None:
+        for transaction in transactions:
+            self.connection.execute("BEGIN")
+            for operation in transaction.operations:
+                self._operate(operation)
+            self.connection.execute("COMMIT" if transaction.commits else "ROLLBACK")
+
+    def _operate(self, operation: Operation) -> None:
+        run, table = self.connection.execute, self.table
+        match operation:
+            case Insert(row):
+                run(f"INSERT INTO {table} (id, person, status, age) VALUES (?, ?, ?, ?)", list(row.values()))
+            case Update(number, to):
+                run(
+                    f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in to)} WHERE id = ?",
+                    [*to.values(), number],
+                )
+            case Delete(number):
+                run(f"DELETE FROM {table} WHERE id = ?", [number])
+            case Rename(number, to):
+                run(f"UPDATE {table} SET id = ? WHERE id = ?", [to, number])
+            case Truncate():
+                run(f"DELETE FROM {table}")
+
+    def source(self) -> Source:
+        source = SQLite(self.path, self.name, unit="person")
+        source.select(["id", "person", "status", "age"])
+        return source
+
+    def now(self) -> int:
+        time.sleep(0.002)  # the triggers' clock shows milliseconds
+        return now()
+
+    def end(self) -> None:
+        self.connection.close()
 
 
 class PostgresFull(PostgresTable):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from tests.source.life import COLUMNS, FIRST, LIFE, Table, applied, net
+from tests.source.life import FIRST, LIFE, Table, applied, net
 from tidegauge.model.mutation import Live
 from tidegauge.source.rows import shape
 
@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from tidegauge.model.mutation import Batch, Source
 
 
-def follow(source: Source, position: str | None, until: int) -> list[Batch]:
+def follow(harness: Harness, source: Source, position: str | None) -> list[Batch]:
     """Read once, and hold the source to what it promises of every batch."""
+    until = harness.now()
     batches = list(source.read(position, until))
     assert batches[-1].upto == until
     reached = -(2**63)
     for batch in batches:
         rows = batch.rows
-        assert rows.schema.field("after").type == shape(COLUMNS)
+        assert rows.schema.field("after").type == shape(harness.columns)
         assert rows.schema.field("before").type == rows.schema.field("after").type
         assert rows["time"].null_count == rows["informed"].null_count == 0
         times = rows["time"].to_pylist()
@@ -52,14 +53,14 @@ def test_the_same_life_is_the_same_mutations(harness: Harness) -> None:
     harness.begin(FIRST)
     table.rows = {row["id"]: row for row in FIRST}
     source = harness.source()
-    state, position = settled(source, follow(source, None, harness.now()), state)
+    state, position = settled(source, follow(harness, source, None), state)
     assert state == table.state
     renamed = 0
     for step in LIFE:
         was = table.state
         table.apply(step.transactions)
         harness.live(step.transactions)
-        batches = follow(source, position, harness.now())
+        batches = follow(harness, source, position)
         seen, position = settled(source, batches, state)
         assert net(state, seen) == net(was, table.state), step.name
         state = seen
@@ -83,14 +84,14 @@ def test_a_new_process_goes_on_from_any_position(harness: Harness) -> None:
         if step is not None:
             table.apply(step.transactions)
             harness.live(step.transactions)
-        for batch in follow(source, position, harness.now()):
+        for batch in follow(harness, source, position):
             state, position = applied(state, batch), batch.position
         stored.append((state, position or ""))
     for number in (4, 0, -1):
         _close(source)
         source = harness.source()
         state, position = stored[number]
-        for batch in follow(source, position, harness.now()):
+        for batch in follow(harness, source, position):
             state = applied(state, batch)
         assert state == table.state
 
@@ -100,23 +101,23 @@ def test_a_first_load_that_was_not_committed_is_done_again(harness: Harness) -> 
     table = Table()
     table.rows = {row["id"]: row for row in FIRST}
     source = harness.source()
-    assert sum(batch.rows.num_rows for batch in follow(source, None, harness.now())) >= len(FIRST)
+    assert sum(batch.rows.num_rows for batch in follow(harness, source, None)) >= len(FIRST)
     _close(source)
     table.apply(LIFE[1].transactions)
     harness.live(LIFE[1].transactions)
     source = harness.source()
-    state, position = settled(source, follow(source, None, harness.now()), {})
+    state, position = settled(source, follow(harness, source, None), {})
     assert state == table.state
     table.apply(LIFE[2].transactions)
     harness.live(LIFE[2].transactions)
-    state, _ = settled(source, follow(source, position, harness.now()), state)
+    state, _ = settled(source, follow(harness, source, position), state)
     assert state == table.state
 
 
 def test_an_abandoned_read_loses_nothing(harness: Harness) -> None:
     harness.begin(FIRST)
     source = harness.source()
-    first = follow(source, None, harness.now())
+    first = follow(harness, source, None)
     state, position = settled(source, first, {})
     harness.live(LIFE[1].transactions)
     reading = source.read(position, harness.now())
@@ -125,7 +126,7 @@ def test_an_abandoned_read_loses_nothing(harness: Harness) -> None:
     table = Table()
     table.rows = {row["id"]: row for row in FIRST}
     table.apply(LIFE[1].transactions)
-    for batch in follow(source, position, harness.now()):
+    for batch in follow(harness, source, position):
         state = applied(state, batch)
     assert state == table.state
 

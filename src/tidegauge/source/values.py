@@ -10,6 +10,7 @@ import re
 from datetime import UTC, date, datetime
 from datetime import time as time_of_day
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation, localcontext
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -41,6 +42,13 @@ _DAYS: Final = (
 _INSTANTS: Final = (instant(datetime.min.replace(tzinfo=UTC)), instant(datetime.max.replace(tzinfo=UTC)))
 """The ends of the calendar of four digits; an infinite date lies there."""
 _ZONE: Final = re.compile(r":[\d.]+([+-]\d|Z$)")
+_AS_IT_IS: Final[dict[pa.DataType, type]] = {
+    pa.string(): str,
+    pa.int64(): int,
+    pa.float64(): float,
+    pa.bool_(): bool,
+}
+"""Columns in which every value is of this type need no conversion."""
 _TRUE: Final = ["t", "true", "1"]
 _FALSE: Final = ["f", "false", "0"]
 
@@ -83,6 +91,12 @@ def _zoneless(column: pa.Array) -> pa.Array:
 def from_values(values: Iterable[Any], kind: str) -> pa.Array:
     """A column of any Python values."""
     goal = arrow_type(kind)
+    values = list(values)
+    if set(map(type, values)) <= {NoneType, _AS_IT_IS.get(goal, NoneType)}:
+        try:
+            return pa.array(values, goal)
+        except OverflowError:
+            pass
     one = _converter(kind.upper(), goal)
     column = [None if value is None else _tried(one, value) for value in values]
     if goal == pa.date32():
