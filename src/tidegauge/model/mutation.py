@@ -8,6 +8,19 @@ A batch is an Arrow table in order of arrival with the columns
     before   struct   the old row, null for an insertion or where the source does not know it
     after    struct   the new row, null for a deletion
     informed bool     whether `before` was delivered (an insertion says so with a null)
+
+and, where a source has something to say by them,
+
+    previous string         the key that the row had before this mutation renamed it, null elsewhere: what is known of
+                            the entry `previous` (its state; its counters, where it is its own unit) goes on as `entry`,
+                            and there is no entry `previous` any more
+    kept     list<string>   names of fields of `after` that the source did not deliver because they did not change (null
+                            in `after`): each is as the entry had it just before, in this batch or in the state
+
+A deletion, or a mutation whose unit column was kept, has a null unit: the entry's unit is then the one in the state.
+A row whose entry is null is a truncation: at this time every entry that is alive in the state, or came alive earlier in
+this batch, is deleted; its other columns are null, `informed` is false.  A truncation followed, at the same time, by the
+whole table is how a source that lost its place delivers the difference: only the net effect counts.
 """
 
 from __future__ import annotations
@@ -16,7 +29,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     import pyarrow as pa
 
@@ -50,5 +63,21 @@ class Source(Protocol):
 
         Times do not fall from one batch to the next, except for late news, which may come in any batch.
         The last batch has `upto == until` and may be empty.
+
+        Without a position a live source delivers the table as it stands, as insertions at that moment, or at `until`
+        where this is earlier: how the table stood before, it cannot tell.
         """
         ...
+
+
+class Live:
+    """What a source has besides that holds on to something elsewhere; a source without it needs none of it."""
+
+    def select(self, columns: Collection[str]) -> None:
+        """Tell, before the first read, which columns are used; the others may change as they like."""
+
+    def acknowledge(self, position: str) -> None:
+        """Tell that everything up to this position is committed: what was held for it may be let go."""
+
+    def close(self) -> None:
+        """Let go of connections and files; the next read opens them again."""

@@ -1,0 +1,28 @@
+"""Names and secrets, as they may be written into a statement or a message."""
+
+from __future__ import annotations
+
+import os
+
+from tidegauge.errors import SpecError
+
+
+def quote(name: str) -> str:
+    """An SQL identifier, whatever it contains."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """An SQL string."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def secret(text: str, *, key: str) -> str:
+    """The secret itself; 'env:NAME' stands for what the environment holds under that name."""
+    if not text.startswith("env:"):
+        return text
+    name = text.removeprefix("env:")
+    try:
+        return os.environ[name]
+    except KeyError:
+        raise SpecError(f"the environment variable {name} is not set", key=key) from None

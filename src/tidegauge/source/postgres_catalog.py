@@ -1,0 +1,208 @@
+"""What the server's catalog says of a table, its publication and its slot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tidegauge.errors import SourceError
+from tidegauge.source.names import literal, quote
+from tidegauge.source.postgres_stream import place
+
+if TYPE_CHECKING:
+    from tidegauge.source.postgres_access import Connection
+
+_KINDS: Final = {
+    16: "BOOLEAN", 20: "BIGINT", 21: "SMALLINT", 23: "INTEGER", 700: "FLOAT", 701: "DOUBLE",
+    1082: "DATE", 1083: "TIME", 1114: "TIMESTAMP", 1184: "TIMESTAMP",
+}  # fmt: skip
+_NUMERIC: Final = 1700
+_FIRST_OWN_TYPE: Final = 16384
+PADDED: Final = 1042
+"""character(n), whose trailing blanks mean nothing in SQL."""
+ANY_NUMERIC: Final = "DECIMAL(38,9)"
+
+
+def sql_type(oid: int, modifier: int) -> str:
+    """The embedded engine's type for a type of the server; what it has no like for is text."""
+    if oid != _NUMERIC:
+        return _KINDS.get(oid, "VARCHAR")
+    precision, scale = (modifier - 4) >> 16, (modifier - 4) & 0x7FF
+    return f"DECIMAL({precision},{scale})" if modifier >= 0 and scale <= precision <= 38 else ANY_NUMERIC
+
+
+def base_type(connection: Connection, oid: int, modifier: int) -> tuple[int, int]:
+    """The type that a domain stands for."""
+    while oid >= _FIRST_OWN_TYPE:
+        row = connection.execute(
+            "SELECT typbasetype::int8, typtypmod FROM pg_type WHERE oid = %s", [oid]
+        ).fetchone()
+        if row is None or not row[0]:
+            break
+        oid, modifier = row
+    return oid, modifier
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, its columns as (type, modifier), and the columns by which the log names a row."""
+
+    oid: int
+    schema: str
+    name: str
+    kind: str
+    persistence: str
+    identity: str
+    columns: dict[str, tuple[int, int]]
+    key: frozenset[str]
+
+    @property
+    def quoted(self) -> str:
+        """Its name in a statement."""
+        return f"{quote(self.schema)}.{quote(self.name)}"
+
+    @property
+    def partitioned(self) -> bool:
+        """Whether its rows live in partitions."""
+        return self.kind == "p"
+
+
+def table(connection: Connection, schema: str, name: str) -> Table | None:
+    """The table as it is now; None where there is none."""
+    row = connection.execute(
+        "SELECT c.oid::int8, relkind, relpersistence, relreplident FROM pg_class c "
+        "JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = %s AND relname = %s",
+        [schema, name],
+    ).fetchone()
+    if row is None:
+        return None
+    oid, kind, persistence, identity = row
+    columns = connection.execute(
+        "SELECT attname, atttypid::int8, atttypmod FROM pg_attribute "
+        "WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum",
+        [oid],
+    ).fetchall()
+    key = connection.execute(
+        "SELECT attname FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY(indkey) "
+        "WHERE indrelid = %s AND CASE %s WHEN 'd' THEN indisprimary WHEN 'i' THEN indisreplident ELSE false END",
+        [oid, identity],
+    ).fetchall()
+    named = {column: base_type(connection, kind, modifier) for column, kind, modifier in columns}
+    names = named if identity == "f" else [row[0] for row in key]
+    return Table(oid, schema, name, kind, persistence, identity, named, frozenset(names))
+
+
+@dataclass(frozen=True)
+class Publication:
+    """How a publication tells of our table; `lists` is None where it tells of all columns."""
+
+    every_change: bool
+    via_root: bool
+    contains: bool
+    filtered: bool
+    lists: frozenset[str] | None
+
+
+def publication(connection: Connection, name: str, target: Table) -> Publication | None:
+    """The publication as it is now; None where there is none."""
+    row = connection.execute(
+        "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot FROM pg_publication WHERE pubname = %s",
+        [name],
+    ).fetchone()
+    if row is None:
+        return None
+    every_change, via_root = row
+    detail = (
+        "attnames::text[], rowfilter IS NOT NULL"
+        if connection.info.server_version >= 150000
+        else "NULL, false"
+    )
+    told = connection.execute(
+        f"SELECT {detail} FROM pg_publication_tables WHERE pubname = %s AND schemaname = %s AND tablename = %s",
+        [name, target.schema, target.name],
+    ).fetchone()
+    if told is None:
+        return Publication(every_change, via_root, contains=False, filtered=False, lists=None)
+    lists = None if told[0] is None or set(told[0]) >= set(target.columns) else frozenset(told[0])
+    return Publication(every_change, via_root, contains=True, filtered=told[1], lists=lists)
+
+
+def create_publication(name: str, target: Table) -> str:
+    """The statement that makes the publication we need."""
+    options = " WITH (publish_via_partition_root = true)" if target.partitioned else ""
+    return f"CREATE PUBLICATION {quote(name)} FOR TABLE {target.quoted}{options};"
+
+
+def amend_publication(name: str, target: Table, found: Publication, used: frozenset[str]) -> str | None:
+    """The statement that makes a publication tell us enough, or None where it does."""
+    quoted = quote(name)
+    if target.partitioned and not found.via_root:
+        return (
+            f"ALTER PUBLICATION {quoted} SET (publish_via_partition_root = true);"  # else it lists partitions
+        )
+    if not found.contains:
+        return f"ALTER PUBLICATION {quoted} ADD TABLE {target.quoted};"
+    if not found.every_change:
+        return f"ALTER PUBLICATION {quoted} SET (publish = 'insert, update, delete, truncate');"
+    if found.filtered or (found.lists is not None and not used <= found.lists):
+        return f"ALTER PUBLICATION {quoted} DROP TABLE {target.quoted}; ALTER PUBLICATION {quoted} ADD TABLE {target.quoted};"
+    return None
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A replication slot; `confirmed` is how far its reader let the server forget."""
+
+    plugin: str
+    here: bool
+    active: bool
+    lost: bool
+    confirmed: int
+
+
+def slot(connection: Connection, name: str) -> Slot | None:
+    """The slot as it is now; None where there is none."""
+    row = connection.execute(
+        "SELECT plugin, database = current_database(), active, coalesce(wal_status = 'lost', false), "
+        "coalesce(confirmed_flush_lsn::text, '0/0') FROM pg_replication_slots WHERE slot_name = %s",
+        [name],
+    ).fetchone()
+    return None if row is None else Slot(row[0] or "", bool(row[1]), row[2], row[3], place(row[4]))
+
+
+def drop_slot(name: str) -> str:
+    """The statement that removes a slot."""
+    return f"SELECT pg_drop_replication_slot({literal(name)});"
+
+
+def moment(connection: Connection) -> tuple[int, int]:
+    """The server's clock (microseconds), and then how far its log is durable."""
+    row = connection.execute(
+        "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::int8, pg_current_wal_flush_lsn()::text"
+    ).fetchone()
+    assert row is not None
+    return row[0], place(row[1])
+
+
+def nudge(connection: Connection) -> None:
+    """Make the server complete the page of its log that it is in: write an empty message, which nobody asked for."""
+    connection.execute("SELECT pg_logical_emit_message(true, 'tidegauge', '')")
+
+
+def wanted(target: Table | None, schema: str, name: str, entry: frozenset[str]) -> Table:
+    """The table, or why it cannot be followed."""
+    if target is None:
+        raise SourceError(
+            f"there is no table {quote(schema)}.{quote(name)} that this role may see. Nothing was read."
+        )
+    if target.kind not in "rp" or target.persistence != "p":
+        raise SourceError(
+            f"{target.quoted} is not an ordinary, permanent table: its changes are not in the server's log. "
+            'Nothing was read. Use a source of kind "snapshots" for it.'
+        )
+    if not entry <= target.key:
+        raise SourceError(
+            f"the server's log does not name the rows of {target.quoted} by {', '.join(map(quote, sorted(entry)))}. "
+            f"Nothing was read. Declare them as its primary key, or: ALTER TABLE {target.quoted} REPLICA IDENTITY FULL;"
+        )
+    return target

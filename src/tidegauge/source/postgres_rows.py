@@ -1,0 +1,104 @@
+"""Row messages and loaded rows -> the rows of a batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegauge.errors import SourceError
+from tidegauge.source import pgoutput
+from tidegauge.source.rows import assemble, image, key
+from tidegauge.source.values import from_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which columns are used, and for what."""
+
+    columns: dict[str, str]
+    """Delivered columns and their SQL types."""
+    entry: tuple[str, ...]
+    unit: str | None
+    padded: frozenset[str]
+
+    @property
+    def needed(self) -> list[str]:
+        """Every column that must be read."""
+        return list(dict.fromkeys([*self.columns, *self.entry, *([self.unit] if self.unit else [])]))
+
+    def values(self, text: Mapping[str, pa.Array]) -> list[pa.Array]:
+        """The delivered columns from their text."""
+        return [
+            from_text(pc.utf8_rtrim(text[name], " ") if name in self.padded else text[name], kind)
+            for name, kind in self.columns.items()
+        ]
+
+    def loaded(self, text: Mapping[str, pa.Array], time: int) -> pa.Table:
+        """Rows of the first load: insertions at one time."""
+        entry = key([text[name] for name in self.entry])
+        _require_keys(entry, 0)
+        here = pa.array(np.zeros(len(entry), bool))
+        return assemble(
+            self.columns,
+            time=pa.array(np.full(len(entry), time)),
+            entry=entry,
+            unit=text[self.unit] if self.unit else None,
+            after=image(self.values(text), self.columns, here, len(entry)),
+            informed=pc.invert(here),
+        )
+
+    def changed(self, messages: Sequence[bytes], times: NDArray[np.int64], fields: Sequence[str]) -> pa.Table:
+        """Rows of the stream, whose tuples have these fields."""
+        changes = pgoutput.decode(messages, len(fields))
+        number = {name: index for index, name in enumerate(fields)}
+        new = changes.new.filled_from(changes.old, changes.old_is_row)
+        old_key = key([changes.old.text(number[name]) for name in self.entry])
+        new_key = key([new.text(number[name]) for name in self.entry])
+        letters = changes.letters
+        updated = pa.array(letters == pgoutput.UPDATE)
+        renamed = pc.and_(updated, pc.fill_null(pc.not_equal(old_key, new_key), False))
+        entry = pc.coalesce(new_key, old_key)
+        _require_keys(entry, int(np.count_nonzero(letters == pgoutput.TRUNCATE)))
+        no_new = pa.array((letters == pgoutput.DELETE) | (letters == pgoutput.TRUNCATE))
+        before = None
+        if changes.old_is_row.any():
+            text = {name: changes.old.text(number[name]) for name in self.columns}
+            before = image(self.values(text), self.columns, pa.array(~changes.old_is_row), len(messages))
+        text = {name: new.text(number[name]) for name in self.columns}
+        return assemble(
+            self.columns,
+            time=pa.array(times),
+            entry=entry,
+            unit=new.text(number[self.unit]) if self.unit else None,
+            before=before,
+            after=image(self.values(text), self.columns, no_new, len(messages)),
+            informed=pa.array((letters == pgoutput.INSERT) | changes.old_is_row),
+            previous=pc.if_else(renamed, old_key, pa.scalar(None, pa.string())),
+            kept=self._kept(new, number),
+        )
+
+    def _kept(self, new: pgoutput.Tuples, number: Mapping[str, int]) -> pa.Array | None:
+        names = self.needed
+        left_out = np.array([new.unchanged(number[name]) for name in names]).reshape(len(names), -1)
+        if not left_out.any():
+            return None
+        return pa.array(
+            [[names[i] for i in np.flatnonzero(row)] or None for row in left_out.T], pa.list_(pa.string())
+        )
+
+
+def _require_keys(entry: pa.Array, allowed: int) -> None:
+    """A row without a key would read as a truncation."""
+    if entry.null_count > allowed:
+        raise SourceError(
+            "a row has no value in a column of its key ([source] entry): it cannot be told from others"
+        )

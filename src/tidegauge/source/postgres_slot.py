@@ -1,0 +1,119 @@
+"""The life of our replication slot.
+
+A slot is made under a name of its own, '<slot>_loading', and gets its proper name only once what was loaded with it is
+committed.  So a slot in loading is nobody's and may be dropped, and a slot with the proper name belongs to a gauge that
+stands on it and is never dropped by us.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tidegauge.errors import SourceError, SpecError
+from tidegauge.source import postgres_catalog as catalog
+from tidegauge.source.names import quote
+from tidegauge.source.postgres_access import LOG
+from tidegauge.source.postgres_stream import identify, place
+
+if TYPE_CHECKING:
+    from tidegauge.source.postgres_access import Access, Connection
+
+_NAME: Final = re.compile(r"[a-z0-9_]{1,55}")
+_LOADING: Final = "_loading"
+
+
+def default_name(*path: str) -> str:
+    """A name for something of ours about the table at the end of this path, the same each time."""
+    plain = re.sub(r"[^a-z0-9_]", "_", path[-1].lower())[:30]
+    exact = sha256(".".join(map(quote, path)).encode()).hexdigest()
+    return f"tidegauge_{plain}_{exact[:8]}"
+
+
+class Beginning(NamedTuple):
+    """Where a new slot begins: the snapshot shows the table as it is at this place, while its holder is open."""
+
+    holder: Connection
+    system: str
+    lsn: int
+    snapshot: str
+
+
+class OurSlot:
+    """Finds, makes, renames and judges the slot."""
+
+    def __init__(self, name: str) -> None:
+        if not _NAME.fullmatch(name):
+            raise SpecError("a slot's name has up to 55 of a-z, 0-9 and _", key="source.slot")
+        self.name = name
+
+    @property
+    def loading(self) -> str:
+        """Its name until the first load is committed."""
+        return self.name + _LOADING
+
+    def current(self, connection: Connection) -> str | None:
+        """The name under which the slot stands now."""
+        return next((name for name in (self.name, self.loading) if catalog.slot(connection, name)), None)
+
+    def make(self, connection: Connection, access: Access) -> Beginning:
+        """Make the slot anew."""
+        if catalog.slot(connection, self.name):
+            raise SourceError(
+                f"the replication slot {self.name} belongs to a gauge that has already loaded the table. Nothing was read. "
+                f"Give this gauge a slot of its own ([source] slot); or, if that gauge is gone: {catalog.drop_slot(self.name)}"
+            )
+        self.drop_loading(connection)
+        holder = access.connect(replication=True)
+        statement = f"CREATE_REPLICATION_SLOT {quote(self.loading)} LOGICAL pgoutput EXPORT_SNAPSHOT"
+        try:
+            system = identify(holder)
+            made = holder.execute(statement.encode()).fetchone()
+        except BaseException:
+            holder.close()
+            raise
+        assert made is not None
+        return Beginning(holder, system, place(made[1]), str(made[2]))
+
+    def drop_loading(self, connection: Connection) -> None:
+        """Remove a slot whose load was never committed."""
+        if catalog.slot(connection, self.loading):
+            connection.execute("SELECT pg_drop_replication_slot(%s)", [self.loading])
+            LOG.info("dropped a replication slot whose first load had not been committed")
+
+    def settle(self, connection: Connection) -> None:
+        """Give the slot its proper name, if it has not: its first load is committed."""
+        if not catalog.slot(connection, self.name):
+            connection.execute("SELECT pg_copy_logical_replication_slot(%s, %s)", [self.loading, self.name])
+        self.drop_loading(connection)
+
+    def check(self, found: catalog.Slot, *, position: int, log_end: int) -> None:
+        """Refuse to go on where the slot or the server is not the one we stood on."""
+        if found.plugin != "pgoutput" or not found.here:
+            raise SourceError(
+                f"the replication slot {self.name} is of another plugin or database. Nothing was read. "
+                "Give this gauge a slot of its own ([source] slot)."
+            )
+        if found.lost:
+            raise lost(self.name)
+        if found.confirmed > position:
+            raise SourceError(
+                f"the replication slot {self.name} has been read further than this store knows: the store is an old copy, "
+                "or another gauge used the slot. Nothing was read. Readings may have been published that this store does "
+                "not remember; do not publish from it. Bring back the newest store, or start a new gauge."
+            )
+        if log_end < position:
+            raise SourceError(
+                "the server's log ends before the place that was read last: it was restored from a backup, or is another "
+                "server. Nothing was read. Start a new gauge, or bring back the right server."
+            )
+
+
+def lost(name: str) -> SourceError:
+    """The refusal that the server no longer has what happened since we read last."""
+    return SourceError(
+        f"the replication slot {name} is lost: the server no longer has the changes since our position. Nothing was read "
+        'and nothing already published changes. With [source] on_lost = "reload" the table is read anew and the net '
+        f"difference counts from then on. To clear the way: {catalog.drop_slot(name)}"
+    )

@@ -1,0 +1,315 @@
+"""A table of a live SQLite file, followed through triggers."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from tidegauge.errors import SourceError, SpecError
+from tidegauge.model.mutation import Batch, Live
+from tidegauge.source import sqlite_triggers as triggers
+from tidegauge.source.check import Check
+from tidegauge.source.clock import Clock
+from tidegauge.source.names import quote
+from tidegauge.source.rows import assemble, image, key, schema, truncation
+from tidegauge.source.spool import Spool
+from tidegauge.source.values import arrow_type, from_values
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+_CHUNK: Final = 20_000
+_BATCH: Final = 100_000
+
+
+def sql_type(declared: str) -> str:
+    """What a declared type means: SQLite's own rules of affinity, and what people mean beyond them."""
+    kind = declared.upper()
+    if "INT" in kind:
+        return "BIGINT"
+    if any(word in kind for word in ("CHAR", "CLOB", "TEXT", "BLOB", "DATE", "TIME")) or not kind:
+        return "VARCHAR"
+    if any(word in kind for word in ("REAL", "FLOA", "DOUB")):
+        return "DOUBLE"
+    if "BOOL" in kind:
+        return "BOOLEAN"
+    size = re.search(r"\((\d+)\s*(?:,\s*(\d+))?\)", kind)
+    if size and int(size[2] or 0) <= int(size[1]) <= 38:
+        return f"DECIMAL({size[1]},{size[2] or 0})"
+    return "DECIMAL(38,9)"
+
+
+@dataclass(frozen=True)
+class Place:
+    """The last change that was read, of which installation, and its time."""
+
+    id: int
+    clock: int
+    token: str
+
+    @classmethod
+    def parse(cls, position: str) -> Place:
+        """Read a stored position."""
+        try:
+            return cls(**json.loads(position))
+        except (TypeError, ValueError):
+            raise SourceError("the stored position is not one of an SQLite source") from None
+
+    def __str__(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+class SQLite(Live):
+    """Follows one table of a file; `install` must have been run on it.
+
+    Where the triggers were installed anew, or their table rebuilt and installed again, the table is read whole once more
+    and the net difference counts.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        table: str,
+        *,
+        entry: str | Sequence[str] = (),
+        unit: str | None = None,
+        types: Mapping[str, str] | None = None,
+    ) -> None:
+        self._path = Path(path)
+        self._table = table
+        self._entry = (entry,) if isinstance(entry, str) else tuple(entry)
+        self._unit = unit
+        self._types = dict(types or {})
+        for kind in self._types.values():
+            arrow_type(kind)
+        self._selected: frozenset[str] | None = None
+
+    @property
+    def table(self) -> str:
+        """The table's name in SQL."""
+        return self._table
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """The table's columns; `types` says what their values are where the declaration does not."""
+        with self._opened() as connection:
+            found = triggers.declared(connection, self._table)
+        if not found:
+            raise SourceError(f"there is no table {quote(self._table)}", path=str(self._path))
+        return self._kinds(found)
+
+    def _kinds(self, declared: Mapping[str, str]) -> dict[str, str]:
+        if missing := self._types.keys() - declared.keys():
+            raise SpecError(f"no column {', '.join(map(quote, sorted(missing)))}", key="source.types")
+        return {name: self._types.get(name) or sql_type(kind) for name, kind in declared.items()}
+
+    def select(self, columns: Collection[str]) -> None:
+        """Deliver these columns only."""
+        self._selected = frozenset(columns)
+
+    def doctor(self) -> list[Check]:
+        """Whether the changes are recorded."""
+        try:
+            with self._opened() as connection:
+                (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+                checks = [
+                    Check("file", ok=True, detail=f"opens; journal mode {mode}" + (
+                        "" if mode == "wal" else " (with WAL, readers and writers do not wait for each other)")),
+                ]  # fmt: skip
+                try:
+                    triggers.recorder(connection, self._table, self._entry)
+                except (SourceError, SpecError) as refusal:
+                    return [*checks, Check("table", ok=False, detail=str(refusal))]
+                recorded = self._recording(connection) is not None
+        except SourceError as refusal:
+            return [Check("file", ok=False, detail=str(refusal))]
+        told = "every change is recorded" if recorded else "changes are not, or no longer, recorded"
+        return [*checks, Check("triggers", recorded, told, "tidegauge init --install")]
+
+    def read(self, position: str | None, until: int) -> Iterator[Batch]:
+        """Everything recorded up to `until`.  No lock is held while a batch is away."""
+        place = None if position is None else Place.parse(position)
+        with self._opened() as connection:
+            recording = self._recording(connection)
+            if recording is None:
+                raise SourceError(
+                    f"changes of the table {quote(self._table)} are not, or no longer, recorded: the triggers are missing, "
+                    "the table was rebuilt, or its key or columns are others. Nothing was read. Install them ('tidegauge "
+                    "init --install'); the table is then read whole once and the net difference counts.",
+                    path=str(self._path),
+                )
+            loaded = None
+            if place is None or place.token != recording.token:
+                loaded = self._load(connection, recording, until, anew=place is not None)
+                place = Place.parse(loaded.position)
+        if loaded:
+            yield loaded
+        if loaded is None or loaded.upto < until:
+            yield from self._follow(recording, place, until)
+
+    def acknowledge(self, position: str) -> None:
+        """Remove what was recorded and is committed here, a little at a time; if the file is busy, the next time."""
+        place = Place.parse(position)
+        try:
+            with closing(triggers.connect(self._path, wait=1.0)) as connection:
+                found = triggers.installed(connection, self._table)
+                log = quote(triggers.log_name(self._table))
+                while found and found[0] == place.token:
+                    done = connection.execute(
+                        f"DELETE FROM {log} WHERE id IN (SELECT id FROM {log} WHERE id <= ? LIMIT 10000)",
+                        [place.id],
+                    )
+                    if not done.rowcount:
+                        break
+        except sqlite3.OperationalError:
+            pass
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        """A connection that cannot write."""
+        with closing(triggers.connect(self._path)) as connection:
+            connection.execute("PRAGMA query_only = ON")
+            try:
+                yield connection
+            except sqlite3.Error as error:
+                raise SourceError(
+                    f"cannot be read ({type(error).__name__}). Nothing is lost: what was recorded stays.",
+                    path=str(self._path),
+                ) from None
+
+    def _recording(self, connection: sqlite3.Connection) -> _Recording | None:
+        """What is installed, where it is whole and records what we need."""
+        found, declared = (
+            triggers.installed(connection, self._table),
+            triggers.declared(connection, self._table),
+        )
+        if found is None or not declared:
+            return None
+        token, entry, columns = found
+        kinds = {
+            name: kind
+            for name, kind in self._kinds(declared).items()
+            if name in (columns if self._selected is None else self._selected)
+        }
+        needed = {*(self._selected or ()), *([self._unit] if self._unit else [])}
+        if not needed <= set(columns) or not set(columns) <= set(declared):
+            return None
+        recorder = triggers.recorder(connection, self._table, self._entry, columns)
+        whole = entry == recorder.entry and triggers.intact(connection, recorder)
+        return _Recording(recorder, token, kinds, self._unit) if whole else None
+
+    def _load(
+        self, connection: sqlite3.Connection, recording: _Recording, until: int, *, anew: bool
+    ) -> Batch:
+        """The whole table, and the last change that is in it, in one transaction."""
+        spool = Spool(schema(recording.kinds))
+        connection.execute("BEGIN")
+        (seen,) = connection.execute(
+            "SELECT max(seq) FROM sqlite_sequence WHERE name = ?", [recording.recorder.log]
+        ).fetchone()
+        (now,) = connection.execute(f"SELECT {triggers.NOW}").fetchone()
+        at = min(now, until)
+        if anew:
+            spool.append(truncation(recording.kinds, at))
+        cursor = connection.execute(recording.whole_table())
+        while rows := cursor.fetchmany(_CHUNK):
+            recording.add(spool, rows, [at] * len(rows), informed=True)
+        connection.execute("COMMIT")
+        return Batch(spool.take(), at, str(Place(seen or 0, at, recording.token)))
+
+    def _follow(self, recording: _Recording, place: Place, until: int) -> Iterator[Batch]:
+        """The recorded changes in their order; a batch ends where the time changes."""
+        spool, clock, last = Spool(schema(recording.kinds)), Clock(place.clock), place.id
+        while True:
+            with self._opened() as connection:
+                (now,) = connection.execute(f"SELECT {triggers.NOW}").fetchone()
+                rows = connection.execute(recording.changes(), [last, _CHUNK]).fetchall()
+            times: list[int] = []
+            first = 0
+            for row in rows:
+                time = clock.read(row[1], now)
+                if time > until:
+                    break
+                if time != clock.at and spool.rows + len(times) - first >= _BATCH:
+                    recording.add(spool, rows[first : len(times)], times[first:])
+                    yield Batch(spool.take(), clock.at, str(Place(last, clock.at, place.token)))
+                    first = len(times)
+                clock.set(time)
+                times.append(time)
+                last = row[0]
+            recording.add(spool, rows[first : len(times)], times[first:])
+            if len(times) < _CHUNK:
+                break
+        yield Batch(spool.take(), until, str(Place(last, clock.at, place.token)))
+
+
+@dataclass(frozen=True)
+class _Recording:
+    """A recorder at work, and the columns that are read from it as (id, at, kind, unit, old keys, new keys, columns)."""
+
+    recorder: triggers.Recorder
+    token: str
+    kinds: dict[str, str]
+    unit: str | None
+
+    def whole_table(self) -> str:
+        """Every row as if it were inserted now."""
+        entry = self.recorder.entry
+        nothing = ", ".join(["NULL"] * len(entry))
+        columns = ", ".join(map(quote, [*entry, *self.kinds]))
+        unit = "NULL" if self.unit is None else quote(self.unit)
+        return f"SELECT 0, 0, 'i', {unit}, {nothing}, {columns} FROM {quote(self.recorder.table)}"
+
+    def changes(self) -> str:
+        """What was recorded after an id, so many rows."""
+        entry = self.recorder.entry
+        old = ", ".join(quote(f"old_{name}") for name in entry)
+        columns = ", ".join(quote(f"new_{name}") for name in [*entry, *self.kinds])
+        unit = "NULL" if self.unit is None else quote(f"new_{self.unit}")
+        return (
+            f"SELECT id, at, kind, {unit}, {old}, {columns} FROM {quote(self.recorder.log)} "
+            "WHERE id > ? ORDER BY id LIMIT ?"
+        )
+
+    def add(self, spool: Spool, rows: list[Any], times: list[int], *, informed: bool = False) -> None:
+        """Add rows as a batch has them.
+
+        A recorded insertion does not tell what was there before: REPLACE may have put it in another's place.
+        """
+        if not rows:
+            return
+        _, _, what, unit, *rest = zip(*rows, strict=True)
+        count = len(self.recorder.entry)
+        old, new = (
+            key([from_values(part, "VARCHAR") for part in parts]).to_pylist()
+            for parts in (rest[:count], rest[count : 2 * count])
+        )
+        told = list(zip(what, old, new, strict=True))
+        entry = [old if kind == "d" else new for kind, old, new in told]
+        if None in entry:
+            raise SourceError(
+                f"a row of {quote(self.recorder.table)} has no value in a column of its key ([source] entry)"
+            )
+        values = [
+            from_values(column, kind)
+            for column, kind in zip(rest[2 * count :], self.kinds.values(), strict=True)
+        ]
+        renamed = [old if kind == "u" and old != new else None for kind, old, new in told]
+        spool.append(
+            assemble(
+                self.kinds,
+                time=pa.array(times, pa.int64()),
+                entry=pa.array(entry, pa.string()),
+                unit=from_values(unit, "VARCHAR") if self.unit else None,
+                after=image(values, self.kinds, pa.array([kind == "d" for kind in what]), len(rows)),
+                informed=pa.array([informed] * len(rows)),
+                previous=pa.array(renamed, pa.string()),
+            )
+        )

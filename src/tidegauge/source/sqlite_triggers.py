@@ -1,0 +1,273 @@
+"""Triggers that write every change of an SQLite table into a table beside it.
+
+The application notices nothing: it may use any version, journal mode and way of writing.  The one thing triggers do not
+see is a row that REPLACE throws out because it stands in the way of another; those rows are noted as rivals before each
+insertion or update, and those that are gone after it are recorded as deleted.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tidegauge.errors import SourceError, SpecError
+from tidegauge.source.names import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+META: Final = "_tidegauge"
+_ACTIONS: Final = ("insert", "update", "delete", "before_insert", "before_update", "after_update")
+NOW: Final = "CAST(strftime('%s', 'now') AS INTEGER) * 1000000 + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000"
+"""Microseconds, by the millisecond, in words that every version understands."""
+
+
+def connect(path: str | Path, wait: float = 10.0) -> sqlite3.Connection:
+    """Open a file that must exist; transactions are begun and ended by hand."""
+    try:
+        connection = sqlite3.connect(
+            Path(path).absolute().as_uri() + "?mode=rw", uri=True, timeout=wait, isolation_level=None
+        )
+        connection.execute("SELECT count(*) FROM sqlite_schema")
+    except sqlite3.Error:
+        raise SourceError("is not an SQLite file that can be opened", path=str(path)) from None
+    return connection
+
+
+def log_name(table: str) -> str:
+    """The name of the table of changes."""
+    return f"{META}:log:{table}"
+
+
+def _rivals_name(table: str) -> str:
+    return f"{META}:rivals:{table}"
+
+
+def _trigger_name(action: str, table: str) -> str:
+    return f"{META}:{action}:{table}"
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """The names and statements of what is installed for one table."""
+
+    table: str
+    entry: tuple[str, ...]
+    columns: tuple[str, ...]
+    """The recorded columns, the key included."""
+    rivalries: tuple[tuple[tuple[str, str], ...], ...]
+    """Sets of (column, collation) in which no two rows may agree, other than the key."""
+
+    @property
+    def log(self) -> str:
+        """The table of changes."""
+        return log_name(self.table)
+
+    @property
+    def rivals(self) -> str:
+        """The table of rows that may be about to be replaced."""
+        return _rivals_name(self.table)
+
+    def tables(self) -> Iterator[str]:
+        """The statements that make the tables."""
+        old = ", ".join(quote(f"old_{name}") for name in self.entry)
+        new = ", ".join(quote(f"new_{name}") for name in self.columns)
+        yield (
+            f"CREATE TABLE {quote(self.log)} "
+            f"(id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, kind TEXT NOT NULL, {old}, {new})"
+        )
+        if self.rivalries:
+            yield f"CREATE TABLE {quote(self.rivals)} ({old})"
+
+    def triggers(self) -> dict[str, str]:
+        """The statements that make the triggers, by name."""
+        table, log = quote(self.table), quote(self.log)
+        old = ", ".join(quote(f"old_{name}") for name in self.entry)
+        new = ", ".join(quote(f"new_{name}") for name in self.columns)
+        old_values = ", ".join(f"OLD.{quote(name)}" for name in self.entry)
+        new_values = ", ".join(f"NEW.{quote(name)}" for name in self.columns)
+        gone = self._gone() if self.rivalries else ""
+        watched = ", ".join(map(quote, self.columns))
+        actions = {
+            "insert": f"AFTER INSERT ON {table} BEGIN {gone}"
+            f"INSERT INTO {log} (at, kind, {new}) VALUES ({NOW}, 'i', {new_values}); END",
+            "update": f"AFTER UPDATE OF {watched} ON {table} BEGIN "
+            f"INSERT INTO {log} (at, kind, {old}, {new}) VALUES ({NOW}, 'u', {old_values}, {new_values}); END",
+            "delete": f"AFTER DELETE ON {table} BEGIN "
+            f"INSERT INTO {log} (at, kind, {old}) VALUES ({NOW}, 'd', {old_values}); END",
+        }
+        if self.rivalries:
+            others = " OR ".join(f"NOT ({quote(name)} IS OLD.{quote(name)})" for name in self.entry)
+            actions["before_insert"] = f"BEFORE INSERT ON {table} BEGIN {self._note('1')} END"
+            actions["before_update"] = f"BEFORE UPDATE ON {table} BEGIN {self._note(others)} END"
+            actions["after_update"] = f"AFTER UPDATE ON {table} BEGIN {gone}END"
+        return {
+            (name := _trigger_name(action, self.table)): f"CREATE TRIGGER {quote(name)} {body}"
+            for action, body in actions.items()
+        }
+
+    def _note(self, condition: str) -> str:
+        """Note the rows that agree with the new one where they may not."""
+        keys = ", ".join(map(quote, self.entry))
+        agree = " OR ".join(
+            "(" + " AND ".join(f"{quote(name)} = NEW.{quote(name)} COLLATE {collation}" for name, collation in columns) + ")"
+            for columns in self.rivalries
+        )  # fmt: skip
+        return (
+            f"INSERT INTO {quote(self.rivals)} SELECT {keys} FROM {quote(self.table)} "
+            f"WHERE ({agree}) AND ({condition});"
+        )
+
+    def _gone(self) -> str:
+        """Record the noted rows that are there no more."""
+        rivals = quote(self.rivals)
+        olds = [quote(f"old_{name}") for name in self.entry]
+        same = " AND ".join(
+            f"t.{quote(name)} COLLATE BINARY IS r.{old}" for name, old in zip(self.entry, olds, strict=True)
+        )
+        return (
+            f"INSERT INTO {quote(self.log)} (at, kind, {', '.join(olds)}) SELECT {NOW}, 'd', "
+            f"{', '.join(f'r.{old}' for old in olds)} FROM {rivals} AS r "
+            f"WHERE NOT EXISTS (SELECT 1 FROM {quote(self.table)} AS t WHERE {same}); DELETE FROM {rivals}; "
+        )
+
+
+def primary_key(connection: sqlite3.Connection, table: str) -> tuple[str, ...]:
+    """The columns of the primary key, in its order."""
+    found = connection.execute("SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk", [table])
+    return tuple(name for (name,) in found)
+
+
+def declared(connection: sqlite3.Connection, table: str) -> dict[str, str]:
+    """The table's stored columns and what they were declared as."""
+    found = connection.execute(
+        "SELECT x.name, x.type FROM sqlite_schema AS s, pragma_table_xinfo(s.name) AS x "
+        "WHERE s.type = 'table' AND s.name = ? AND x.hidden = 0",
+        [table],
+    )
+    return dict(found.fetchall())
+
+
+def _rivalries(
+    connection: sqlite3.Connection, table: str, entry: Sequence[str]
+) -> Iterator[tuple[tuple[str, str], ...]]:
+    """What REPLACE may throw rows out for: every unique set but the key, which is an update of the same row."""
+    indexes = connection.execute('SELECT name FROM pragma_index_list(?) WHERE "unique"', [table]).fetchall()
+    for (name,) in indexes:
+        columns = connection.execute(
+            "SELECT name, coll FROM pragma_index_xinfo(?) WHERE key", [name]
+        ).fetchall()
+        if any(column is None for column, _ in columns):
+            raise SourceError(
+                f"the table {quote(table)} has a unique index on an expression: a row that REPLACE throws out for it "
+                'would not be seen. Nothing was installed. Use a source of kind "snapshots".'
+            )
+        exact = all(collation == "BINARY" for _, collation in columns)
+        if {column for column, _ in columns} != set(entry) or not exact:
+            yield tuple(columns)
+    alias = primary_key(connection, table)
+    if (
+        set(alias) != set(entry)
+        and not any(name.startswith("sqlite_autoindex") for (name,) in indexes)
+        and alias
+    ):
+        yield tuple((column, "BINARY") for column in alias)
+
+
+def recorder(
+    connection: sqlite3.Connection, table: str, entry: Sequence[str] = (), columns: Sequence[str] = ()
+) -> Recorder:
+    """What to install for this table; without columns, all of them."""
+    known = declared(connection, table)
+    if not known:
+        raise SourceError(f"there is no table {quote(table)}. Nothing was read or installed.")
+    keys = tuple(entry) or primary_key(connection, table)
+    if not keys:
+        raise SourceError(
+            f"the table {quote(table)} has no primary key, and VACUUM may renumber its rows. Nothing was read or installed. "
+            "Name the columns that tell its rows apart ([source] entry)."
+        )
+    if missing := [name for name in (*keys, *columns) if name not in known]:
+        raise SpecError(
+            f"the table {quote(table)} has no column {', '.join(map(quote, missing))}", key="source"
+        )
+    recorded = tuple(name for name in known if not columns or name in columns or name in keys)
+    return Recorder(table, keys, recorded, tuple(_rivalries(connection, table, keys)))
+
+
+def _has_meta(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", [META]).fetchone() is not None
+
+
+def installed(
+    connection: sqlite3.Connection, table: str
+) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
+    """The token, key and columns of what is installed; None where nothing is."""
+    if not _has_meta(connection):
+        return None
+    row = connection.execute(f"SELECT token FROM {META} WHERE name = ?", [table]).fetchone()
+    if row is None:
+        return None
+    names = [
+        name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", [log_name(table)])
+    ]
+    entry = tuple(name.removeprefix("old_") for name in names if name.startswith("old_"))
+    columns = tuple(name.removeprefix("new_") for name in names if name.startswith("new_"))
+    return row[0], entry, columns
+
+
+def intact(connection: sqlite3.Connection, wanted: Recorder) -> bool:
+    """Whether every trigger is there, word for word: a table that was rebuilt has lost them."""
+    found = dict(
+        connection.execute(
+            "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?", [wanted.table]
+        ).fetchall()
+    )
+    return all(found.get(name) == statement for name, statement in wanted.triggers().items())
+
+
+def install(
+    path: str | Path, table: str, *, entry: str | Sequence[str] = (), columns: Sequence[str] = ()
+) -> None:
+    """Record the changes of a table from now on; a no-op where they are recorded already, in this way."""
+    keys = (entry,) if isinstance(entry, str) else tuple(entry)
+    with closing(connect(path)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            wanted = recorder(connection, table, keys, columns)
+            found = installed(connection, table)
+            if not (found and found[1:] == (wanted.entry, wanted.columns) and intact(connection, wanted)):
+                _remove(connection, table)
+                connection.execute(
+                    f"CREATE TABLE IF NOT EXISTS {META} (name TEXT PRIMARY KEY, token TEXT NOT NULL)"
+                )
+                connection.execute(f"INSERT INTO {META} VALUES (?, ?)", [table, secrets.token_hex(8)])
+                for statement in (*wanted.tables(), *wanted.triggers().values()):
+                    connection.execute(statement)
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+
+
+def uninstall(path: str | Path, table: str) -> None:
+    """Remove everything that install made; what was recorded and not read is lost."""
+    with closing(connect(path)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        _remove(connection, table)
+        if _has_meta(connection) and not connection.execute(f"SELECT 1 FROM {META}").fetchone():
+            connection.execute(f"DROP TABLE {META}")
+        connection.execute("COMMIT")
+
+
+def _remove(connection: sqlite3.Connection, table: str) -> None:
+    for action in _ACTIONS:
+        connection.execute(f"DROP TRIGGER IF EXISTS {quote(_trigger_name(action, table))}")
+    for name in (log_name(table), _rivals_name(table)):
+        connection.execute(f"DROP TABLE IF EXISTS {quote(name)}")
+    if _has_meta(connection):
+        connection.execute(f"DELETE FROM {META} WHERE name = ?", [table])
