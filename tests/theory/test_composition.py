@@ -231,11 +231,25 @@ def test_methods_narrow_the_choice() -> None:
     assert found.method == "renyi"
 
 
-@pytest.mark.parametrize("epsilon", ["1e9", "1e-12"])
+@pytest.mark.parametrize("epsilon", ["1e18", "1e9", "1e-12", "1e-400"])
 def test_extreme_losses_have_an_answer(epsilon: str) -> None:
-    found = compose(epsilon=epsilon, folds=1000, target_delta="1e-6")
-    assert 0 <= found.epsilon <= 1000 * Fraction(epsilon)
-    assert compose(Gaussian(Fraction(1, 10**18), 1, 3), target_delta="1e-6").epsilon > 10**18
+    found = compose(epsilon=epsilon, folds=100, target_delta="1e-6")
+    assert 0 <= found.epsilon <= 100 * Fraction(epsilon)
+    mixed = compose(Approximate(epsilon), Approximate(1), target_delta="1e-6")
+    assert Fraction("0.999") < mixed.epsilon <= 1 + Fraction(epsilon)
+
+
+@pytest.mark.parametrize(
+    "sigma_squared", [Fraction(1, 10**400), Fraction(1, 10**18), Fraction(10**60), Fraction(10**400)]
+)
+def test_extreme_noise_has_an_answer(sigma_squared: Fraction) -> None:
+    found = compose(Gaussian(sigma_squared), target_delta="1e-6")
+    assert found.epsilon <= found.candidates["renyi"]
+    assert (found.epsilon == 0) == (sigma_squared > 1)
+
+
+def test_nothing_composed_is_nothing_lost() -> None:
+    assert compose(Gaussian(5, 0), Laplace(5, 0), Approximate(0), target_delta="1e-6").epsilon == 0
 
 
 def test_too_many_runs_leave_the_closed_forms() -> None:

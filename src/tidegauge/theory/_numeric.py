@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 _LEAST_DELTA: Final = Fraction(1, 10**13)
 """Below this the tails that dp-accounting cuts off would dominate."""
-_MOST_LOSS: Final = 300.0
+_MOST_LOSS: Final = 300
 """Above this the exponentials leave the range of a double, and nobody needs a tight bound."""
+_LEAST_LOSS: Final = Fraction(1, 2**60)
+"""Smaller losses are taken for this one, for the same reason."""
 _MOST_POINTS: Final = 2**20
 _MOST_STEPS: Final = 512
 """Laplace noise with a larger sensitivity is accounted on a coarser lattice, which loses more (T8.md)."""
@@ -46,11 +48,12 @@ class _Loss(NamedTuple):
 
 def numeric_epsilon(events: Sequence[Event], delta: Fraction) -> Fraction | None:
     """Epsilon of the composition at delta, or None where this method has nothing to say."""
-    if delta < _LEAST_DELTA or not all(
-        isinstance(event, Approximate | Laplace | Gaussian) for event in events
-    ):
+    known = [event for event in events if isinstance(event, Approximate | Laplace | Gaussian)]
+    if delta < _LEAST_DELTA or len(known) < len(events):
         return None
-    losses = _losses(events)
+    if any((event.rho if isinstance(event, Gaussian) else event.epsilon) > _MOST_LOSS for event in known):
+        return None
+    losses = _losses(known)
     if not losses or max(loss.largest for loss in losses) > _MOST_LOSS:
         return None
     variance = sum(loss.times * loss.deviation**2 for loss in losses)
@@ -78,7 +81,7 @@ def numeric_epsilon(events: Sequence[Event], delta: Fraction) -> Fraction | None
     return Fraction(epsilon) * (1 + Fraction(1, 2**36)) if epsilon < inf else None
 
 
-def _losses(events: Sequence[Event]) -> list[_Loss]:
+def _losses(events: Sequence[Approximate | Laplace | Gaussian]) -> list[_Loss]:
     from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415  two seconds, for those who need it
 
     losses, square = [], Fraction(0)
@@ -88,10 +91,10 @@ def _losses(events: Sequence[Event]) -> list[_Loss]:
                 square += event.times * event.sensitivity**2 / (event.sigma_squared - _ROUNDED)
             elif event.sensitivity:
                 losses.append(_discrete_gaussian(event, pld))
-        elif isinstance(event, Approximate | Laplace) and event.epsilon:
+        elif event.epsilon:
             losses.append(_staircase(event, pld))
     if square:
-        mu = sqrt(above(square)) * (1 + 2.0**-50)
+        mu = sqrt(above(max(square, _LEAST_LOSS**2))) * (1 + 2.0**-50)
         largest = 11 * mu + mu * mu / 2
         losses.append(_Loss(mu / 256, mu, largest, 1, lambda step: pld.from_gaussian_mechanism(
             1 / mu, value_discretization_interval=step, use_connect_dots=True)))  # fmt: skip
@@ -104,7 +107,7 @@ def _staircase(event: Approximate | Laplace, pld: Any) -> _Loss:
     if isinstance(event, Laplace):
         coarser = ceil(Fraction(event.sensitivity, _MOST_STEPS))
         steps, each = ceil(Fraction(event.sensitivity, coarser)), coarser / event.scale
-    unit = above(each)
+    unit = above(max(each, _LEAST_LOSS))
     return _Loss(unit, unit * steps, unit * steps, event.times, lambda step: pld.from_discrete_laplace_mechanism(
         unit, sensitivity=steps, value_discretization_interval=step, use_connect_dots=True))  # fmt: skip
 

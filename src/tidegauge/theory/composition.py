@@ -27,11 +27,16 @@ ADAPTIVE: Final[tuple[Method, ...]] = ("basic", "renyi")
 """Bounds that also hold where the data react to what was published."""
 _MOST_RUNS: Final = 2**20
 """The optimal bound is a sum over runs; beyond this the others are as good."""
+_MOST_LOSS: Final = 10**15
+"""Beyond this its exponentials would leave even the range of a Decimal."""
 
 
 @dataclass(frozen=True)
 class Composition:
-    """(epsilon, delta) of the whole, the bound that gave it, and what every applicable bound gave."""
+    """(epsilon, delta) of the whole, the bound that gave it, and the epsilon of every bound that applies.
+
+    Delta is the target, or what the events force where basic composition wins, which needs no more.
+    """
 
     epsilon: Fraction
     delta: Fraction
@@ -155,11 +160,11 @@ def _optimal(events: Sequence[Event], delta: Fraction) -> Fraction | None:
     pairs = _pure(events)
     if pairs is None or len({epsilon for epsilon, _ in pairs}) != 1:
         return None
-    runs = sum(times for _, times in pairs)
-    if runs > _MOST_RUNS:
+    epsilon, runs = pairs[0][0], sum(times for _, times in pairs)
+    if runs > _MOST_RUNS or runs * epsilon > _MOST_LOSS:
         return None
     with precisely():
-        e, d = decimal(pairs[0][0]), decimal(delta)
+        e, d = decimal(epsilon), decimal(delta)
         here_term = (-runs * log1p((-e).exp())).exp()
         there_term = here_term * (-runs * e).exp()
         here = there = Decimal(0)
@@ -174,7 +179,7 @@ def _optimal(events: Sequence[Event], delta: Fraction) -> Fraction | None:
             here_term *= ways * less
             there_term *= ways * more
         loss = rounded_up(best.ln() + ERROR * (1 + runs * e)) if best > 1 else Fraction(0)
-        return min(loss, runs * pairs[0][0])
+        return min(loss, runs * epsilon)
 
 
 def _renyi(events: Sequence[Event], delta: Fraction) -> Fraction | None:
