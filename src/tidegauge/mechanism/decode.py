@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tidegauge.mechanism.law import Law, ratio
+from tidegauge.mechanism.law import Law, ratio, ratio_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,19 +68,19 @@ class Decoder:
         if found is None:
             return Estimate(None, None, low, high)
         mean, stderr = found
-        value, half = min(high, max(low, mean + float(part.centre))), stderr * _quantile(laws, 0.95)
-        return Estimate(value, stderr, max(low, value - half), min(high, value + half))
+        centre, widths = float(part.centre), [law.half_width(0.95) for law in laws]
+        bottom, top = ratio_interval(
+            sum_value=total, sum_half_width=widths[0], count_value=count, count_half_width=widths[1]
+        )
+        value = min(high, max(low, mean + centre))
+        return Estimate(value, stderr, max(low, bottom + centre), min(high, top + centre))
 
     def half_width(self, bin_: int, stderr: float, level: float) -> float:
         """How far the truth may be from a reading at this bin, with this probability."""
         laws = [self.law(j, bin_) for j in range(len(self.channels))]
-        return stderr * _quantile(laws, level) if self.query.aggregate == "avg" else laws[0].half_width(level)
-
-
-def _quantile(laws: list[Law], level: float) -> float:
-    """The half-width of a combination of errors in its own standard errors: that of the heaviest tail among them."""
-    normal = NormalDist().inv_cdf((1 + level) / 2)
-    return max([normal, *(law.half_width(level) / law.stderr for law in laws if law.stderr)])
+        if self.query.aggregate != "avg":
+            return laws[0].half_width(level)
+        return stderr * max((law.half_width(level) / law.stderr for law in laws if law.stderr), default=0.0)
 
 
 @lru_cache(maxsize=64)
