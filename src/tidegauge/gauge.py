@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from tidegauge.engine.duckdb import DuckEngine
 from tidegauge.errors import PlanChanged, SpecError, StoreCorrupt
+from tidegauge.loop import Loop
 from tidegauge.mechanism.noise import SecureSampler
 from tidegauge.model.constraint import Constraint
 from tidegauge.model.quantity import instant, moment, rfc3339
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from tidegauge.mechanism.noise import Sampler
     from tidegauge.model.budget import Budget
     from tidegauge.model.mutation import Source
-    from tidegauge.plan.plan import ReleasePlan
     from tidegauge.store import Published
 
 
@@ -190,7 +190,6 @@ class Gauge:
 
         With `follow`, go on as time passes, until `until` or the last reading of all.
         """
-        limit = None if until is None else instant(until)
         with Store(self.path, write=True) as store:
             plan = self._commit(store) if store.plan is None else self._committed(store)
             if store.simulated != self._sampler.simulated:
@@ -201,49 +200,9 @@ class Gauge:
             self._check_columns(plan, source)
             with DuckEngine(plan.program, plan.columns) as engine:
                 ticker = Ticker(plan, store, engine, self._sampler)
-                while True:
-                    now = self._now() if limit is None else min(limit, self._now())
-                    for published in self._catch_up(ticker, source, now, progress):
-                        yield plan_reading(plan, published)
-                    upcoming = self._next_end(ticker)
-                    if not follow or upcoming is None or (limit is not None and upcoming > limit):
-                        return
-                    self._sleep(min(60.0, max(0.05, (upcoming - self._now()) / 1e6)))
-
-    def _catch_up(
-        self, ticker: Ticker, source: Source, now: int, progress: Callable[[int, int], None] | None
-    ) -> Iterator[Published]:
-        ends = [
-            end for release in ticker.plan.releases for end in [self._last_end(ticker, release, now)] if end
-        ]
-        if not ends:
-            return
-        until, clock = max(ends), ticker.store.clock
-        for batch in source.read(clock.position, until):
-            yield from ticker.tick(batch)
-            if progress is not None:
-                begin = min(release.release.schedule.bin_end(0) for release in ticker.plan.releases)
-                progress(max(0, batch.upto - begin), max(1, until - begin))
-
-    @staticmethod
-    def _last_end(ticker: Ticker, plan: ReleasePlan, now: int) -> int | None:
-        """The end of the last bin that is due and not measured, or None."""
-        schedule = plan.release.schedule
-        first = ticker.store.next_bin(plan.release.name, 0)
-        last = schedule.bin_at(now + 1) - 1
-        if schedule.bins is not None:
-            last = min(last, schedule.bins - 1)
-        return schedule.bin_end(last) if last >= first else None
-
-    @staticmethod
-    def _next_end(ticker: Ticker) -> int | None:
-        """When the next bin ends, or None if all are measured."""
-        ends = []
-        for plan in ticker.plan.releases:
-            schedule, first = plan.release.schedule, ticker.store.next_bin(plan.release.name, 0)
-            if schedule.bins is None or first < schedule.bins:
-                ends.append(schedule.bin_end(first))
-        return min(ends, default=None)
+                loop = Loop(ticker, source, now=self._now, sleep=self._sleep, progress=progress)
+                for published in loop.run(None if until is None else instant(until), follow=follow):
+                    yield plan_reading(plan, published)
 
     @staticmethod
     def _check_columns(plan: Plan, source: Source) -> None:

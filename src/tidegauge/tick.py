@@ -39,6 +39,13 @@ class Ticker:
     sampler: Sampler
     _rows: dict[str, list[NDArray[np.float64]]] = field(default_factory=dict)
 
+    @property
+    def used_columns(self) -> set[str]:
+        """The columns that some query or constraint speaks of."""
+        program = self.plan.program
+        used = {name for one in program.releases for name in (*one.query.before, *one.query.after)}
+        return used | {scope.by for scope in program.scopes if scope.by is not None}
+
     def tick(self, batch: Batch) -> list[Published]:
         """Everything that this batch leads to, durable when it returns."""
         clock = self.store.clock

@@ -1,0 +1,100 @@
+"""The loop: what is due is read, folded, measured and committed; then it waits for the next."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from tidegauge.model.mutation import Live
+from tidegauge.model.quantity import SECOND, rfc3339
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tidegauge.model.mutation import Source
+    from tidegauge.model.schedule import Schedule
+    from tidegauge.store import Published
+    from tidegauge.tick import Ticker
+
+log = logging.getLogger("tidegauge")
+"""What happens, for the operator: never a data value, an exact count or a connection string."""
+
+_POLL: Final = 2.0
+"""Seconds after which a live source is read again even if nothing is due, so that it need not hold on to changes."""
+_NAP: Final = 60.0
+
+
+class Loop:
+    """Carries a committed plan out until it is told to end or there is nothing left to publish."""
+
+    def __init__(
+        self,
+        ticker: Ticker,
+        source: Source,
+        *,
+        now: Callable[[], int],
+        sleep: Callable[[float], None],
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self._ticker, self._source, self._progress = ticker, source, progress
+        self._now, self._sleep = now, sleep
+
+    def run(self, limit: int | None, *, follow: bool) -> Iterator[Published]:
+        """Catch up, and with `follow` go on until `limit` or the last reading of all."""
+        live = self._source if isinstance(self._source, Live) else None
+        if live is not None:
+            live.select(self._ticker.used_columns)
+        try:
+            while True:
+                yield from self._catch_up(self._now() if limit is None else min(limit, self._now()), live)
+                upcoming = self._next_end()
+                if not follow or upcoming is None or (limit is not None and upcoming > limit):
+                    return
+                wait = max(0.05, (upcoming - self._now()) / SECOND)
+                self._sleep(min(wait, _NAP if live is None else _POLL))
+        finally:
+            if live is not None:
+                live.close()
+
+    def _catch_up(self, now: int, live: Live | None) -> Iterator[Published]:
+        """Read what is due (of a live source, all there is) and publish every window that has ended, in order."""
+        clock, due = self._ticker.store.clock, self._last_due(now)
+        if due is None and (live is None or now <= clock.watermark):
+            return
+        until = now if live is not None or due is None else due
+        for batch in self._source.read(clock.position, until):
+            published = self._ticker.tick(batch)
+            if live is not None:
+                live.acknowledge(batch.position)
+            if published:
+                log.info("published", extra={"readings": len(published), "upto": rfc3339(published[-1].time)})
+            yield from published
+            self._show_progress(batch.upto, until)
+
+    def _show_progress(self, reached: int, until: int) -> None:
+        if self._progress is not None:
+            begin = min(schedule.bin_end(0) for _, schedule in self._schedules())
+            self._progress(max(0, reached - begin), max(1, until - begin))
+
+    def _schedules(self) -> Iterator[tuple[str, Schedule]]:
+        return ((plan.release.name, plan.release.schedule) for plan in self._ticker.plan.releases)
+
+    def _last_due(self, now: int) -> int | None:
+        """The end of the last bin that has ended and is not measured, or None."""
+        ends = []
+        for name, schedule in self._schedules():
+            last = schedule.bin_at(now + 1) - 1
+            if schedule.bins is not None:
+                last = min(last, schedule.bins - 1)
+            if last >= self._ticker.store.next_bin(name, 0):
+                ends.append(schedule.bin_end(last))
+        return max(ends, default=None)
+
+    def _next_end(self) -> int | None:
+        """When the next bin ends, or None if all are measured."""
+        ends = []
+        for name, schedule in self._schedules():
+            first = self._ticker.store.next_bin(name, 0)
+            if schedule.bins is None or first < schedule.bins:
+                ends.append(schedule.bin_end(first))
+        return min(ends, default=None)
