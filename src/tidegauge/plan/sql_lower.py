@@ -21,7 +21,6 @@ from tidegauge.plan.sql_terms import (
     alike,
     boolean,
     cast,
-    kind_of,
     number,
     number_literal,
     text,
@@ -223,14 +222,18 @@ def _case(low: Lowering, node: exp.Expr) -> Term:
     last = node.args.get("default") or node.args.get("false") or exp.Null()
     *results, default = terms = alike(low.each([*(arm.args["true"] for arm in arms), last]))
     body = " ".join(f"WHEN {test} THEN {result.sql}" for test, result in zip(tests, results, strict=True))
-    whole = all(term.whole or term.kind is Kind.NULL for term in terms)
-    return Term(f"CASE {body} ELSE {default.sql} END", kind_of(terms), whole=whole)
+    return _one_of(f"CASE {body} ELSE {default.sql} END", terms)
+
+
+def _one_of(sql: str, terms: list[Term]) -> Term:
+    """What gives one of several terms that are alike."""
+    kind = next((term.kind for term in terms if term.kind is not Kind.NULL), Kind.NULL)
+    return Term(sql, kind, whole=all(term.whole for term in terms))
 
 
 def _many(function: str, low: Lowering, node: exp.Expr) -> Term:
     terms = alike(low.each([node.this, *node.expressions]))
-    return Term(f"{function}({', '.join(term.sql for term in terms)})", kind_of(terms),
-                whole=all(term.whole or term.kind is Kind.NULL for term in terms))  # fmt: skip
+    return _one_of(f"{function}({', '.join(term.sql for term in terms)})", terms)
 
 
 def _nullif(low: Lowering, node: exp.Expr) -> Term:

@@ -186,7 +186,9 @@ def number(term: Term) -> Term:
         case Kind.DOUBLE:
             return term
         case Kind.INTEGER | Kind.DECIMAL | Kind.BOOLEAN | Kind.NULL:
-            return Term(f"CAST({term.sql} AS DOUBLE)", Kind.DOUBLE, whole=term.kind is Kind.INTEGER)
+            return Term(
+                f"CAST({term.sql} AS DOUBLE)", Kind.DOUBLE, whole=term.kind in {Kind.INTEGER, Kind.NULL}
+            )
         case Kind.TEXT:
             return Term(f"TRY_CAST({term.sql} AS DOUBLE)", Kind.DOUBLE)
     raise Mismatch(f"a number is needed where {term.kind.value} stands")
@@ -249,8 +251,3 @@ def alike(terms: Sequence[Term]) -> list[Term]:
             return [read_as(term) for term in terms]
     found = " and ".join(sorted(kind.value for kind in kinds))
     raise Mismatch(f"{found} cannot be compared or mixed; CAST one of them")
-
-
-def kind_of(terms: Sequence[Term]) -> Kind:
-    """The kind of terms that are alike; NULL only if all are."""
-    return next((term.kind for term in terms if term.kind is not Kind.NULL), Kind.NULL)
