@@ -224,7 +224,7 @@ def _shown(value: Any) -> str:
 
 # Nothing in the data can fail -------------------------------------------------------------------------------------------
 
-NASTY_TYPES = {**TYPED, "z": "TIMESTAMP WITH TIME ZONE", "o": "BLOB"}
+NASTY_TYPES = {**TYPED, "u": "UBIGINT", "f": "FLOAT", "z": "TIMESTAMP WITH TIME ZONE", "o": "BLOB"}
 EDGES = [-(2**63), 2**63 - 1, -(2**63) + 1, 2**63 - 2, 0, 1, -1, 253402300800000000, -62135596800000001]
 DAY_EDGES = [-(2**31), 2**31 - 1, 2**31 - 2, -(2**31) + 1, 0, 1, -1, 2932897, -719163]
 
@@ -239,6 +239,8 @@ def nasty_table() -> pa.Table:
         "b": pa.array([True, False, None] * 3),
         "d": pa.array(DAY_EDGES, pa.int32()).view(pa.date32()),
         "s": pa.array(EDGES, pa.int64()).view(pa.timestamp("us")),
+        "u": pa.array([0, 1, 2, 2**63 - 1, 2**63, 2**64 - 1, 2**64 - 2, 255, 256], pa.uint64()),
+        "f": pa.array([nan, inf, -inf, 3e38, -3e38, 1e-45, -0.0, 0.5, 2.0**63], pa.float32()),
         "z": pa.array(EDGES, pa.int64()).view(pa.timestamp("us", tz="UTC")),
         "o": pa.array([b"\xff\x00", None, b""] * 3),
     }  # fmt: skip
@@ -255,7 +257,7 @@ def nasty_table() -> pa.Table:
 
 NASTY = nasty_table()
 COLUMN = st.sampled_from([*TYPED, "z"])
-RAW_NUMBER = st.sampled_from(["i", "x", "m", "t"])
+RAW_NUMBER = st.sampled_from(["i", "x", "m", "t", "u", "f"])
 RAW_TIME = st.sampled_from(["d", "s", "z", "t", "CAST(t AS DATE)", "CAST(x AS VARCHAR)"])
 ANY_NUMBER = st.recursive(
     either(RAW_NUMBER, LITERAL, st.sampled_from(["0", "1e308", "9223372036854775807", "LENGTH(t)", "year(t)"]),
@@ -269,7 +271,7 @@ ANY_NUMBER = st.recursive(
         formed("LENGTH(SUBSTRING(t, {}, {}))", inner, inner),
         formed("LEAST({}, {})", inner, inner),
         formed("CASE WHEN {} > {} THEN {} END", inner, inner, inner),
-        formed("(d + {} - d)", inner),
+        formed("(d + 1 * {} - d)", inner),
     ),
     max_leaves=5,
 )  # fmt: skip

@@ -1,11 +1,12 @@
 """A release's SELECT -> the query that it measures.
 
-What is accepted, and what is refused and why, is told in docs/sql.md.
+What is accepted, and what is refused and why, is told in docs/sql.md.  The engine binds what comes out of here without
+complaint if its structs have the declared columns with the declared types.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -14,8 +15,8 @@ from tidegauge.model.query import Query
 from tidegauge.plan.sql_columns import Columns
 from tidegauge.plan.sql_groups import cell_number, domains, named_groups
 from tidegauge.plan.sql_lower import Lowering, shown
-from tidegauge.plan.sql_measure import count_of, declared_range, present, refuse_leftovers, sum_of
-from tidegauge.plan.sql_parse import canonical, parse, take_apart
+from tidegauge.plan.sql_measure import count_of, declared_range, present, refuse_declared, sum_of
+from tidegauge.plan.sql_parse import argument, canonical, parse, take_apart
 from tidegauge.plan.sql_refusals import Refused
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def _compile(
     parts = take_apart(select, table=table, dialect=dialect)
     columns = Columns(types, parts.kind, parts.qualifiers)
     lower = Lowering(columns.term, dialect)
-    written = "" if parts.aggregate.this is None else shown(parts.aggregate.this, dialect)
+    what = shown(parts.aggregate, dialect)
+    written = argument(sql, parts.aggregate.key, dialect)
     for node in (*parts.where, parts.aggregate):
         columns.settle(node)
     named = named_groups(parts, columns, dialect)
@@ -84,7 +86,7 @@ def _compile(
     where = " AND ".join([*alive, *(lower.condition(node) for node in parts.where)])
     cell = f"TRY(CASE WHEN {where} THEN {place} END)" if where else f"TRY({place})"
     accepted = f"{where} AND " if where else ""
-    aggregate, components = _measured(parts, lower, written, bounds, grids)
+    aggregate, components = _measured(parts, lower, what, written, bounds=bounds, grids=grids)
     used = [*parts.where, parts.aggregate, *(group.expression for group in named)]
     return Query(
         kind=parts.kind,
@@ -103,22 +105,24 @@ def _compile(
 def _measured(
     parts: Parts,
     lower: Lowering,
+    what: str,
     written: str,
+    *,
     bounds: Mapping[str, tuple[Fraction, Fraction]],
     grids: Mapping[str, Fraction],
 ) -> tuple[Aggregate, tuple[Component, ...]]:
-    node, of = parts.aggregate, parts.aggregate.this
-    if isinstance(node, exp.Count):
-        refuse_leftovers("COUNT", bounds=bounds, grids=grids)
+    of = parts.aggregate.this
+    if isinstance(parts.aggregate, exp.Count):
+        refuse_declared(what, "bounds", bounds)
+        refuse_declared(what, "grids", grids)
         return "count", (count_of(None if of is None or isinstance(of, exp.Star) else lower(of)),)
-    aggregate: Literal["sum", "avg"] = "sum" if isinstance(node, exp.Sum) else "avg"
     term = lower.quantity(of)
-    column = (of.name,) if isinstance(of, exp.Column) else ()
-    names = tuple(filter(None, (parts.alias, *column, written)))
-    steps = declared_range(names, f"{aggregate.upper()}({written})", bounds=bounds, grids=grids)
-    if aggregate == "sum":
-        return aggregate, (sum_of(term, steps),)
-    return aggregate, (sum_of(term, steps, centre=steps.middle), present(term))
+    column = of.name if isinstance(of, exp.Column) else None
+    names = [name for name in (parts.alias, column, written) if name]
+    steps = declared_range(what, names, bounds=bounds, grids=grids)
+    if isinstance(parts.aggregate, exp.Sum):
+        return "sum", (sum_of(term, steps),)
+    return "avg", (sum_of(term, steps, centre=steps.middle), present(term))
 
 
 def _names(nodes: Sequence[exp.Expr], side: str) -> Iterator[str]:

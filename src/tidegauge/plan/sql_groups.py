@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from tidegauge.model.query import Group
 from tidegauge.plan.sql_lower import Lowering, shown
-from tidegauge.plan.sql_refusals import Refused, refuse
+from tidegauge.plan.sql_refusals import Refused
 from tidegauge.plan.sql_terms import (
     NUMBERS,
     TIMES,
@@ -47,8 +47,6 @@ def named_groups(parts: Parts, columns: Columns, dialect: str) -> list[Named]:
     """What GROUP BY speaks of: columns, expressions, positions and aliases of the SELECT."""
     selected = [one for one in parts.columns if not one.find(exp.AggFunc)]
     for one in selected:
-        if one.is_star:
-            refuse("*")
         columns.settle(one)
     groups = [_named(one, parts, columns, dialect) for one in parts.groups]
     for one in selected:
@@ -100,29 +98,28 @@ def _unselected(one: exp.Expr, dialect: str) -> Named:
 
 def domains(groups: Sequence[Named], declared: Mapping[str, Sequence[Value]]) -> tuple[Group, ...]:
     """The declared domain of every group; refused if one is missing or left over."""
-    found = []
+    left, found = dict(declared), []
     for group in groups:
-        keys = [key for key in declared if key.lower() == group.name.lower()]
-        if not keys:
+        key = next((key for key in left if key.lower() == group.name.lower()), None)
+        if key is None:
             raise Refused(
                 f"GROUP BY {group.name} needs its public domain, which is never read from the data; "
                 f'add groups.{toml_key(group.name)} = ["first", "second"]'
             )
-        if isinstance(declared[keys[0]], str) or not declared[keys[0]]:
-            raise Refused("a domain is a list of at least one value", key=f"groups.{keys[0]}")
-        found.append(Group(group.name, tuple(declared[keys[0]])))
-    names = {group.name.lower() for group in groups}
-    for key in declared:
-        if key.lower() not in names:
-            there = (
-                f"the groups are {', '.join(group.name for group in groups)}"
-                if groups
-                else "there is no GROUP BY"
-            )
-            raise Refused(f"no group is called {key}: {there}; remove it or group by it", key=f"groups.{key}")
+        values = left.pop(key)
+        if isinstance(values, str) or not values:
+            raise Refused("a domain is a list of at least one value", key=f"groups.{toml_key(key)}")
+        found.append(Group(group.name, tuple(values)))
+    for key in left:
+        there = (
+            f"the groups are {', '.join(group.name for group in groups)}"
+            if groups
+            else "there is no GROUP BY"
+        )
+        raise Refused(f"{key} is no group: {there}; remove it or group by it", key=f"groups.{toml_key(key)}")
     if prod(len(group.values) for group in found) > MOST_CELLS:
         raise Refused(
-            f"the product of the domains has more than {MOST_CELLS} cells; declare fewer values", key="groups"
+            f"the domains have more than {MOST_CELLS} combinations; declare fewer values", key="groups"
         )
     return tuple(found)
 

@@ -21,7 +21,6 @@ from tidegauge.plan.sql_terms import (
     alike,
     boolean,
     cast,
-    kind_of,
     number,
     number_literal,
     text,
@@ -50,9 +49,8 @@ class Lowering:
     column: Callable[[exp.Column], Term]
     dialect: str
 
-    def __call__(self, node: exp.Expr | None) -> Term:
+    def __call__(self, node: exp.Expr) -> Term:
         """The expression as a typed piece of SQL, or a refusal by name."""
-        assert node is not None
         rule = _RULES.get(type(node))
         if rule is None:
             refuse_node(node, self.dialect)
@@ -97,10 +95,6 @@ def shown(node: exp.Expr, dialect: str) -> str:
 def refuse_node(node: exp.Expr, dialect: str) -> NoReturn:
     """Refuse a node that has no rule, by the most telling name."""
     what = shown(node, dialect)
-    if isinstance(node, exp.AggFunc):
-        refuse(
-            "nested aggregate" if isinstance(node, exp.Count | exp.Sum | exp.Avg) else "other aggregate", what
-        )
     if isinstance(node, exp.Star):
         refuse("*", what)
     if isinstance(node, exp.Func):
@@ -111,8 +105,6 @@ def refuse_node(node: exp.Expr, dialect: str) -> NoReturn:
 
 def _column(low: Lowering, node: exp.Expr) -> Term:
     assert isinstance(node, exp.Column)
-    if isinstance(node.this, exp.Star):
-        refuse("*", shown(node, low.dialect))
     return low.column(node)
 
 
@@ -230,14 +222,18 @@ def _case(low: Lowering, node: exp.Expr) -> Term:
     last = node.args.get("default") or node.args.get("false") or exp.Null()
     *results, default = terms = alike(low.each([*(arm.args["true"] for arm in arms), last]))
     body = " ".join(f"WHEN {test} THEN {result.sql}" for test, result in zip(tests, results, strict=True))
-    whole = all(term.whole or term.kind is Kind.NULL for term in terms)
-    return Term(f"CASE {body} ELSE {default.sql} END", kind_of(terms), whole=whole)
+    return _one_of(f"CASE {body} ELSE {default.sql} END", terms)
+
+
+def _one_of(sql: str, terms: list[Term]) -> Term:
+    """What gives one of several terms that are alike."""
+    kind = next((term.kind for term in terms if term.kind is not Kind.NULL), Kind.NULL)
+    return Term(sql, kind, whole=all(term.whole for term in terms))
 
 
 def _many(function: str, low: Lowering, node: exp.Expr) -> Term:
     terms = alike(low.each([node.this, *node.expressions]))
-    return Term(f"{function}({', '.join(term.sql for term in terms)})", kind_of(terms),
-                whole=all(term.whole or term.kind is Kind.NULL for term in terms))  # fmt: skip
+    return _one_of(f"{function}({', '.join(term.sql for term in terms)})", terms)
 
 
 def _nullif(low: Lowering, node: exp.Expr) -> Term:
@@ -335,7 +331,6 @@ def _rules() -> dict[type[exp.Expr], _Rule]:
     many = one | {"expressions"}
     return {
         exp.Column: _Rule(one | {"table"}, _column),
-        exp.Star: _Rule(frozenset(), lambda low, node: refuse("*", shown(node, low.dialect))),
         exp.Literal: _Rule(one | {"is_string"}, _literal),
         exp.Boolean: _Rule(one, _boolean),
         exp.Null: _Rule(frozenset(), _null),

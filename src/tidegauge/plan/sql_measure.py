@@ -14,7 +14,7 @@ from tidegauge.plan.sql_refusals import Refused
 from tidegauge.plan.sql_terms import Term, double_literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 MOST_STEPS: Final = 2**50
 """Up to here a decimal that lies on the grid is found again exactly after its way through DOUBLE."""
@@ -37,13 +37,13 @@ class Range:
 
 
 def declared_range(
-    names: tuple[str, ...],
     what: str,
+    names: Sequence[str],
     *,
     bounds: Mapping[str, tuple[Fraction, Fraction]],
     grids: Mapping[str, Fraction],
 ) -> Range:
-    """The bounds and grid declared under one of the names that the aggregate goes by."""
+    """The bounds and the grid that are declared under one of the names the aggregate goes by."""
     key = _declared("bounds", names, bounds)
     if key is None:
         raise Refused(
@@ -57,57 +57,53 @@ def declared_range(
     if low > high:
         raise Refused("the lower bound is above the upper one; turn them round", key=at)
     if low == high:
-        raise Refused(
-            "the bounds are equal, so that nothing is left to measure; COUNT the rows instead", key=at
-        )
+        raise Refused("the bounds are equal, so nothing is left to measure; COUNT the rows instead", key=at)
     grid_key = _declared("grids", names, grids)
     grid = _default_grid(low, high, at) if grid_key is None else _declared_grid(grids[grid_key], grid_key)
-    if (low / grid).denominator != 1 or (high / grid).denominator != 1:
+    if not _on(grid, low, high):
         raise Refused(f"the bounds do not lie on the grid {grid}; move them to a multiple of it", key=at)
     steps = Range(int(low / grid), int(high / grid), grid)
     if max(abs(steps.lower), abs(steps.upper)) > MOST_STEPS:
-        raise Refused(
-            f"the bounds are more than 2^50 steps of the grid {grid} from 0; "
-            f"declare a coarser grids.{toml_key(key)} or narrower bounds", key=at)  # fmt: skip
+        coarser = f"declare a coarser grids.{toml_key(key)} or narrower bounds"
+        raise Refused(f"the bounds are more than 2^50 steps of the grid {grid} from 0; {coarser}", key=at)
     return steps
 
 
-def _declared(table: str, names: tuple[str, ...], declared: Mapping[str, object]) -> str | None:
+def _declared(table: str, names: Sequence[str], declared: Mapping[str, object]) -> str | None:
     """The one key that speaks of the aggregate; any other is left over."""
-    known = [_squeezed(name) for name in names]
-    keys = sorted(
-        (key for key in declared if _squeezed(key) in known), key=lambda key: known.index(_squeezed(key))
-    )
+    found = [key for name in names for key in declared if _squeezed(key) == _squeezed(name)]
     for key in declared:
-        if key not in keys[:1]:
+        if key not in found[:1]:
+            say = f"{table}.{toml_key((found or list(names))[0])}"
             raise Refused(
-                f"nothing here is called {key}; write {table}.{toml_key(names[0])}"
-                if not keys else f"{table}.{toml_key(keys[0])} already says it; remove one of the two",
-                key=f"{table}.{toml_key(key)}")  # fmt: skip
-    return keys[0] if keys else None
+                f"{say} says it already; remove one of the two"
+                if found
+                else f"nothing here is called {key}; write {say}",
+                key=f"{table}.{toml_key(key)}",
+            )
+    return found[0] if found else None
 
 
-def refuse_leftovers(what: str, **declared: Mapping[str, object]) -> None:
-    """COUNT needs no bounds and no grid."""
-    for table, keys in declared.items():
-        for key in keys:
-            raise Refused(f"{what} needs none; remove it", key=f"{table}.{toml_key(key)}")
+def refuse_declared(what: str, table: str, declared: Mapping[str, object]) -> None:
+    """Refuse bounds or a grid of what needs none."""
+    if declared:
+        raise Refused(f"{what} needs none; remove it", key=f"{table}.{toml_key(min(declared))}")
 
 
 def _squeezed(key: str) -> str:
     return "".join(key.lower().split())
 
 
+def _on(grid: Fraction, *bounds: Fraction) -> bool:
+    return all((bound / grid).denominator == 1 for bound in bounds)
+
+
 def _default_grid(low: Fraction, high: Fraction, at: str) -> Fraction:
-    """A power of ten that gives six digits, refined until both bounds lie on it."""
-    most, digits = max(abs(low), abs(high)), 0
-    while most >= 10**digits:
-        digits += 1
-    while digits > -FINEST and most < Fraction(10) ** (digits - 1):
-        digits -= 1
-    for places in range(max(0, min(FINEST, 6 - digits)), FINEST + 1):
+    """The coarsest power of ten that gives six digits and has both bounds on it."""
+    for places in range(FINEST + 1):
         grid = Fraction(1, 10**places)
-        if (low / grid).denominator == (high / grid).denominator == 1:
+        six = max(abs(low), abs(high)) >= 10**5 * grid or places == FINEST
+        if six and _on(grid, low, high):
             return grid
     raise Refused(
         f"the bounds have more than {FINEST} digits after the point; round them, or declare a grid", key=at

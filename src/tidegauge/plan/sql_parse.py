@@ -17,6 +17,8 @@ from tidegauge.plan.sql_terms import name, text_literal
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from sqlglot import Token
+
     from tidegauge.model.query import Kind
 
 DIALECTS: Final = ("duckdb", "postgres")
@@ -35,6 +37,8 @@ _CLAUSES: Final = {
     "sample": ("SAMPLE", "SAMPLE"),
 }
 _OPENINGS: Final = frozenset({TokenType.SELECT, TokenType.FROM, TokenType.WITH, TokenType.L_PAREN})
+_OPEN: Final = frozenset({None, TokenType.L_PAREN, TokenType.DOT})
+_CLOSE: Final = frozenset({TokenType.R_PAREN, TokenType.DOT, TokenType.COMMA})
 
 
 @dataclass(frozen=True)
@@ -58,25 +62,43 @@ def canonical(sql: str, dialect: str) -> str:
 
     Made from tokens, not from the parsed tree: what was committed must read the same under every release of the parser.
     """
+    return _spaced(token for token in _tokens(sql, dialect) if token.token_type is not TokenType.SEMICOLON)
+
+
+def argument(sql: str, function: str, dialect: str) -> str:
+    """What stands in the parentheses of the function's first call, in canonical form."""
+    tokens = _tokens(sql, dialect)
+    kinds = [token.token_type for token in tokens]
+    calls = (
+        n
+        for n, kind in enumerate(kinds)
+        if kind is TokenType.L_PAREN and tokens[n - 1].text.lower() == function
+    )
+    start = end = next(calls) + 1
+    depth = 1
+    while depth:
+        depth += (kinds[end] is TokenType.L_PAREN) - (kinds[end] is TokenType.R_PAREN)
+        end += 1
+    return _spaced(tokens[start : end - 1])
+
+
+def _spaced(tokens: Iterable[Token]) -> str:
     out, before = "", None
-    for token in _tokens(sql, dialect):
+    for token in tokens:
         kind, text = token.token_type, token.text
         if kind is TokenType.STRING:
             text = text_literal(text).sql
         elif kind is TokenType.IDENTIFIER:
             text = name(text)
-        elif kind is TokenType.SEMICOLON:
-            continue
-        tight = before in {None, TokenType.L_PAREN, TokenType.DOT} or kind in {
-            TokenType.R_PAREN, TokenType.DOT, TokenType.COMMA}  # fmt: skip
-        called = kind is TokenType.L_PAREN and before is TokenType.VAR
-        quoted = kind in {TokenType.STRING, TokenType.IDENTIFIER}
-        out += ("" if tight or called else " ") + (text if quoted else text.lower())
+        else:
+            text = text.lower()
+        tight = before in _OPEN or kind in _CLOSE or (kind is TokenType.L_PAREN and before is TokenType.VAR)
+        out += text if tight else f" {text}"
         before = kind
     return out
 
 
-def _tokens(sql: str, dialect: str) -> Iterable[sqlglot.Token]:
+def _tokens(sql: str, dialect: str) -> list[Token]:
     try:
         return sqlglot.tokenize(sql, read=dialect)
     except TokenError as error:
@@ -93,7 +115,7 @@ def parse(sql: str, dialect: str) -> exp.Select:
         raise Refused(
             f"dialect {dialect!r} is not supported; write the SELECT for one of {', '.join(DIALECTS)}"
         )
-    tokens = list(_tokens(sql, dialect))
+    tokens = _tokens(sql, dialect)
     if not tokens or tokens[0].token_type not in _OPENINGS:
         refuse("not a SELECT", tokens[0].text.upper() if tokens else "an empty text")
     try:

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from sqlglot.errors import ParseError
-from sqlglot.expressions import DataType, DType
+from sqlglot.expressions import DataType, DataTypeParam, DType
 
 from tidegauge.errors import SpecError
 from tidegauge.model.quantity import instant, moment
@@ -55,6 +55,7 @@ _KINDS: Final = {
 }  # fmt: skip
 _DIGITS: Final = re.compile(r"\d+|\(-\d+\)")
 _LARGEST: Final = 2**63
+_YEAR_ONE: Final = "TIMESTAMP '0001-01-01 00:00:00'"
 # A clock time with something after it that is no digit: an offset or the name of a zone.
 _ZONED: Final = r"':[0-9][0-9.:]*\s*[A-Za-z+-]'"
 
@@ -98,7 +99,7 @@ def double_literal(value: float | Fraction) -> Term:
     except OverflowError:
         digits = "inf"
     if digits.lstrip("-") in {"inf", "nan"}:
-        raise Mismatch("a number is too large for DOUBLE (about 1.8e308)")
+        raise Mismatch("a number must be finite and fit a DOUBLE (about 1.8e308)")
     sql = digits if "e" in digits else f"{digits}e0"
     return Term(f"({sql})" if value < 0 else sql, Kind.DOUBLE)
 
@@ -153,8 +154,8 @@ def column(sql: str, declared: str) -> Term:
 
 def cast(term: Term, to: DataType) -> Term:
     """CAST, with NULL for what cannot be cast; TIMESTAMP is UTC, with a zone or without."""
-    kind, sized = _KINDS.get(to.this), bool(to.expressions)
-    if kind is None or (sized and kind is not Kind.DECIMAL):
+    kind, sizes = _KINDS.get(to.this), [int(size.name) for size in to.find_all(DataTypeParam)]
+    if kind is None or (to.expressions and not (kind is Kind.DECIMAL and 38 >= sizes[0] >= max(sizes))):
         refuse("type", f"CAST to {to.sql('duckdb')}")
     if term.kind in {Kind.OTHER, Kind.INTERVAL}:
         raise Mismatch(f"{term.kind.value} cannot be CAST")
@@ -168,7 +169,7 @@ def cast(term: Term, to: DataType) -> Term:
         raise Mismatch(f"{term.kind.value} cannot be CAST to {to.sql('duckdb')}; use EXTRACT or date_diff")
     if kind is Kind.BOOLEAN and term.kind is Kind.TEXT:
         return boolean(term)
-    if kind is Kind.DOUBLE or (kind is Kind.DECIMAL and not sized):
+    if kind is Kind.DOUBLE or (kind is Kind.DECIMAL and not sizes):
         return replace(number(term), whole=False)
     if term.literal is not None:
         term = number_literal(term.literal)
@@ -185,7 +186,9 @@ def number(term: Term) -> Term:
         case Kind.DOUBLE:
             return term
         case Kind.INTEGER | Kind.DECIMAL | Kind.BOOLEAN | Kind.NULL:
-            return Term(f"CAST({term.sql} AS DOUBLE)", Kind.DOUBLE, whole=term.kind is Kind.INTEGER)
+            return Term(
+                f"CAST({term.sql} AS DOUBLE)", Kind.DOUBLE, whole=term.kind in {Kind.INTEGER, Kind.NULL}
+            )
         case Kind.TEXT:
             return Term(f"TRY_CAST({term.sql} AS DOUBLE)", Kind.DOUBLE)
     raise Mismatch(f"a number is needed where {term.kind.value} stands")
@@ -229,6 +232,8 @@ def text(term: Term) -> Term:
         return term
     if term.kind in {Kind.INTERVAL, Kind.OTHER}:
         raise Mismatch(f"text is needed where {term.kind.value} stands")
+    if term.kind is Kind.TIMESTAMP:  # what lies before the engine's first instant would be fatal to it
+        return Term(f"CASE WHEN {term.sql} >= {_YEAR_ONE} THEN CAST({term.sql} AS VARCHAR) END", Kind.TEXT)
     sql = f"TRY_CAST({term.sql} AS HUGEINT)" if term.kind is Kind.DOUBLE and term.whole else term.sql
     return Term(f"CAST({sql} AS VARCHAR)", Kind.TEXT)
 
@@ -246,8 +251,3 @@ def alike(terms: Sequence[Term]) -> list[Term]:
             return [read_as(term) for term in terms]
     found = " and ".join(sorted(kind.value for kind in kinds))
     raise Mismatch(f"{found} cannot be compared or mixed; CAST one of them")
-
-
-def kind_of(terms: Sequence[Term]) -> Kind:
-    """The kind of terms that are alike; NULL only if all are."""
-    return next((term.kind for term in terms if term.kind is not Kind.NULL), Kind.NULL)
