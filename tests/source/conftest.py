@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.servers.postgres import Server, binaries
+from tests.source.debezium_harness import DebeziumFile, DebeziumInbox, DebeziumKafka
 from tests.source.harness import PostgresFull, PostgresPartitioned, PostgresTable, SQLiteTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.source.harness import Harness
+    from tests.source.debezium_harness import DebeziumFile, DebeziumInbox, DebeziumKafka
+from tests.source.harness import Harness
 
 _SCHEMAS = itertools.count()
 
@@ -61,6 +63,14 @@ LIVES: dict[str, Callable[[pytest.FixtureRequest], Harness]] = {
     "postgres-partitioned": _on_server(PostgresPartitioned, 0),
     "postgres-second": _on_server(PostgresTable, 1),
     "postgres-third": _on_server(PostgresTable, 2),
+    "debezium": lambda request: DebeziumFile(request.getfixturevalue("tmp_path"), with_schema=False),
+    "debezium-schema": lambda request: DebeziumFile(
+        request.getfixturevalue("tmp_path"), with_schema=True, full=True
+    ),
+    "debezium-inbox": lambda request: DebeziumInbox(request.getfixturevalue("tmp_path")),
+    "debezium-kafka": lambda request: DebeziumKafka(
+        request.getfixturevalue("tmp_path"), request.getfixturevalue("monkeypatch")
+    ),
     "sqlite": lambda request: SQLiteTable(request.getfixturevalue("tmp_path")),
 }
 """Every source, by how its table is made."""
