@@ -11,7 +11,7 @@ from collections import defaultdict
 from fractions import Fraction
 from itertools import product
 from math import inf, log
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -39,7 +39,8 @@ class Walker(Reporter):
     def __init__(
         self, survey: Survey, state: dict[str, Any], role: int, *, when: int = 0, **how: Any
     ) -> None:
-        self._forced, self.script, self.life = (role, when), {}, 0
+        self._forced, self.life = (role, when), 0
+        self.script: Script = {}
         super().__init__(survey, state, secret=bytes(32), **how)
 
     def _assigned(self) -> tuple[int, int]:
@@ -59,37 +60,49 @@ class Walker(Reporter):
 Step = tuple[str, int]
 
 
-def law_of(walker: Walker, life: Sequence[str | None], steps: Sequence[Step], script: Script) -> Law:
+BLANK: dict[str, Any] = {"window": None, "first": 0, "used": 0, "retired": False, "answers": [], "report": ""}
+
+
+class Path(NamedTuple):
+    at: int
+    kept: dict[str, Any]
+    saved: dict[str, Any]
+    script: Script
+    life: int = 0
+    sent: tuple[bytes, ...] = ()
+    chance: float = 1.0
+
+
+def law_of(walker: Walker, life: Sequence[str | None], steps: Sequence[Step]) -> Law:
     """The exact law of everything that is sent."""
     law: Law = defaultdict(float)
-
-    def go(at: int, script: Script, kept: dict[str, Any], saved: dict[str, Any], life_no: int, sent: tuple[bytes, ...], chance: float) -> None:  # fmt: skip
-        if at == len(steps):
-            law[sent] += chance
-            return
-        what, window = steps[at]
+    paths = [Path(at=0, kept=walker._kept, saved={}, script={})]
+    while paths:
+        path = paths.pop()
+        if path.at == len(steps):
+            law[path.sent] += path.chance
+            continue
+        what, window = steps[path.at]
+        done = path._replace(at=path.at + 1)
         if what == "save":
-            go(at + 1, script, kept, dict(kept), life_no, sent, chance)
+            paths.append(done._replace(saved=path.kept))
         elif what == "restore":
-            go(at + 1, script, dict(saved), saved, life_no, sent, chance)
+            paths.append(done._replace(kept=path.saved))
         elif what == "lose":
-            blank = {"window": None, "first": 0, "used": 0, "retired": False, "answers": [], "report": ""}
-            go(at + 1, script, blank, saved, life_no + 1, sent, chance)
+            paths.append(done._replace(kept=BLANK, life=path.life + 1))
         else:
-            walker.script, walker.life, walker._kept, walker._pattern = script, life_no, dict(kept), []
+            walker.script, walker.life, walker._kept, walker._pattern = path.script, path.life, path.kept, []
             try:
                 report = walker.report(window, life[window])
-            except Undecided as open_choice:
-                total = sum(open_choice.weights)
-                for outcome, weight in enumerate(open_choice.weights):
+            except Undecided as choice:
+                total = sum(choice.weights)
+                for outcome, weight in enumerate(choice.weights):
                     if weight:
-                        decided = script | {open_choice.label: outcome}
-                        go(at, decided, kept, saved, life_no, sent, chance * (weight / total))
-                return
+                        decided = path.script | {choice.label: outcome}
+                        paths.append(path._replace(script=decided, chance=path.chance * (weight / total)))
+                continue
             body = report[1:2] + report[HEADER.size :]  # flags and payload: all that can depend on the life
-            go(at + 1, script, walker._kept, saved, life_no, (*sent, body), chance)
-
-    go(0, script, dict(walker._kept), {}, 0, (), 1.0)
+            paths.append(done._replace(kept=walker._kept, sent=(*path.sent, body)))
     return law
 
 
@@ -113,7 +126,7 @@ def loss_of(
     steps = steps or [("report", window) for window in range(survey.windows)]
     laws = []
     for life in lives(len(survey.answers), survey.windows):
-        law = law_of(Walker(survey, {}, role, when=when, **how), life, steps, {})
+        law = law_of(Walker(survey, {}, role, when=when, **how), life, steps)
         assert sum(law.values()) == pytest.approx(1, abs=1e-12)
         laws.append(law)
     return worst_loss(laws)
@@ -209,7 +222,7 @@ def test_memoized_hides_answers_but_not_change_times(oracle: str) -> None:
         if sum(changed) <= 2 and len(set(life)) == 1 + sum(
             changed[1:]
         ):  # no way back to an answer given before
-            by_times[changed[1:]].append(law_of(Walker(survey, {}, 0), life, steps, {}))
+            by_times[changed[1:]].append(law_of(Walker(survey, {}, 0), life, steps))
     for laws in by_times.values():
         assert worst_loss(laws) <= EPSILON + 1e-12
     assert worst_loss([law for laws in by_times.values() for law in laws]) == inf
