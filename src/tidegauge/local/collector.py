@@ -15,7 +15,7 @@ from tidegauge.local.decode import Histogram, histogram
 from tidegauge.local.reporter import HEADER, VERSION
 from tidegauge.local.store import CollectorStore
 from tidegauge.local.survey import Survey
-from tidegauge.local.tally import Batch, Layout
+from tidegauge.local.tally import Layout
 
 if TYPE_CHECKING:
     import os
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tidegauge.local.store import Tokens
+    from tidegauge.local.tally import Batch
 
 REFUSALS: Final = ("malformed", "other_survey", "late", "duplicate")
 
@@ -130,8 +131,7 @@ class Collector:
         )
         windows = sorted(tokens)
         counts = np.zeros((len(windows), self._layout.width), dtype=np.int64)
-        places = np.searchsorted(windows, fresh.window)
-        self._layout.count(counts, Batch(places, fresh.token, fresh.role, fresh.flags, fresh.payload))
+        self._layout.count(counts, fresh, np.searchsorted(windows, fresh.window))
         self._commit(
             dict(zip(windows, counts, strict=True)),
             tokens,

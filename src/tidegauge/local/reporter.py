@@ -126,27 +126,24 @@ class Spec:
         self.hash = hashlib.sha256(text.encode()).digest()[:8]
         try:
             data = json.loads(text)
-            if data["version"] != VERSION:
-                raise ReporterError(f"the survey is of version {data['version']}, the reporter of {VERSION}")
+            version, reveals = data["version"], data["reveals_change_times"] is True
             self.answers: list[str] = data["answers"]
             self.absent = len(self.answers)  # the index of "not there"
             self.windows, self.changes = int(data["windows"]), int(data["changes"])
-            self.epsilon, self.seed = (
-                Fraction(data["epsilon"]),
-                hashlib.sha256(data["seed"].encode()).digest(),
-            )
+            self.epsilon = Fraction(data["epsilon"])
+            self.seed = hashlib.sha256(data["seed"].encode()).digest()
             self.groups: list[dict[str, Any]] = data["groups"]
             self.roles = [(g, row) for g, group in enumerate(self.groups) for row in range(self.rows(group))]
             self.payload = max(self.size(group) for group in self.groups)
             sound = all(self._sound(group) for group in self.groups) and 0 < self.absent < 255
-            if not (sound and self.windows > 0 and self.changes > 0 and self.epsilon > 0):
-                raise ReporterError("the survey asks for what no protocol can be")
-            if any(g["kind"] == "memoized" for g in self.groups) and data["reveals_change_times"] is not True:
-                raise ReporterError(
-                    "a memoized response reveals when an answer changes; the survey must say so"
-                )
-        except (AttributeError, KeyError, TypeError, ZeroDivisionError) as problem:
+        except (AttributeError, KeyError, TypeError, ValueError, ZeroDivisionError) as problem:
             raise ReporterError(f"this is not a survey: {problem!r}") from None
+        if version != VERSION:
+            raise ReporterError(f"the survey is of version {version}, the reporter of {VERSION}")
+        if not (sound and self.windows > 0 and self.changes > 0 and self.epsilon > 0):
+            raise ReporterError("the survey asks for what no protocol can be")
+        if not reveals and any(group["kind"] == "memoized" for group in self.groups):
+            raise ReporterError("a memoized response reveals when an answer changes; the survey must say so")
 
     def _sound(self, group: Mapping[str, Any]) -> bool:
         """What the proofs take for granted of a group; everything else in it is a matter of accuracy."""
@@ -387,7 +384,10 @@ class FileState(MutableMapping[str, Any]):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
-        self._values: dict[str, Any] = json.loads(self._path.read_text()) if self._path.exists() else {}
+        try:
+            self._values: dict[str, Any] = json.loads(self._path.read_text()) if self._path.exists() else {}
+        except ValueError:
+            raise ReporterError("the reporter's state file is damaged.  Repair it, or delete it") from None
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]

@@ -129,9 +129,9 @@ class Layout:
             sound[mine] &= good & ~rest[:, used:].any(axis=1)
         return sound
 
-    def count(self, matrix: Integers, batch: Batch) -> None:
-        """Add the reports to a tally."""
-        start = batch.window * self.width
+    def count(self, matrix: Integers, batch: Batch, rows: Integers) -> None:
+        """Add the reports to these rows of a tally."""
+        start = rows * self.width
         idle = (batch.flags & IDLE) > 0
         cells = [
             start[(batch.flags & FIRST) > 0],
