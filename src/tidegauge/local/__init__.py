@@ -1,1 +1,21 @@
 """Local differential privacy: people report for themselves, and no one is trusted."""
+
+from tidegauge.local.collector import Collector, Receipt
+from tidegauge.local.law import TiltedLaw, tilted_law
+from tidegauge.local.reporter import FileState, Reporter, ReporterError, report_from_json, report_to_json
+from tidegauge.local.survey import PROTOCOLS, Survey, SurveyPlan
+
+__all__ = [
+    "PROTOCOLS",
+    "Collector",
+    "FileState",
+    "Receipt",
+    "Reporter",
+    "ReporterError",
+    "Survey",
+    "SurveyPlan",
+    "TiltedLaw",
+    "report_from_json",
+    "report_to_json",
+    "tilted_law",
+]

@@ -1,0 +1,437 @@
+"""The part that runs on a person's device: one file, standard library only, made to be read and vendored.
+
+A Reporter turns the person's answer in each window into bytes for a collector that nobody has to trust.  What the
+reports of a whole life reveal together is bounded by the survey's epsilon, whatever else the survey says: the numbers
+in it that serve accuracy (nu, good, share, level) cannot weaken the bound, and the loss of a report is worked out here.
+
+Randomness: 256 bits from the system, drawn once; every choice is HMAC-SHA-256 of that secret and a label, compared
+with exact integers.  So a window that is asked for again gets the same bytes, and no choice is ever drawn twice.
+Where e^-epsilon is needed it is rounded up (`acceptance`), which makes the loss smaller, never larger.
+
+State: one JSON value per survey in a mapping that the host persists, written before the bytes are returned.
+* Lost (empty, though the person's first window is past): the reporter is idle for the rest of the survey.
+* Restored from an older copy: this looks like missed windows, in which something may have been spent.  So a role that
+  spends in its windows is idle for the rest of the survey once it has missed one.
+A host that vouches for its state with state_is_current=True (kept out of backups, say) is believed: a change in missed
+windows is then reported in the next one.  Being idle depends on which windows were asked for, never on an answer, and
+the report says it openly.  One state must not run on two devices at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import struct
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+VERSION: Final = 1
+ONE: Final = 1 << 64  # probabilities are whole multiples of 2^-64
+FIRST: Final = 1  # flags of a report: the first of this person;
+IDLE: Final = 2  # nothing to say in this window
+HEADER: Final = struct.Struct(">BB8sHI8s")  # version, flags, survey, role, window, token
+
+
+class ReporterError(ValueError):
+    """A survey, a state or a request that the reporter cannot act on; nothing was drawn or changed."""
+
+
+@lru_cache(maxsize=64)
+def acceptance(epsilon: Fraction) -> int:
+    """The weight of any other output against ONE for the true one: ONE / weight is at most e^epsilon."""
+    if epsilon <= 0:
+        raise ReporterError("epsilon must be more than 0")
+    if epsilon >= 45:  # e^-45 < 2^-64
+        return 1
+    scale, step = 1 << 192, 0
+    term = total = scale  # every term is rounded down, so total / scale <= e^epsilon
+    while term:
+        step += 1
+        term = term * epsilon.numerator // (epsilon.denominator * step)
+        total += term
+    return -(-ONE * scale // total)
+
+
+def pattern_weights(
+    *, changes: int, signals: int, nu: int, good: Sequence[Sequence[int]], accept: int
+) -> dict[tuple[int, int], int]:
+    """The weight of every (matches, mismatches) that a pattern can have: mu, tilted towards `good`.  [T11]"""
+    favoured, silent = {tuple(pair) for pair in good}, ONE - signals * nu
+    weights, choices = {}, 1
+    for match in range(changes + 1):
+        ways = choices
+        for mismatch in range(changes - match + 1):
+            rest = changes - match - mismatch
+            law = ways * nu**match * ((signals - 1) * nu) ** mismatch * silent**rest
+            weights[match, mismatch] = law * (ONE if (match, mismatch) in favoured else accept)
+            ways = ways * rest // (mismatch + 1)
+        choices = choices * (changes - match) // (match + 1)
+    return weights
+
+
+def map_rows(name: str, answers: int) -> int:
+    """How many public variants a signal map has: tracked answers, sign vectors, or just one."""
+    return {"coordinate": answers, "sign": (1 << answers.bit_length()) - 1}.get(name, 1)
+
+
+def map_signals(name: str, answers: int) -> int:
+    """How many different changes a report of a signal map can speak of."""
+    return answers * (answers + 1) if name == "pair" else 2
+
+
+def response_loss(*, epsilon: Fraction, windows: int, changes: int, branching: int, layers: int) -> Fraction:
+    """The loss of one report: two lives of K changes differ in at most min(2K, windows) windows of a layer.  [T7]"""
+    differing: int = sum(min(2 * changes, windows // branching**layer) for layer in range(layers))
+    return epsilon / differing
+
+
+def memoized_loss(*, epsilon: Fraction, changes: int, answers: int) -> Fraction:
+    """The loss of one permanent response: a life passes through K + 1 states, and no more than there are."""
+    return epsilon / min(changes + 1, answers + 1)
+
+
+def below(key: bytes, label: str, total: int) -> int:
+    """A uniform integer in [0, total), the same whenever it is asked for."""
+    bits, attempt = (total - 1).bit_length(), 0
+    while True:
+        stream = hmac.digest(key, f"{label}:{attempt}".encode(), "sha256")
+        while 8 * len(stream) < bits:
+            stream += hmac.digest(key, stream, "sha256")
+        value = int.from_bytes(stream, "big") >> (8 * len(stream) - bits)
+        if value < total:
+            return value
+        attempt += 1
+
+
+def choose(key: bytes, label: str, weights: Sequence[int]) -> int:
+    """An index, with probability in proportion to its weight."""
+    value = below(key, label, sum(weights))
+    for index, weight in enumerate(weights):
+        if value < weight:
+            return index
+        value -= weight
+    raise AssertionError("a value below the sum of the weights belongs to one of them")
+
+
+class Spec:
+    """A survey as a device reads it, from the survey's JSON text."""
+
+    def __init__(self, text: str) -> None:
+        self.hash = hashlib.sha256(text.encode()).digest()[:8]
+        try:
+            data = json.loads(text)
+            version, reveals = data["version"], data["reveals_change_times"] is True
+            self.answers: list[str] = data["answers"]
+            self.absent = len(self.answers)  # the index of "not there"
+            self.windows, self.changes = int(data["windows"]), int(data["changes"])
+            self.epsilon = Fraction(data["epsilon"])
+            self.seed = hashlib.sha256(data["seed"].encode()).digest()
+            self.groups: list[dict[str, Any]] = data["groups"]
+            self.roles = [(g, row) for g, group in enumerate(self.groups) for row in range(self.rows(group))]
+            self.payload = max(self.size(group) for group in self.groups)
+            sound = all(self._sound(group) for group in self.groups) and 0 < self.absent < 255
+        except (AttributeError, KeyError, TypeError, ValueError, ZeroDivisionError) as problem:
+            raise ReporterError(f"this is not a survey: {problem!r}") from None
+        if version != VERSION:
+            raise ReporterError(f"the survey is of version {version}, the reporter of {VERSION}")
+        if not (sound and self.windows > 0 and self.changes > 0 and self.epsilon > 0):
+            raise ReporterError("the survey asks for what no protocol can be")
+        if not reveals and any(group["kind"] == "memoized" for group in self.groups):
+            raise ReporterError("a memoized response reveals when an answer changes; the survey must say so")
+
+    def _sound(self, group: Mapping[str, Any]) -> bool:
+        """What the proofs take for granted of a group; everything else in it is a matter of accuracy."""
+        if int(group["share"]) <= 0:
+            return False
+        if group["kind"] == "tilted":
+            law = 0 < self.signals(group) * int(group["nu"]) <= ONE and group["changes"] > 0
+            return law and group["map"] in {"coordinate", "sign", "pair"} and group["level"] >= 0
+        if group["kind"] == "response":
+            return bool(group["branching"] >= 2 and group["layers"] >= 1)
+        return group["kind"] in {"snapshot", "memoized"} and group["oracle"] in {"grr", "oue"}
+
+    def rows(self, group: Mapping[str, Any]) -> int:
+        """How many public variants of a group there are."""
+        return map_rows(group.get("map", ""), self.absent)
+
+    def size(self, group: Mapping[str, Any]) -> int:
+        """How many bytes a group's reports need after the header."""
+        return -(-self.absent // 8) if group.get("oracle") == "oue" else 2 * int(group.get("layers", 1))
+
+    def signals(self, group: Mapping[str, Any]) -> int:
+        """How many different changes a tilted report can speak of."""
+        return map_signals(group["map"], self.absent)
+
+    def signal(self, group: Mapping[str, Any], row: int, before: int, after: int) -> int | None:
+        """Which of them this change is; None if this role does not see it."""
+        if before == after:
+            return None
+        if group["map"] == "pair":
+            return before * self.absent + after - (after > before)
+        if group["map"] == "coordinate":
+            return 0 if after == row else 1 if before == row else None
+        was, now = ((row + 1 & symbol).bit_count() & 1 for symbol in (before, after))
+        return None if was == now else now
+
+    def due(self, group: Mapping[str, Any], when: int, window: int) -> bool:
+        """Whether a group speaks in a window; `when` is the one window of a snapshot."""
+        if group["kind"] == "snapshot":
+            return window == when
+        return group["kind"] != "tilted" or (window + 1) % (1 << int(group["level"])) == 0
+
+    def loss(self, group: Mapping[str, Any]) -> Fraction:
+        """The loss of one randomized response, such that those of a whole life sum to epsilon."""
+        if group["kind"] == "response":
+            shape = {"branching": int(group["branching"]), "layers": int(group["layers"])}
+            return response_loss(epsilon=self.epsilon, windows=self.windows, changes=self.changes, **shape)
+        if group["kind"] == "memoized":
+            return memoized_loss(epsilon=self.epsilon, changes=self.changes, answers=self.absent)
+        return self.epsilon
+
+
+read_spec = lru_cache(maxsize=64)(Spec)
+
+
+class Reporter:
+    """Reports one person's answer, window by window.
+
+    survey:           a Survey, or its JSON text.
+    state:            a mapping that the host persists; FileState is one in a file.
+    secret:           32 random bytes that live apart from the state (in a keychain); else drawn, and kept in it.
+    first_window:     the window in which this person takes part for the first time.
+    state_is_current: the host vouches that the state was never lost and never restored from an older copy.
+    """
+
+    def __init__(
+        self,
+        survey: Any,
+        state: MutableMapping[str, Any],
+        *,
+        secret: bytes | None = None,
+        first_window: int = 0,
+        state_is_current: bool = False,
+    ) -> None:
+        self._spec = spec = read_spec(survey if isinstance(survey, str) else survey.to_json())
+        self._state, self._vouched, self._name = state, state_is_current, spec.hash.hex()
+        kept = state.get(self._name)
+        if kept is None:
+            kept = {
+                "window": None,
+                "first": first_window,
+                "used": 0,
+                "retired": False,
+                "answers": [],
+                "report": "",
+            }
+            if secret is None:
+                kept["secret"] = secrets.token_bytes(32).hex()
+        try:
+            self._kept: dict[str, Any] = dict(kept)
+            root = bytes.fromhex(kept["secret"]) if secret is None else secret
+        except (KeyError, TypeError, ValueError):
+            root = b""
+        if len(root) != 32:
+            raise ReporterError(
+                "the reporter's state or secret is damaged.  Nothing was drawn.  Repair it, or delete the state: "
+                "the reporter is then idle for the rest of the survey"
+            )
+        self._key = hmac.digest(root, b"survey:" + spec.hash, "sha256")
+        self.role, self._when = self._assigned()
+        group, self._row = spec.roles[self.role]
+        self._group = spec.groups[group]
+        self._accept = acceptance(spec.loss(self._group))
+        self._pattern: list[int] = []
+
+    def _assigned(self) -> tuple[int, int]:
+        """Role and snapshot window: a public function of the survey's seed and a number that says nothing."""
+        spec, member = self._spec, hmac.digest(self._key, b"member", "sha256").hex()[:16]
+        group = choose(spec.seed, f"group:{member}", [int(g["share"]) for g in spec.groups])
+        row = below(spec.seed, f"row:{member}", spec.rows(spec.groups[group]))
+        return spec.roles.index((group, row)), below(spec.seed, f"when:{member}", spec.windows)
+
+    def report(self, window: int, answer: str | None) -> bytes:
+        """The report for a window; None is "not there".  Asked again, the same bytes, whatever the answer is now."""
+        spec, kept = self._spec, self._kept
+        if not 0 <= window < spec.windows:
+            raise ReporterError(f"the survey has windows 0 to {spec.windows - 1}")
+        if answer is not None and answer not in spec.answers:
+            raise ReporterError("this is not one of the survey's answers")
+        last, first = kept["window"], kept["window"] is None
+        if not first and window <= last:
+            if window == last:
+                return bytes.fromhex(kept["report"])
+            raise ReporterError(f"window {window} is past: window {last} was already reported")
+        kept = dict(kept, window=window, answers=list(kept["answers"]))
+        missed = range(kept["first"] if first else last + 1, window)
+        if not self._vouched and self._group["kind"] != "snapshot":
+            kept["retired"] |= any(spec.due(self._group, self._when, each) for each in missed)
+        if not self._vouched and first and missed:
+            kept["retired"] = True  # the state may have been lost: who knows which role and what was spent
+        symbol = spec.absent if answer is None else spec.answers.index(answer)
+        idle = kept["retired"] or not spec.due(self._group, self._when, window)
+        body = b"" if idle else getattr(self, "_" + self._group["kind"])(kept, window, symbol)
+        flags = (FIRST if first and not kept["retired"] else 0) | (IDLE if idle else 0)
+        token = hmac.digest(self._key, b"token:%d" % window, "sha256")[:8]
+        report = HEADER.pack(VERSION, flags, spec.hash, self.role, window, token) + body.ljust(
+            spec.payload, b"\0"
+        )
+        kept["report"] = report.hex()
+        self._state[self._name] = self._kept = kept
+        return report
+
+    def _choose(self, label: str, weights: Sequence[int]) -> int:
+        return choose(self._key, label, weights)
+
+    def _pick(self, label: str, total: int) -> int:
+        return below(self._key, label, total)
+
+    def _respond(self, label: str, true: int, size: int) -> int:
+        """Randomized response over `size` symbols: any other has acceptance / ONE times the weight of the true one."""
+        if self._choose(label, [ONE, self._accept * (size - 1)]) == 0:
+            return true
+        other = self._pick(f"{label}:other", size - 1)
+        return other + (other >= true)
+
+    def _state_of(self, label: str, symbol: int) -> bytes:
+        """The answer, or its absence, through the group's frequency oracle."""
+        absent = self._spec.absent
+        if self._group["oracle"] == "grr":
+            return self._respond(label, symbol, absent + 1).to_bytes(2, "big")
+        size, bits = self._spec.size(self._group), 0
+        for each in range(
+            absent
+        ):  # the true bit is a fair coin, any other is 1 with acceptance / (ONE + acceptance)
+            weights = [1, 1] if each == symbol else [ONE, self._accept]
+            bits |= self._choose(f"{label}:{each}", weights) << (8 * size - 1 - each)
+        return bits.to_bytes(size, "big")
+
+    def _snapshot(self, _kept: dict[str, Any], window: int, symbol: int) -> bytes:
+        return self._state_of(f"snapshot:{window}", symbol)
+
+    def _memoized(self, kept: dict[str, Any], _window: int, symbol: int) -> bytes:
+        held = self._allowed(kept, symbol)
+        return self._state_of(f"memo:{held}", held)
+
+    def _response(self, kept: dict[str, Any], window: int, symbol: int) -> bytes:
+        """The net change of every layer's window that ends now, through a randomized response over all changes."""
+        absent, out = self._spec.absent, b""
+        now, befores = self._allowed(kept, symbol), kept["answers"]
+        for layer in range(self._group["layers"]):
+            if (window + 1) % self._group["branching"] ** layer:
+                out += b"\0\0"
+                continue
+            if len(befores) <= layer + 1:
+                befores.append(absent)
+            before, befores[layer + 1] = befores[layer + 1], now
+            true = absent * (absent + 2) if before == now else before * (absent + 1) + now
+            out += self._respond(f"layer:{layer}:{window}", true, (absent + 1) ** 2).to_bytes(2, "big")
+        return out
+
+    def _allowed(self, kept: dict[str, Any], symbol: int) -> int:
+        """The answer as it counts: after the last allowed change it stays what it was."""
+        held = kept["answers"][0] if kept["answers"] else self._spec.absent
+        if symbol != held and kept["used"] < self._spec.changes:
+            kept["used"] += 1
+            held = symbol
+        kept["answers"][:1] = [held]
+        return held
+
+    def _tilted(self, kept: dict[str, Any], window: int, symbol: int) -> bytes:
+        """No change: the base law.  The j-th change: what the secret pattern says.  After the last: the base law."""
+        group, nu, signals = self._group, int(self._group["nu"]), self._spec.signals(self._group)
+        before = kept["answers"][0] if kept["answers"] else self._spec.absent
+        kept["answers"] = [symbol]
+        signal = self._spec.signal(group, self._row, before, symbol)
+        if signal is None or kept["used"] >= group["changes"]:
+            drawn = self._choose(f"base:{window}", [signals * nu, ONE - signals * nu])
+            if drawn == 1:
+                return b"\0\0"
+            signal = self._pick(f"base:{window}:signal", signals)
+        else:
+            entry, kept["used"] = kept["used"], kept["used"] + 1
+            says = self._entries()[entry]
+            if says == 2:
+                return b"\0\0"
+            if says == 1:
+                other = self._pick(f"mismatch:{entry}", signals - 1)
+                signal = other + (other >= signal)
+        return (1 + signal).to_bytes(2, "big")
+
+    def _entries(self) -> list[int]:
+        """The secret pattern, 0 match, 1 mismatch, 2 silent: always the same, as it comes from the secret."""
+        if not self._pattern:
+            group, changes = self._group, self._group["changes"]
+            weights = pattern_weights(
+                changes=changes, signals=self._spec.signals(group), nu=int(group["nu"]), good=group["good"], accept=self._accept
+            )  # fmt: skip
+            match, mismatch = list(weights)[self._choose("pattern", list(weights.values()))]
+            left = [match, mismatch, changes - match - mismatch]
+            for entry in range(changes):
+                says = self._choose(f"pattern:{entry}", left)
+                left[says] -= 1
+                self._pattern.append(says)
+        return self._pattern
+
+
+class FileState(MutableMapping[str, Any]):
+    """A reporter's state in a small JSON file of mode 0600, replaced as a whole and flushed to the disk."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        try:
+            self._values: dict[str, Any] = json.loads(self._path.read_text()) if self._path.exists() else {}
+        except ValueError:
+            raise ReporterError("the reporter's state file is damaged.  Repair it, or delete it") from None
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._write({**self._values, name: value})
+
+    def __delitem__(self, name: str) -> None:
+        self._write({key: value for key, value in self._values.items() if key != name})
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def _write(self, values: dict[str, Any]) -> None:
+        beside = self._path.with_name(self._path.name + ".new")
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            json.dump(values, file)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(self._path)
+        folder = os.open(self._path.parent, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
+        self._values = values
+
+
+def report_to_json(report: bytes) -> str:
+    """A report as JSON, for hosts that cannot send bytes."""
+    version, flags, survey, role, window, token = HEADER.unpack_from(report)
+    return json.dumps(
+        {"version": version, "survey": survey.hex(), "window": window, "role": role, "token": token.hex(),
+         "first": bool(flags & FIRST), "idle": bool(flags & IDLE), "payload": report[HEADER.size :].hex()}
+    )  # fmt: skip
+
+
+def report_from_json(text: str) -> bytes:
+    """The bytes of a report that was written by report_to_json."""
+    try:
+        data = json.loads(text)
+        flags = (FIRST if data["first"] is True else 0) | (IDLE if data["idle"] is True else 0)
+        head = HEADER.pack(data["version"], flags, bytes.fromhex(data["survey"]), data["role"], data["window"], bytes.fromhex(data["token"]))  # fmt: skip
+        return head + bytes.fromhex(data["payload"])
+    except (KeyError, TypeError, ValueError, struct.error):
+        raise ReporterError("this is not a report") from None

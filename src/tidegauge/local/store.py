@@ -1,0 +1,148 @@
+"""A collector's file: its survey, tally and tokens in one SQLite database that one process writes at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tidegauge.errors import LocalError, StoreCorrupt, StoreError, StoreLocked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    Tokens = NDArray[np.uint64]
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS collector (one INTEGER PRIMARY KEY CHECK (one = 1), survey TEXT, refused TEXT, closed INTEGER);
+CREATE TABLE IF NOT EXISTS tally (window INTEGER PRIMARY KEY, counts BLOB);
+CREATE TABLE IF NOT EXISTS tokens (window INTEGER, run BLOB);
+"""
+
+
+class CollectorStore:
+    """The file; mode 0600, every change is one transaction that is on the disk when it returns."""
+
+    def __init__(self, path: str | os.PathLike[str], *, writing: bool = True) -> None:
+        self._path, self._lock = Path(path), -1
+        if not writing and not self._path.exists():
+            raise StoreError(f"{self._path}: there is no such collector")
+        try:
+            if writing:
+                self._take()
+            self._database = sqlite3.connect(
+                self._path if writing else f"{self._path.absolute().as_uri()}?mode=ro", uri=not writing, isolation_level=None,
+                check_same_thread=False,
+            )  # fmt: skip
+            if writing:
+                self._database.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;" + _SCHEMA)
+        except sqlite3.Error:
+            self.close()
+            raise StoreCorrupt(f"{self._path}: this is not a collector's file") from None
+
+    def _take(self) -> None:
+        self._lock = os.open(self._path.with_name(self._path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.close()
+            raise StoreLocked(
+                f"{self._path}: another collector works on this file; nothing was changed"
+            ) from None
+        os.close(
+            os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        )  # SQLite gives its own files the same mode
+
+    def close(self) -> None:
+        """Let another process have the file."""
+        if hasattr(self, "_database"):
+            self._database.close()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def begin(self, survey: str) -> None:
+        """Start the file with a survey, or make sure that it is of this one, and gather its tokens."""
+        self._database.execute("INSERT OR IGNORE INTO collector VALUES (1, ?, '{}', 0)", [survey])
+        if self.survey() != survey:
+            self.close()
+            raise LocalError(f"{self._path} is the file of another survey; nothing was changed")
+        runs: dict[int, list[Tokens]] = {}
+        for window, run in self.tokens():
+            runs.setdefault(window, []).append(run)
+        self._database.execute("BEGIN IMMEDIATE")
+        for window, several in runs.items():
+            if len(several) > 1:
+                self._database.execute("DELETE FROM tokens WHERE window = ?", [window])
+                self._add_tokens(window, np.sort(np.concatenate(several)))
+        self._database.execute("COMMIT")
+
+    def survey(self) -> str:
+        """The JSON of the survey."""
+        return str(self._header()[0])
+
+    def refused(self) -> dict[str, int]:
+        """How many reports were refused, by reason."""
+        return dict(json.loads(self._header()[1]))
+
+    def closed(self) -> int:
+        """How many windows are closed."""
+        return int(self._header()[2])
+
+    def _header(self) -> tuple[str, str, int]:
+        try:
+            found = self._database.execute("SELECT survey, refused, closed FROM collector").fetchone()
+        except sqlite3.Error:
+            found = None
+        if found is None:
+            raise StoreCorrupt(f"{self._path}: this is not a collector's file")
+        return tuple(found)
+
+    def rows(self) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """The tally, window by window."""
+        for window, counts in self._database.execute("SELECT window, counts FROM tally"):
+            yield window, np.frombuffer(counts, dtype="<i8").astype(np.int64)
+
+    def tokens(self) -> Iterator[tuple[int, Tokens]]:
+        """The sorted runs of tokens."""
+        for window, run in self._database.execute("SELECT window, run FROM tokens"):
+            yield window, np.frombuffer(run, dtype="<u8").astype(np.uint64)
+
+    def save(
+        self,
+        *,
+        rows: Mapping[int, NDArray[np.int64]],
+        tokens: Mapping[int, Tokens],
+        refused: Mapping[str, int],
+        closed: int,
+    ) -> None:
+        """Write a batch: the new rows of the tally, the tokens that were added, and the counts of refusals."""
+        database = self._database
+        try:
+            database.execute("BEGIN IMMEDIATE")
+            for window, counts in rows.items():
+                blob = counts.astype("<i8").tobytes()
+                database.execute("INSERT OR REPLACE INTO tally VALUES (?, ?)", [window, blob])
+            for window, found in tokens.items():
+                self._add_tokens(window, found)
+            database.execute("DELETE FROM tokens WHERE window < ?", [closed])
+            database.execute(
+                "UPDATE collector SET refused = ?, closed = ?", [json.dumps(dict(refused)), closed]
+            )
+            database.execute("COMMIT")
+        except sqlite3.Error as problem:
+            if database.in_transaction:
+                database.execute("ROLLBACK")
+            raise StoreError(
+                f"{self._path}: nothing was written, and the batch is not counted ({problem})"
+            ) from None
+
+    def _add_tokens(self, window: int, tokens: Tokens) -> None:
+        self._database.execute("INSERT INTO tokens VALUES (?, ?)", [window, tokens.astype("<u8").tobytes()])
