@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tidegauge import theory
+from tidegauge import local, theory
 from tidegauge.errors import TidegaugeError
 from tidegauge.gauge import Gauge
 from tidegauge.model.budget import Budget
@@ -30,6 +30,7 @@ __all__ = [
     "TidegaugeError",
     "Unconstrained",
     "Within",
+    "local",
     "open",
     "theory",
 ]

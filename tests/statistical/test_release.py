@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from tidegauge.mechanism.noise import Noise, SecureSampler
 
 from tidegauge.gauge import Gauge
 from tidegauge.mechanism.encode import scaled
+from tidegauge.mechanism.noise import Noise, SecureSampler
 from tidegauge.testing import Clock, Script
 
 ALPHA = 1e-9

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tidegauge.mechanism.noise import SimulationSampler
 
 from tests.gauge_life import COLUMNS, gauge, life
 from tidegauge.errors import BudgetExceeded, PlanChanged, SpecError, StoreCorrupt, StoreError, StoreLocked
 from tidegauge.gauge import Gauge
+from tidegauge.mechanism.noise import SimulationSampler
 from tidegauge.store import Store
 from tidegauge.testing import Script
 
