@@ -21,7 +21,10 @@ from tidegauge.model.reading import Reading
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec import GaugeSpec, declared_form, differences, load
+from tidegauge.plan.spec_source import SqliteSpec
 from tidegauge.source import open_source
+from tidegauge.source.check import Check
+from tidegauge.source.sqlite_triggers import install, uninstall
 from tidegauge.store import NOTHING_YET, Store
 from tidegauge.tick import Ticker, derivable, journal_arrays
 
@@ -131,7 +134,7 @@ class Gauge:
     def _source(self) -> Source:
         if self._given is not None:
             return self._given
-        declared = self.spec.source.model_dump(exclude={"max_rows"}, exclude_none=True)
+        declared = self.spec.source.model_dump(exclude={"max_rows"}, exclude_none=True, by_alias=True)
         return open_source(declared, self._base)
 
     def _make_plan(self) -> Plan:
@@ -176,6 +179,35 @@ class Gauge:
             simulated=self._sampler.simulated,
         )
         return plan
+
+    # -- the source -----------------------------------------------------------------------------------------------------
+
+    def doctor(self) -> list[Check]:
+        """What the source needs, checked one by one."""
+        source = self._source()
+        checks = getattr(source, "doctor", None)
+        if checks is not None:
+            return list(checks())
+        columns = ", ".join(source.columns)
+        return [
+            Check("source", ok=True, detail=f"table {source.table} can be read; its columns are {columns}")
+        ]
+
+    def install(self) -> str:
+        """Make in the source what following it needs."""
+        spec = self.spec.source
+        if not isinstance(spec, SqliteSpec):
+            return f"A source of kind {spec.kind} needs nothing to be installed."
+        install(self._base / spec.path, spec.table, entry=spec.entry)
+        return f"From now on changes of {spec.table} are recorded. Undo with: tidegauge uninstall"
+
+    def uninstall(self) -> str:
+        """Remove it again."""
+        spec = self.spec.source
+        if not isinstance(spec, SqliteSpec):
+            return f"A source of kind {spec.kind} has nothing installed."
+        uninstall(self._base / spec.path, spec.table)
+        return f"Changes of {spec.table} are no longer recorded."
 
     # -- running ------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,15 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from tidegauge.cli.show import progress_bar, show_ledger, show_readings, show_status, write_readings
+from tidegauge.cli.service import Stopped, orderly, setup_log
+from tidegauge.cli.show import (
+    progress_bar,
+    show_checks,
+    show_ledger,
+    show_readings,
+    show_status,
+    write_readings,
+)
 from tidegauge.cli.template import template
 from tidegauge.demo import make_demo
 from tidegauge.errors import SpecError, StoreError, TidegaugeError
@@ -41,10 +49,21 @@ def _print_json(value: Any) -> None:
 
 @app.command()
 def init(
-    table: Annotated[Path, typer.Argument(help="A changelog: csv, jsonl or parquet, gzipped or not.")],
+    table: Annotated[
+        Path | None, typer.Argument(help="A changelog: csv, jsonl or parquet, gzipped or not.")
+    ] = None,
     file: File = DEFAULT,
+    install: Annotated[
+        bool,
+        typer.Option("--install", help="Instead: make what the declared source needs (sqlite: triggers)."),
+    ] = False,
 ) -> None:
     """Write a tidegauge.toml to start from, from a table's columns."""
+    if install:
+        typer.echo(Gauge.from_file(file).install())
+        return
+    if table is None:
+        raise SpecError("name a changelog to start from: tidegauge init TABLE")
     if file.exists():
         raise SpecError(
             f"{file.name} is already here, and was left as it is. Remove it or name another with --file"
@@ -72,12 +91,14 @@ def run(
     until: Annotated[
         str | None, typer.Option(help="End once everything up to this time is published.")
     ] = None,
+    log: Annotated[str, typer.Option(help="What happens, to stderr: none, text or json.")] = "none",
     as_json: Json = False,
 ) -> None:
     """Commit the plan on the first run, then carry it out: catch up, and go on as time passes."""
+    setup_log(log)
     gauge = Gauge.from_file(file, store=store)
     published, last = 0, None
-    with progress_bar("Publishing") as progress:
+    with orderly(), progress_bar("Publishing") as progress:
         for reading in gauge.run(until, follow=not once, progress=progress):
             published, last = published + 1, reading
             if as_json:
@@ -172,6 +193,24 @@ def verify(file: File = DEFAULT, store: StoreFile = None, as_json: Json = False)
 
 
 @app.command()
+def doctor(file: File = DEFAULT, as_json: Json = False) -> None:
+    """Check what the source needs, and print the exact SQL that brings what is missing."""
+    checks = Gauge.from_file(file).doctor()
+    if as_json:
+        _print_json([vars(check) for check in checks])
+    else:
+        show_checks(checks)
+    if not all(check.ok for check in checks):
+        raise typer.Exit(2)
+
+
+@app.command()
+def uninstall(file: File = DEFAULT) -> None:
+    """Remove from the source what init --install made there."""
+    typer.echo(Gauge.from_file(file).uninstall())
+
+
+@app.command()
 def demo(
     folder: Annotated[Path, typer.Argument(help="Where to put it.")] = Path("demo"),
     patients: Annotated[int, typer.Option(min=100, help="How many patients in the year.")] = 50_000,
@@ -190,6 +229,8 @@ def main() -> None:
         sys.exit(130)
     except KeyboardInterrupt:
         sys.exit(130)
+    except Stopped:
+        sys.exit(0)
     except BrokenPipeError:
         sys.exit(0)
     except TidegaugeError as error:

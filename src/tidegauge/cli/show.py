@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tidegauge.model.reading import Reading
+    from tidegauge.source.check import Check
     from tidegauge.store.ledger import Entry
 
 
@@ -140,6 +141,14 @@ def show_ledger(entries: list[Entry]) -> None:
         for name, loss in body["releases"].items():
             typer.echo(f"     {name}: {loss}")
         typer.echo(f"   seal {entry.hash[:16]} after {entry.previous[:16]}")
+
+
+def show_checks(checks: list[Check]) -> None:
+    """One line a check, and under it what to do."""
+    for check in checks:
+        typer.echo(f"{'ok     ' if check.ok else 'MISSING'} {check.name}: {check.detail}")
+        if check.fix:
+            typer.echo(f"        {check.fix}")
 
 
 def show_status(report: dict[str, Any]) -> None:

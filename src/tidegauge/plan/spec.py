@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
 from tidegauge.errors import SpecError, TidegaugeError
 from tidegauge.model.budget import Budget
@@ -18,6 +18,7 @@ from tidegauge.model.constraint import AtMost, Both, Constraint, Either, Unconst
 from tidegauge.model.program import Limit
 from tidegauge.model.quantity import Span, fraction, instant
 from tidegauge.model.query import Value
+from tidegauge.plan.spec_source import Name, SourceSpec, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,43 +43,9 @@ Duration = Annotated[Span, BeforeValidator(lambda value: _plainly(Span.parse, va
 Time = Annotated[
     int, BeforeValidator(lambda value: value if isinstance(value, int) else _plainly(instant, value))
 ]
-Name = Annotated[str, Field(min_length=1)]
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
-
-
-class FilesSpec(_Table):
-    """A changelog in files."""
-
-    kind: Literal["files"]
-    path: Name
-    table: Name | None = None
-    time: Name
-    entry: Name
-    unit: Name | None = None
-    max_rows: Annotated[int, Field(ge=1, strict=True)] | None = None
-    before: str | None = None
-    after: str | None = None
-    op: Name | None = None
-    types: dict[str, str] = {}
-
-
-class ObjectSpec(_Table):
-    """A source that was given as an object."""
-
-    kind: Literal["object"]
-    table: Name
-    entry: Name = "entry"
-    unit: Name | None = None
-    max_rows: Annotated[int, Field(ge=1, strict=True)] | None = None
-
-
-SourceSpec = Annotated[FilesSpec | ObjectSpec, Field(discriminator="kind")]
-
-
-class LimitSpec(_Table):
+class LimitSpec(Table):
     """What bounds one unit."""
 
     at_most: Annotated[int, Field(ge=1, strict=True)] | None = None
@@ -147,7 +114,7 @@ class ConstraintSpec(LimitSpec):
         return first
 
 
-class BudgetSpec(_Table):
+class BudgetSpec(Table):
     """The lifetime budget, per unit."""
 
     epsilon: Number | None = None
@@ -160,7 +127,7 @@ class BudgetSpec(_Table):
         return Budget(self.epsilon, self.delta, self.rho)
 
 
-class ReleaseSpec(_Table):
+class ReleaseSpec(Table):
     """One thing that is published."""
 
     sql: Name
@@ -182,7 +149,7 @@ class ReleaseSpec(_Table):
         return self
 
 
-class GaugeSpec(_Table):
+class GaugeSpec(Table):
     """A whole tidegauge.toml."""
 
     source: SourceSpec

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
+
+from tidegauge.errors import SpecError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,8 +21,37 @@ def open_source(declared: dict[str, Any], base: Path) -> Source:
             from tidegauge.source.files import Files  # noqa: PLC0415
 
             return Files(**options, base=base)
+        case "postgres":
+            return _postgres(options)
+        case "sqlite":
+            from tidegauge.source.sqlite import SQLite  # noqa: PLC0415
+
+            return SQLite(base / options.pop("path"), options.pop("table"), **options)
+        case "debezium":
+            from tidegauge.source.debezium import Debezium  # noqa: PLC0415
+
+            return Debezium(base / options.pop("path"), options.pop("table"), **options)
         case kind:
             raise AssertionError(kind)
 
 
-__all__ = ["open_source"]
+def _postgres(options: dict[str, Any]) -> Source:
+    try:
+        from tidegauge.source.postgres import Postgres  # noqa: PLC0415
+    except ModuleNotFoundError:
+        raise SpecError(
+            "a source of kind postgres needs: pip install 'tidegauge[postgres]'", key="source"
+        ) from None
+    return Postgres(secret(options.pop("dsn"), key="source.dsn"), options.pop("table"), **options)
+
+
+def secret(reference: str, *, key: str) -> str:
+    """What an env:NAME stands for; the value itself is never shown."""
+    name = reference.removeprefix("env:")
+    value = os.environ.get(name)
+    if not value:
+        raise SpecError(f"the environment variable {name} is not set", key=key)
+    return value
+
+
+__all__ = ["open_source", "secret"]

@@ -1,0 +1,74 @@
+"""What makes run a service: it ends orderly, and says what happens without saying anything secret."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import sys
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from tidegauge.errors import SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+_PLAIN = frozenset(vars(logging.makeLogRecord({})))
+
+
+class Stopped(BaseException):
+    """SIGTERM came: what is not committed is rolled back, and the next run goes on from what is."""
+
+
+@contextmanager
+def orderly() -> Iterator[None]:
+    """End on SIGTERM between two instructions of ours; SIGHUP changes nothing, as nothing committed can change."""
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise Stopped
+
+    before = signal.signal(signal.SIGTERM, stop), signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before[0])
+        signal.signal(signal.SIGHUP, before[1])
+
+
+class _Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        """One object a line: time, level, event and what belongs to it."""
+        return json.dumps({"time": _time(record), "level": record.levelname.lower(), "event": record.getMessage(),
+                           **_extra(record)}, default=str)  # fmt: skip
+
+
+class _Text(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        """The same for people."""
+        extra = "".join(f" {name}={value}" for name, value in _extra(record).items())
+        return f"{_time(record)} {record.levelname.lower()} {record.getMessage()}{extra}"
+
+
+def _time(record: logging.LogRecord) -> str:
+    return (
+        datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )
+
+
+def _extra(record: logging.LogRecord) -> dict[str, object]:
+    return {name: value for name, value in vars(record).items() if name not in _PLAIN and name != "message"}
+
+
+def setup_log(form: str) -> None:
+    """Send Tidegauge's log to stderr."""
+    if form not in ("none", "text", "json"):
+        raise SpecError("must be none, text or json", key="--log")
+    if form != "none":
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(_Json() if form == "json" else _Text())
+        logger = logging.getLogger("tidegauge")
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(logging.INFO)

@@ -1,0 +1,123 @@
+"""What a [source] may say, for each kind of source."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+
+def _from_environment(value: str) -> str:
+    if not re.fullmatch(r"env:[A-Za-z_][A-Za-z0-9_]*", value):
+        raise ValueError(
+            "secrets come from the environment, never from the file: write env:NAME_OF_THE_VARIABLE"
+        )
+    return value
+
+
+Name = Annotated[str, Field(min_length=1)]
+Names = Name | list[Name]
+Secret = Annotated[str, AfterValidator(_from_environment)]
+
+
+class Table(BaseModel):
+    """A table of the file: frozen, and with no other keys than these."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+class _Source(Table):
+    """What every kind has."""
+
+    table: Name
+    entry: Names
+    unit: Name | None = None
+    max_rows: Annotated[int, Field(ge=1, strict=True)] | None = None
+
+    @property
+    def renames(self) -> bool:
+        """Whether a row may change its key and remain the same row."""
+        return False
+
+    @property
+    def partial(self) -> bool:
+        """Whether values that did not change may be left out."""
+        return False
+
+
+class FilesSpec(_Source):
+    """A changelog in files."""
+
+    kind: Literal["files"]
+    path: Name
+    table: Name | None = None  # type: ignore[assignment]
+    time: Name
+    entry: Name
+    before: str | None = None
+    after: str | None = None
+    op: Name | None = None
+    types: dict[str, str] = {}
+
+
+class PostgresSpec(_Source):
+    """A table of a PostgreSQL server, followed by logical replication."""
+
+    kind: Literal["postgres"]
+    dsn: Secret
+    db_schema: Annotated[Name, Field(alias="schema")] = "public"
+    slot: Name | None = None
+    publication: Name | None = None
+    on_lost: Literal["stop", "reload"] = "stop"
+
+    @property
+    def renames(self) -> bool:
+        """A primary key may be updated."""
+        return True
+
+    @property
+    def partial(self) -> bool:
+        """Large values that did not change are not in the log."""
+        return True
+
+
+class SqliteSpec(_Source):
+    """A table of a live SQLite file, followed by triggers."""
+
+    kind: Literal["sqlite"]
+    path: Name
+    entry: Names = []
+    types: dict[str, str] = {}
+
+    @property
+    def renames(self) -> bool:
+        """A primary key may be updated."""
+        return True
+
+
+class DebeziumSpec(_Source):
+    """A table's events as Debezium writes them, in files of JSON lines."""
+
+    kind: Literal["debezium"]
+    path: Name
+    db_schema: Annotated[Name | None, Field(alias="schema")] = None
+    columns: dict[str, str] | None = None
+    timestamps: Literal["ms", "us", "ns"] = "us"
+    consume: bool = False
+
+    @property
+    def partial(self) -> bool:
+        """Large values that did not change are not in the events."""
+        return True
+
+
+class ObjectSpec(_Source):
+    """A source that was given as an object."""
+
+    kind: Literal["object"]
+    entry: Name = "entry"
+
+
+SourceSpec = Annotated[
+    FilesSpec | PostgresSpec | SqliteSpec | DebeziumSpec | ObjectSpec, Field(discriminator="kind")
+]
