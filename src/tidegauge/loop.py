@@ -44,6 +44,7 @@ class Loop:
         live = self._source if isinstance(self._source, Live) else None
         if live is not None:
             live.select(self._ticker.used_columns)
+        log.info("started", extra={"plan": self._ticker.plan.hash[:12]})
         try:
             while True:
                 yield from self._catch_up(self._now() if limit is None else min(limit, self._now()), live)
