@@ -1,0 +1,94 @@
+"""What one unit can do to all measurements of a release together: T9."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidegauge.theory._arguments import whole
+from tidegauge.theory.folds import hdcr_folds, load_folds
+from tidegauge.theory.sensitivity import Sensitivity, most_counted, sensitivity
+
+if TYPE_CHECKING:
+    from tidegauge.model.constraint import Constraint
+    from tidegauge.model.quantity import Number
+    from tidegauge.model.query import Kind
+    from tidegauge.theory._arguments import Length
+
+
+def joint(
+    *,
+    folds: int,
+    kind: Kind = "stock",
+    lower: Number | str,
+    upper: Number | str,
+    grouped: bool = False,
+    rows: int = 1,
+    mutations: int | None = None,
+    clip: int | None = None,
+    firsts: int = 1,
+    seen: int = 1,
+) -> Sensitivity:
+    """How far one unit can move all measurements of a release together.  [T9]
+
+    Requires: a unit changes at most `folds` measurements, and a mutation lies in at most `seen` of them.
+    Stock:    in at least `firsts` of those it changes, it starts from nothing: 1 for a disjoint release (the
+              insertion), 0 for sliding windows; a hierarchy has hdcr_joint.
+    Flow:     at most `mutations` in a life and `clip` in a measurement.
+    Tight:    disjoint releases: a stock that goes to and fro between the ends of its range or between two groups,
+              a flow with as many mutations in one window as there may be.
+    Proof:    docs/theory/T9.md
+    """
+    changed = whole(folds, key="folds", least=0)
+    insertion = sensitivity(kind="flow", lower=lower, upper=upper, rows=rows, mutations=1)
+    if kind == "flow":
+        most = most_counted(mutations=mutations, clip=clip)
+        counted = most * changed
+        if mutations is not None:
+            counted = min(counted, mutations * whole(seen, key="seen", least=1))
+        full, rest = divmod(counted, most)
+        return Sensitivity(
+            l1=counted * insertion.l1, l2_squared=(full * most**2 + rest**2) * insertion.l2_squared
+        )
+    change = sensitivity(kind=kind, lower=lower, upper=upper, grouped=grouped, rows=rows)
+    inserted = min(whole(firsts, key="firsts", least=0), changed)
+    return Sensitivity(
+        l1=inserted * insertion.l1 + (changed - inserted) * change.l1,
+        l2_squared=inserted * insertion.l2_squared + (changed - inserted) * change.l2_squared,
+    )
+
+
+def hdcr_joint(
+    constraint: Constraint | None,
+    *,
+    width: Length,
+    branching: int,
+    height: int,
+    count: int | None = None,
+    initial: bool = True,
+    lower: Number | str,
+    upper: Number | str,
+    grouped: bool = False,
+    rows: int = 1,
+) -> Sensitivity:
+    """How far one unit can move all nodes of a stock's hierarchical release together.  [T9]
+
+    Nodes:    as for hdcr_folds; `initial`: whether the load is measured.
+    Requires: the constraint is enforced.
+    Lives:    one that begins after the start starts from nothing in every layer; one that was loaded does so in
+              the initial node alone.
+    Proof:    docs/theory/T9.md
+    """
+    inside = hdcr_folds(
+        constraint, width=width, branching=branching, height=height, count=count, initial=False
+    )
+    loaded = load_folds(constraint, width=width, branching=branching, height=height, count=count)
+    new = joint(folds=inside, firsts=height, lower=lower, upper=upper, grouped=grouped, rows=rows)
+    old = joint(
+        folds=loaded if initial else loaded - 1,
+        firsts=1 if initial else 0,
+        lower=lower,
+        upper=upper,
+        grouped=grouped,
+        rows=rows,
+    )
+    return Sensitivity(l1=max(new.l1, old.l1), l2_squared=max(new.l2_squared, old.l2_squared))

@@ -1,0 +1,45 @@
+"""What a constraint leaves one entry: the lives it may lead."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tidegauge.errors import SpecError
+from tidegauge.model.constraint import AtMost, Both, Constraint, Either, Unconstrained, Within
+from tidegauge.model.quantity import Exact, alike
+
+
+class Life(NamedTuple):
+    """At most `mutations`, all inside a closed stretch of length `bound`; None is no limit."""
+
+    mutations: int | None = None
+    bound: Exact | None = None
+
+
+def lives(constraint: Constraint | None) -> tuple[Life, ...]:
+    """The kinds of life a constraint allows; an entry leads one of them.  [T2]
+
+    Requires: the constraint is enforced; None is no constraint.
+    Exact:    a life obeys the constraint if and only if it obeys one of these.
+    Proof:    docs/theory/T2.md
+    """
+    match constraint:
+        case None | Unconstrained():
+            return (Life(),)
+        case AtMost():
+            return (Life(mutations=constraint.mutations),)
+        case Within():
+            return (Life(bound=Exact(constraint.bound, constraint.temporal)),)
+        case Either():
+            return tuple(dict.fromkeys(lives(constraint.left) + lives(constraint.right)))
+        case Both():
+            pairs = ((left, right) for left in lives(constraint.left) for right in lives(constraint.right))
+            return tuple(dict.fromkeys(_both(left, right) for left, right in pairs))
+    raise SpecError(f"{type(constraint).__name__} is not a constraint: use AtMost, Within, & and |, or None")
+
+
+def _both(left: Life, right: Life) -> Life:
+    mutations = [count for count in (left.mutations, right.mutations) if count is not None]
+    bounds = [bound for bound in (left.bound, right.bound) if bound is not None]
+    alike(*bounds)
+    return Life(min(mutations, default=None), min(bounds, default=None))

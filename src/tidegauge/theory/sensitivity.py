@@ -1,0 +1,89 @@
+"""What one unit can do to one window: T1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf, isqrt, nextafter
+from typing import TYPE_CHECKING
+
+from tidegauge.errors import SpecError
+from tidegauge.model.quantity import fraction
+from tidegauge.theory._arguments import whole
+
+if TYPE_CHECKING:
+    from tidegauge.model.quantity import Number
+    from tidegauge.model.query import Kind
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """How far one unit moves a vector of measurements, at most, in both norms."""
+
+    l1: Fraction
+    l2_squared: Fraction
+
+    @property
+    def l2(self) -> float:
+        """The root of l2_squared, never below it."""
+        top, bottom = self.l2_squared.as_integer_ratio()
+        shift = max(0, 128 - top.bit_length() + bottom.bit_length())
+        root = Fraction(isqrt((top << 2 * shift) // bottom), 1 << shift)
+        value = float(root)
+        while Fraction(value) ** 2 < self.l2_squared:
+            value = nextafter(value, inf)
+        return value
+
+
+def sensitivity(
+    *,
+    kind: Kind = "stock",
+    lower: Number | str,
+    upper: Number | str,
+    grouped: bool = False,
+    rows: int = 1,
+    mutations: int | None = None,
+    clip: int | None = None,
+) -> Sensitivity:
+    """How far one unit can move one window.  [T1]
+
+    Stock:    the change of the sum of f over the rows alive, f in [lower, upper]; a missing row counts 0.
+    Flow:     the sum of g in [lower, upper] over the mutations, at most `mutations` in a life and `clip` in a window.
+    Grouped:  a row is in at most one group at a time, a mutation in at most one group.
+    Rows:     the most rows of a unit that count at any time.
+    Tight:    a move between two groups, or from one end of the range to the other.
+    Proof:    docs/theory/T1.md
+    """
+    low, high, count = fraction(lower), fraction(upper), whole(rows, key="rows", least=1)
+    if low > high:
+        raise SpecError("must not be above upper", key="lower")
+    magnitude, spread = max(abs(low), abs(high)), max(high, Fraction(0)) - min(low, Fraction(0))
+    match kind:
+        case "stock" if grouped:
+            l1, l2_squared = 2 * magnitude, max(2 * magnitude**2, spread**2)
+        case "stock":
+            l1, l2_squared = spread, spread**2
+        case "flow":
+            l1 = magnitude * most_counted(mutations=mutations, clip=clip)
+            l2_squared = l1**2
+        case _:
+            raise SpecError("must be 'stock' or 'flow'", key="kind")
+    return Sensitivity(l1=count * l1, l2_squared=count**2 * l2_squared)
+
+
+def most_counted(*, mutations: int | None, clip: int | None) -> int:
+    """Most mutations of a row that one window of a flow counts.  [T1]
+
+    Requires: at least one of the two limits; a flow does not telescope.
+    Proof:    docs/theory/T1.md
+    """
+    limits = [
+        whole(limit, key=key, least=1)
+        for key, limit in (("mutations", mutations), ("clip", clip))
+        if limit is not None
+    ]
+    if not limits:
+        raise SpecError(
+            "nothing bounds what one entry adds to a flow in one window: enforce at_most, or declare a clip"
+        )
+    return min(limits)
