@@ -5,7 +5,9 @@ each once, when the last bin it speaks of has ended:
 
     y[r] = sum over b of C[r, b] x[b]  +  noise of scale  s * scales[layer of r]
 
-with the base scale s calibrated from the strategy's `sensitivity`.  A reading is the sum of the last `span` bins
+with the base scale s calibrated from the strategy's `sensitivity`.  A strategy may also have a shared draw: one noise
+of scale s * shared for each cell, made before the first row, never shown, and added row.shared times to every row (it
+hides where the cell's level lies; the sensitivity counts on it).  A reading is the sum of the last `span` bins
 (None: all); it is estimated by a linear decoding of what was measured so far, `weights @ y`.  The noise goes on
 the integers C x; decoding comes after it and may use floats.
 """
@@ -18,8 +20,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from tidegauge.model.constraint import Constraint
@@ -78,6 +81,11 @@ class Strategy(ABC):
         """Noise, relative to the base scale, of one draw a cell that is made once, kept secret and added to its rows."""
         return None
 
+    @property
+    def adaptive(self) -> bool:
+        """Whether the promise holds for data that react to what was published: each row speaks of ended bins alone."""
+        return True
+
     @abstractmethod
     def rows(self, bin_: int) -> tuple[Row, ...]:
         """What is measured when this bin ends, in order."""
@@ -95,6 +103,26 @@ class Strategy(ABC):
 
         Exact or certified from above, in measured integers; refused where the constraint leaves it unbounded.
         """
+
+    def smoothed(self, bin_: int, span: int | None, *, through: int) -> NDArray[np.float64]:
+        """Like weights, but from all rows of bins 0..through: revises what was decoded when the bin ended.
+
+        Where no two rows tell of the same bins, later ones have nothing to add.
+        """
+        early = self.weights(bin_, span)
+        return np.concatenate([early, np.zeros(sum(1 for _ in self.measured(through)) - len(early))])
+
+    def variances(self, bins: NDArray[np.int64], span: int | None) -> NDArray[np.float64]:
+        """Of the decoded sums ending with each of the bins, in squared grid units, for noise of base variance 1."""
+        rows = list(self.measured(int(max(bins, default=-1))))
+        scales = np.array([float(self.scales[row.layer]) for row in rows])
+        shared = np.array([row.shared for row in rows]) * float(self.shared or 0)
+        found = []
+        for bin_ in bins:
+            weights = self.weights(int(bin_), span)
+            noise = weights * scales[: len(weights)]
+            found.append(noise @ noise + (weights @ shared[: len(weights)]) ** 2)
+        return np.array(found)
 
     def needed_from(self, bin_: int) -> int:
         """The first bin whose exact change is still needed once `bin_` has been measured; 0 keeps them all."""

@@ -1,0 +1,126 @@
+"""Every strategy that is valid for a release, tuned for what will be read: what the planner chooses from."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from tidegauge.errors import SpecError
+from tidegauge.mechanism import tune
+from tidegauge.mechanism.autoregressive import Autoregressive
+from tidegauge.mechanism.damped import Damped
+from tidegauge.mechanism.dense import Dense, Problem, recall
+from tidegauge.mechanism.epochs import Epochs
+from tidegauge.mechanism.hierarchy import Hierarchy
+from tidegauge.mechanism.sliding import Sliding
+from tidegauge.mechanism.toeplitz import Toeplitz
+from tidegauge.mechanism.triangular import MOST_BINS
+from tidegauge.theory.paths import Limits, limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from tidegauge.mechanism.strategy import Exposure, Strategy
+    from tidegauge.model.schedule import Schedule
+
+_LONGEST_ROWS = 1 << 13
+"""Bins beyond which rows that speak of every past bin are too long."""
+
+
+def candidates(
+    schedule: Schedule,
+    exposure: Exposure,
+    *,
+    pure: bool,
+    worst: bool = True,
+    shared: bool = True,
+    cache: Path | None = None,
+) -> list[Strategy]:
+    """Every valid strategy, tuned for the worst (or the mean) error of the schedule's readings.
+
+    `pure`: Laplace noise.  `shared`: strategies may keep a secret draw (Strategy.shared).  `cache`: where optimised dense
+    strategies are kept; none are computed here.
+    """
+    target = tune.Target.of(schedule, worst=worst)
+    allowed = limits(exposure.constraint, schedule)
+    if exposure.kind == "flow":  # mutations in one bin add up, as if one of them had that size
+        allowed = (Limits(1, None),)
+    find = _pure if pure else _gaussian
+    found = list(find(schedule, target, allowed, exposure.grouped))
+    if schedule.sliding:
+        found.append(Sliding.of(schedule))
+    if not shared:
+        found = [strategy for strategy in found if strategy.shared is None]
+    if cache is not None and not pure and (problem := dense_problem(schedule, exposure, worst=worst)):
+        found += recall(cache, problem)
+    return found
+
+
+def dense_problem(schedule: Schedule, exposure: Exposure, *, worst: bool = True) -> Problem | None:
+    """What `dense.optimise` would have to solve for this release, if it can; its result goes into the cache."""
+    if schedule.bins is None or exposure.grouped:
+        return None
+    allowed = (Limits(1, None),) if exposure.kind == "flow" else limits(exposure.constraint, schedule)
+    return Problem.of(
+        allowed,
+        bins=schedule.bins,
+        first=schedule.base,
+        span=schedule.span,
+        stride=schedule.stride,
+        worst=worst,
+    )
+
+
+def _pure(
+    schedule: Schedule, target: tune.Target, allowed: Sequence[Limits], grouped: bool
+) -> Iterator[Strategy]:
+    bins, first = schedule.bins, schedule.base
+    yield tune.hierarchy(target, allowed, pure=True, bins=bins, levels=not first)
+    if bins is not None:
+        yield tune.autoregressive(target, allowed, bins=bins, first=first, grouped=grouped)
+    elif schedule.span is None:
+        yield Epochs(64, branching=8, pure=True)
+
+
+def _gaussian(
+    schedule: Schedule, target: tune.Target, allowed: Sequence[Limits], grouped: bool
+) -> Iterator[Strategy]:
+    bins, first, span = schedule.bins, schedule.base, schedule.span
+    yield tune.hierarchy(target, allowed, pure=False, bins=bins, levels=not first)
+    if span is not None and span > 1 and (bins is None or bins <= _LONGEST_ROWS):
+        yield Toeplitz("banded", bins, first, width=span)
+        if bins is not None:
+            yield Toeplitz("window", bins, first, width=span)
+    if bins is None:
+        if span is None:
+            yield Epochs(64)
+        return
+    if bins <= _LONGEST_ROWS and span is None:
+        yield Toeplitz("root", bins, first)
+    if bins - first <= MOST_BINS:
+        yield tune.damped(target, allowed, bins=bins, first=first, grouped=grouped)
+
+
+def build(name: str, parameters: Mapping[str, int | float | str], *, cache: Path | None = None) -> Strategy:
+    """The strategy with this name and these parameters, as a committed plan has them."""
+    values: dict[str, Any] = dict(parameters)
+    for key in ("bins", "readings"):
+        if values.get(key) == "ever":
+            values[key] = None
+    match name:
+        case "hierarchy":
+            scales = tuple(map(Fraction, str(values.pop("scales", "")).split()))
+            return Hierarchy(**values, relative=scales)
+        case "autoregressive":
+            return Autoregressive(**(values | {"veil": Fraction(values["veil"])}))
+        case "epochs":
+            return Epochs(**(values | {"pure": bool(values["pure"])}))
+        case "dense":
+            if cache is None:
+                raise SpecError("an optimised dense strategy is kept in a folder: say which")
+            return Dense.load(cache, str(values["digest"]))
+    kinds: dict[str, type[Strategy]] = {kind.name: kind for kind in (Damped, Sliding, Toeplitz)}
+    if name not in kinds:
+        raise SpecError(f"there is no strategy called {name!r}")
+    return kinds[name](**values)

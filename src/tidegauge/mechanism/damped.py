@@ -1,0 +1,129 @@
+"""The default for stocks with Gaussian noise: a damped square root, white noise and a shared offset, as one matrix.
+
+The noise of the published level has covariance B B' + offset 1 1', B the Toeplitz root of the spectrum
+1 / |1 - beta z| + white.  The offset is one draw shared by all readings; it hides where an entry's level lies.  Whitened, all
+of it is a lower-triangular matrix on the changes with independent noise on its rows: nothing secret is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from tidegauge.errors import SpecError
+from tidegauge.mechanism import shapes
+from tidegauge.mechanism.exposed import most_changes, over_lives, spread, stock_square, upward
+from tidegauge.mechanism.triangular import MOST_BINS, Triangular
+from tidegauge.theory.toeplitz_paths import toeplitz_groups, toeplitz_paths
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from tidegauge.mechanism.exposed import Flow
+    from tidegauge.mechanism.strategy import Exposure
+    from tidegauge.theory.paths import Limits
+    from tidegauge.theory.sensitivity import Sensitivity
+
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Damped(Triangular):
+    """Noise of the level: a damped root (beta), white noise and a shared offset, both relative to the root's innovations."""
+
+    name: ClassVar[str] = "damped"
+
+    bins: int
+    beta: float
+    white: float
+    offset: float
+    first: int = 0
+
+    def __post_init__(self) -> None:
+        if not (
+            0 < self.bins - self.first <= MOST_BINS
+            and 0 <= self.beta <= 1
+            and min(self.white, self.offset) >= 0
+        ):
+            raise SpecError(
+                f"a damped strategy has up to {MOST_BINS} bins, 0 <= beta <= 1 and no negative noise"
+            )
+
+    @property
+    def parameters(self) -> dict[str, int | float | str]:
+        """The shape of the noise."""
+        return {
+            "bins": self.bins,
+            "beta": self.beta,
+            "white": self.white,
+            "offset": self.offset,
+            "first": self.first,
+        }
+
+    @cached_property
+    def _shape(self) -> Floats:
+        """The Toeplitz part on changes, falling and convex in the very numbers that are certified."""
+        root = shapes.damped_root(self.bins - self.first, self.beta, self.white)
+        return shapes.rounded_convex(root, 40) / 2**40
+
+    @cached_property
+    def matrix(self) -> Integers:
+        """Row by row, what is new in a level that has the offset's best estimate taken off."""
+        a = self._shape
+        found = np.zeros((len(a), len(a)), dtype=np.int32)
+        learned, before = np.zeros(len(a)), 1.0
+        for row, weight in enumerate(a):
+            after = before + self.offset * weight**2
+            reverse = a[row::-1]
+            new = (reverse - self.offset * weight / before * learned[: row + 1]) * sqrt(before / after)
+            found[row, : row + 1] = np.rint(new * self.denominator)
+            learned[: row + 1] += weight * reverse
+            before = after
+        return found
+
+    def variances(self, bins: NDArray[np.int64], span: int | None) -> Floats:
+        """In closed form for all bins at once; the rounding of the matrix changes them by less than 1 in 10,000."""
+        ages = bins - self.first
+        noise = shapes.inverse(np.diff(self._shape, prepend=0.0))
+        parts = np.cumsum(shapes.lag_difference(noise, span) ** 2)[ages]
+        levels = self.offset if span is None else np.where(ages < span, self.offset, 0.0)
+        return (parts + levels) / self.denominator**2
+
+    def sensitivity(self, exposure: Exposure) -> Sensitivity:
+        """Certified: that of the exact matrix, and what rounding its entries can add."""
+        S, M = spread(exposure)
+        count = len(self._shape)
+
+        def rounded_up(square: Fraction, largest: Fraction, changes: int) -> Fraction:
+            """A change meets an error of at most half a unit in each row."""
+            return upward(sqrt(square) + float(largest) * changes * sqrt(count) / 2 / self.denominator) ** 2
+
+        def stock(limit: Limits) -> tuple[Fraction, Fraction]:
+            changes = most_changes(limit, count) * (2 if exposure.grouped else 1)
+            exact = stock_square(exposure, limit, paths=self._paths, groups=self._groups)
+            return self._both(rounded_up(exact, S, changes), changes if exposure.grouped else 1)
+
+        def flow(counts: Flow) -> tuple[Fraction, Fraction]:
+            most = M * counts.total
+            square = rounded_up(most**2 * upward(float(self._shape @ self._shape)), most, 1)
+            return self._both(square, counts.total if exposure.grouped else 1)
+
+        return over_lives(exposure, stock=stock, flow=flow)
+
+    def _both(self, square: Fraction, groups: int) -> tuple[Fraction, Fraction]:
+        """An L1 for completeness: over so many rows, in as many groups as are touched, it is at most this."""
+        size = upward(sqrt(square * len(self._shape) * groups))
+        return size * self.denominator, square * self.denominator**2
+
+    def _paths(self, limit: Limits) -> float:
+        return toeplitz_paths(self._shape, offset=self.offset, limits=limit)
+
+    def _groups(self, limit: Limits) -> float:
+        return toeplitz_groups(self._shape, offset=self.offset, limits=limit, loaded=bool(self.first))

@@ -1,0 +1,259 @@
+"""A hierarchical release: bins, and every c bins, and every c^2 ..., each node measured once when it is complete."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from tidegauge.errors import SpecError
+from tidegauge.mechanism.exposed import costs, over_lives, spread
+from tidegauge.mechanism.strategy import Exposure, Row, Strategy
+from tidegauge.theory.cover import cover
+from tidegauge.theory.tree_paths import Costs, hierarchy_paths
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tidegauge.mechanism.exposed import Flow
+    from tidegauge.theory.paths import Limits
+    from tidegauge.theory.sensitivity import Sensitivity
+
+    Floats = NDArray[np.float64]
+    Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Hierarchy(Strategy):
+    """Leaves of trees of `height` layers: the bins, or the bins but the first, which is a node by itself or none at all.
+
+    Decoded by generalised least squares over all nodes that are complete.
+    """
+
+    name: ClassVar[str] = "hierarchy"
+
+    branching: int
+    height: int
+    bins: int | None
+    load: Literal["apart", "leaf", "none"] = "apart"
+    """The initial load, bin 0: measured once by itself, as a leaf like any other bin, or not at all."""
+    relative: tuple[Fraction, ...] = ()
+    """Noise of each layer, and of the initial load after them; all equal where nothing is said."""
+
+    def __post_init__(self) -> None:
+        if self.branching < 2 or self.height < 1:
+            raise SpecError("a hierarchy branches at least in two and has at least one layer")
+        if self.load not in {"apart", "leaf", "none"}:
+            raise SpecError(
+                "a hierarchy measures the initial load apart, as a leaf or not: 'apart', 'leaf' or 'none'"
+            )
+        if self.relative and (len(self.relative) != self.height + 1 or min(self.relative) <= 0):
+            raise SpecError("a hierarchy needs a scale above 0 for each layer and for the initial load")
+
+    @property
+    def parameters(self) -> dict[str, int | float | str]:
+        """Branching and height; scales where they differ."""
+        found: dict[str, int | float | str] = {
+            "branching": self.branching,
+            "height": self.height,
+            "bins": "ever" if self.bins is None else self.bins,
+            "load": self.load,
+        }
+        return found | ({"scales": " ".join(map(str, self.relative))} if self.relative else {})
+
+    @property
+    def scales(self) -> tuple[Fraction, ...]:
+        """Of the layers from the bottom up, then of the initial load."""
+        return self.relative or (Fraction(1),) * (self.height + 1)
+
+    @property
+    def _shift(self) -> int:
+        """What a bin's number is short of its leaf's, which is counted from 1."""
+        return int(self.load == "leaf")
+
+    @property
+    def _leaves(self) -> int | None:
+        return None if self.bins is None else self.bins - 1 + self._shift
+
+    def rows(self, bin_: int) -> tuple[Row, ...]:
+        """The initial load, or the nodes that end with this bin."""
+        leaf = bin_ + self._shift
+        if not leaf:
+            return (Row(self.height, 0, ((0, 0, 1),)),) if self.load == "apart" else ()
+        sizes = [self.branching**layer for layer in range(self.height)]
+        return tuple(
+            Row(layer, leaf // size - 1, ((bin_ - size + 1, bin_, 1),))
+            for layer, size in enumerate(sizes)
+            if leaf % size == 0
+        )
+
+    # How much a node knows of its own sum: V of all that lies below and itself, and the part that is its own.
+
+    @cached_property
+    def _knowledge(self) -> tuple[Floats, Floats]:
+        variance, own = np.empty(self.height), np.ones(self.height)
+        for layer in range(self.height):
+            noise = float(self.scales[layer]) ** 2
+            if layer:
+                below = self.branching * variance[layer - 1]
+                own[layer] = below / (below + noise)
+            variance[layer] = own[layer] * noise
+        return variance, own
+
+    def weights(self, bin_: int, span: int | None) -> Floats:
+        """Generalised least squares from the nodes complete by then."""
+        return self.smoothed(bin_, span, through=bin_)
+
+    def smoothed(self, bin_: int, span: int | None, *, through: int) -> Floats:
+        """Generalised least squares from the nodes complete at the end of bin `through`."""
+        plan = _Layout(self, through + self._shift)
+        start, end = self._stretch(plan, bin_, span)
+        self._add(plan, end, 1.0)
+        self._add(plan, start, -1.0)
+        return plan.weights
+
+    def canonical(self, bin_: int, span: int | None) -> Floats:
+        """The paper's decoding: the fewest nodes that make up the sum, each taken as it is."""
+        plan = _Layout(self, bin_ + self._shift)
+        start, end = self._stretch(plan, bin_, span)
+        for layer, index in cover(start, end, branching=self.branching, height=self.height):
+            plan.weights[plan.places[layer][index]] = 1.0
+        return plan.weights
+
+    def _stretch(self, plan: _Layout, bin_: int, span: int | None) -> tuple[int, int]:
+        """The leaves (start, end] that are summed; an initial load measured apart is added at once."""
+        if span is not None and span <= bin_:
+            return bin_ - span + self._shift, bin_ + self._shift
+        self._refuse_levels()
+        if self.load == "apart":
+            plan.weights[0] = 1.0
+        return 0, bin_ + self._shift
+
+    def _refuse_levels(self) -> None:
+        if self.load == "none":
+            raise SpecError("this hierarchy does not measure the initial load: it tells changes, not levels")
+
+    def _add(self, plan: _Layout, leaf: int, sign: float) -> None:
+        """Add the sum of the leaves 1..leaf, as the plan's nodes tell it."""
+        at = 0
+        for layer in reversed(range(self.height)):
+            size = self.branching**layer
+            complete, inside = plan.through // size, leaf // size
+            self._spread(plan, layer, at // size, min(complete, inside), sign)
+            if inside < complete:
+                self._add_inside(plan, layer, inside, leaf % size, sign)
+                return
+            at = complete * size
+
+    def _spread(self, plan: _Layout, layer: int, first: int, end: int, weight: float) -> None:
+        """Add what the nodes first..end of a layer know of their own sums, from themselves and from below."""
+        for below in range(layer, -1, -1):
+            size = self.branching ** (layer - below)
+            plan.weights[plan.places[below][first * size : end * size]] += weight * self._knowledge[1][below]
+            weight *= 1 - self._knowledge[1][below]
+
+    def _add_inside(self, plan: _Layout, layer: int, index: int, leaves: int, sign: float) -> None:
+        """Add the first so many leaves of a complete node that is part of no larger one.
+
+        Each child's best estimate is its own and an equal part of what the children miss of their parent's: the
+        sum is `share` times the parent and a contrast of its children, and so on downwards.
+        """
+        digits, rest, shares = [], leaves, [0.0]
+        for below in reversed(range(layer)):
+            whole, rest = divmod(rest, self.branching**below)
+            digits.append(whole)
+        for whole in reversed(digits):
+            shares.append((whole + shares[-1]) / self.branching)
+        shares.reverse()
+        self._spread(plan, layer, index, index + 1, sign * shares[0])
+        for below, whole, share, part in zip(
+            reversed(range(layer)), digits, shares, shares[1:], strict=False
+        ):
+            first = index * self.branching
+            index = first + whole
+            self._spread(plan, below, first, index, sign)
+            self._spread(plan, below, index, index + 1, sign * part)
+            self._spread(plan, below, first, first + self.branching, -sign * share)
+
+    def variances(self, bins: Indices, span: int | None) -> Floats:
+        """In closed form for all bins at once."""
+        known, noise = self._knowledge[0], [float(scale) ** 2 for scale in self.scales]
+        whole = np.full(len(bins), True) if span is None else bins < span
+        if whole.any():
+            self._refuse_levels()
+        start = np.where(whole, 0, bins - (span or 0) + self._shift)
+        total = np.where(whole, noise[-1] if self.load == "apart" else 0.0, 0.0)
+        bins = bins + self._shift
+        share, contrast = np.ones(len(bins)), np.zeros(len(bins))
+        open_ = np.ones(len(bins), dtype=bool)
+        for layer in range(self.height):
+            size = self.branching**layer
+            first, complete = start // size, bins // size
+            if layer:
+                after = self.branching - 1 - start // (size // self.branching) % self.branching
+                rest = share + after
+                contrast = contrast + known[layer - 1] * (share**2 + after - rest**2 / self.branching)
+                share = rest / self.branching
+            top = layer == self.height - 1
+            parent = start // (size * self.branching)
+            last = open_ & (first < complete) & (top | ((parent + 1) * size * self.branching > bins))
+            nodes = np.where(last, complete - first - 1, 0)
+            total += np.where(last, share**2 * known[layer] + contrast + nodes * known[layer], 0.0)
+            open_ &= ~last
+            total += np.where(open_, complete % self.branching * known[layer], 0.0)
+        return total
+
+    def sensitivity(self, exposure: Exposure) -> Sensitivity:
+        """Exact, over every path that the constraint allows."""
+        l1, l2 = costs(exposure)
+        return over_lives(
+            exposure,
+            stock=lambda limit: (self._most(l1, limit, 1), self._most(l2, limit, 2)),
+            flow=lambda flow: self._flow(flow, spread(exposure)[1]),
+        )
+
+    def _weights(self, power: int) -> tuple[list[Fraction], Fraction]:
+        *layers, load = (1 / scale**power for scale in self.scales)
+        return layers, load if self.load == "apart" else Fraction(0)
+
+    def _most(self, cost: Costs, limit: Limits, power: int) -> Fraction:
+        layers, load = self._weights(power)
+        return hierarchy_paths(
+            cost,
+            weights=layers,
+            base=load,
+            branching=self.branching,
+            leaves=self._leaves,
+            limits=limit,
+        )
+
+    def _flow(self, flow: Flow, largest: Fraction) -> tuple[Fraction, Fraction]:
+        """So many of the mutations in the initial load, the others where every layer gathers most of them in one node."""
+        found = []
+        for loaded in range(min(flow.total, flow.each) + 1):
+            (absolute, load), (square, load_square) = self._weights(1), self._weights(2)
+            rest = flow.total - loaded
+            one, two = loaded * load, loaded**2 * load_square
+            for layer in range(self.height):
+                full, left = divmod(rest, most := min(flow.total, flow.each * self.branching**layer))
+                one += rest * absolute[layer]
+                two += (full * most**2 + left**2) * square[layer]
+            found.append((one, two))
+        return largest * max(one for one, _ in found), largest**2 * max(two for _, two in found)
+
+
+class _Layout:
+    """Where the nodes complete by a bin stand among the rows, and a weight for each row."""
+
+    def __init__(self, tree: Hierarchy, through: int) -> None:
+        self.through = through
+        sizes = [tree.branching**layer for layer in range(tree.height)]
+        before = int(tree.load == "apart")
+        self.weights = np.zeros(before + sum(through // size for size in sizes))
+        self.places = []
+        for layer, size in enumerate(sizes):
+            ends = np.arange(1, through // size + 1) * size
+            self.places.append(before + layer + sum((ends - 1) // each for each in sizes))

@@ -1,0 +1,94 @@
+"""Sequences that Toeplitz measurements are made of: power series, their roots and inverses, and their rounding."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+BITS: Final = 20
+"""Measured coefficients are whole multiples of 2^-20 ..."""
+FINE_BITS: Final = 24
+"""... or of 2^-24, where they fall for more than a thousand bins."""
+
+
+def power(count: int, exponent: float, beta: float = 1.0) -> Floats:
+    """The first coefficients of (1 - beta z)^exponent."""
+    steps = np.arange(1, count)
+    return np.concatenate([[1.0], np.cumprod((steps - 1 - exponent) / steps * beta)])
+
+
+def damped_root(count: int, beta: float, white: float) -> Floats:
+    """What whitens a level with noise of spectrum 1 / |1 - beta z| + white, as coefficients on changes; the first is 1.
+
+    Falling and convex: 1 / (1 / f + white) is a Bernstein function of f = |1 - beta z|, so it generates a random walk and
+    its causal root lists the walk's ladder heights.
+    """
+    levels = power(count, 0.5, beta)
+    if white:
+        grid = 8 << max(count, 512).bit_length()
+        symbol = np.abs(1 - beta * np.exp(2j * np.pi * np.arange(grid) / grid))
+        folded = np.fft.ifft(-0.5 * np.log1p(white * symbol)).real
+        folded[1 : grid // 2] *= 2
+        folded[grid // 2 + 1 :] = 0
+        levels = convolve(levels, np.fft.ifft(np.exp(np.fft.fft(folded))).real[:count])
+    return np.cumsum(levels / levels[0])
+
+
+def window_root(count: int, width: int) -> Floats:
+    """The square root of 1 + z + ... + z^(width-1), as a power series."""
+    rises, falls = power(count, -0.5), np.zeros(count)
+    falls[::width] = power(-(-count // width), 0.5)
+    return convolve(rises, falls)
+
+
+def banded_root(width: int) -> Floats:
+    """The square root of 1 + z + z^2 + ..., cut off after `width` coefficients."""
+    return power(width, -0.5)
+
+
+def convolve(first: Floats, second: Floats) -> Floats:
+    """The first coefficients of a product of power series."""
+    size = 1 << (2 * len(first) - 1).bit_length()
+    return np.fft.irfft(np.fft.rfft(first, size) * np.fft.rfft(second, size), size)[: len(first)]
+
+
+def inverse(series: Floats) -> Floats:
+    """The power series whose product with this one is 1, by Newton's iteration."""
+    found = np.array([1 / series[0]])
+    while len(found) < len(series):
+        count = min(2 * len(found), len(series))
+        padded = np.concatenate([found, np.zeros(count - len(found))])
+        error = -convolve(padded, series[:count])
+        error[0] += 2
+        found = convolve(padded, error)
+    return found
+
+
+def rounded_convex(falling: Floats, bits: int) -> NDArray[np.int64]:
+    """The nearest whole multiples of 2^-bits that fall and are convex: the falls are rounded, which keeps their order."""
+    first = round(falling[0] * 2**bits)
+    falls = np.maximum(np.rint(-np.diff(falling) * 2**bits).astype(np.int64), 0)
+    falls = np.minimum.accumulate(falls)
+    found = np.concatenate([[first], first - np.cumsum(falls)])
+    raised: NDArray[np.int64] = found - min(found[-1], 0)
+    return raised
+
+
+def rounded(series: Floats, bits: int) -> NDArray[np.int64]:
+    """The nearest whole multiples of 2^-bits."""
+    found: NDArray[np.int64] = np.rint(series * 2**bits).astype(np.int64)
+    return found
+
+
+def lag_difference(series: Floats, lag: int | None) -> Floats:
+    """Each less the one `lag` before it (None: nothing)."""
+    if lag is None or lag >= len(series):
+        return series
+    difference: Floats = series - np.concatenate([np.zeros(lag), series[:-lag]])
+    return difference

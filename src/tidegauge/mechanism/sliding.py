@@ -1,0 +1,109 @@
+"""A sliding-window release: every reading measures its own window, whole and by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from tidegauge.errors import SpecError
+from tidegauge.mechanism.exposed import over_lives
+from tidegauge.mechanism.strategy import Exposure, Row, Strategy
+from tidegauge.theory.joint import joint
+from tidegauge.theory.sensitivity import Sensitivity
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from tidegauge.mechanism.exposed import Flow
+    from tidegauge.model.schedule import Schedule
+    from tidegauge.theory.paths import Limits
+
+
+@dataclass(frozen=True)
+class Sliding(Strategy):
+    """The last `span` bins, every `stride` bins, from the bin `span` on; `readings` of them (None: without end)."""
+
+    name: ClassVar[str] = "sliding"
+
+    span: int
+    stride: int
+    readings: int | None
+
+    def __post_init__(self) -> None:
+        if self.span < 1 or self.stride < 1:
+            raise SpecError("a sliding window is at least one bin long and moves by at least one bin")
+
+    @classmethod
+    def of(cls, schedule: Schedule) -> Sliding:
+        """Its own windows, for a schedule of sliding windows."""
+        if schedule.span is None or not schedule.sliding:
+            raise SpecError("this schedule has no sliding window")
+        return cls(schedule.span, schedule.stride, schedule.count)
+
+    @property
+    def parameters(self) -> dict[str, int | float | str]:
+        """In bins."""
+        return {
+            "span": self.span,
+            "stride": self.stride,
+            "readings": "ever" if self.readings is None else self.readings,
+        }
+
+    def _reading(self, bin_: int) -> int | None:
+        reading, rest = divmod(bin_ - self.span, self.stride)
+        outside = reading < 0 or (self.readings is not None and reading >= self.readings)
+        return None if rest or outside else reading
+
+    def rows(self, bin_: int) -> tuple[Row, ...]:
+        """The window that ends with this bin, if one does."""
+        reading = self._reading(bin_)
+        return () if reading is None else (Row(0, reading, ((bin_ - self.span + 1, bin_, 1),)),)
+
+    def weights(self, bin_: int, span: int | None) -> NDArray[np.float64]:
+        """The window itself: no other tells anything about it."""
+        reading = self._reading(bin_)
+        if reading is None or span != self.span:
+            raise SpecError("a sliding release tells of its own windows alone")
+        return np.append(np.zeros(reading), 1.0)
+
+    def variances(self, bins: NDArray[np.int64], span: int | None) -> NDArray[np.float64]:
+        """All alike."""
+        return np.array([float(self.weights(int(bin_), span)[-1]) for bin_ in bins])
+
+    def sensitivity(self, exposure: Exposure) -> Sensitivity:
+        """T3's folds, each a change of one window."""
+        seen = -(-self.span // self.stride)
+
+        def both(
+            folds: int, mutations: int | None = None, clip: int | None = None
+        ) -> tuple[Fraction, Fraction]:
+            found = joint(
+                folds=folds,
+                kind=exposure.kind,
+                lower=exposure.lower,
+                upper=exposure.upper,
+                grouped=exposure.grouped,
+                mutations=mutations,
+                clip=clip,
+                firsts=0,
+                seen=seen,
+            )
+            return found.l1, found.l2_squared
+
+        def folds(jumps: int | None, bins: int | None) -> int:
+            most = [self.readings, jumps and jumps * seen, bins and -(-(bins - 1 + self.span) // self.stride)]
+            return min(count for count in most if count is not None)
+
+        def stock(limit: Limits) -> tuple[Fraction, Fraction]:
+            return both(folds(*limit))
+
+        def flow(counts: Flow) -> tuple[Fraction, Fraction]:
+            return both(
+                folds(counts.total, counts.bins), counts.total, min(counts.total, counts.each * self.span)
+            )
+
+        return over_lives(exposure, stock=stock, flow=flow)

@@ -1,0 +1,166 @@
+"""Toeplitz measurements: every row weighs the changes by how long ago they were, in the same way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from tidegauge.errors import SpecError
+from tidegauge.mechanism import shapes
+from tidegauge.mechanism.exposed import most_changes, over_lives, spread, stock_square, upward
+from tidegauge.mechanism.strategy import Exposure, Row, Strategy
+from tidegauge.theory.toeplitz_paths import falling_paths, toeplitz_groups, toeplitz_paths
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from tidegauge.mechanism.exposed import Flow
+    from tidegauge.theory.paths import Limits
+    from tidegauge.theory.sensitivity import Sensitivity
+
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Toeplitz(Strategy):
+    """One row a bin from the bin `first` on: the changes up to it, weighed by coefficients of their age alone.
+
+    shape "root":    the square root, damped by beta; for running values
+    shape "window":  the square root of a sliding window of `width` bins; for sliding windows and few changes
+    shape "banded":  the square root cut off after `width` bins; for sliding windows, with or without an end
+    """
+
+    name: ClassVar[str] = "toeplitz"
+
+    shape: str
+    bins: int | None
+    first: int = 0
+    beta: float = 1.0
+    width: int = 0
+
+    def __post_init__(self) -> None:
+        if self.shape not in {"root", "window", "banded"} or (self.bins is None and self.shape != "banded"):
+            raise SpecError("a Toeplitz strategy is a root, a window or (also without end) banded")
+
+    @property
+    def parameters(self) -> dict[str, int | float | str]:
+        """The shape and what it takes."""
+        return {
+            "shape": self.shape,
+            "bins": "ever" if self.bins is None else self.bins,
+            "first": self.first,
+            "beta": self.beta,
+            "width": self.width,
+        }
+
+    @property
+    def _bits(self) -> int:
+        return shapes.BITS if self.bins is None or self.bins <= 1024 else shapes.FINE_BITS
+
+    @property
+    def denominator(self) -> int:
+        """2^20, for long series 2^24."""
+        return 1 << self._bits
+
+    @cached_property
+    def coefficients(self) -> Integers:
+        """By age, one for every bin there is (without end: for every one that counts)."""
+        if self.bins is None:
+            return shapes.rounded(shapes.banded_root(self.width), self._bits)
+        count = self.bins - self.first
+        if self.shape == "banded":
+            band = shapes.rounded(shapes.banded_root(min(self.width, count)), self._bits)
+            return np.concatenate([band, np.zeros(count - len(band), dtype=np.int64)])
+        if self.shape == "window":
+            return shapes.rounded(shapes.window_root(count, self.width), self._bits)
+        return shapes.rounded_convex(shapes.damped_root(count, self.beta, 0.0), self._bits)
+
+    @cached_property
+    def _runs(self) -> list[tuple[int, int, int]]:
+        """Ages between which the coefficient is the same, oldest first, without zeros."""
+        a = self.coefficients
+        starts = np.flatnonzero(np.diff(a, prepend=a[0] + 1))
+        ends = np.append(starts[1:], len(a)) - 1
+        runs = zip(starts.tolist(), ends.tolist(), a[starts].tolist(), strict=True)
+        return [run for run in runs if run[2]][::-1]
+
+    def rows(self, bin_: int) -> tuple[Row, ...]:
+        """The changes up to this bin."""
+        age = bin_ - self.first
+        if age < 0:
+            return ()
+        stretches = tuple(
+            (max(bin_ - oldest, self.first), bin_ - newest, weight)
+            for newest, oldest, weight in self._runs
+            if newest <= age
+        )
+        return (Row(0, age, stretches),)
+
+    def _decoder(self, count: int) -> Floats:
+        """What the running sum takes of the rows, by their age."""
+        known: Floats = self.__dict__.get("_known", np.empty(0))
+        if len(known) < count:
+            series = np.zeros(1 << (count - 1).bit_length())
+            usable = self.coefficients[: len(series)]
+            series[: len(usable)] = usable
+            known = np.cumsum(shapes.inverse(series))
+            self.__dict__["_known"] = known
+        return known[:count]
+
+    def weights(self, bin_: int, span: int | None) -> Floats:
+        """By the inverse series: there are as many rows as bins."""
+        self._refuse_levels(bin_, span)
+        return shapes.lag_difference(self._decoder(bin_ - self.first + 1), span)[::-1]
+
+    def variances(self, bins: NDArray[np.int64], span: int | None) -> Floats:
+        """In closed form for all bins at once."""
+        self._refuse_levels(int(bins.min()), span)
+        ages = bins - self.first
+        decoder = shapes.lag_difference(self._decoder(int(ages.max()) + 1), span)
+        return np.cumsum(decoder**2)[ages]
+
+    def _refuse_levels(self, bin_: int, span: int | None) -> None:
+        if self.first and (span is None or span > bin_):
+            raise SpecError("this strategy does not measure the initial load: it tells changes, not levels")
+
+    def sensitivity(self, exposure: Exposure) -> Sensitivity:
+        """Certified, from the rounded coefficients."""
+        a = self.coefficients / self.denominator
+        size, square = float(np.abs(a).sum()), float(a @ a)
+        S, M = spread(exposure)
+
+        def stock(limit: Limits) -> tuple[Fraction, Fraction]:
+            changes = most_changes(limit, self.bins) * (2 if exposure.grouped else 1)
+            return (
+                S * changes * upward(size) * self.denominator,
+                stock_square(exposure, limit, paths=self._paths, groups=self._groups) * self.denominator**2,
+            )
+
+        def flow(counts: Flow) -> tuple[Fraction, Fraction]:
+            most = M * counts.total * self.denominator
+            return most * upward(size), most**2 * upward(square)
+
+        return over_lives(exposure, stock=stock, flow=flow)
+
+    def _seen(self, limit: Limits) -> Floats | None:
+        """The coefficients in all bins that a path can reach and all rows that can see it; None: there is no end."""
+        a = self.coefficients / self.denominator
+        if self.bins is not None:
+            return a
+        return None if limit.bins is None else np.concatenate([a, np.zeros(limit.bins)])
+
+    def _paths(self, limit: Limits) -> float:
+        if (a := self._seen(limit)) is not None:
+            return toeplitz_paths(a, limits=limit)
+        return falling_paths(self.coefficients / self.denominator, jumps=most_changes(limit, None))
+
+    def _groups(self, limit: Limits) -> float:
+        if (a := self._seen(limit)) is not None:
+            return toeplitz_groups(a, limits=limit, loaded=bool(self.first))
+        return falling_paths(self.coefficients / self.denominator, jumps=2 * most_changes(limit, None) - 1)

@@ -1,0 +1,71 @@
+"""Measurements by a full lower-triangular matrix: as many rows as bins, decoded by its inverse."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg.lapack import dtrtri
+
+from tidegauge.errors import SpecError
+from tidegauge.mechanism import shapes
+from tidegauge.mechanism.strategy import Row, Strategy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int32]
+
+MOST_BINS = 4096
+"""Beyond, the matrix and its inverse would take more than 200 megabytes."""
+
+
+class Triangular(Strategy):
+    """One row a bin from the bin `first` on; row t of the matrix speaks of the first t bins."""
+
+    first: int
+
+    @property
+    @abstractmethod
+    def matrix(self) -> Integers:
+        """Lower-triangular, on changes, in units of 1/denominator."""
+
+    @property
+    def denominator(self) -> int:
+        """2^20."""
+        return 1 << shapes.BITS
+
+    def rows(self, bin_: int) -> tuple[Row, ...]:
+        """The changes up to this bin."""
+        age = bin_ - self.first
+        if age < 0:
+            return ()
+        weights = self.matrix[age, : age + 1].tolist()
+        return (
+            Row(
+                0,
+                age,
+                tuple((self.first + i, self.first + i, weight) for i, weight in enumerate(weights) if weight),
+            ),
+        )
+
+    @cached_property
+    def _decoder(self) -> Floats:
+        """Row t: what the sum of the first t bins takes of the rows."""
+        found, problem = dtrtri(np.asfortranarray(self.matrix, dtype=np.float64), lower=1, overwrite_c=1)
+        if problem:
+            raise SpecError("this matrix cannot be decoded: a row does not speak of its own bin")
+        return np.cumsum(found, axis=0, out=found)
+
+    def weights(self, bin_: int, span: int | None) -> Floats:
+        """By the inverse."""
+        age = bin_ - self.first
+        found = self._decoder[age, : age + 1].copy()
+        if span is not None and span <= age:
+            found[: age - span + 1] -= self._decoder[age - span, : age - span + 1]
+        elif self.first and (span is None or span > bin_):
+            raise SpecError("this strategy does not measure the initial load: it tells changes, not levels")
+        return found

@@ -1,0 +1,106 @@
+"""The bound for entries that may change as often as they like, but only in so many bins that follow one another.
+
+Before its first change the entry is off; in the free bins it is on or off at will; in the last bin of its reach it settles,
+off or on for the rest of time.  For on = (1 + sigma) / 2, sigma = +-1 on the free bins, the energy is a constant, a linear term
+h sigma and sigma' T sigma / 4; and for every L above the largest eigenvalue of T / 4
+
+    sigma' T sigma / 4 + h sigma  <=  L m + h' (L - T / 4)^-1 h / 4.
+
+A shift of the offset changes h along a line, so the bound is a parabola in it.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import cos, pi
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_toeplitz
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from tidegauge.theory._stationary import Stationary
+
+    Floats = NDArray[np.float64]
+
+_SOLVED = 1024
+_FINER = 32
+
+
+class _Settling(NamedTuple):
+    """What comes after the free bins: cross terms with them, their least level, and energies and levels of its own."""
+
+    crosses: Floats
+    least: Floats
+    energies: Floats
+    levels: Floats
+
+
+def any_changes_within(found: Stationary, offset: float, reach: int, *, coarse: bool) -> float:
+    """Most energy of an entry whose changes all lie in `reach` bins."""
+    free = reach - 1
+    settlings = list(_settlings(found, free, 1.35 if coarse else 1.15))
+    stiffness = 1 / offset + found.open[-1] if offset else 0.0
+    shifts = np.linspace(0, 0.9, 46) if offset else np.zeros(1)
+    bound = np.full((len(settlings), len(shifts)), np.inf)
+    for slack in (0.01,) if coarse else (0.002, 0.01, 0.05):
+        bound = np.minimum(bound, _free_bins(found, settlings, shifts, slack))
+    bound += stiffness * shifts**2
+    after = [(each.energies[:, None] - 2 * np.outer(each.levels, shifts)).max(axis=0) for each in settlings]
+    return float((bound + np.array(after)).min(axis=1).max())
+
+
+def _settlings(found: Stationary, free: int, ratio: float) -> Iterator[_Settling]:
+    """Off for good; or on, from every block of starts."""
+    nothing = np.zeros(1)
+    yield _Settling(np.zeros(free), np.full(free, found.level.min()), nothing, nothing)
+    distances, slots = np.arange(free, 0, -1), np.arange(free)
+    for start, end in _blocks(found.bins - free - 1, ratio):
+        longest, shortest = found.bins - free - start, found.bins - free - end
+        least = np.maximum(found.level_before[end + slots], found.level_after[start + slots])
+        tail = slice(shortest, longest + 1)
+        crosses = 2 * found.beyond(distances, shortest)
+        yield _Settling(crosses, least, found.open[tail], found.level_of_last[tail])
+
+
+def _blocks(last: int, ratio: float) -> Iterator[tuple[int, int]]:
+    """Cover 0..last by blocks that grow away from both ends."""
+    edges = {0, last + 1}
+    at = 0
+    while at < (last + 1) // 2:
+        at = max(at + 1, int(at * ratio))
+        edges |= {min(at, last + 1), max(last + 1 - at, 0)}
+    for start, end in pairwise(sorted(edges)):
+        yield start, end - 1
+
+
+def _free_bins(found: Stationary, settlings: list[_Settling], shifts: Floats, slack: float) -> Floats:
+    """The most of the free bins' energy and of their linear terms, less twice the shift times their level."""
+    linear = np.array([settling.crosses for settling in settlings])
+    least = np.array([settling.least for settling in settlings])
+    free = linear.shape[1]
+    lagged = found.lagged[:free]
+    total = free * lagged[0] + 2 * (np.arange(free - 1, 0, -1) @ lagged[1:])
+    sums = np.cumsum(lagged)
+    h = (sums + sums[::-1] - lagged[0] + linear) / 2
+    fixed = total / 4 + linear.sum(axis=1) / 2
+    grid = _FINER << found.bins.bit_length()
+    symbol = np.abs(np.fft.rfft(np.diff(found.coefficients, prepend=0.0), grid)) ** 2
+    largest = float(symbol.max()) / cos(pi * found.bins / grid) / 4  # between two points of the grid
+    bound: Floats
+    if free > _SOLVED:
+        along = np.abs(h[:, None, :] - shifts[:, None] * least[:, None, :]).sum(axis=2)
+        bound = fixed[:, None] - np.outer(least.sum(axis=1), shifts) + free * largest + along
+        return bound
+    top = largest * (1 + slack)
+    kernel = -lagged / 4
+    kernel[0] += top
+    solved_h, solved_least = np.split(solve_toeplitz(kernel, np.concatenate([h, least]).T).T, 2)
+    parabola = (h * solved_h).sum(axis=1), (h * solved_least).sum(axis=1), (least * solved_least).sum(axis=1)
+    squares = parabola[0][:, None] - 2 * np.outer(parabola[1], shifts) + np.outer(parabola[2], shifts**2)
+    bound = fixed[:, None] - np.outer(least.sum(axis=1), shifts) + free * top + squares / 4
+    return bound

@@ -1,0 +1,224 @@
+"""The planner's choice: what is offered, how fast, and how near the best of it comes to the limit."""
+
+from __future__ import annotations
+
+from time import process_time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tidegauge.mechanism.candidates import build, candidates, dense_problem
+from tidegauge.mechanism.dense import Dense, optimise
+from tidegauge.mechanism.strategy import Exposure
+from tidegauge.mechanism.tune import Target, error
+from tidegauge.model.constraint import AtMost, Constraint, Within
+from tidegauge.model.quantity import DAY, Span
+from tidegauge.model.schedule import Schedule
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DAILY = Span(micros=DAY)
+slow = pytest.mark.slow
+
+
+def days(count: int) -> Span:
+    return Span(micros=count * DAY)
+
+
+def best(
+    schedule: Schedule,
+    constraint: Constraint,
+    *,
+    pure: bool = False,
+    grouped: bool = False,
+    cache: Path | None = None,
+) -> float:
+    """The least worst error at rho = 1/2 or epsilon = 1 among all candidates."""
+    exposure = Exposure(constraint, schedule, "stock", 0, 1, grouped=grouped)
+    target = Target.of(schedule)
+    offered = candidates(schedule, exposure, pure=pure, cache=cache)
+    return min(error(strategy, exposure, target, pure=pure) for strategy in offered)
+
+
+# Least worst errors of any release with additive Gaussian noise (duality): running values, entries that change at most k times.
+LIMIT = {
+    (256, 1): 2.5327,
+    (256, 2): 3.0722,
+    (256, 4): 3.9787,
+    (256, 8): 4.9089,
+    (256, 16): 5.9197,
+    (1024, 1): 2.9615,
+    (1024, 2): 3.6676,
+    (1024, 4): 4.8201,
+    (1024, 8): 6.1021,
+    (1024, 16): 7.6167,
+}
+PAPER_BINARY = {256: 8.485, 1024: 10.488}  # times the root of k
+PAPER_BEST = {256: 6.928, 1024: 8.485}
+
+
+@pytest.mark.parametrize(
+    ("count", "changes"),
+    [pytest.param(*cell, marks=slow if cell[0] > 256 or cell[1] in {2, 8} else ()) for cell in LIMIT],
+)
+def test_running_values(count: int, changes: int) -> None:
+    found = best(Schedule(0, DAILY, count), AtMost(changes))
+    assert LIMIT[count, changes] <= found <= 1.12 * LIMIT[count, changes]
+    assert 3 * found <= PAPER_BINARY[count] * changes**0.5
+    assert 2.4 * found <= PAPER_BEST[count] * changes**0.5
+
+
+LIMIT_WITHIN = {
+    (365, 1): 2.6418,
+    (365, 7): 3.1626,
+    (365, 30): 4.2922,
+    (365, 90): 6.0577,
+    (1024, 1): 2.954,
+    (1024, 7): 3.454,
+    (1024, 30): 4.5775,
+    (1024, 90): 6.321,
+}
+
+
+@pytest.mark.parametrize(
+    ("count", "bound"),
+    [pytest.param(*cell, marks=slow if cell[0] > 365 or cell[1] == 30 else ()) for cell in LIMIT_WITHIN],
+)
+def test_running_values_of_short_lives(count: int, bound: int) -> None:
+    found = best(Schedule(0, DAILY, count), Within(f"{bound} days"))
+    assert LIMIT_WITHIN[count, bound] <= found <= 1.16 * LIMIT_WITHIN[count, bound]
+
+
+LIMIT_SLIDING = {
+    (7, 1): 1.778,
+    (14, 1): 2.058,
+    (30, 1): 2.361,
+    (90, 1): 2.741,
+    (7, 4): 3.4973,
+    (14, 4): 4.0106,
+    (30, 4): 4.5074,
+    (90, 4): 4.7734,
+    (7, 16): 6.8058,
+    (14, 16): 7.4341,
+    (30, 16): 7.3145,
+    (90, 16): 7.0458,
+}
+PAPER_SLIDING = {
+    7: 2.6458,
+    14: 3.7417,
+    30: 5.4772,
+    90: 8.3666,
+}  # the better of SWCR and HDCR, times the root of k
+
+
+@pytest.mark.parametrize(
+    ("window", "changes"),
+    [
+        pytest.param(*cell, marks=() if cell in {(7, 1), (90, 4), (30, 16)} else slow)
+        for cell in LIMIT_SLIDING
+    ],
+)
+def test_sliding_windows(window: int, changes: int) -> None:
+    found = best(Schedule(0, DAILY, 366 - window, days(window)), AtMost(changes))
+    assert found <= (1.03 if changes == 1 else 1.25) * LIMIT_SLIDING[window, changes]
+    assert 1.4 * found <= PAPER_SLIDING[window] * changes**0.5
+
+
+REFERENCE_PURE = {  # the better of an exact-sensitivity tree and noise that forgets
+    (256, 1): 15.1563,
+    (256, 2): 30.3127,
+    (256, 4): 51.9548,
+    (256, 8): 69.7071,
+    (256, 16): 94.2678,
+    (1024, 1): 21.2095,
+    (1024, 2): 42.4189,
+    (1024, 4): 82.2681,
+    (1024, 8): 137.4894,
+    (1024, 16): 189.1316,
+}
+
+
+@pytest.mark.parametrize(
+    ("count", "changes"),
+    [
+        pytest.param(*cell, marks=() if cell in {(256, 1), (256, 4), (256, 16)} else slow)
+        for cell in REFERENCE_PURE
+    ],
+)
+def test_pure_running_values(count: int, changes: int) -> None:
+    found = best(Schedule(0, DAILY, count), AtMost(changes), pure=True)
+    assert found <= REFERENCE_PURE[count, changes] * 1.0001
+    if (count, changes) == (1024, 16):
+        assert 1.8 * found <= 352.7265  # the paper's best branching
+
+
+@slow
+def test_histograms() -> None:
+    found = best(Schedule(0, DAILY, 1024), AtMost(16), grouped=True)
+    assert 4.5 * found <= 58.395  # a tree with (2k - 1) h folds
+
+
+def test_the_shared_draw_can_be_forbidden() -> None:
+    schedule = Schedule(0, DAILY, 64)
+    exposure = Exposure(AtMost(8), schedule, "stock", 0, 1)
+    offered = candidates(schedule, exposure, pure=True)
+    plain = candidates(schedule, exposure, pure=True, shared=False)
+    assert any(strategy.shared is not None for strategy in offered)
+    assert plain
+    assert all(strategy.shared is None for strategy in plain)
+
+
+@pytest.mark.parametrize("pure", [False, True])
+@pytest.mark.parametrize(
+    ("constraint", "count", "window"),
+    [
+        (AtMost(3), 40, None),
+        (AtMost(3), None, None),
+        (Within("5 days"), None, None),
+        (AtMost(3), 40, 7),
+        (AtMost(3) & Within("9 days"), None, 7),
+        (AtMost(2) | Within("3 days"), 40, 1),
+    ],
+)
+def test_every_candidate_is_valid(
+    constraint: Constraint, count: int | None, window: int | None, pure: bool
+) -> None:
+    schedule = Schedule(0, DAILY, count, None if window is None else days(window))
+    for kind, grouped in (("stock", False), ("stock", True), ("flow", False)):
+        exposure = Exposure(constraint, schedule, kind, 0, 1, grouped=grouped, clip=2)  # type: ignore[arg-type]
+        offered = candidates(schedule, exposure, pure=pure)
+        assert len({strategy.name for strategy in offered}) >= 2
+        for strategy in offered:
+            assert build(strategy.name, strategy.parameters) == strategy
+            assert strategy.sensitivity(exposure).l2_squared > 0
+            last = schedule.bin_of_reading(20)
+            weights = strategy.weights(last, schedule.span)
+            assert len(weights) == sum(1 for _ in strategy.measured(last))
+
+
+def test_optimised_strategies_come_from_the_cache(tmp_path: Path) -> None:
+    schedule = Schedule(0, DAILY, 48)
+    exposure = Exposure(AtMost(2), schedule, "stock", 0, 1)
+    without = best(schedule, AtMost(2), cache=tmp_path)
+    problem = dense_problem(schedule, exposure)
+    assert problem is not None
+    dense = optimise(problem, tmp_path)
+    assert best(schedule, AtMost(2), cache=tmp_path) < without
+    offered = candidates(schedule, exposure, pure=False, cache=tmp_path)
+    assert [strategy for strategy in offered if isinstance(strategy, Dense)] == [dense]
+    assert build(dense.name, dense.parameters, cache=tmp_path) == dense
+    assert dense_problem(Schedule(0, DAILY, None), exposure) is None
+
+
+@slow
+@pytest.mark.parametrize("pure", [False, True])
+@pytest.mark.parametrize("constraint", [AtMost(16), Within("90 days")])
+def test_planning_ten_years_is_quick(constraint: Constraint, pure: bool) -> None:
+    schedule = Schedule(0, DAILY, 3650)
+    exposure = Exposure(constraint, schedule, "stock", 0, 1)
+    target = Target.of(schedule)
+    begun = process_time()
+    for strategy in candidates(schedule, exposure, pure=pure):
+        error(strategy, exposure, target, pure=pure)
+    assert process_time() - begun < 5

@@ -1,0 +1,299 @@
+"""What is particular to each strategy."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import pi, sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tidegauge.errors import SpecError
+from tidegauge.mechanism import shapes
+from tidegauge.mechanism.autoregressive import Autoregressive
+from tidegauge.mechanism.damped import Damped
+from tidegauge.mechanism.dense import Dense, Problem, optimal_gram, optimise, recall
+from tidegauge.mechanism.epochs import Epochs
+from tidegauge.mechanism.estimate import add_up, measurement_matrix, not_negative
+from tidegauge.mechanism.hierarchy import Hierarchy
+from tidegauge.mechanism.sliding import Sliding
+from tidegauge.mechanism.strategy import Exposure
+from tidegauge.mechanism.toeplitz import Toeplitz
+from tidegauge.mechanism.tune import Target, error
+from tidegauge.model.constraint import AtMost, Within
+from tidegauge.model.quantity import DAY, Span
+from tidegauge.model.schedule import Schedule
+from tidegauge.theory import cover, hdcr_folds, swcr_folds
+from tidegauge.theory.paths import Limits
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DAILY = Span(micros=DAY)
+
+
+def days(count: int) -> Span:
+    return Span(micros=count * DAY)
+
+
+# --- hierarchies
+
+
+@pytest.mark.parametrize(("branching", "height"), [(2, 4), (3, 2), (5, 1)])
+def test_canonical_cover_is_the_papers(branching: int, height: int) -> None:
+    tree = Hierarchy(branching, height, 40)
+    for bin_ in (1, 7, 26, 39):
+        for span in (None, 1, 6, 40):
+            weights = tree.canonical(bin_, span)
+            wanted = np.zeros(bin_ + 1)
+            wanted[0 if span is None else max(bin_ - span + 1, 0) :] = 1
+            assert (weights @ measurement_matrix(tree, bin_) == wanted).all()
+            first = 0 if span is None or span > bin_ else bin_ - span
+            nodes = len(cover(first, bin_, branching=branching, height=height))
+            assert weights.sum() == nodes + (span is None or span > bin_)
+            assert tree.variances(np.array([bin_]), span)[0] <= weights.sum() + 1e-12
+
+
+@pytest.mark.parametrize("constraint", [AtMost(1), AtMost(4), Within("7 days"), AtMost(2) & Within("3 days")])
+@pytest.mark.parametrize("count", [None, 33])
+def test_hierarchy_never_costs_more_than_its_folds(constraint: AtMost, count: int | None) -> None:
+    tree = Hierarchy(2, 4, count)
+    found = tree.sensitivity(Exposure(constraint, Schedule(0, DAILY, count), "stock", 0, 1))
+    leaves = None if count is None else count - 1
+    folds = hdcr_folds(constraint, width="1 day", branching=2, height=4, count=leaves)
+    assert found.l1 == found.l2_squared
+    assert found.l1 <= folds
+
+
+def test_layers_have_their_own_noise() -> None:
+    scales = (Fraction(1), Fraction(2), Fraction(1, 2))
+    tree = Hierarchy(4, 2, 20, "apart", scales)
+    exposure = Exposure(AtMost(1), Schedule(0, DAILY, 20), "stock", 0, 1)
+    assert tree.sensitivity(exposure).l1 == max(1 + Fraction(1, 2), Fraction(2))
+    assert tree.sensitivity(exposure).l2_squared == max(1 + Fraction(1, 4), Fraction(4))
+    with pytest.raises(SpecError, match="scale above 0"):
+        Hierarchy(4, 2, 20, "apart", scales[:2])
+    with pytest.raises(SpecError, match="branches"):
+        Hierarchy(1, 2, 20)
+    with pytest.raises(SpecError, match="apart"):
+        Hierarchy(2, 2, 20, "somewhere")  # type: ignore[arg-type]
+
+
+def test_clipped_flows_gather_in_higher_nodes() -> None:
+    """Two in a bin at most: a node of four bins can count all five, its bins 2, 2 and 1."""
+    tree = Hierarchy(4, 2, 20, "none")
+    found = tree.sensitivity(Exposure(AtMost(5), Schedule(0, DAILY, 12, days(8)), "flow", 0, 1, clip=2))
+    assert found.l1 == 10
+    assert found.l2_squared == 25 + 4 + 4 + 1
+
+
+# --- sliding windows
+
+
+@pytest.mark.parametrize("constraint", [AtMost(2), Within("5 days"), AtMost(9) & Within("1 day")])
+@pytest.mark.parametrize("count", [None, 6, 60])
+def test_sliding_costs_its_folds(constraint: AtMost, count: int | None) -> None:
+    schedule = Schedule(0, days(2), count, days(7))
+    found = Sliding.of(schedule).sensitivity(Exposure(constraint, schedule, "stock", 0, 1))
+    assert found.l1 == swcr_folds(constraint, window="7 days", period="2 days", count=count)
+
+
+def test_sliding_knows_its_own_windows() -> None:
+    strategy = Sliding.of(Schedule(0, days(2), 5, days(7)))
+    assert strategy == Sliding(7, 2, 5)
+    assert [bin_ for bin_ in range(30) if strategy.rows(bin_)] == [7, 9, 11, 13, 15]
+    with pytest.raises(SpecError, match="own windows"):
+        strategy.weights(8, 7)
+    with pytest.raises(SpecError, match="own windows"):
+        strategy.weights(9, None)
+    with pytest.raises(SpecError, match="no sliding window"):
+        Sliding.of(Schedule(0, DAILY, 5))
+    with pytest.raises(SpecError, match="at least one bin"):
+        Sliding(0, 1, 1)
+
+
+# --- series
+
+
+def test_square_root_errors_are_known() -> None:
+    """The sum of the squared coefficients, at both ends: docs of every square-root mechanism."""
+    for count, known in [(64, 2.389), (256, 2.831)]:
+        schedule = Schedule(0, DAILY, count)
+        exposure = Exposure(AtMost(1), schedule, "stock", 0, 1)
+        assert error(Toeplitz("root", count), exposure, Target.of(schedule), pure=False) == pytest.approx(
+            known, abs=5e-4
+        )
+
+
+def test_roots_and_inverses() -> None:
+    root = shapes.power(50, -0.5)
+    assert np.convolve(root, root)[:50] == pytest.approx(np.ones(50))
+    window = shapes.window_root(50, 7)
+    assert np.convolve(window, window)[:50] == pytest.approx(np.r_[np.ones(7), np.zeros(43)], abs=1e-12)
+    series = np.random.default_rng(0).normal(size=33) + 5 * np.eye(33)[0]
+    assert np.convolve(series, shapes.inverse(series))[:33] == pytest.approx(np.eye(33)[0], abs=1e-12)
+
+
+@pytest.mark.parametrize(("beta", "white"), [(1.0, 0.0), (0.9, 0.0), (0.999, 3.0), (1.0, 7.0)])
+def test_damped_roots_fall_and_are_convex(beta: float, white: float) -> None:
+    series = shapes.damped_root(400, beta, white)
+    assert series[0] == 1
+    assert (np.diff(series) <= 0).all()
+    assert (np.diff(series, 2) > -1e-15).all()
+    angles = np.linspace(pi / 2, pi, 50)
+    whitened = np.diff(series, prepend=0.0) @ np.exp(1j * np.outer(np.arange(400), angles))
+    noise = 1 / np.abs(1 - beta * np.exp(1j * angles)) + white
+    flat = np.abs(whitened) ** 2 * noise
+    assert flat == pytest.approx(np.full(50, flat[-1]), rel=1e-3)
+
+
+def test_rounding_keeps_the_shape() -> None:
+    rounded = shapes.rounded_convex(shapes.damped_root(3000, 1.0, 0.0), 20)
+    assert (np.diff(rounded) <= 0).all()
+    assert (np.diff(rounded, 2) >= 0).all()
+    assert rounded[-1] >= 0
+    assert shapes.rounded_convex(np.array([1.0, 0.4, 0.0]), 1).tolist() == [2, 1, 0]
+
+
+def test_series_refusals() -> None:
+    with pytest.raises(SpecError, match="root, a window or"):
+        Toeplitz("triangle", 10)
+    with pytest.raises(SpecError, match="root, a window or"):
+        Toeplitz("root", None)
+    with pytest.raises(SpecError, match="up to 4096 bins"):
+        Damped(10_000, 0.9, 0.0, 0.1)
+    with pytest.raises(SpecError, match="memory"):
+        Autoregressive(10, 70_000, Fraction(1))
+    with pytest.raises(SpecError, match="power of two"):
+        Epochs(3)
+
+
+def test_banded_series_go_on_for_ever() -> None:
+    """Sliding windows without an end, at a bounded error."""
+    schedule = Schedule(0, DAILY, None, days(7))
+    strategy = Toeplitz("banded", None, 1, width=7)
+    bins = np.array([7, 50, 1000, 5000])
+    variances = strategy.variances(bins, 7)
+    assert variances[-1] == pytest.approx(variances[1], rel=1e-6)
+    for constraint in (AtMost(4), Within("30 days")):
+        assert strategy.sensitivity(Exposure(constraint, schedule, "stock", 0, 1)).l2_squared > 0
+
+
+# --- noise that forgets
+
+
+def test_autoregressive_is_the_known_formula() -> None:
+    count, changes, memory, veil = 1024, 16, 63424, Fraction(5, 8)
+    strategy = Autoregressive(count, memory, veil)
+    found = strategy.sensitivity(Exposure(AtMost(changes), Schedule(0, DAILY, count), "stock", 0, 1))
+    b = Fraction(memory, 2**16)
+    known = Fraction(1, 2) + (1 - b) * (count - 1 - changes) / 2 + (1 + b) * changes / 2 + 1 / (2 * veil)
+    assert found.l1 == known * 2**24
+    centred = strategy.sensitivity(Exposure(AtMost(changes), Schedule(0, DAILY, count), "stock", -1, 1))
+    assert centred.l1 == 2 * (known - 1 / (2 * veil)) * 2**24  # nothing to shift: the range lies around 0
+
+
+def test_the_shared_draw_stays_out_of_differences() -> None:
+    bare, veiled = Autoregressive(40, 60000, Fraction(0)), Autoregressive(40, 60000, Fraction(5))
+    at = np.array([39])
+    assert veiled.shared is not None
+    assert bare.shared is None
+    assert veiled.variances(at, 7) == pytest.approx(bare.variances(at, 7))
+    assert veiled.variances(at, None)[0] * 2**48 == pytest.approx(bare.variances(at, None)[0] * 2**48 + 25)
+
+
+# --- without an end
+
+
+def test_epochs_grow_slowly() -> None:
+    strategy = Epochs(64)
+    schedule = Schedule(0, DAILY, None)
+    exposure = Exposure(AtMost(1), schedule, "stock", 0, 1)
+    square = float(strategy.sensitivity(exposure).l2_squared)
+    errors = [sqrt(square * strategy.variances(np.array([n - 1]), None)[0]) for n in (64, 256, 1024)]
+    assert errors == sorted(errors)
+    assert errors[-1] < 7.02  # the reference's doubling epochs
+    assert (
+        strategy.sensitivity(Exposure(AtMost(4), schedule, "stock", 0, 1)).l2_squared
+        == 4 * strategy.sensitivity(exposure).l2_squared
+    )
+
+
+def test_a_hierarchy_for_ever_has_a_bounded_loss() -> None:
+    tree = Hierarchy(8, 4, None)
+    schedule = Schedule(0, DAILY, None)
+    for constraint in (AtMost(3), Within("30 days"), AtMost(3) & Within("30 days")):
+        found = tree.sensitivity(Exposure(constraint, schedule, "stock", 0, 1))
+        assert 0 < found.l1 <= hdcr_folds(constraint, width="1 day", branching=8, height=4)
+
+
+# --- dense
+
+
+def test_dense_meets_its_bound_and_is_kept(tmp_path: Path) -> None:
+    problem = Problem.of([Limits(1, None)], bins=32, first=0, span=None, stride=1, worst=True)
+    assert problem is not None
+    found = optimise(problem, tmp_path)
+    schedule = Schedule(0, DAILY, 32)
+    reached = error(found, Exposure(AtMost(1), schedule, "stock", 0, 1), Target.of(schedule), pure=False)
+    _, limit = optimal_gram(problem, rounds=200, gap=1e-3)
+    assert limit <= reached <= limit * 1.002
+    assert recall(tmp_path, problem) == [found]
+    assert optimise(problem, tmp_path) == found
+    assert Dense.load(tmp_path, found.digest).matrix.tolist() == found.matrix.tolist()
+    assert Dense.load(tmp_path, found.digest).parameters == {"bins": 32, "digest": found.digest, "first": 0}
+
+
+def test_dense_for_pairs_and_windows(tmp_path: Path) -> None:
+    for first, span, limits in [
+        (0, None, Limits(2, None)),
+        (1, 5, Limits(1, None)),
+        (0, None, Limits(None, 2)),
+    ]:
+        problem = Problem.of([limits], bins=24, first=first, span=span, stride=1, worst=True)
+        assert problem is not None
+        gram, limit = optimal_gram(problem, rounds=150, gap=2e-3)
+        assert limit > 1
+        assert np.linalg.eigvalsh(gram)[0] > 0
+    assert Problem.of([Limits(3, None)], bins=24, first=0, span=None, stride=1, worst=True) is None
+    assert Problem.of([Limits(1, None)], bins=2000, first=0, span=None, stride=1, worst=True) is None
+
+
+def test_a_changed_matrix_is_refused(tmp_path: Path) -> None:
+    problem = Problem.of([Limits(1, None)], bins=8, first=0, span=None, stride=1, worst=False)
+    assert problem is not None
+    found = optimise(problem, tmp_path)
+    (path,) = tmp_path.iterdir()
+    np.savez_compressed(path, entries=found.matrix + 1, first=0)
+    with pytest.raises(SpecError, match="plan anew"):
+        Dense.load(tmp_path, found.digest)
+
+
+def test_a_matrix_that_cannot_be_decoded() -> None:
+    broken = Dense.of(np.zeros((3, 3), dtype=np.int32), 0)
+    with pytest.raises(SpecError, match="cannot be decoded"):
+        broken.weights(2, None)
+
+
+# --- after decoding
+
+
+def test_parts_add_up() -> None:
+    found = add_up(np.array([10.0, 20.0]), 36.0, np.array([1.0, 2.0]), 3.0)
+    assert found.parts.sum() == pytest.approx(found.whole)
+    assert found.parts.tolist() == [11.0, 22.0]
+    assert found.part_variances.sum() < 3
+    assert found.whole_variance == pytest.approx(1.5)
+
+
+def test_cutting_off_at_zero_reports_its_bias() -> None:
+    assert not_negative(100.0, 1.0).value == 100.0
+    assert not_negative(100.0, 1.0).bias == pytest.approx(0.0, abs=1e-12)
+    low = not_negative(-3.0, 2.0)
+    assert low.value == 0
+    assert low.bias == pytest.approx(2 / sqrt(2 * pi))
+    assert not_negative(5.0, 0.0).bias == 0.0
+    rng = np.random.default_rng(0)
+    simulated = np.maximum(1.0 + 2 * rng.normal(size=400_000), 0).mean() - 1.0
+    assert not_negative(1.0, 2.0).bias == pytest.approx(simulated, abs=0.02)
