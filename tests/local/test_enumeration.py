@@ -76,7 +76,7 @@ class Path(NamedTuple):
 def law_of(walker: Walker, life: Sequence[str | None], steps: Sequence[Step]) -> Law:
     """The exact law of everything that is sent."""
     law: Law = defaultdict(float)
-    paths = [Path(at=0, kept=walker._kept, saved={}, script={})]
+    paths = [Path(at=0, kept=BLANK, saved={}, script={})]
     while paths:
         path = paths.pop()
         if path.at == len(steps):
@@ -91,7 +91,8 @@ def law_of(walker: Walker, life: Sequence[str | None], steps: Sequence[Step]) ->
         elif what == "lose":
             paths.append(done._replace(kept=BLANK, life=path.life + 1))
         else:
-            walker.script, walker.life, walker._kept, walker._pattern = path.script, path.life, path.kept, []
+            walker.script, walker.life, walker._pattern = path.script, path.life, []
+            walker._state[walker._name] = path.kept
             try:
                 report = walker.report(window, life[window])
             except Undecided as choice:
@@ -102,7 +103,7 @@ def law_of(walker: Walker, life: Sequence[str | None], steps: Sequence[Step]) ->
                         paths.append(path._replace(script=decided, chance=path.chance * (weight / total)))
                 continue
             body = report[1:2] + report[HEADER.size :]  # flags and payload: all that can depend on the life
-            paths.append(done._replace(kept=walker._kept, sent=(*path.sent, body)))
+            paths.append(done._replace(kept=walker._state[walker._name], sent=(*path.sent, body)))
     return law
 
 

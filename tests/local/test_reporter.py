@@ -80,9 +80,11 @@ def test_asked_again_it_says_the_same() -> None:
 )
 def test_what_it_refuses_changes_nothing(window: int, answer: str, why: str) -> None:
     state: dict[str, Any] = {}
+    reporter = Reporter(make(), state)
+    before = copy.deepcopy(state)
     with pytest.raises(ReporterError, match=why):
-        Reporter(make(), state).report(window, answer)
-    assert state == {}
+        reporter.report(window, answer)
+    assert state == before
 
 
 def test_the_message_does_not_repeat_an_answer() -> None:
@@ -106,11 +108,18 @@ def test_the_same_state_goes_on_in_another_process() -> None:
 
 def test_the_state_is_written_before_the_report_is_returned() -> None:
     class Failing(dict[str, Any]):
-        def __setitem__(self, name: str, value: Any) -> None:
-            raise OSError("disk full")
+        full = False
 
+        def __setitem__(self, name: str, value: Any) -> None:
+            if self.full:
+                raise OSError("disk full")
+            super().__setitem__(name, value)
+
+    state = Failing()
+    reporter = Reporter(make(), state)
+    state.full = True
     with pytest.raises(OSError, match="disk full"):
-        Reporter(make(), Failing()).report(0, "a")
+        reporter.report(0, "a")
 
 
 # -- lost, restored, missed ---------------------------------------------------------------------------------------------
@@ -220,7 +229,16 @@ def test_a_file_as_state(tmp_path: Path) -> None:
     assert len(FileState(path)) == 1
     path.write_text("{")
     with pytest.raises(ReporterError, match="damaged"):
-        FileState(path)
+        Reporter(survey, FileState(path))
+
+
+def test_two_reporters_on_one_state_are_one() -> None:
+    survey, state = make(), dict[str, Any]()
+    one, two = Reporter(survey, state), Reporter(survey, state)
+    assert one.report(0, "a") == two.report(0, "b")
+    assert two.report(1, "b") == one.report(1, "c")
+    with pytest.raises(ReporterError, match="window 0 is past"):
+        two.report(0, "a")
 
 
 # -- surveys that cannot be trusted ---------------------------------------------------------------------------------------

@@ -84,6 +84,11 @@ class Collector:
             self._store.begin(survey.to_json())
             self._restore(self._store)
 
+    @property
+    def report_size(self) -> int:
+        """How many bytes a report of this survey has."""
+        return self._layout.size
+
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Collector:
         """What a collector's file says now, to read or to merge; nothing is written to it."""

@@ -219,21 +219,12 @@ class Reporter:
     ) -> None:
         self._spec = spec = read_spec(survey if isinstance(survey, str) else survey.to_json())
         self._state, self._vouched, self._name = state, state_is_current, spec.hash.hex()
-        kept = state.get(self._name)
-        if kept is None:
-            kept = {
-                "window": None,
-                "first": first_window,
-                "used": 0,
-                "retired": False,
-                "answers": [],
-                "report": "",
-            }
-            if secret is None:
-                kept["secret"] = secrets.token_bytes(32).hex()
+        if self._name not in state:
+            drawn = {} if secret is not None else {"secret": secrets.token_bytes(32).hex()}
+            blank: dict[str, Any] = {"window": None, "used": 0, "retired": False, "answers": [], "report": ""}
+            state[self._name] = blank | drawn | {"first": first_window}
         try:
-            self._kept: dict[str, Any] = dict(kept)
-            root = bytes.fromhex(kept["secret"]) if secret is None else secret
+            root = bytes.fromhex(state[self._name]["secret"]) if secret is None else secret
         except (KeyError, TypeError, ValueError):
             root = b""
         if len(root) != 32:
@@ -257,7 +248,7 @@ class Reporter:
 
     def report(self, window: int, answer: str | None) -> bytes:
         """The report for a window; None is "not there".  Asked again, the same bytes, whatever the answer is now."""
-        spec, kept = self._spec, self._kept
+        spec, kept = self._spec, self._state[self._name]
         if not 0 <= window < spec.windows:
             raise ReporterError(f"the survey has windows 0 to {spec.windows - 1}")
         if answer is not None and answer not in spec.answers:
@@ -282,7 +273,7 @@ class Reporter:
             spec.payload, b"\0"
         )
         kept["report"] = report.hex()
-        self._state[self._name] = self._kept = kept
+        self._state[self._name] = kept
         return report
 
     def _choose(self, label: str, weights: Sequence[int]) -> int:
@@ -384,25 +375,12 @@ class FileState(MutableMapping[str, Any]):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
+
+    def _read(self) -> dict[str, Any]:
         try:
-            self._values: dict[str, Any] = json.loads(self._path.read_text()) if self._path.exists() else {}
-        except ValueError:
+            return dict(json.loads(self._path.read_text())) if self._path.exists() else {}
+        except (TypeError, ValueError):
             raise ReporterError("the reporter's state file is damaged.  Repair it, or delete it") from None
-
-    def __getitem__(self, name: str) -> Any:
-        return self._values[name]
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        self._write({**self._values, name: value})
-
-    def __delitem__(self, name: str) -> None:
-        self._write({key: value for key, value in self._values.items() if key != name})
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
 
     def _write(self, values: dict[str, Any]) -> None:
         beside = self._path.with_name(self._path.name + ".new")
@@ -414,7 +392,21 @@ class FileState(MutableMapping[str, Any]):
         folder = os.open(self._path.parent, os.O_RDONLY)
         os.fsync(folder)
         os.close(folder)
-        self._values = values
+
+    def __getitem__(self, name: str) -> Any:
+        return self._read()[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._write({**self._read(), name: value})
+
+    def __delitem__(self, name: str) -> None:
+        self._write({key: value for key, value in self._read().items() if key != name})
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
 
 
 def report_to_json(report: bytes) -> str:

@@ -1,0 +1,232 @@
+"""tidegauge local: plan a survey, try it out, collect its reports, read its estimates."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import typer
+
+from tidegauge.errors import LocalError
+from tidegauge.local import Collector, Receipt, ReporterError, Survey, report_from_json
+from tidegauge.local.simulate import invent_lives, simulated_tally, true_histogram
+
+app = typer.Typer(help="Local DP: people report for themselves, and no one is trusted.", no_args_is_help=True)
+
+Z95 = 1.959963984540054
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+SurveyFile = Annotated[
+    Path, typer.Argument(help="A survey, as `plan --out` writes it.", exists=True, dir_okay=False)
+]
+
+
+class Format(StrEnum):
+    """How readings are printed."""
+
+    table = "table"
+    csv = "csv"
+    json = "json"
+    parquet = "parquet"
+
+
+@app.command()
+def plan(
+    *,
+    answers: Annotated[str, typer.Option(help="The possible answers, with commas between them.")],
+    windows: Annotated[int, typer.Option(help="How many windows the survey has.")],
+    changes: Annotated[int, typer.Option(help="Changes of the answer in a life, the first one included.")],
+    epsilon: Annotated[str, typer.Option(help="What a whole life of reports may reveal.")],
+    people: Annotated[int, typer.Option(help="How many people to predict the error for.")] = 10_000,
+    protocol: Annotated[str | None, typer.Option(help="Take this one, whatever its error.")] = None,
+    seed: Annotated[str, typer.Option(help="Public; decides who has which role.")] = "",
+    reveals_change_times: Annotated[
+        bool,
+        typer.Option("--reveals-change-times", help="Consider protocols that reveal when an answer changes."),
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Write the survey to this file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare the protocols by predicted error and choose one; nothing is collected."""
+    setting: dict[str, Any] = {
+        "answers": [each.strip() for each in answers.split(",")],
+        "windows": windows,
+        "changes": changes,
+        "epsilon": epsilon,
+        "seed": seed,
+        "reveals_change_times": reveals_change_times,
+    }
+    found = Survey.plan(people=people, **setting)
+    survey = found.survey if protocol is None else Survey(protocol=protocol, **setting)
+    if out is not None:
+        out.write_text(survey.to_json())
+    shown = found.to_dict() | {"survey": survey.hash, "protocol": survey.protocol}
+    print(json.dumps(shown, indent=2) if as_json else found)
+    if protocol is not None and not as_json:
+        print(f"Taken as you asked: {survey.protocol}.")
+    if out is not None and not as_json:
+        print(f"Survey {survey.hash[:16]} written to {out}.")
+
+
+@app.command()
+def simulate(
+    *,
+    survey_file: SurveyFile,
+    people: Annotated[int, typer.Option(help="How many lives to invent.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Of the invented lives and reports.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Run a survey on invented lives and show how near its estimates come; the noise is seeded and of no other use."""
+    survey = Survey.from_json(survey_file.read_text())
+    random, z = np.random.default_rng(seed), len(survey.answers)
+    lives = invent_lives(
+        people=people, windows=survey.windows, answers=z, changes=survey.changes, random=random
+    )
+    truth, collector = true_histogram(lives, z), Collector(survey)
+    collector.tally = simulated_tally(survey, lives, random)
+    found = collector.histogram()
+    error = found.value - truth
+    known = np.isfinite(error)
+    result = {
+        "protocol": survey.protocol,
+        "people": people,
+        "rmse": float(np.sqrt(np.mean(error[known] ** 2))),
+        "predicted_rmse": float(np.sqrt(survey.predicted_variance().mean() * people)),
+        "covered_95": float(np.mean(np.abs(error[known]) <= Z95 * found.stderr[known])),
+    }
+    if as_json:
+        print(json.dumps(result, indent=2))
+        return
+    print(f"{survey.protocol}, {people} invented people (simulated, seed {seed}):")
+    print(
+        f"  root mean squared error of a count  {result['rmse']:.4g}   (predicted {result['predicted_rmse']:.4g})"
+    )
+    print(f"  95 % intervals that hold the truth  {result['covered_95']:.1%}")
+
+
+@app.command()
+def collect(
+    *,
+    survey_file: SurveyFile,
+    store: Annotated[Path, typer.Option(help="The collector's file; it is made if it is not there.")],
+    reports: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Files of reports in a row, or .jsonl; - reads bytes from stdin."),
+    ] = None,
+    merge: Annotated[
+        list[Path] | None, typer.Option(help="Take in what another collector has counted.")
+    ] = None,
+    close: Annotated[
+        int | None, typer.Option(help="Take no more reports for windows up to this one.")
+    ] = None,
+    listen: Annotated[
+        str | None, typer.Option(help="Then serve HOST:PORT for reports until interrupted.")
+    ] = None,
+    origin: Annotated[
+        list[str] | None, typer.Option(help="A web origin whose pages may send reports.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Count reports, each once, into a collector's file; refused ones are counted by reason."""
+    collector = Collector(Survey.from_json(survey_file.read_text()), path=store)
+    try:
+        total = Receipt()
+        for path in reports or []:
+            total += collector.add(_reports(path))
+        for path in merge or []:
+            collector.merge(Collector.load(path))
+        if close is not None:
+            collector.close_through(close)
+        shown = asdict(total)
+        print(json.dumps(shown) if as_json else ", ".join(f"{name} {count}" for name, count in shown.items()))
+        if listen is not None:
+            _serve(collector, listen, origin or [])
+    finally:
+        collector.close()
+
+
+def _reports(path: Path) -> bytes | list[bytes]:
+    if str(path) == "-":
+        return sys.stdin.buffer.read()
+    if path.suffix != ".jsonl":
+        return path.read_bytes()
+    reports = []
+    for line in path.read_text().splitlines():
+        try:
+            reports.append(report_from_json(line))
+        except ReporterError:
+            reports.append(b"")
+    return reports
+
+
+def _serve(collector: Collector, listen: str, origins: list[str]) -> None:
+    try:
+        import uvicorn  # noqa: PLC0415 - the extra `serve` is not needed for anything else here
+
+        from tidegauge.serve.app import create_app  # noqa: PLC0415
+    except ImportError:
+        raise LocalError("listening needs the extra: pip install 'tidegauge[serve]'") from None
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdigit():
+        raise LocalError("--listen wants HOST:PORT, such as 127.0.0.1:8000")
+    app = create_app(collector=collector, origins=origins)
+    uvicorn.run(app, host=host, port=int(port), access_log=False, log_level="warning", proxy_headers=False)
+
+
+@app.command()
+def readings(
+    *,
+    store: Annotated[Path, typer.Argument(help="A collector's file.")],
+    output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.table,
+    out: Annotated[Path | None, typer.Option(help="Write to this file; parquet needs one.")] = None,
+    simplex: Annotated[
+        bool, typer.Option("--simplex", help="Move to the nearest possible counts (biased).")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Estimate the histogram of every window, with standard errors."""
+    collector = Collector.load(store)
+    table = _with_interval(collector.estimate(simplex=simplex))
+    chosen = Format.json if as_json else output
+    if chosen is Format.parquet:
+        if out is None:
+            raise LocalError("--format parquet needs --out FILE")
+        pa.parquet.write_table(table, out)
+        return
+    text = _text(table, chosen)
+    if out is None:
+        print(text)
+    else:
+        out.write_text(text + "\n")
+
+
+def _with_interval(table: pa.Table) -> pa.Table:
+    value, half = (np.array(table[name].to_numpy()) for name in ("value", "stderr"))
+    half = half * Z95
+    for name, edge in (("low", value - half), ("high", value + half)):
+        table = table.append_column(name, pa.array(edge, from_pandas=True))
+    return table
+
+
+def _text(table: pa.Table, output: Format) -> str:
+    if output is Format.csv:
+        sink = pa.BufferOutputStream()
+        pa.csv.write_csv(table, sink)
+        return str(sink.getvalue().to_pybytes(), "utf-8").rstrip("\n")
+    if output is Format.json:
+        return json.dumps(table.to_pylist(), indent=2)
+    width = max(6, *(len(answer) for answer in table["answer"].unique().to_pylist()))
+    lines = [f"{'window':>6}  {'answer':<{width}}  {'value':>12}  {'± 95 %':>12}"]
+    for row in table.to_pylist():
+        shown = (
+            ["unknown", ""] if row["value"] is None else [f"{row['value']:.1f}", f"{Z95 * row['stderr']:.1f}"]
+        )
+        lines.append(f"{row['window']:>6}  {row['answer']:<{width}}  {shown[0]:>12}  {shown[1]:>12}")
+    return "\n".join(lines)

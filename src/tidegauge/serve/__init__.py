@@ -1,0 +1,1 @@
+"""HTTP: collecting reports from people's devices.  Needs the extra `tidegauge[serve]`."""

@@ -1,0 +1,120 @@
+"""Where reports are sent: batches in, receipts out, and nothing kept beside them.
+
+No address, header or time of a request is read, logged or stored: the tally and the tokens of a batch are all that remains of it.
+A batch is on the disk before it is acknowledged, and can be sent again without harm.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi.concurrency import run_in_threadpool
+
+from tidegauge.errors import StoreError
+from tidegauge.local import ReporterError, report_from_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidegauge.local import Collector, Receipt
+
+MOST_BYTES = 4 << 20
+MOST_REPORTS_PER_SECOND = 100_000
+
+
+@dataclass
+class RateLimit:
+    """A bucket that fills with so many reports a second, and holds a second's worth; for all senders together."""
+
+    per_second: float
+    clock: Callable[[], float] = time.monotonic
+    _left: float = field(init=False)
+    _at: float = field(init=False)
+    _lock: Lock = field(init=False, default_factory=Lock)
+
+    def __post_init__(self) -> None:
+        self._left, self._at = self.per_second, self.clock()
+
+    def wait(self, reports: int) -> float:
+        """Take so many; if they are not there, take none and say how many seconds to wait."""
+        with self._lock:
+            now = self.clock()
+            self._left = min(self.per_second, self._left + (now - self._at) * self.per_second)
+            self._at = now
+            if reports <= self._left or self._left >= self.per_second:
+                self._left -= reports
+                return 0.0
+            return (min(reports, self.per_second) - self._left) / self.per_second
+
+
+def collection_router(
+    collector: Collector,
+    *,
+    most_bytes: int = MOST_BYTES,
+    most_reports_per_second: float = MOST_REPORTS_PER_SECOND,
+    clock: Callable[[], float] = time.monotonic,
+) -> APIRouter:
+    """GET /survey and POST /reports for one collector."""
+    router = APIRouter(tags=["local"])
+    limit, one_at_a_time = RateLimit(most_reports_per_second, clock), Lock()
+    size = collector.report_size
+
+    def add(reports: bytes | list[bytes]) -> Receipt:
+        with one_at_a_time:
+            return collector.add(reports)
+
+    @router.get("/survey")
+    async def survey() -> Response:
+        """The survey's JSON, byte for byte what its hash is taken of."""
+        return Response(collector.survey.to_json(), media_type="application/json")
+
+    @router.post("/reports")
+    async def reports(request: Request) -> dict[str, int]:
+        """Reports in a row as application/octet-stream, or a JSON list of them."""
+        body = await _body(request, most_bytes)
+        is_json = request.headers.get("content-type", "").split(";")[0].strip() == "application/json"
+        batch = _listed(body) if is_json else body
+        count = len(batch) if isinstance(batch, list) else -(-len(batch) // size)
+        if wait := limit.wait(count):
+            raise HTTPException(
+                429, "too many reports at once; send them again later", {"Retry-After": str(int(wait) + 1)}
+            )
+        try:
+            receipt = await run_in_threadpool(add, batch)
+        except StoreError:
+            raise HTTPException(503, "the reports were not counted; send them again later") from None
+        return asdict(receipt)
+
+    return router
+
+
+async def _body(request: Request, most: int) -> bytes:
+    """The body, refused as soon as it is known to be too long."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > most:
+            raise HTTPException(413, f"a batch has at most {most} bytes; nothing of it was counted")
+    return bytes(body)
+
+
+def _listed(body: bytes) -> list[bytes]:
+    """The reports of a JSON list; one that is no report becomes nothing, which is counted as malformed."""
+    try:
+        listed: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        listed = None
+    if not isinstance(listed, list):
+        raise HTTPException(400, "this is not a JSON list of reports; nothing was counted")
+    reports = []
+    for each in listed:
+        try:
+            reports.append(report_from_json(json.dumps(each)))
+        except ReporterError:
+            reports.append(b"")
+    return reports
