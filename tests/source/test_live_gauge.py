@@ -66,7 +66,9 @@ def scribble(rng: random.Random, execute: Any, mark: str) -> None:
                 (key, city, age),
             )
         case 2:
-            execute(f"UPDATE people SET age = {mark} WHERE id BETWEEN {mark} AND {mark}", (age, key, key + 20))
+            execute(
+                f"UPDATE people SET age = {mark} WHERE id BETWEEN {mark} AND {mark}", (age, key, key + 20)
+            )
         case _:
             execute(f"DELETE FROM people WHERE id = {mark}", (key,))
 

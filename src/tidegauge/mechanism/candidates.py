@@ -10,6 +10,7 @@ from tidegauge.mechanism import tune
 from tidegauge.mechanism.autoregressive import Autoregressive
 from tidegauge.mechanism.damped import Damped
 from tidegauge.mechanism.dense import Dense, Problem, recall
+from tidegauge.mechanism.disjoint import Disjoint
 from tidegauge.mechanism.epochs import Epochs
 from tidegauge.mechanism.hierarchy import Hierarchy
 from tidegauge.mechanism.sliding import Sliding
@@ -47,7 +48,7 @@ def candidates(
     if exposure.kind == "flow":  # mutations in one bin add up, as if one of them had that size
         allowed = (Limits(1, None),)
     find = _pure if pure else _gaussian
-    found = list(find(schedule, target, allowed, exposure.grouped))
+    found = [Disjoint(schedule.base), *find(schedule, target, allowed, exposure.grouped)]
     if schedule.sliding:
         found.append(Sliding.of(schedule))
     if not shared:
@@ -120,7 +121,7 @@ def build(name: str, parameters: Mapping[str, int | float | str], *, cache: Path
             if cache is None:
                 raise SpecError("an optimised dense strategy is kept in a folder: say which")
             return Dense.load(cache, str(values["digest"]))
-    kinds: dict[str, type[Strategy]] = {kind.name: kind for kind in (Damped, Sliding, Toeplitz)}
+    kinds: dict[str, type[Strategy]] = {kind.name: kind for kind in (Damped, Disjoint, Sliding, Toeplitz)}
     if name not in kinds:
         raise SpecError(f"there is no strategy called {name!r}")
     return kinds[name](**values)

@@ -10,8 +10,8 @@ from typing import Any, Final, Literal
 
 from pydantic import TypeAdapter
 
+from tidegauge.mechanism.candidates import build
 from tidegauge.mechanism.decode import Decoder
-from tidegauge.mechanism.disjoint import Disjoint
 from tidegauge.mechanism.encode import Channel
 from tidegauge.mechanism.noise import DiscreteGaussian, DiscreteLaplace, Noise
 from tidegauge.model.budget import Budget
@@ -19,7 +19,6 @@ from tidegauge.model.program import Program, Release
 
 Measure = Literal["epsilon", "rho"]
 _PROGRAM: Final = TypeAdapter(Program)
-STRATEGIES: Final = {strategy.name: strategy for strategy in (Disjoint,)}
 
 
 @dataclass(frozen=True)
@@ -199,4 +198,4 @@ def _channel(record: dict[str, Any]) -> Channel:
         if law["kind"] == "laplace"
         else DiscreteGaussian(Fraction(law["sigma_squared"]))
     )
-    return Channel(STRATEGIES[strategy.pop("name")](**strategy), record["refine"], noise)
+    return Channel(build(strategy.pop("name"), strategy), record["refine"], noise)

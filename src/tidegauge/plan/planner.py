@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import sqrt
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tidegauge.errors import BudgetExceeded, SpecError
-from tidegauge.mechanism.decode import Decoder
-from tidegauge.mechanism.disjoint import Disjoint, bin_folds
-from tidegauge.mechanism.encode import Channel
-from tidegauge.mechanism.noise import gaussian_for, laplace_for
-from tidegauge.mechanism.strategy import Exposure, Strategy
+from tidegauge.mechanism.strategy import Exposure
 from tidegauge.model.constraint import Unconstrained
 from tidegauge.model.program import Limit, Program, Release, Scope
 from tidegauge.model.schedule import Schedule
-from tidegauge.plan.plan import Candidate, Plan, ReleasePlan
+from tidegauge.plan.choose import options
+from tidegauge.plan.plan import Plan, ReleasePlan
 from tidegauge.plan.sql import compile_query
 from tidegauge.theory.conversion import epsilon_to_rho
 
@@ -27,15 +21,9 @@ if TYPE_CHECKING:
     from tidegauge.model.budget import Budget
     from tidegauge.model.constraint import Constraint
     from tidegauge.model.query import Component
+    from tidegauge.plan.choose import Option
     from tidegauge.plan.plan import Measure
     from tidegauge.plan.spec import ConstraintSpec, GaugeSpec, ReleaseSpec
-
-HORIZON = 1000
-"""Readings over which the error of an endless release is predicted."""
-_WIDE = 64
-"""Steps of the measured grid that the noise should be wide, so that its law is as good as continuous."""
-_NIL = Fraction(1, 16)
-"""Noise narrower than this many steps is nil; a finer grid would only make it visible."""
 
 
 def make_plan(spec: GaugeSpec, *, table: str, columns: Mapping[str, str], now: int) -> Plan:
@@ -44,11 +32,9 @@ def make_plan(spec: GaugeSpec, *, table: str, columns: Mapping[str, str], now: i
     measure: Measure = "epsilon" if budget.pure else "rho"
     total = accounted(budget)
     releases = {name: _release(name, one, table, columns, now) for name, one in spec.release.items()}
-    shares = split(spec)
-    plans = tuple(
-        _plan_release(release, spec, name, loss=shares[name] * total, pure=budget.pure)
-        for name, release in releases.items()
-    )
+    found = {name: _options(release, spec, name, pure=budget.pure) for name, release in releases.items()}
+    shares = split(spec, {name: options[0] for name, options in found.items()})
+    plans = tuple(_plan_release(options, loss=shares[name] * total) for name, options in found.items())
     return Plan(
         declaration=spec.canonical(),
         budget=budget,
@@ -70,14 +56,23 @@ def accounted(budget: Budget) -> Fraction:
     return budget.epsilon if budget.delta is None else epsilon_to_rho(budget.epsilon, delta=budget.delta)
 
 
-def split(spec: GaugeSpec) -> dict[str, Fraction]:
-    """Each release's share of the budget: as declared, what is left in equal parts."""
+def split(spec: GaugeSpec, best: Mapping[str, Option]) -> dict[str, Fraction]:
+    """Each release's share of the budget: as declared; the rest so that the worst weighted relative error is least.
+
+    Relative to what one unit can contribute: the errors of the releases without a share, each times its weight, come out
+    equal.  An error falls with the loss (pure) or its root.
+    """
     given = {name: release.share for name, release in spec.release.items() if release.share is not None}
     left = 1 - sum(given.values(), Fraction(0))
     others = [name for name in spec.release if name not in given]
     if left < 0 or (others and left == 0):
         raise BudgetExceeded("the sum of all shares", measure="share", needed=1 - left, left=Fraction(1))
-    return {name: given.get(name, left / max(1, len(others))) for name in spec.release}
+    wants = {}
+    for name in others:
+        relative = float(spec.release[name].weight) * best[name].relative_error(spec.release[name].minimise)
+        wants[name] = Fraction(relative if best[name].pure else relative**2).limit_denominator(10**9)
+    whole = sum(wants.values(), Fraction(0))
+    return {name: given[name] if name in given else left * wants[name] / whole for name in spec.release}
 
 
 def _release(name: str, spec: ReleaseSpec, table: str, columns: Mapping[str, str], now: int) -> Release:
@@ -127,8 +122,8 @@ def _constraint(spec: GaugeSpec, name: str) -> Constraint:
     return Unconstrained() if declared is None else declared.constraint
 
 
-def _plan_release(release: Release, spec: GaugeSpec, name: str, *, loss: Fraction, pure: bool) -> ReleasePlan:
-    constraint = _constraint(spec, name)
+def _options(release: Release, spec: GaugeSpec, name: str, *, pure: bool) -> list[Option]:
+    constraint, declared = _constraint(spec, name), spec.release[name]
     if isinstance(constraint, Unconstrained) and release.schedule.count is None:
         raise SpecError(
             "without a [constraint] every reading adds to the loss, so a release for ever has no bound; "
@@ -138,24 +133,33 @@ def _plan_release(release: Release, spec: GaugeSpec, name: str, *, loss: Fractio
     exposures = [
         _exposure(release, part, constraint, spec.source.max_rows or 1) for part in release.query.components
     ]
-    strategy = Disjoint(base=release.schedule.base)
-    part_loss = loss / len(exposures)
-    channels = tuple(_channel(strategy, exposure, part_loss, pure=pure) for exposure in exposures)
-    chosen = _candidate(release, strategy, channels, exposures[0], loss)
+    try:
+        return options(release, exposures, pure=pure, aim=declared.minimise, pinned=declared.pinned)
+    except SpecError as error:
+        raise SpecError(str(error), key=None if error.key else f"release.{name}") from None
+
+
+def _plan_release(found: list[Option], *, loss: Fraction) -> ReleasePlan:
+    best = next((option for option in found if option.exact(loss)), found[0])
     return ReleasePlan(
-        release=release,
+        release=best.release,
         loss=loss,
-        channels=channels,
-        chosen=chosen,
-        candidates=(chosen,),
-        promise=promise(pure=pure),
+        channels=best.channels(loss),
+        chosen=best.candidate(loss),
+        candidates=tuple(option.candidate(loss) for option in found),
+        promise=promise(pure=best.pure, adaptive=best.strategy.adaptive),
     )
 
 
-def promise(*, pure: bool) -> str:
+def promise(*, pure: bool, adaptive: bool) -> str:
     """What the reader of the releases may rely on."""
     account = "pure epsilon (basic composition)" if pure else "zero-concentrated (rho)"
-    return f"{account}; holds also when the data react to what was published"
+    data = (
+        "also when the data react to what was published"
+        if adaptive
+        else "for data that do not react to what was published"
+    )
+    return f"{account}; holds {data}"
 
 
 def _exposure(release: Release, part: Component, constraint: Constraint, rows: int) -> Exposure:
@@ -169,46 +173,6 @@ def _exposure(release: Release, part: Component, constraint: Constraint, rows: i
         rows=rows,
         clip=release.clip,
     )
-
-
-def _channel(strategy: Strategy, exposure: Exposure, loss: Fraction, *, pure: bool) -> Channel:
-    """The least noise for this loss, on a grid so fine that the noise is many steps wide (unless it is nil)."""
-    sensitivity = strategy.sensitivity(exposure)
-    width = sensitivity.l1 / loss if pure else Fraction(sqrt(sensitivity.l2_squared / (2 * loss)))
-    refine = 1
-    while width >= _NIL and width * refine < _WIDE:
-        refine *= 2
-    noise = (
-        laplace_for(sensitivity.l1 * refine, loss)
-        if pure
-        else gaussian_for(sensitivity.l2_squared * refine**2, loss)
-    )
-    return Channel(strategy, refine, noise)
-
-
-def _candidate(
-    release: Release, strategy: Strategy, channels: tuple[Channel, ...], exposure: Exposure, loss: Fraction
-) -> Candidate:
-    worst, mean = predicted(release, channels)
-    measured = None if release.schedule.bins is None else release.schedule.bins - release.schedule.base
-    folds = bin_folds(exposure.constraint, release.schedule, measured)
-    return Candidate(strategy.name, strategy.parameters, folds, loss, worst, mean, adaptive=True)
-
-
-def predicted(release: Release, channels: tuple[Channel, ...]) -> tuple[float, float]:
-    """The 95 % half-width, worst and mean over the readings (the first thousand of an endless release).
-
-    For a mean it is that of a mean over 1,000 rows.
-    """
-    count = release.schedule.count or HORIZON
-    decoder = Decoder(release.query, release.schedule, channels)
-    sampled = np.unique(np.linspace(0, count - 1, min(count, 33)).round().astype(int))
-    bins = [release.schedule.bin_of_reading(int(reading)) for reading in sampled]
-    widths = np.array([decoder.law(0, bin_).half_width(0.95) for bin_ in bins])
-    if release.query.aggregate == "avg":
-        widths = widths / 1000
-    mean = float(np.interp(np.arange(count), sampled, widths).mean())
-    return float(widths.max()), mean
 
 
 def _protects(spec: GaugeSpec) -> str:

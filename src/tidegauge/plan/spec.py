@@ -139,6 +139,9 @@ class ReleaseSpec(Table):
     for_: Annotated[Duration | Literal["ever"], Field(alias="for")] = "ever"
     window: Duration | None = None
     share: Number | None = None
+    weight: Number = Fraction(1)
+    minimise: Literal["worst", "mean"] = "worst"
+    strategy: Name | dict[str, int | float | str] | None = None
     clip: Annotated[int, Field(ge=1, strict=True)] | None = None
     constraint: ConstraintSpec | None = None
 
@@ -146,7 +149,16 @@ class ReleaseSpec(Table):
     def _whole(self) -> ReleaseSpec:
         if self.share is not None and not 0 < self.share <= 1:
             raise ValueError("share: must be more than 0 and at most 1")
+        if self.weight <= 0:
+            raise ValueError("weight: must be more than 0")
+        if isinstance(self.strategy, dict) and "name" not in self.strategy:
+            raise ValueError("strategy: needs a name")
         return self
+
+    @property
+    def pinned(self) -> dict[str, int | float | str] | None:
+        """The strategy that the planner must take, with its parameters if they were given."""
+        return {"name": self.strategy} if isinstance(self.strategy, str) else self.strategy
 
 
 class GaugeSpec(Table):

@@ -1,0 +1,162 @@
+"""Which strategy: every valid one, its exact loss, its predicted error, and the best of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import sqrt
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+
+from tidegauge.errors import SpecError
+from tidegauge.mechanism.candidates import build, candidates
+from tidegauge.mechanism.decode import Decoder
+from tidegauge.mechanism.disjoint import Disjoint, bin_folds
+from tidegauge.mechanism.encode import Channel
+from tidegauge.mechanism.noise import gaussian_for, laplace_for
+from tidegauge.plan.plan import Candidate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidegauge.mechanism.strategy import Exposure, Strategy
+    from tidegauge.model.program import Release
+    from tidegauge.theory.sensitivity import Sensitivity
+
+Aim = Literal["worst", "mean"]
+HORIZON: Final = 1000
+"""Readings over which the error of an endless release is predicted."""
+_WIDE: Final = 64
+"""Steps of the measured grid that the noise should be wide, so that its law is as good as continuous."""
+_NIL: Final = Fraction(1, 16)
+"""Noise narrower than this many steps is nil; a finer grid would only make it visible."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One strategy for one release, before any budget is given to it."""
+
+    release: Release
+    strategy: Strategy
+    sensitivities: tuple[Sensitivity, ...]
+    folds: int | None
+    pure: bool
+    worst: float
+    """Standard deviation of the worst reading for a loss of 1, in published units."""
+    mean: float
+
+    def error(self, aim: Aim) -> float:
+        """What is to be made small."""
+        return self.worst if aim == "worst" else self.mean
+
+    def relative_error(self, aim: Aim) -> float:
+        """The error for a loss of 1, over the most that one unit can contribute."""
+        part = self.release.query.components[0]
+        reach = float(part.grid) * max(abs(part.lower), abs(part.upper), 1)
+        return self.error(aim) / reach * (1000 if self.release.query.aggregate == "avg" else 1)
+
+    def channels(self, loss: Fraction) -> tuple[Channel, ...]:
+        """The least noise for this loss, shared equally by the components."""
+        each = loss / len(self.sensitivities)
+        return tuple(channel(self.strategy, one, each, pure=self.pure) for one in self.sensitivities)
+
+    def exact(self, loss: Fraction) -> bool:
+        """Whether readings are plain sums of integers without noise: for so much loss nothing can be better."""
+        nil = all(
+            one.l1 / each < _NIL if self.pure else one.l2_squared / (2 * each) < _NIL**2
+            for one in self.sensitivities
+            for each in [loss / len(self.sensitivities)]
+        )
+        return nil and isinstance(self.strategy, Disjoint)
+
+    def candidate(self, loss: Fraction) -> Candidate:
+        """What it gives for this loss."""
+        shrink = float(loss) if self.pure else sqrt(loss)
+        tail = self._tail(loss)
+        return Candidate(
+            self.strategy.name, self.strategy.parameters, self.folds, loss, tail * self.worst / shrink,
+            tail * self.mean / shrink, self.strategy.adaptive,
+        )  # fmt: skip
+
+    def _tail(self, loss: Fraction) -> float:
+        """The 95 % half-width in standard deviations, at the worst reading."""
+        if not self.pure:
+            return NormalDist().inv_cdf(0.975)
+        schedule = self.release.schedule
+        decoder = Decoder(self.release.query, schedule, self.channels(loss))
+        law = decoder.law(0, schedule.bin_of_reading((schedule.count or HORIZON) - 1))
+        return law.half_width(0.95) / law.stderr if law.stderr else 0.0
+
+
+def channel(strategy: Strategy, sensitivity: Sensitivity, loss: Fraction, *, pure: bool) -> Channel:
+    """The least noise for this loss, on a grid so fine that the noise is many steps wide (unless it is nil)."""
+    width = sensitivity.l1 / loss if pure else Fraction(sqrt(sensitivity.l2_squared / (2 * loss)))
+    refine = 1
+    while width >= _NIL and width * refine < _WIDE:
+        refine *= 2
+    noise = (
+        laplace_for(sensitivity.l1 * refine, loss)
+        if pure
+        else gaussian_for(sensitivity.l2_squared * refine**2, loss)
+    )
+    return Channel(strategy, refine, noise)
+
+
+def options(
+    release: Release,
+    exposures: Sequence[Exposure],
+    *,
+    pure: bool,
+    aim: Aim,
+    pinned: dict[str, int | float | str] | None,
+) -> list[Option]:
+    """Every valid strategy (or the one that was pinned), the best first."""
+    schedule = release.schedule
+    if pinned is None:
+        found = candidates(schedule, exposures[0], pure=pure, worst=aim == "worst")
+    else:
+        found = [_pinned(release, exposures, pinned, pure=pure, aim=aim)]
+    return sorted(
+        (_option(release, strategy, exposures, pure=pure) for strategy in found), key=lambda o: o.error(aim)
+    )
+
+
+def _pinned(
+    release: Release,
+    exposures: Sequence[Exposure],
+    pinned: dict[str, int | float | str],
+    *,
+    pure: bool,
+    aim: Aim,
+) -> Strategy:
+    name, parameters = str(pinned["name"]), {key: value for key, value in pinned.items() if key != "name"}
+    if parameters:
+        return build(name, parameters)
+    tuned = candidates(release.schedule, exposures[0], pure=pure, worst=aim == "worst")
+    for strategy in tuned:
+        if strategy.name == name:
+            return strategy
+    raise SpecError(
+        f"strategy '{name}' is not valid here; there are: {', '.join(sorted({one.name for one in tuned}))}",
+        key=f"release.{release.name}.strategy",
+    )
+
+
+def _option(release: Release, strategy: Strategy, exposures: Sequence[Exposure], *, pure: bool) -> Option:
+    schedule, component = release.schedule, release.query.components[0]
+    sensitivities = tuple(strategy.sensitivity(exposure) for exposure in exposures)
+    bins = schedule.offset + schedule.stride * np.arange(schedule.count or HORIZON)
+    reach = float(sensitivities[0].l1) * sqrt(2) if pure else sqrt(sensitivities[0].l2_squared / 2)
+    reach *= float(component.grid) * (len(exposures) if pure else sqrt(len(exposures)))
+    if release.query.aggregate == "avg":
+        reach /= 1000
+    deviations = np.sqrt(strategy.variances(bins, schedule.span)) * reach
+    folds = None
+    if isinstance(strategy, Disjoint):
+        measured = None if schedule.bins is None else schedule.bins - strategy.base
+        folds = bin_folds(exposures[0].constraint, schedule, measured)
+    return Option(
+        release, strategy, sensitivities, folds, pure, float(deviations.max()), float(deviations.mean())
+    )
