@@ -96,7 +96,7 @@ operation = st.one_of(
 
 @pytest.mark.parametrize("table", TABLES)
 @given(st.lists(operation, max_size=12), st.booleans())
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_however_the_application_writes(
     tmp_path_factory: pytest.TempPathFactory,
     table: str,
