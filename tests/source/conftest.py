@@ -11,6 +11,13 @@ import pytest
 from tests.servers.postgres import Server, binaries
 from tests.source.debezium_harness import DebeziumFile, DebeziumInbox, DebeziumKafka
 from tests.source.harness import PostgresFull, PostgresPartitioned, PostgresTable, SQLiteTable
+from tests.source.table_harness import (
+    DuckDBSnapshots,
+    HistoryTable,
+    ParquetSnapshots,
+    PostgresSnapshots,
+    SQLiteSnapshots,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,13 +78,33 @@ LIVES: dict[str, Callable[[pytest.FixtureRequest], Harness]] = {
     "debezium-kafka": lambda request: DebeziumKafka(
         request.getfixturevalue("tmp_path"), request.getfixturevalue("monkeypatch")
     ),
+    "snapshots-postgres": lambda request: PostgresSnapshots(
+        request.getfixturevalue("postgres").dsn(),
+        request.getfixturevalue("fresh"),
+        request.getfixturevalue("tmp_path"),
+    ),
+    "snapshots-sqlite": lambda request: SQLiteSnapshots(request.getfixturevalue("tmp_path")),
+    "snapshots-duckdb": lambda request: DuckDBSnapshots(request.getfixturevalue("tmp_path")),
+    "snapshots-parquet": lambda request: ParquetSnapshots(request.getfixturevalue("tmp_path")),
+    "history": lambda request: HistoryTable(request.getfixturevalue("tmp_path")),
     "sqlite": lambda request: SQLiteTable(request.getfixturevalue("tmp_path")),
 }
 """Every source, by how its table is made."""
 
 
+KINDS = ["postgres", "sqlite", "debezium", "debezium-inbox", "debezium-kafka", "snapshots-parquet", "history"]
+"""One of each kind, for what does not depend on the database behind it."""
+
+
 @pytest.fixture(params=LIVES)
 def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
+    made = LIVES[request.param](request)
+    yield made
+    made.end()
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Iterator[Harness]:
     made = LIVES[request.param](request)
     yield made
     made.end()

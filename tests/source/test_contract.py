@@ -71,62 +71,62 @@ def test_the_same_life_is_the_same_mutations(harness: Harness) -> None:
         assert renamed == 4, "a key that is changed carries its history along"
 
 
-def test_a_new_process_goes_on_from_any_position(harness: Harness) -> None:
+def test_a_new_process_goes_on_from_any_position(kind: Harness) -> None:
     """Nothing is acknowledged, as if every commit but the stored one had failed."""
     table = Table()
-    harness.begin(FIRST)
+    kind.begin(FIRST)
     table.rows = {row["id"]: row for row in FIRST}
-    source = harness.source()
+    source = kind.source()
     state: State = {}
     position = None
     stored: list[tuple[State, str]] = []
     for step in [None, *LIFE[:9]]:
         if step is not None:
             table.apply(step.transactions)
-            harness.live(step.transactions)
-        for batch in follow(harness, source, position):
+            kind.live(step.transactions)
+        for batch in follow(kind, source, position):
             state, position = applied(state, batch), batch.position
         stored.append((state, position or ""))
     for number in (4, 0, -1):
         _close(source)
-        source = harness.source()
+        source = kind.source()
         state, position = stored[number]
-        for batch in follow(harness, source, position):
+        for batch in follow(kind, source, position):
             state = applied(state, batch)
         assert state == table.state
 
 
-def test_a_first_load_that_was_not_committed_is_done_again(harness: Harness) -> None:
-    harness.begin(FIRST)
+def test_a_first_load_that_was_not_committed_is_done_again(kind: Harness) -> None:
+    kind.begin(FIRST)
     table = Table()
     table.rows = {row["id"]: row for row in FIRST}
-    source = harness.source()
-    assert sum(batch.rows.num_rows for batch in follow(harness, source, None)) >= len(FIRST)
+    source = kind.source()
+    assert sum(batch.rows.num_rows for batch in follow(kind, source, None)) >= len(FIRST)
     _close(source)
     table.apply(LIFE[1].transactions)
-    harness.live(LIFE[1].transactions)
-    source = harness.source()
-    state, position = settled(source, follow(harness, source, None), {})
+    kind.live(LIFE[1].transactions)
+    source = kind.source()
+    state, position = settled(source, follow(kind, source, None), {})
     assert state == table.state
     table.apply(LIFE[2].transactions)
-    harness.live(LIFE[2].transactions)
-    state, _ = settled(source, follow(harness, source, position), state)
+    kind.live(LIFE[2].transactions)
+    state, _ = settled(source, follow(kind, source, position), state)
     assert state == table.state
 
 
-def test_an_abandoned_read_loses_nothing(harness: Harness) -> None:
-    harness.begin(FIRST)
-    source = harness.source()
-    first = follow(harness, source, None)
+def test_an_abandoned_read_loses_nothing(kind: Harness) -> None:
+    kind.begin(FIRST)
+    source = kind.source()
+    first = follow(kind, source, None)
     state, position = settled(source, first, {})
-    harness.live(LIFE[1].transactions)
-    reading = source.read(position, harness.now())
+    kind.live(LIFE[1].transactions)
+    reading = source.read(position, kind.now())
     next(reading)
     del reading
     table = Table()
     table.rows = {row["id"]: row for row in FIRST}
     table.apply(LIFE[1].transactions)
-    for batch in follow(harness, source, position):
+    for batch in follow(kind, source, position):
         state = applied(state, batch)
     assert state == table.state
 

@@ -363,7 +363,7 @@ class TestInbox:
             answer = post(inbox, Gatekeeper(token="t"), self.body, {"authorization": "Bearer t"})
             assert answer.status_code == 507
         assert post(inbox, Gatekeeper(token="t"), self.body, {"authorization": "Bearer t"}).status_code == 204
-        rows, _ = read(Debezium(tmp_path / "in", "t", entry="id", columns={"id": "BIGINT"}))
+        rows, _ = read(Debezium(tmp_path / "in", "t", entry="id", columns={"id": "BIGINT"}, consume=True))
         assert len(rows) == 1
         inbox.close()
 

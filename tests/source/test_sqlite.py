@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.source.harness import now
@@ -94,9 +94,22 @@ operation = st.one_of(
 )  # fmt: skip
 
 
+REPLACE, UPDATE = (
+    "INSERT OR REPLACE INTO t VALUES (?, ?, ?)",
+    "UPDATE OR REPLACE t SET email = ? WHERE id = ?",
+)
+THROWN_OUT: list[tuple[str, tuple[Any, ...]]] = [
+    ("INSERT INTO t VALUES (?, ?, ?)", (1, "a", 1)), ("INSERT INTO t VALUES (?, ?, ?)", (2, "b", 2)), (REPLACE, (3, "a", 2)),
+    (REPLACE, (3, "B", 3)), (REPLACE, (0, "b", 0)), (REPLACE, (2, "A", 2)), (REPLACE, (1, "B", 2)), (UPDATE, ("A", 0)), (UPDATE, ("a", 1)),
+]  # fmt: skip
+"""Rows that stand in the way of others, in every table above that has something for them to agree in."""
+
+
 @pytest.mark.parametrize("table", TABLES)
-@given(st.lists(operation, max_size=12), st.booleans())
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(operations=st.lists(operation, max_size=12), recursive=st.booleans())
+@example(operations=THROWN_OUT, recursive=False)
+@example(operations=THROWN_OUT[:-1], recursive=False)
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_however_the_application_writes(
     tmp_path_factory: pytest.TempPathFactory,
     table: str,

@@ -263,18 +263,18 @@ class _Recording:
         """Every row as if it were inserted now."""
         entry = self.recorder.entry
         nothing = ", ".join(["NULL"] * len(entry))
-        columns = ", ".join(map(quote, [*entry, *self.kinds]))
-        unit = "NULL" if self.unit is None else quote(self.unit)
-        return f"SELECT 0, 0, 'i', {unit}, {nothing}, {columns} FROM {quote(self.recorder.table)}"
+        columns = ", ".join(f"t.{quote(name)}" for name in [*entry, *self.kinds])
+        unit = "NULL" if self.unit is None else f"t.{quote(self.unit)}"
+        return f"SELECT 0, 0, 'i', {unit}, {nothing}, {columns} FROM {quote(self.recorder.table)} AS t"
 
     def changes(self) -> str:
         """What was recorded after an id, so many rows."""
         entry = self.recorder.entry
-        old = ", ".join(quote(f"old_{name}") for name in entry)
-        columns = ", ".join(quote(f"new_{name}") for name in [*entry, *self.kinds])
-        unit = "NULL" if self.unit is None else quote(f"new_{self.unit}")
+        old = ", ".join(f"t.{quote(f'old_{name}')}" for name in entry)
+        columns = ", ".join(f"t.{quote(f'new_{name}')}" for name in [*entry, *self.kinds])
+        unit = "NULL" if self.unit is None else f"t.{quote(f'new_{self.unit}')}"
         return (
-            f"SELECT id, at, kind, {unit}, {old}, {columns} FROM {quote(self.recorder.log)} "
+            f"SELECT id, at, kind, {unit}, {old}, {columns} FROM {quote(self.recorder.log)} AS t "
             "WHERE id > ? ORDER BY id LIMIT ?"
         )
 

@@ -1,5 +1,6 @@
 """Triggers that write every change of an SQLite table into a table beside it.
 
+Columns are always named with their table: alone in quotes, SQLite takes a name it does not know for a string.
 The application notices nothing: it may use any version, journal mode and way of writing.  The one thing triggers do not
 see is a row that REPLACE throws out because it stands in the way of another; those rows are noted as rivals before each
 insertion or update, and those that are gone after it are recorded as deleted.
@@ -101,7 +102,7 @@ class Recorder:
             f"INSERT INTO {log} (at, kind, {old}) VALUES ({NOW}, 'd', {old_values}); END",
         }
         if self.rivalries:
-            others = " OR ".join(f"NOT ({quote(name)} IS OLD.{quote(name)})" for name in self.entry)
+            others = " OR ".join(f"NOT (t.{quote(name)} IS OLD.{quote(name)})" for name in self.entry)
             actions["before_insert"] = f"BEFORE INSERT ON {table} BEGIN {self._note('1')} END"
             actions["before_update"] = f"BEFORE UPDATE ON {table} BEGIN {self._note(others)} END"
             actions["after_update"] = f"AFTER UPDATE ON {table} BEGIN {gone}END"
@@ -112,13 +113,13 @@ class Recorder:
 
     def _note(self, condition: str) -> str:
         """Note the rows that agree with the new one where they may not."""
-        keys = ", ".join(map(quote, self.entry))
+        keys = ", ".join(f"t.{quote(name)}" for name in self.entry)
         agree = " OR ".join(
-            "(" + " AND ".join(f"{quote(name)} = NEW.{quote(name)} COLLATE {collation}" for name, collation in columns) + ")"
+            "(" + " AND ".join(f"t.{quote(name)} = NEW.{quote(name)} COLLATE {quote(collation)}" for name, collation in columns) + ")"
             for columns in self.rivalries
         )  # fmt: skip
         return (
-            f"INSERT INTO {quote(self.rivals)} SELECT {keys} FROM {quote(self.table)} "
+            f"INSERT INTO {quote(self.rivals)} SELECT {keys} FROM {quote(self.table)} AS t "
             f"WHERE ({agree}) AND ({condition});"
         )
 
