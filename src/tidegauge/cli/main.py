@@ -24,6 +24,7 @@ from tidegauge.cli.template import template
 from tidegauge.demo import make_demo
 from tidegauge.errors import SpecError, StoreError, TidegaugeError
 from tidegauge.gauge import Gauge
+from tidegauge.plan.explain import explain
 from tidegauge.plot import plot as draw
 from tidegauge.store import Store
 
@@ -74,13 +75,20 @@ def init(
 
 
 @app.command()
-def plan(file: File = DEFAULT, store: StoreFile = None, as_json: Json = False) -> None:
+def plan(
+    file: File = DEFAULT,
+    store: StoreFile = None,
+    why: Annotated[
+        bool, typer.Option("--explain", help="Also say why each strategy was chosen or not.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Explain what run will do, its predicted error and its lifetime loss; spends nothing."""
     planned = Gauge.from_file(file, store=store).plan()
     if as_json:
         _print_json(planned.as_json())
     else:
-        typer.echo(str(planned))
+        typer.echo(explain(planned, why=why))
 
 
 @app.command()

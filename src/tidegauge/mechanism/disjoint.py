@@ -52,6 +52,11 @@ class Disjoint(Strategy):
             weights[: max(0, rows - span)] = 0
         return weights
 
+    def variances(self, bins: NDArray[np.int64], span: int | None) -> NDArray[np.float64]:
+        """As many as there are bins in the span."""
+        counts = (bins - self.base + 1).astype(np.float64)
+        return counts if span is None else np.minimum(counts, span)
+
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
         """One unit changes at most `folds` bins; where the first is not measured, it may already be in a group."""
         measured = None if exposure.schedule.bins is None else exposure.schedule.bins - self.base

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Aim = Literal["worst", "mean"]
 HORIZON: Final = 1000
 """Readings over which the error of an endless release is predicted."""
+_MILESTONES: Final = np.unique(np.geomspace(1, HORIZON, 13).round().astype(np.int64)) - 1
 _WIDE: Final = 64
 """Steps of the measured grid that the noise should be wide, so that its law is as good as continuous."""
 _NIL: Final = Fraction(1, 16)
@@ -46,6 +47,8 @@ class Option:
     worst: float
     """Standard deviation of the worst reading for a loss of 1, in published units."""
     mean: float
+    growth: tuple[tuple[int, float], ...] = ()
+    """The same for the so-manieth reading of an endless release."""
 
     def error(self, aim: Aim) -> float:
         """What is to be made small."""
@@ -75,10 +78,26 @@ class Option:
         """What it gives for this loss."""
         shrink = float(loss) if self.pure else sqrt(loss)
         tail = self._tail(loss)
+        part, first = self.release.query.components[0], self.channels(loss)[0]
+        unit = float(part.grid) / first.refine / self.strategy.denominator
         return Candidate(
-            self.strategy.name, self.strategy.parameters, self.folds, loss, tail * self.worst / shrink,
-            tail * self.mean / shrink, self.strategy.adaptive,
-        )  # fmt: skip
+            strategy=self.strategy.name,
+            parameters=self.strategy.parameters,
+            folds=self.folds,
+            loss=loss,
+            half_width_worst=tail * self.worst / shrink,
+            half_width_mean=tail * self.mean / shrink,
+            adaptive=self.strategy.adaptive,
+            noise=sqrt(first.noise.variance) * unit,
+            memory=self._memory(),
+            growth=tuple((reading, tail * error / shrink) for reading, error in self.growth),
+        )
+
+    def _memory(self) -> int:
+        """Exact numbers that must be kept of each cell, at the worst, until the last reading (or the thousandth)."""
+        schedule = self.release.schedule
+        last = schedule.bin_of_reading((schedule.count or HORIZON) - 1)
+        return last + 1 - self.strategy.needed_from(last - 1)
 
     def _tail(self, loss: Fraction) -> float:
         """The 95 % half-width in standard deviations, at the worst reading."""
@@ -147,16 +166,19 @@ def _pinned(
 def _option(release: Release, strategy: Strategy, exposures: Sequence[Exposure], *, pure: bool) -> Option:
     schedule, component = release.schedule, release.query.components[0]
     sensitivities = tuple(strategy.sensitivity(exposure) for exposure in exposures)
-    bins = schedule.offset + schedule.stride * np.arange(schedule.count or HORIZON)
+    readings = np.arange(schedule.count) if schedule.count else _MILESTONES
+    bins = schedule.offset + schedule.stride * readings
     reach = float(sensitivities[0].l1) * sqrt(2) if pure else sqrt(sensitivities[0].l2_squared / 2)
     reach *= float(component.grid) * (len(exposures) if pure else sqrt(len(exposures)))
     if release.query.aggregate == "avg":
         reach /= 1000
     deviations = np.sqrt(strategy.variances(bins, schedule.span)) * reach
+    within = deviations if schedule.count else np.interp(np.arange(HORIZON), readings, deviations)
     folds = None
     if isinstance(strategy, Disjoint):
         measured = None if schedule.bins is None else schedule.bins - strategy.base
         folds = bin_folds(exposures[0].constraint, schedule, measured)
+    growth = () if schedule.count else tuple(zip((readings + 1).tolist(), deviations.tolist(), strict=True))
     return Option(
-        release, strategy, sensitivities, folds, pure, float(deviations.max()), float(deviations.mean())
+        release, strategy, sensitivities, folds, pure, float(within.max()), float(within.mean()), growth
     )

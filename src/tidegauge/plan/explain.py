@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from tidegauge.theory.conversion import rho_to_epsilon
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tidegauge.model.budget import Budget
-    from tidegauge.plan.plan import Plan, ReleasePlan
+    from tidegauge.plan.plan import Candidate, Plan, ReleasePlan
 
 
-def explain(plan: Plan) -> str:
-    """The text that `tidegauge plan` prints."""
+def explain(plan: Plan, *, why: bool = False) -> str:
+    """The text that `tidegauge plan` prints; with `why`, also how each strategy was chosen or not."""
     lines = [
         f"Plan {plan.hash[:12]}",
         "",
@@ -27,7 +27,7 @@ def explain(plan: Plan) -> str:
     ]
     lines += [f"Warning   {warning}" for warning in plan.warnings]
     for release in plan.releases:
-        lines += ["", *_release(release, plan)]
+        lines += ["", *_release(release, plan, why=why)]
     return "\n".join(lines)
 
 
@@ -42,7 +42,7 @@ def _equivalent(budget: Budget) -> str:
     return f" (for instance epsilon = {number(rho_to_epsilon(budget.rho, delta=Fraction(1, 10**6)))} at delta = 1e-06)"
 
 
-def _release(plan: ReleasePlan, whole: Plan) -> list[str]:
+def _release(plan: ReleasePlan, whole: Plan, *, why: bool) -> list[str]:
     release = plan.release
     cells = len(release.query.cells)
     groups = "" if cells == 1 else f", {cells} groups"
@@ -55,24 +55,77 @@ def _release(plan: ReleasePlan, whole: Plan) -> list[str]:
     )
     unit = " (of a mean over 1,000 rows)" if release.query.aggregate == "avg" else ""
     ever = "" if release.schedule.count is not None else ", over the first 1,000 readings"
-    rows = [
-        (
-            "*" if candidate is plan.chosen or candidate == plan.chosen else " ",
-            candidate.strategy,
-            "-" if candidate.folds is None else str(candidate.folds),
-            number(candidate.loss),
-            f"± {candidate.half_width_worst:,.4g}",
-            f"± {candidate.half_width_mean:,.4g}",
-            "yes" if candidate.adaptive else "no",
-        )
-        for candidate in plan.candidates
-    ]
+    head = (
+        "",
+        "strategy",
+        "parameters",
+        "noise",
+        whole.measure,
+        "worst 95 %",
+        "mean 95 %",
+        "adaptive",
+        "memory",
+    )
+    rows = [_row(candidate, chosen=candidate == plan.chosen) for candidate in plan.candidates]
     return [
         f"{release.name}: {what}{groups}, {release.schedule}",
         f"  {release.query.text}",
-        *_table(("", "strategy", "folds", whole.measure, "worst 95 %", "mean 95 %", "adaptive"), rows),
+        *_table(head, rows),
         f"  95 % half-widths{unit}{ever}. Promise: {plan.promise}.",
+        *_growth(plan.chosen),
+        *(_reasons(plan) if why else ()),
     ]
+
+
+def _row(candidate: Candidate, *, chosen: bool) -> tuple[str, ...]:
+    parameters = ", ".join(
+        f"{name}={value}" for name, value in candidate.parameters.items() if name not in _IMPLIED
+    )
+    return (
+        "*" if chosen else " ",
+        candidate.strategy,
+        parameters if len(parameters) <= 36 else f"{parameters[:35]}…",
+        f"{candidate.noise:,.4g}",
+        number(candidate.loss),
+        f"± {candidate.half_width_worst:,.4g}",
+        f"± {candidate.half_width_mean:,.4g}",
+        "yes" if candidate.adaptive else "no",
+        f"{candidate.memory:,}",
+    )
+
+
+_IMPLIED = {"bins", "first", "base"}
+"""Parameters that follow from the schedule."""
+
+
+def _growth(chosen: Candidate) -> Iterator[str]:
+    if chosen.growth:
+        points = ", ".join(f"± {width:,.4g} at the {reading:,}th" for reading, width in chosen.growth[::4])
+        yield f"  It has no end, and its error grows: {points} reading."
+
+
+def _reasons(plan: ReleasePlan) -> Iterator[str]:
+    """Why this one: how much worse each other is, and what it measures."""
+    best = plan.chosen
+    yield f"  Why {best.strategy}: {_TELL.get(best.strategy, 'it is the best here')}."
+    for other in plan.candidates:
+        if other != best and best.half_width_worst:
+            ratio = other.half_width_worst / best.half_width_worst
+            yield f"    {other.strategy} would be {ratio:,.2f} times as far off at its worst: {_TELL.get(other.strategy, '')}."
+    if plan.chosen.folds is not None:
+        yield f"    One unit can change at most {plan.chosen.folds} of its measurements."
+
+
+_TELL = {
+    "disjoint": "measures every window once and adds them up, so errors add up too",
+    "hierarchy": "measures windows of several widths, so that few of them make any stretch of time",
+    "toeplitz": "measures weighted sums of the past whose errors cancel when they are decoded",
+    "damped": "does the same, with weights that fade and a shared offset, tuned to how often a unit may change",
+    "autoregressive": "lets each error fade into the next, behind one shared secret draw",
+    "sliding": "measures each window that is read, as a whole",
+    "epochs": "starts anew in stretches of doubling length",
+    "dense": "is the numerical optimum for just this release",
+}
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:

@@ -33,6 +33,12 @@ class Candidate:
     half_width_worst: float
     half_width_mean: float
     adaptive: bool
+    noise: float
+    """Standard deviation of one measurement, in published units of what it measures."""
+    memory: int
+    """Exact numbers that are kept of each cell."""
+    growth: tuple[tuple[int, float], ...] = ()
+    """Of an endless release: (reading, 95 % half-width)."""
 
     def as_json(self, measure: Measure) -> dict[str, Any]:
         """The fields that plan --json shows."""
@@ -44,6 +50,9 @@ class Candidate:
             "half_width_worst": self.half_width_worst,
             "half_width_mean": self.half_width_mean,
             "adaptive": self.adaptive,
+            "noise": self.noise,
+            "memory": self.memory,
+            **({"growth": [list(point) for point in self.growth]} if self.growth else {}),
         }
 
 
@@ -173,11 +182,16 @@ def _release(release: Release, record: dict[str, Any]) -> ReleasePlan:
 
 
 def _candidate_record(candidate: Candidate) -> dict[str, Any]:
-    return {**vars(candidate), "loss": str(candidate.loss)}
+    return {
+        **vars(candidate),
+        "loss": str(candidate.loss),
+        "growth": [list(point) for point in candidate.growth],
+    }
 
 
 def _candidate(record: dict[str, Any]) -> Candidate:
-    return Candidate(**{**record, "loss": Fraction(record["loss"])})
+    growth = tuple((int(reading), float(width)) for reading, width in record["growth"])
+    return Candidate(**{**record, "loss": Fraction(record["loss"]), "growth": growth})
 
 
 def _channel_record(channel: Channel) -> dict[str, Any]:
