@@ -114,15 +114,21 @@ class Strategy(ABC):
 
     def variances(self, bins: NDArray[np.int64], span: int | None) -> NDArray[np.float64]:
         """Of the decoded sums ending with each of the bins, in squared grid units, for noise of base variance 1."""
-        rows = list(self.measured(int(max(bins, default=-1))))
-        scales = np.array([float(self.scales[row.layer]) for row in rows])
-        shared = np.array([row.shared for row in rows]) * float(self.shared or 0)
+        through = int(max(bins, default=-1))
+        scales = np.array([float(scale) for scale in self.scales])[self.layers(through)]
+        shared = np.zeros(len(scales))
+        if self.shared is not None:
+            shared = np.array([row.shared for row in self.measured(through)]) * float(self.shared)
         found = []
         for bin_ in bins:
             weights = self.weights(int(bin_), span)
             noise = weights * scales[: len(weights)]
             found.append(noise @ noise + (weights @ shared[: len(weights)]) ** 2)
         return np.array(found)
+
+    def layers(self, through: int) -> NDArray[np.int64]:
+        """The layer of every row of bins 0..through, in order."""
+        return np.array([row.layer for row in self.measured(through)], dtype=np.int64)
 
     def measured(self, through: int) -> Iterator[Row]:
         """Every row of bins 0..through, in order."""
