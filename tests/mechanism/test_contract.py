@@ -103,6 +103,12 @@ def test_rows_speak_of_ended_bins_alone(strategy: Strategy) -> None:
 
 
 @pytest.mark.parametrize("strategy", named(LEVELS + CHANGES))
+def test_layers_are_those_of_the_rows(strategy: Strategy) -> None:
+    for through in (0, 1, 5, BINS - 1):
+        assert strategy.layers(through).tolist() == [row.layer for row in strategy.measured(through)]
+
+
+@pytest.mark.parametrize("strategy", named(LEVELS + CHANGES))
 def test_decoding_is_unbiased(strategy: Strategy) -> None:
     for bin_, span in spans(strategy):
         weights = strategy.weights(bin_, span) * strategy.denominator

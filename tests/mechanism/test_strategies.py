@@ -148,6 +148,19 @@ def test_damped_roots_fall_and_are_convex(beta: float, white: float) -> None:
     assert flat == pytest.approx(np.full(50, flat[-1]), rel=1e-3)
 
 
+@pytest.mark.parametrize(("beta", "white", "offset"), [(0.95, 0.0, 0.15), (1.0, 3.0, 0.1), (0.9, 0.0, 0.0)])
+def test_rows_made_one_by_one_are_the_dense_factor(beta: float, white: float, offset: float) -> None:
+    """The matrix whitens the covariance of the published level, as its Cholesky factor would."""
+    count = 120
+    strategy = Damped(count, beta, white, offset)
+    noise = shapes.inverse(np.diff(shapes.damped_root(count, beta, white), prepend=0.0))
+    lags = np.subtract.outer(np.arange(count), np.arange(count))
+    root = np.where(lags >= 0, noise[np.abs(lags)], 0.0)
+    factor = np.linalg.cholesky(root @ root.T + offset)
+    levels = np.tril(np.ones((count, count)))
+    assert strategy.matrix / 2**20 == pytest.approx(np.linalg.solve(factor, levels), abs=2**-20)
+
+
 def test_rounding_keeps_the_shape() -> None:
     rounded = shapes.rounded_convex(shapes.damped_root(3000, 1.0, 0.0), 20)
     assert (np.diff(rounded) <= 0).all()

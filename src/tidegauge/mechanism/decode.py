@@ -97,10 +97,10 @@ def _law(channel: Channel, component: Component, bin_: int, span: int | None) ->
     weights, strategy = _weights(channel, component, bin_, span), channel.strategy
     if len(strategy.scales) == 1 and channel.veil is None:
         return Law.of(weights, channel.noise)
-    rows = list(strategy.measured(bin_))
-    layers, law = np.array([row.layer for row in rows]), Law()
+    layers, law = strategy.layers(bin_), Law()
     for layer in np.unique(layers):
         law += Law.of(weights[layers == layer], channel.noise_of(int(layer)))
     if channel.veil is not None:
-        law += Law.of([float(weights @ np.array([row.shared for row in rows]))], channel.veil)
+        shared = np.array([row.shared for row in strategy.measured(bin_)])
+        law += Law.of([float(weights @ shared)], channel.veil)
     return law

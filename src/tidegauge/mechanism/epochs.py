@@ -139,6 +139,28 @@ class Epochs(Strategy):
             parts.append(part * inner.denominator / self.denominator)
         return np.concatenate(parts)
 
+    def layers(self, through: int) -> NDArray[np.int64]:
+        """Which epoch's noise each row has."""
+        found = []
+        for epoch, start in self._epochs(through):
+            last = min(through - start, self._lengths[epoch] - 1)
+            found.append(np.full(len(self._inner[epoch].layers(last)), epoch))
+        return np.concatenate(found)
+
+    def variances(self, bins: NDArray[np.int64], span: int | None) -> Floats:
+        """In closed form for running values: the sums of past epochs, and the current one."""
+        if span is not None:
+            return super().variances(bins, span)
+        found, past = np.zeros(len(bins)), 0.0
+        for epoch, start in self._epochs(int(bins.max())):
+            inner, last = self._inner[epoch], self._lengths[epoch] - 1
+            noise = (float(self.scales[epoch]) * inner.denominator / self.denominator) ** 2
+            inside = (start <= bins) & (bins <= start + last)
+            if inside.any():
+                found[inside] = past + noise * inner.variances(bins[inside] - start, None)
+            past += noise * float(inner.variances(np.array([last]), None)[0])
+        return found
+
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
         """One change after the other: in no epoch do several add up to more than each by itself."""
         S, M = spread(exposure)

@@ -90,6 +90,14 @@ class Hierarchy(Strategy):
             if leaf % size == 0
         )
 
+    def layers(self, through: int) -> Indices:
+        """The layer of every row."""
+        plan = _Layout(self, through + self._shift)
+        found = np.full(len(plan.weights), self.height)
+        for layer, places in enumerate(plan.places):
+            found[places] = layer
+        return found
+
     # How much a node knows of its own sum: V of all that lies below and itself, and the part that is its own.
 
     @cached_property

@@ -114,9 +114,11 @@ class Strategy(ABC):
 
     def variances(self, bins: NDArray[np.int64], span: int | None) -> NDArray[np.float64]:
         """Of the decoded sums ending with each of the bins, in squared grid units, for noise of base variance 1."""
-        rows = list(self.measured(int(max(bins, default=-1))))
-        scales = np.array([float(self.scales[row.layer]) for row in rows])
-        shared = np.array([row.shared for row in rows]) * float(self.shared or 0)
+        through = int(max(bins, default=-1))
+        scales = np.array([float(scale) for scale in self.scales])[self.layers(through)]
+        shared = np.zeros(len(scales))
+        if self.shared is not None:
+            shared = np.array([row.shared for row in self.measured(through)]) * float(self.shared)
         found = []
         for bin_ in bins:
             weights = self.weights(int(bin_), span)
@@ -128,6 +130,10 @@ class Strategy(ABC):
         """The first bin whose exact change is still needed once `bin_` has been measured; 0 keeps them all."""
         del bin_
         return 0
+
+    def layers(self, through: int) -> NDArray[np.int64]:
+        """The layer of every row of bins 0..through, in order."""
+        return np.array([row.layer for row in self.measured(through)], dtype=np.int64)
 
     def measured(self, through: int) -> Iterator[Row]:
         """Every row of bins 0..through, in order."""

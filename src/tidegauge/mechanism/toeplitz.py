@@ -102,6 +102,10 @@ class Toeplitz(Strategy):
         )
         return (Row(0, age, stretches),)
 
+    def layers(self, through: int) -> Integers:
+        """All alike."""
+        return np.zeros(max(through - self.first + 1, 0), dtype=np.int64)
+
     def _decoder(self, count: int) -> Floats:
         """What the running sum takes of the rows, by their age."""
         known: Floats = self.__dict__.get("_known", np.empty(0))

@@ -52,6 +52,10 @@ class Triangular(Strategy):
             ),
         )
 
+    def layers(self, through: int) -> NDArray[np.int64]:
+        """All alike."""
+        return np.zeros(max(through - self.first + 1, 0), dtype=np.int64)
+
     @cached_property
     def _decoder(self) -> Floats:
         """Row t: what the sum of the first t bins takes of the rows."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Aim = Literal["worst", "mean"]
 HORIZON: Final = 1000
 """Readings over which the error of an endless release is predicted."""
-_MILESTONES: Final = np.unique(np.geomspace(1, HORIZON, 13).round().astype(np.int64)) - 1
+_MILESTONES: Final = (1, 10, 100, HORIZON)
 _WIDE: Final = 64
 """Steps of the measured grid that the noise should be wide, so that its law is as good as continuous."""
 _NIL: Final = Fraction(1, 16)
@@ -48,7 +48,7 @@ class Option:
     """Standard deviation of the worst reading for a loss of 1, in published units."""
     mean: float
     growth: tuple[tuple[int, float], ...] = ()
-    """The same for the so-manieth reading of an endless release."""
+    """Of an endless release: the worst of its first so many readings."""
 
     def error(self, aim: Aim) -> float:
         """What is to be made small."""
@@ -166,19 +166,24 @@ def _pinned(
 def _option(release: Release, strategy: Strategy, exposures: Sequence[Exposure], *, pure: bool) -> Option:
     schedule, component = release.schedule, release.query.components[0]
     sensitivities = tuple(strategy.sensitivity(exposure) for exposure in exposures)
-    readings = np.arange(schedule.count) if schedule.count else _MILESTONES
-    bins = schedule.offset + schedule.stride * readings
+    bins = schedule.offset + schedule.stride * np.arange(schedule.count or HORIZON)
     reach = float(sensitivities[0].l1) * sqrt(2) if pure else sqrt(sensitivities[0].l2_squared / 2)
     reach *= float(component.grid) * (len(exposures) if pure else sqrt(len(exposures)))
     if release.query.aggregate == "avg":
         reach /= 1000
     deviations = np.sqrt(strategy.variances(bins, schedule.span)) * reach
-    within = deviations if schedule.count else np.interp(np.arange(HORIZON), readings, deviations)
     folds = None
     if isinstance(strategy, Disjoint):
         measured = None if schedule.bins is None else schedule.bins - strategy.base
         folds = bin_folds(exposures[0].constraint, schedule, measured)
-    growth = () if schedule.count else tuple(zip((readings + 1).tolist(), deviations.tolist(), strict=True))
+    growth = () if schedule.count else tuple((int(n), float(deviations[:n].max())) for n in _MILESTONES)
     return Option(
-        release, strategy, sensitivities, folds, pure, float(within.max()), float(within.mean()), growth
+        release,
+        strategy,
+        sensitivities,
+        folds,
+        pure,
+        float(deviations.max()),
+        float(deviations.mean()),
+        growth,
     )

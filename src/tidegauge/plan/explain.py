@@ -100,8 +100,8 @@ _IMPLIED = {"bins", "first", "base"}
 
 def _growth(chosen: Candidate) -> Iterator[str]:
     if chosen.growth:
-        points = ", ".join(f"± {width:,.4g} at the {reading:,}th" for reading, width in chosen.growth[::4])
-        yield f"  It has no end, and its error grows: {points} reading."
+        points = ", ".join(f"± {width:,.4g} in the first {reading:,}" for reading, width in chosen.growth)
+        yield f"  It has no end, and its error grows: {points} readings."
 
 
 def _reasons(plan: ReleasePlan) -> Iterator[str]:
@@ -120,7 +120,7 @@ _TELL = {
     "disjoint": "measures every window once and adds them up, so errors add up too",
     "hierarchy": "measures windows of several widths, so that few of them make any stretch of time",
     "toeplitz": "measures weighted sums of the past whose errors cancel when they are decoded",
-    "damped": "does the same, with weights that fade and a shared offset, tuned to how often a unit may change",
+    "damped": "measures fading sums of the past, with a shared offset, tuned to how often a unit may change",
     "autoregressive": "lets each error fade into the next, behind one shared secret draw",
     "sliding": "measures each window that is read, as a whole",
     "epochs": "starts anew in stretches of doubling length",

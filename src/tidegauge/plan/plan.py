@@ -38,7 +38,7 @@ class Candidate:
     memory: int
     """Exact numbers that are kept of each cell."""
     growth: tuple[tuple[int, float], ...] = ()
-    """Of an endless release: (reading, 95 % half-width)."""
+    """Of an endless release: (readings, the worst 95 % half-width among the first so many)."""
 
     def as_json(self, measure: Measure) -> dict[str, Any]:
         """The fields that plan --json shows."""
