@@ -121,8 +121,8 @@ class Tuples:
             text = pa.py_buffer(self.data[np.arange(ends[-1]) + np.repeat(starts - ends[:-1], lengths)])
         else:
             cuts = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
-            view = memoryview(self.data)
-            text = pa.py_buffer(b"".join([view[start:end] for start, end in cuts]))
+            data = self.data.tobytes()
+            text = pa.py_buffer(b"".join([data[start:end] for start, end in cuts]))
         return pa.Array.from_buffers(
             pa.string(), len(lengths), [pa.py_buffer(valid), pa.py_buffer(ends.astype(np.int32)), text]
         )

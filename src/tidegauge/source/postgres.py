@@ -16,7 +16,7 @@ from tidegauge.source.postgres_doctor import examine
 from tidegauge.source.postgres_follow import Horizon, Place, Transactions
 from tidegauge.source.postgres_load import copied
 from tidegauge.source.postgres_rows import Layout
-from tidegauge.source.postgres_slot import Lost, OurSlot, default_name
+from tidegauge.source.postgres_slot import OurSlot, default_name
 from tidegauge.source.postgres_stream import Stream
 from tidegauge.source.rows import schema as batch_schema
 from tidegauge.source.rows import truncation
@@ -225,15 +225,14 @@ class Postgres(Live):
         control, found = self._control(), self._found()
         layout, columns = self._layout(found, place.columns)
         try:
-            if found.oid != place.relation:
-                raise Lost(f"the table {found.quoted} is another than the one that was followed")
+            found.require(place.relation)
             self._publish(found, columns)
             self._settle()
             if self._transactions and self._transactions.place == place and not self._transactions.pending:
                 return True
             self._end_stream()
             self._stream = self._attached(control, place)
-        except Lost as loss:
+        except catalog.Lost as loss:
             if self._on_lost == "stop":
                 raise
             LOG.warning("the table is read anew: %s", str(loss).partition(". ")[0])
@@ -259,7 +258,7 @@ class Postgres(Live):
         stream = Stream(connection, slot=name, publication=self._publication, start=place.lsn)
         if stream.system != place.system:
             stream.close()
-            raise Lost("this is another PostgreSQL server than the one that was followed")
+            raise catalog.Lost("this is another PostgreSQL server than the one that was followed")
         return stream
 
     def _layout(

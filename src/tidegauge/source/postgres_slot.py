@@ -92,14 +92,14 @@ class OurSlot:
         """Refuse to go on where the slot, under its present name, is not the one we stood on, or the log not that log."""
         found = catalog.slot(connection, name) if name else None
         if found is None or (name == self.loading and found.confirmed > position):
-            raise Lost(f"the replication slot {self.name} is gone")
+            raise catalog.Lost(f"the replication slot {self.name} is gone")
         if found.plugin != "pgoutput" or not found.here:
             raise SourceError(
                 f"the replication slot {name} is of another plugin or database. Nothing was read. "
                 "Give this gauge a slot of its own ([source] slot)."
             )
         if found.lost:
-            raise Lost(f"the server has given up the replication slot {name}")
+            raise catalog.Lost(f"the server has given up the replication slot {name}")
         if found.confirmed > position:
             raise SourceError(
                 f"the replication slot {name} has been read further than this store knows: the store is an old copy, "
@@ -107,16 +107,6 @@ class OurSlot:
                 "not remember; do not publish from it. Bring back the newest store, or start a new gauge."
             )
         if log_end < position:
-            raise Lost(
+            raise catalog.Lost(
                 "the server's log ends before the place that was read last: it was restored from a backup"
             )
-
-
-class Lost(SourceError):
-    """What happened since our position cannot be had any more."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(
-            f'{reason}. Nothing was read, and nothing already published changes. With [source] on_lost = "reload" the table '
-            "is read anew and the net difference counts from then on."
-        )
