@@ -81,7 +81,10 @@ def relation(
 
 
 value = st.one_of(
-    st.none(), st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6), st.just(UNCHANGED)
+    st.none(),
+    st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6),
+    st.just("long " * 200),
+    st.just(UNCHANGED),
 )
 row = st.lists(value, min_size=3, max_size=3)
 message = st.one_of(

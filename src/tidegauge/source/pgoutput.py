@@ -30,6 +30,8 @@ INSERT, UPDATE, DELETE = b"IUD"
 _OLD_KEY, _OLD_ROW = b"KO"
 _NULL, _UNCHANGED, _TEXT = b"nut"
 _POSTGRES_EPOCH: Final = 946_684_800_000_000
+_LONG: Final = 100
+"""Bytes of text, on average, from which on it is cheaper to cut values out one by one than byte by byte."""
 _MARGIN: Final = bytes(8)
 """Lets the walk look for a length behind the last byte; what it sees there is not used."""
 
@@ -114,12 +116,15 @@ class Tuples:
         lengths, starts = self.lengths[column], self.starts[column]
         ends = np.zeros(len(lengths) + 1, np.int64)
         np.cumsum(lengths, out=ends[1:])
-        place = np.arange(ends[-1]) + np.repeat(starts - ends[:-1], lengths)
         valid = np.packbits(self.kinds[column] == _TEXT, bitorder="little")
+        if ends[-1] < _LONG * len(lengths):
+            text = pa.py_buffer(self.data[np.arange(ends[-1]) + np.repeat(starts - ends[:-1], lengths)])
+        else:
+            cuts = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
+            data = self.data.tobytes()
+            text = pa.py_buffer(b"".join([data[start:end] for start, end in cuts]))
         return pa.Array.from_buffers(
-            pa.string(),
-            len(lengths),
-            [pa.py_buffer(valid), pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(self.data[place])],
+            pa.string(), len(lengths), [pa.py_buffer(valid), pa.py_buffer(ends.astype(np.int32)), text]
         )
 
 

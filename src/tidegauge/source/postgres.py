@@ -16,7 +16,7 @@ from tidegauge.source.postgres_doctor import examine
 from tidegauge.source.postgres_follow import Horizon, Place, Transactions
 from tidegauge.source.postgres_load import copied
 from tidegauge.source.postgres_rows import Layout
-from tidegauge.source.postgres_slot import OurSlot, default_name, lost
+from tidegauge.source.postgres_slot import OurSlot, default_name
 from tidegauge.source.postgres_stream import Stream
 from tidegauge.source.rows import schema as batch_schema
 from tidegauge.source.rows import truncation
@@ -39,7 +39,8 @@ class Postgres(Live):
     """Follows one table by logical replication.
 
     `entry` is the primary key (one column or several), `unit` the column of what privacy protects.  Publication and slot
-    are made where they are missing and the role may.  `on_lost` says what happens when the server has dropped the slot.
+    are made where they are missing and the role may.  `on_lost` says what happens when the way from our position is lost
+    (the slot dropped, the server upgraded or restored): stop, or reload the table and count the net difference.
     """
 
     def __init__(
@@ -222,35 +223,20 @@ class Postgres(Live):
     def _opened(self, place: Place) -> bool:
         """See that the stream stands at this place; False where the table must be loaded anew."""
         control, found = self._control(), self._found()
-        if found.oid != place.relation:
-            raise SourceError(
-                f"the table {found.quoted} was replaced by another. Nothing was read. Start a new gauge."
-            )
         layout, columns = self._layout(found, place.columns)
-        self._publish(found, columns)
-        self._settle()
-        if self._transactions and self._transactions.place == place and not self._transactions.pending:
-            return True
-        self._end_stream()
-        name = self._slot.current(control)
-        slot = catalog.slot(control, name) if name else None
-        abandoned = slot is not None and name == self._slot.loading and slot.confirmed > place.lsn
-        if slot is None or slot.lost or abandoned:
-            if self._on_lost == "reload":
-                return False
-            raise lost(self._slot.name)
-        _, log_end = catalog.moment(control)
-        self._slot.check(slot, position=place.lsn, log_end=log_end)
-        if not self._loaded:  # then the load is in the store from which the place came
-            self._slot.settle(control)
-            name = self._slot.name
-        assert name is not None
-        connection = self._access.connect(replication=True)
-        self._stream = Stream(connection, slot=name, publication=self._publication, start=place.lsn)
-        if self._stream.system != place.system:
-            raise SourceError(
-                "this is another PostgreSQL server than the one that was followed. Nothing was read."
-            )
+        try:
+            found.require(place.relation)
+            self._publish(found, columns)
+            self._settle()
+            if self._transactions and self._transactions.place == place and not self._transactions.pending:
+                return True
+            self._end_stream()
+            self._stream = self._attached(control, place)
+        except catalog.Lost as loss:
+            if self._on_lost == "stop":
+                raise
+            LOG.warning("the table is read anew: %s", str(loss).partition(". ")[0])
+            return False
         if self._confirmed:
             self._stream.confirm(self._confirmed)
         self._transactions = Transactions(
@@ -258,6 +244,22 @@ class Postgres(Live):
             base_type=lambda oid, modifier: catalog.base_type(self._control(), oid, modifier),
         )  # fmt: skip
         return True
+
+    def _attached(self, control: Connection, place: Place) -> Stream:
+        """A stream from this place on; Lost where the way from there is lost."""
+        name = self._slot.current(control)
+        _, log_end = catalog.moment(control)
+        self._slot.check(control, name, position=place.lsn, log_end=log_end)
+        if not self._loaded:  # then the load is in the store from which the place came
+            self._slot.settle(control)
+            name = self._slot.name
+        assert name is not None
+        connection = self._access.connect(replication=True)
+        stream = Stream(connection, slot=name, publication=self._publication, start=place.lsn)
+        if stream.system != place.system:
+            stream.close()
+            raise catalog.Lost("this is another PostgreSQL server than the one that was followed")
+        return stream
 
     def _layout(
         self, found: catalog.Table, known: Mapping[str, list[int]]

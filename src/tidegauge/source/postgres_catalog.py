@@ -43,6 +43,16 @@ def base_type(connection: Connection, oid: int, modifier: int) -> tuple[int, int
     return oid, modifier
 
 
+class Lost(SourceError):
+    """What happened since our position cannot be had any more."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f'{reason}. Nothing was read, and nothing already published changes. With [source] on_lost = "reload" the table '
+            "is read anew and the net difference counts from then on."
+        )
+
+
 @dataclass(frozen=True)
 class Table:
     """A table, its columns as (type, modifier), and the columns by which the log names a row."""
@@ -60,6 +70,11 @@ class Table:
     def quoted(self) -> str:
         """Its name in a statement."""
         return f"{quote(self.schema)}.{quote(self.name)}"
+
+    def require(self, oid: int) -> None:
+        """Refuse a table that only has the name of the one we knew."""
+        if oid != self.oid:
+            raise Lost(f"the table {self.quoted} is another than the one that was followed")
 
     @property
     def partitioned(self) -> bool:

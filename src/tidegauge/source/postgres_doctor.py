@@ -43,7 +43,10 @@ def examine(
             except SourceError as refusal:
                 detail, _, fix = str(refusal).partition(", or: ")
                 return [*checks, Check("table", ok=False, detail=detail, fix=fix or None)]
-            used = (selected or frozenset(target.columns)) | {*entry, *([unit] if unit else [])}
+            used = (frozenset(target.columns) if selected is None else selected) | {
+                *entry,
+                *([unit] if unit else []),
+            }
             missing = used - set(target.columns)
             checks.append(Check("table", not missing, f"{target.quoted} and its key are in the server's log" if not missing
                                 else f"{target.quoted} has no column {', '.join(map(quote, sorted(missing)))}"))  # fmt: skip

@@ -88,32 +88,25 @@ class OurSlot:
             connection.execute("SELECT pg_copy_logical_replication_slot(%s, %s)", [self.loading, self.name])
         self.drop_loading(connection)
 
-    def check(self, found: catalog.Slot, *, position: int, log_end: int) -> None:
-        """Refuse to go on where the slot or the server is not the one we stood on."""
+    def check(self, connection: Connection, name: str | None, *, position: int, log_end: int) -> None:
+        """Refuse to go on where the slot, under its present name, is not the one we stood on, or the log not that log."""
+        found = catalog.slot(connection, name) if name else None
+        if found is None or (name == self.loading and found.confirmed > position):
+            raise catalog.Lost(f"the replication slot {self.name} is gone")
         if found.plugin != "pgoutput" or not found.here:
             raise SourceError(
-                f"the replication slot {self.name} is of another plugin or database. Nothing was read. "
+                f"the replication slot {name} is of another plugin or database. Nothing was read. "
                 "Give this gauge a slot of its own ([source] slot)."
             )
         if found.lost:
-            raise lost(self.name)
+            raise catalog.Lost(f"the server has given up the replication slot {name}")
         if found.confirmed > position:
             raise SourceError(
-                f"the replication slot {self.name} has been read further than this store knows: the store is an old copy, "
+                f"the replication slot {name} has been read further than this store knows: the store is an old copy, "
                 "or another gauge used the slot. Nothing was read. Readings may have been published that this store does "
                 "not remember; do not publish from it. Bring back the newest store, or start a new gauge."
             )
         if log_end < position:
-            raise SourceError(
-                "the server's log ends before the place that was read last: it was restored from a backup, or is another "
-                "server. Nothing was read. Start a new gauge, or bring back the right server."
+            raise catalog.Lost(
+                "the server's log ends before the place that was read last: it was restored from a backup"
             )
-
-
-def lost(name: str) -> SourceError:
-    """The refusal that the server no longer has what happened since we read last."""
-    return SourceError(
-        f"the replication slot {name} is lost: the server no longer has the changes since our position. Nothing was read "
-        'and nothing already published changes. With [source] on_lost = "reload" the table is read anew and the net '
-        f"difference counts from then on. To clear the way: {catalog.drop_slot(name)}"
-    )

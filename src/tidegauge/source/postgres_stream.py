@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _DATA, _ALIVE = b"wk"
 _HEADER: Final = 25
 _AT_ONCE: Final = 8192
+_AT_ONCE_BYTES: Final = 32 << 20
 _SILENCE: Final = 60.0
 """Seconds without a word, though we ask every second, after which the connection counts as dead."""
 
@@ -67,11 +68,13 @@ class Stream:
         """Messages that have come; waits up to `wait` seconds for the first, or for news of how far the server is."""
         messages: list[bytes] = []
         get, append = self._pg.get_copy_data, messages.append
-        for _ in range(_AT_ONCE):
+        total = 0
+        while len(messages) < _AT_ONCE and total < _AT_ONCE_BYTES:
             size, data = get(1)
             if size > 0:
                 kind = data[0]
                 if kind == _DATA:
+                    total += size
                     append(bytes(data[_HEADER:]))
                 elif kind == _ALIVE:
                     self._keep_alive(data)
