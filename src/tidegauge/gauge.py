@@ -16,8 +16,9 @@ from tidegauge.errors import PlanChanged, SpecError, StoreCorrupt
 from tidegauge.loop import Loop
 from tidegauge.mechanism.noise import SecureSampler
 from tidegauge.model.constraint import Constraint
-from tidegauge.model.quantity import instant, moment, rfc3339
+from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.model.reading import Reading
+from tidegauge.outcome import agree, plan_reading, same
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec import GaugeSpec, declared_form, differences, load
@@ -26,7 +27,7 @@ from tidegauge.source import open_source
 from tidegauge.source.check import Check
 from tidegauge.source.sqlite_triggers import install, uninstall
 from tidegauge.store import NOTHING_YET, Store
-from tidegauge.tick import Ticker, derivable, journal_arrays
+from tidegauge.tick import Ticker, derivable, journal_arrays, smooth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from tidegauge.mechanism.noise import Sampler
     from tidegauge.model.budget import Budget
     from tidegauge.model.mutation import Source
-    from tidegauge.store import Published
 
 
 def _now() -> int:
@@ -255,19 +255,34 @@ class Gauge:
 
     # -- what was published ---------------------------------------------------------------------------------------------
 
-    def published(self, release: str | None = None) -> list[Reading]:
-        """Every reading so far."""
+    def published(
+        self, release: str | None = None, *, smoothed: bool = False, consistent: bool = False
+    ) -> list[Reading]:
+        """Every reading so far.
+
+        `smoothed`: as all that is known by now would have it, which revises the past.  `consistent`: parts add up to
+        their whole (parts_of) and counts are not negative; each reading then tells its bias.
+        """
         if release is not None and release not in self.spec.release:
             raise SpecError(f"there is no release '{release}'; there are: {', '.join(self.spec.release)}")
         with Store(self.path) as store:
             plan = self._committed(store) if store.plan is not None else None
-            return (
-                [] if plan is None else [plan_reading(plan, reading) for reading in store.readings(release)]
-            )
+            if plan is None:
+                return []
+            rows = smooth(store, plan) if smoothed else store.readings()
+            readings = [plan_reading(plan, reading) for reading in rows]
+        if consistent:
+            wholes = {
+                name: one.parts_of for name, one in self.spec.release.items() if one.parts_of is not None
+            }
+            readings = agree(readings, plan, wholes)
+        return [reading for reading in readings if release in (None, reading.release)]
 
-    def readings(self, release: str | None = None) -> pa.Table:
+    def readings(
+        self, release: str | None = None, *, smoothed: bool = False, consistent: bool = False
+    ) -> pa.Table:
         """Every reading so far as an Arrow table: release, time, one column a group, value, stderr, low, high."""
-        readings = self.published(release)
+        readings = self.published(release, smoothed=smoothed, consistent=consistent)
         groups = list(dict.fromkeys(name for reading in readings for name in reading.group or {}))
         table = {
             "release": pa.array([reading.release for reading in readings], pa.string()),
@@ -334,31 +349,9 @@ class Gauge:
             for release in plan.releases:
                 bins = store.next_bin(release.release.name, 0)
                 derived = derivable(release, journal_arrays(store, release), bins)
-                if derived != store.readings(release.release.name):
+                if not same(derived, store.readings(release.release.name)):
                     raise StoreCorrupt(f"readings of '{release.release.name}' do not follow from the journal")
             return Verified(entries, measurements, len(store.readings()))
-
-
-def plan_reading(plan: Plan, published: Published) -> Reading:
-    """A published row as users see it."""
-    release = next(one for one in plan.releases if one.release.name == published.release)
-    bin_ = release.release.schedule.bin_of_reading(published.number)
-
-    def interval(level: float) -> tuple[float, float]:
-        if level == 0.95 or published.value is None or published.stderr is None:
-            return published.low, published.high
-        half = release.decoder.half_width(bin_, published.stderr, level)
-        return published.value - half, published.value + half
-
-    cells = release.release.query.cells
-    return Reading(
-        release=published.release,
-        time=moment(published.time),
-        group=cells[published.cell],
-        value=published.value,
-        stderr=published.stderr,
-        _interval=interval,
-    )
 
 
 def _plain(budget: Mapping[str, Any] | Budget) -> dict[str, Any]:

@@ -110,8 +110,14 @@ class Ticker:
         return known
 
 
-def decode(plan: ReleasePlan, rows: list[NDArray[np.float64]], readings: list[int | None]) -> list[Published]:
-    """The readings that follow from what was measured."""
+def decode(
+    plan: ReleasePlan,
+    rows: list[NDArray[np.float64]],
+    readings: list[int | None],
+    *,
+    through: int | None = None,
+) -> list[Published]:
+    """The readings that follow from what was measured; smoothed, if from all bins `through` this one."""
     schedule, decoder = plan.release.schedule, plan.decoder
     return [
         Published(
@@ -126,11 +132,25 @@ def decode(plan: ReleasePlan, rows: list[NDArray[np.float64]], readings: list[in
         )
         for reading in readings
         if reading is not None
-        for cell, estimate in enumerate(decoder.estimates(reading, rows))
+        for cell, estimate in enumerate(decoder.estimates(reading, rows, through=through))
     ]
 
 
-def derivable(plan: ReleasePlan, rows: list[NDArray[np.float64]], bins: int) -> list[Published]:
+def derivable(
+    plan: ReleasePlan, rows: list[NDArray[np.float64]], bins: int, *, smoothed: bool = False
+) -> list[Published]:
     """Every reading that follows from the journal, when so many bins have been measured."""
     schedule = plan.release.schedule
-    return decode(plan, rows, [schedule.reading_of_bin(bin_) for bin_ in range(bins)])
+    readings = [schedule.reading_of_bin(bin_) for bin_ in range(bins)]
+    return decode(plan, rows, readings, through=bins - 1 if smoothed else None)
+
+
+def smooth(store: Store, plan: Plan) -> list[Published]:
+    """All readings once more, from everything measured by now."""
+    return [
+        reading
+        for one in plan.releases
+        for reading in derivable(
+            one, journal_arrays(store, one), store.next_bin(one.release.name, 0), smoothed=True
+        )
+    ]

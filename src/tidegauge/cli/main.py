@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from tidegauge.cli.local import app as local
 from tidegauge.cli.service import Stopped, orderly, setup_log
 from tidegauge.cli.show import (
     progress_bar,
@@ -35,6 +36,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Keep publishing how a changing database stands, under one differential-privacy guarantee per person.",
 )
+
+app.add_typer(local, name="local", help="People report for themselves, and no one is trusted.")
 
 File = Annotated[Path, typer.Option("--file", "-f", help="The declaration of the gauge.")]
 StoreFile = Annotated[
@@ -131,11 +134,17 @@ def readings(
     ] = None,
     form: Annotated[str, typer.Option("--format", help="table, csv, json or parquet.")] = "table",
     output: Annotated[Path | None, typer.Option(help="Write to this file.")] = None,
+    smoothed: Annotated[
+        bool, typer.Option("--smoothed", help="As all that is known by now would have it; revises the past.")
+    ] = False,
+    consistent: Annotated[
+        bool, typer.Option("--consistent", help="Parts add up, counts are not negative; tells the bias.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Print what was published: value, standard error and 95 % interval."""
     gauge = Gauge.from_file(file, store=store)
-    published = gauge.published(release)
+    published = gauge.published(release, smoothed=smoothed, consistent=consistent)
     if last is not None:
         keep: dict[str, set[Any]] = {}
         for name in {reading.release for reading in published}:

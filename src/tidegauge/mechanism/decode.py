@@ -38,17 +38,24 @@ class Decoder:
     schedule: Schedule
     channels: tuple[Channel, ...]
 
-    def law(self, component: int, bin_: int) -> Law:
+    def law(self, component: int, bin_: int, through: int | None = None) -> Law:
         """How far the component's estimate at this bin is from the truth."""
-        return _law(self.channels[component], self.query.components[component], bin_, self.schedule.span)
+        return _law(
+            self.channels[component], self.query.components[component], bin_, self.schedule.span, through
+        )
 
-    def estimates(self, reading: int, measured: Sequence[NDArray[np.float64]]) -> list[Estimate]:
-        """One reading of every cell, from all rows measured so far (per component: rows by cells)."""
+    def estimates(
+        self, reading: int, measured: Sequence[NDArray[np.float64]], *, through: int | None = None
+    ) -> list[Estimate]:
+        """One reading of every cell, from all rows measured when it was taken (per component: rows by cells).
+
+        With `through`, from all rows of bins 0..through: smoothed, better, and no longer what was published.
+        """
         bin_ = self.schedule.bin_of_reading(reading)
-        laws = [self.law(j, bin_) for j in range(len(self.channels))]
+        laws = [self.law(j, bin_, through) for j in range(len(self.channels))]
         values = []
         for channel, component, rows in zip(self.channels, self.query.components, measured, strict=True):
-            weights = _weights(channel, component, bin_, self.schedule.span)
+            weights = _weights(channel, component, bin_, self.schedule.span, through)
             values.append(weights @ rows[: len(weights)])
         if self.query.aggregate == "avg":
             return [
@@ -84,23 +91,28 @@ class Decoder:
 
 
 @lru_cache(maxsize=64)
-def _unit_weights(channel: Channel, bin_: int, span: int | None) -> NDArray[np.float64]:
-    return channel.strategy.weights(bin_, span)
+def _unit_weights(channel: Channel, bin_: int, span: int | None, through: int | None) -> NDArray[np.float64]:
+    if through is None:
+        return channel.strategy.weights(bin_, span)
+    return channel.strategy.smoothed(bin_, span, through=through)
 
 
-def _weights(channel: Channel, component: Component, bin_: int, span: int | None) -> NDArray[np.float64]:
-    return _unit_weights(channel, bin_, span) * float(component.grid / channel.refine)
+def _weights(
+    channel: Channel, component: Component, bin_: int, span: int | None, through: int | None
+) -> NDArray[np.float64]:
+    return _unit_weights(channel, bin_, span, through) * float(component.grid / channel.refine)
 
 
 @lru_cache(maxsize=4096)
-def _law(channel: Channel, component: Component, bin_: int, span: int | None) -> Law:
-    weights, strategy = _weights(channel, component, bin_, span), channel.strategy
+def _law(channel: Channel, component: Component, bin_: int, span: int | None, through: int | None) -> Law:
+    weights, strategy = _weights(channel, component, bin_, span, through), channel.strategy
     if len(strategy.scales) == 1 and channel.veil is None:
         return Law.of(weights, channel.noise)
-    layers, law = strategy.layers(bin_), Law()
+    last = bin_ if through is None else through
+    layers, law = strategy.layers(last), Law()
     for layer in np.unique(layers):
         law += Law.of(weights[layers == layer], channel.noise_of(int(layer)))
     if channel.veil is not None:
-        shared = np.array([row.shared for row in strategy.measured(bin_)])
+        shared = np.array([row.shared for row in strategy.measured(last)])
         law += Law.of([float(weights @ shared)], channel.veil)
     return law

@@ -24,6 +24,8 @@ class Reading:
     value: float | None
     stderr: float | None
     _interval: Callable[[float], tuple[float, float]] = field(repr=False, compare=False)
+    bias: float | None = None
+    """How much too large it is on average, where it was made consistent; None where nothing was done to it."""
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Where the exact answer lies with this probability, given what was published."""
@@ -42,4 +44,5 @@ class Reading:
             "stderr": self.stderr,
             "low": low,
             "high": high,
+            **({} if self.bias is None else {"bias": self.bias}),
         }

@@ -141,6 +141,7 @@ class ReleaseSpec(Table):
     share: Number | None = None
     weight: Number = Fraction(1)
     minimise: Literal["worst", "mean"] = "worst"
+    parts_of: Name | None = None
     strategy: Name | dict[str, int | float | str] | None = None
     clip: Annotated[int, Field(ge=1, strict=True)] | None = None
     constraint: ConstraintSpec | None = None
@@ -177,6 +178,9 @@ class GaugeSpec(Table):
                 "time, its influence has no bound"
             )
         _plainly(lambda spec: spec.budget, self.budget)
+        for name, release in self.release.items():
+            if release.parts_of is not None and release.parts_of not in self.release:
+                raise ValueError(f"release.{name}.parts_of: there is no release '{release.parts_of}'")
         return self
 
     def canonical(self) -> dict[str, Any]:

@@ -1,0 +1,99 @@
+"""What was published, as users see it; and made to agree with itself, for those who ask for that."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tidegauge.mechanism.estimate import add_up, not_negative
+from tidegauge.model.quantity import moment
+from tidegauge.model.reading import Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tidegauge.plan.plan import Plan
+    from tidegauge.store import Published
+
+
+def plan_reading(plan: Plan, published: Published) -> Reading:
+    """A published row as users see it."""
+    release = next(one for one in plan.releases if one.release.name == published.release)
+    bin_ = release.release.schedule.bin_of_reading(published.number)
+
+    def interval(level: float) -> tuple[float, float]:
+        if level == 0.95 or published.value is None or published.stderr is None:
+            return published.low, published.high
+        half = release.decoder.half_width(bin_, published.stderr, level)
+        return published.value - half, published.value + half
+
+    return Reading(
+        release=published.release,
+        time=moment(published.time),
+        group=release.release.query.cells[published.cell],
+        value=published.value,
+        stderr=published.stderr,
+        _interval=interval,
+    )
+
+
+def same(derived: list[Published], published: list[Published]) -> bool:
+    """Whether the readings are those, up to the last digits in which another order of additions may differ."""
+    if len(derived) != len(published):
+        return False
+    for one, other in zip(derived, published, strict=True):
+        if replace(one, value=None, stderr=None, low=0, high=0) != replace(
+            other, value=None, stderr=None, low=0, high=0
+        ):
+            return False
+        slack = 1e-9 * max(1.0, abs(other.low), abs(other.high))
+        for name in ("value", "stderr", "low", "high"):
+            left, right = getattr(one, name), getattr(other, name)
+            if (left is None) != (right is None) or (left is not None and abs(left - right) > slack):
+                return False
+    return True
+
+
+def agree(readings: list[Reading], plan: Plan, wholes: Mapping[str, str]) -> list[Reading]:
+    """Parts add up to their whole by least squares, and counts are cut off at 0; each reading tells its bias."""
+    spots: dict[tuple[str, object], list[int]] = defaultdict(list)
+    for i, reading in enumerate(readings):
+        spots[reading.release, reading.time].append(i)
+    found = list(readings)
+    for (name, time), parts in spots.items():
+        whole = spots.get((wholes.get(name, ""), time), [])
+        if len(whole) == 1:
+            _add_up(found, parts, whole[0])
+    counts = {one.release.name for one in plan.releases if one.release.query.aggregate == "count"}
+    levels = {one.release.name for one in plan.releases if one.release.schedule.window is None}
+    for i, reading in enumerate(found):
+        if reading.value is not None and reading.stderr is not None and reading.release in counts & levels:
+            clipped = not_negative(reading.value, reading.stderr)
+            found[i] = replace(reading, value=clipped.value, bias=clipped.bias)
+        elif reading.bias is None:
+            found[i] = replace(reading, bias=0.0)
+    return found
+
+
+def _add_up(found: list[Reading], parts: list[int], whole: int) -> None:
+    values = np.array([found[i].value for i in parts], dtype=np.float64)
+    spreads = np.array([(found[i].stderr or 0.0) ** 2 for i in parts])
+    total, spread = found[whole].value, (found[whole].stderr or 0.0) ** 2
+    if total is None or not spreads.sum() + spread:
+        return
+    agreed = add_up(values, total, spreads, spread)
+    for i, value, variance in zip(parts, agreed.parts, agreed.part_variances, strict=True):
+        found[i] = _moved(found[i], float(value), float(variance) ** 0.5)
+    found[whole] = _moved(found[whole], agreed.whole, agreed.whole_variance**0.5)
+
+
+def _moved(reading: Reading, value: float, stderr: float) -> Reading:
+    def interval(level: float) -> tuple[float, float]:
+        half = stderr * NormalDist().inv_cdf((1 + level) / 2)
+        return value - half, value + half
+
+    return replace(reading, value=value, stderr=stderr, _interval=interval)

@@ -1,0 +1,99 @@
+"""The second series, consistency, and every strategy from end to end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tidegauge.gauge import Gauge
+from tidegauge.mechanism.noise import SimulationSampler
+from tidegauge.testing import Clock, Script
+
+DAYS = 40
+
+
+def world(
+    folder: Path, *, budget: dict[str, Any], seed: int = 1, **release: Any
+) -> tuple[Gauge, dict[str, list[float]]]:
+    """People who come and go in two wards, and how many there are on each day."""
+    life, truth = [], {"a": [0.0] * DAYS, "b": [0.0] * DAYS}
+    for n in range(200):
+        came, left, ward = n % 30, n % 30 + 1 + n % 17, "ab"[n % 2]
+        life += [(came, f"p{n}", {"ward": ward}), (left, f"p{n}", None)]
+        for day in range(came, min(left, DAYS)):
+            truth[ward][day] += 1
+    every = {"start": "1970-01-01", "every": "1 microsecond", "for": f"{DAYS - 1} microseconds"}
+    one = Gauge(
+        source=Script({"ward": "VARCHAR"}, sorted(life, key=lambda m: m[:2])),
+        constraint={"at_most": 2},
+        budget=budget,
+        releases={
+            "wards": {"sql": "SELECT ward, COUNT(*) FROM t GROUP BY ward", "groups": {"ward": ["a", "b"]},
+                      "parts_of": "all", **every, **release},
+            "all": {"sql": "SELECT COUNT(*) FROM t", **every},
+        },
+        store=folder / f"store{seed}.db",
+        now=Clock(1000),
+        sampler=SimulationSampler(seed),
+    )  # fmt: skip
+    return one, truth
+
+
+GAUSSIAN = {"rho": "0.5"}
+PURE = {"epsilon": 1}
+
+
+@pytest.mark.parametrize(
+    ("budget", "strategy"),
+    [
+        (GAUSSIAN, "disjoint"), (GAUSSIAN, "hierarchy"), (GAUSSIAN, "toeplitz"), (GAUSSIAN, "damped"),
+        (PURE, "disjoint"), (PURE, "hierarchy"), (PURE, "autoregressive"),
+        (GAUSSIAN, {"name": "hierarchy", "branching": 3, "height": 3, "bins": DAYS}),
+        (GAUSSIAN, {"name": "epochs", "start": 8, "branching": 0, "pure": 0}),
+    ],
+)  # fmt: skip
+def test_every_strategy_from_end_to_end(tmp_path: Path, budget: dict[str, Any], strategy: Any) -> None:
+    """Errors over many runs have the promised size: a chi-square on readings far apart, at alpha 1e-9."""
+    squares = []
+    for seed in range(12):
+        one, truth = world(tmp_path, budget=budget, seed=seed, strategy=strategy)
+        readings = list(one.run())
+        assert one.plan().releases[0].chosen.strategy == (
+            strategy if isinstance(strategy, str) else strategy["name"]
+        )
+        for r in readings:
+            if r.release == "wards" and r.time.microsecond == DAYS - 1:
+                assert r.group is not None and r.value is not None and r.stderr is not None  # noqa: PT018
+                squares.append(((r.value - truth[str(r.group["ward"])][DAYS - 1]) / r.stderr) ** 2)
+        assert one.verify().readings == len(readings)
+    mean = float(np.mean(squares))
+    assert 0.05 < mean < 5.5
+
+
+def test_smoothing_uses_what_came_later(tmp_path: Path) -> None:
+    one, _ = world(tmp_path, budget=GAUSSIAN, strategy="hierarchy")
+    list(one.run())
+    online, smoothed = one.published("wards"), one.published("wards", smoothed=True)
+    assert [(r.time, r.group) for r in online] == [(r.time, r.group) for r in smoothed]
+    assert all((s.stderr or 0) <= (o.stderr or 0) * (1 + 1e-9) for o, s in zip(online, smoothed, strict=True))
+    assert sum((s.stderr or 0) < (o.stderr or 0) * 0.99 for o, s in zip(online, smoothed, strict=True)) > 20
+    assert smoothed[-1].value == pytest.approx(online[-1].value)
+
+
+def test_parts_add_up_and_counts_are_not_negative(tmp_path: Path) -> None:
+    one, _ = world(tmp_path, budget={"rho": "0.01"})
+    list(one.run())
+    plain, agreed = one.published(), one.published(consistent=True)
+    assert any((r.value or 0) < 0 for r in plain)
+    assert all((r.value or 0) >= 0 and r.bias is not None for r in agreed)
+    assert all(r.bias is None for r in plain)
+    for day in range(DAYS):
+        now = [r for r in agreed if r.time.microsecond == day]
+        parts, whole = ([r for r in now if r.release == name] for name in ("wards", "all"))
+        if all((r.value or 0) > 0 for r in now):
+            assert sum(r.value or 0 for r in parts) == pytest.approx(whole[0].value)
+    before = {(r.release, r.time, str(r.group)): r.stderr or 0 for r in plain}
+    assert all((r.stderr or 0) <= before[r.release, r.time, str(r.group)] for r in agreed)
