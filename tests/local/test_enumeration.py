@@ -140,7 +140,7 @@ def survey_of(group: Any, *, answers: int, windows: int, changes: int, protocol:
 
 
 def tilted(name: str, *, answers: int, changes: int, level: int = 0, nu: Fraction | None = None) -> Tilted:
-    d = map_signals(name, answers)
+    d = map_signals({"map": name}, answers)
     law = tilted_law(changes=changes, epsilon=EPSILON, signals=d, nu=nu or Fraction(1, 3 * d))
     return Tilted(share=1, level=level, map=name, law=law)
 
@@ -153,7 +153,7 @@ def test_tilted(answers: int, name: str, changes: int) -> None:
     survey = survey_of(
         tilted(name, answers=answers, changes=changes), answers=answers, windows=3, changes=changes
     )
-    for role in range(map_rows(name, answers) if answers == 2 else 1):
+    for role in range(map_rows({"map": name}, answers) if answers == 2 else 1):
         assert EPSILON - 1e-6 <= loss_of(survey, role) <= EPSILON + 1e-12
 
 

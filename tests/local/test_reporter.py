@@ -8,6 +8,7 @@ import json
 import stat
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -198,6 +199,27 @@ def test_joining_later() -> None:
     assert flags(Reporter(survey, {}, first_window=3).report(3, "a")) & FIRST
     assert flags(Reporter(survey, {}).report(3, "a")) == IDLE
     assert flags(Reporter(survey, {}, state_is_current=True).report(3, "a")) & FIRST
+
+
+def test_a_survey_that_says_when_its_windows_are_is_answered_now_or_never() -> None:
+    """So that not even a host that makes up for what a restored state has missed can spend twice."""
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    survey, now = make(start=begin, every=timedelta(hours=1)), [begin.timestamp() + 1.0]
+    reporter = Reporter(survey, {}, clock=lambda: now[0])
+    for other in (1, 7):
+        with pytest.raises(ReporterError, match="not now"):
+            reporter.report(other, "a")
+    first = reporter.report(0, "a")
+    now[0] += 3 * 3600
+    assert reporter.report(0, "b") == first
+    for other in (1, 2, 4):
+        with pytest.raises(ReporterError, match="not now"):
+            reporter.report(other, "a")
+    assert (
+        HEADER.unpack_from(reporter.report(3, "a"))[4]
+        == 3
+        == survey.window_at(begin + timedelta(hours=3, seconds=1))
+    )
 
 
 @pytest.mark.parametrize("kept", [{"secret": "zz"}, {"secret": "00"}, {}, 7])

@@ -25,7 +25,7 @@ from tidegauge.local.groups import (
     tilted_variance,
 )
 from tidegauge.local.merge import Measured, merge
-from tidegauge.local.reporter import ONE, acceptance, memoized_loss, response_loss
+from tidegauge.local.reporter import ONE, acceptance, responses_of_a_life
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +71,9 @@ def predicted(
     if isinstance(head, Response):
         return _response_variance(head, windows=windows, changes=changes, epsilon=epsilon, answers=answers)
     if isinstance(head, Memoized):
-        each = memoized_loss(changes=changes, epsilon=epsilon, answers=answers)
+        each = epsilon / responses_of_a_life(
+            head.to_dict(), windows=windows, changes=changes, answers=answers
+        )
         law = oracle(head.oracle, epsilon=each, answers=answers).variance(1 / answers)
         return np.full(windows, law.of(1.0))
     shares = np.array([group.share for group in groups], dtype=np.float64)
@@ -162,9 +164,8 @@ def response_law(*, cells: int, loss: Fraction) -> tuple[float, float]:
 def _response_variance(
     group: Response, *, windows: int, changes: int, epsilon: Fraction, answers: int
 ) -> Floats:
-    shape = {"branching": group.branching, "layers": group.layers}
-    loss = response_loss(epsilon=epsilon, windows=windows, changes=changes, **shape)
-    p, q = response_law(cells=(answers + 1) ** 2, loss=loss)
+    responses = responses_of_a_life(group.to_dict(), windows=windows, changes=changes, answers=answers)
+    p, q = response_law(cells=(answers + 1) ** 2, loss=epsilon / responses)
     left, nodes = np.arange(1, windows + 1), np.zeros(windows)
     for layer in reversed(range(group.layers)):
         count, left = np.divmod(left, group.branching**layer)

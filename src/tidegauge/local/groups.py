@@ -96,7 +96,7 @@ def group_from_dict(data: dict[str, Any], *, epsilon: Fraction, answers: int) ->
         law = TiltedLaw(
             changes=data["changes"],
             epsilon=epsilon,
-            signals=map_signals(data["map"], answers),
+            signals=map_signals(data, answers),
             nu=Fraction(int(data["nu"]), ONE),
             good=frozenset((i, j) for i, j in data["good"]),
         )
@@ -161,7 +161,7 @@ def sign(row: NDArray[np.int64], symbol: NDArray[np.int64]) -> Floats:
 
 def decoder(name: str, answers: int, gap: float) -> Floats:
     """(rows, answers, signals): the change of the histogram is the sum of decoder @ output frequencies over the rows."""
-    z, variants = answers, map_rows(name, answers)
+    z, variants = answers, map_rows({"map": name}, answers)
     if name == "pair":
         before, after = changes_of_pairs(z)
         symbols = np.arange(z)[:, None]
@@ -196,7 +196,7 @@ def tilted_variance(
         d = z * (z + 1)
         spoken = match * touched + mismatch * (2 * z - touched) / (d - 1)
         return (2 * z * nu * (1 - moving) + moving * spoken) / gap**2 - mean**2, known
-    variants = map_rows(name, z)
+    variants = map_rows({"map": name}, z)
     if name == "coordinate":
         seen, scale, offset = moving * touched, float(z), mean**2
     else:
@@ -222,7 +222,7 @@ def best_tilted(
             return first / nodes + later * (nodes - 1) / nodes
 
         law = sharpest_law(
-            changes=allowed, epsilon=epsilon, signals=map_signals(name, answers), variance=error
+            changes=allowed, epsilon=epsilon, signals=map_signals({"map": name}, answers), variance=error
         )
         candidates.append((float(error(law)), Tilted(share=1, level=level, map=name, law=law)))
     return min(candidates, key=lambda pair: pair[0])[1]

@@ -90,8 +90,8 @@ def tilted_law(*, changes: int, epsilon: Fraction, signals: int, nu: Fraction) -
     Tight:    the loss is epsilon (its exponential rounded down to a multiple of 2^-64), unless good is all or nothing.
     Proof:    docs/theory/T11.md
     """
-    if changes < 1 or signals < 2 or not 0 < nu * signals <= 1:
-        raise LocalError("a tilted law needs changes >= 1, signals >= 2 and 0 < nu <= 1/signals")
+    if changes < 1 or epsilon <= 0 or signals < 2 or not 0 < nu * signals <= 1:
+        raise LocalError("a tilted law needs changes >= 1, epsilon > 0, signals >= 2 and 0 < nu <= 1/signals")
     nu = max(Fraction(int(nu * ONE), ONE), Fraction(1, ONE))
     accept = acceptance(epsilon)
     base = pattern_weights(changes=changes, signals=signals, nu=int(nu * ONE), good=(), accept=1)

@@ -1,8 +1,8 @@
 """The part that runs on a person's device: one file, standard library only, made to be read and vendored.
 
-A Reporter turns the person's answer in each window into bytes for a collector that nobody has to trust.  What the
-reports of a whole life reveal together is bounded by the survey's epsilon, whatever else the survey says: the numbers
-in it that serve accuracy (nu, good, share, level) cannot weaken the bound, and the loss of a report is worked out here.
+A Reporter turns the person's answer in each window into bytes for a collector that nobody has to trust.  What all
+reports of a life reveal together is bounded by the survey's epsilon, whatever else the survey says: the numbers in it
+that serve accuracy (nu, good, share, level) cannot weaken the bound, and the loss of a report is worked out here.
 
 Randomness: 256 bits from the system, drawn once; every choice is HMAC-SHA-256 of that secret and a label, compared
 with exact integers.  So a window that is asked for again gets the same bytes, and no choice is ever drawn twice.
@@ -13,8 +13,9 @@ State: one JSON value per survey in a mapping that the host persists, written be
 * Restored from an older copy: this looks like missed windows, in which something may have been spent.  So a role that
   spends in its windows is idle for the rest of the survey once it has missed one.
 A host that vouches for its state with state_is_current=True (kept out of backups, say) is believed: a change in missed
-windows is then reported in the next one.  Being idle depends on which windows were asked for, never on an answer, and
-the report says it openly.  One state must not run on two devices at once.
+windows is reported in the next one.  Being idle depends on which windows were asked for, never on an answer, and the
+report says it openly.  One state must not run on two devices at once, and a host must not ask for windows that are
+over; a survey that says when its windows are is answered in the window that the clock says, and in no other.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ import json
 import os
 import secrets
 import struct
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from datetime import datetime
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
@@ -45,8 +48,6 @@ class ReporterError(ValueError):
 @lru_cache(maxsize=64)
 def acceptance(epsilon: Fraction) -> int:
     """The weight of any other output against ONE for the true one: ONE / weight is at most e^epsilon."""
-    if epsilon <= 0:
-        raise ReporterError("epsilon must be more than 0")
     if epsilon >= 45:  # e^-45 < 2^-64
         return 1
     scale, step = 1 << 192, 0
@@ -75,25 +76,25 @@ def pattern_weights(
     return weights
 
 
-def map_rows(name: str, answers: int) -> int:
-    """How many public variants a signal map has: tracked answers, sign vectors, or just one."""
-    return {"coordinate": answers, "sign": (1 << answers.bit_length()) - 1}.get(name, 1)
+def map_rows(group: Mapping[str, Any], answers: int) -> int:
+    """How many public variants of a group there are: tracked answers, sign vectors, or just one."""
+    return {"coordinate": answers, "sign": (1 << answers.bit_length()) - 1}.get(group.get("map", ""), 1)
 
 
-def map_signals(name: str, answers: int) -> int:
-    """How many different changes a report of a signal map can speak of."""
-    return answers * (answers + 1) if name == "pair" else 2
+def map_signals(group: Mapping[str, Any], answers: int) -> int:
+    """How many different changes a tilted report can speak of."""
+    return answers * (answers + 1) if group["map"] == "pair" else 2
 
 
-def response_loss(*, epsilon: Fraction, windows: int, changes: int, branching: int, layers: int) -> Fraction:
-    """The loss of one report: two lives of K changes differ in at most min(2K, windows) windows of a layer.  [T7]"""
-    differing: int = sum(min(2 * changes, windows // branching**layer) for layer in range(layers))
-    return epsilon / differing
-
-
-def memoized_loss(*, epsilon: Fraction, changes: int, answers: int) -> Fraction:
-    """The loss of one permanent response: a life passes through K + 1 states, and no more than there are."""
-    return epsilon / min(changes + 1, answers + 1)
+def responses_of_a_life(group: Mapping[str, Any], *, windows: int, changes: int, answers: int) -> int:
+    """Among how many randomized responses a group's epsilon is divided."""
+    if group["kind"] == "response":  # two lives of K changes differ in at most 2K windows of a layer  [T7]
+        return sum(
+            min(2 * changes, windows // group["branching"] ** layer) for layer in range(group["layers"])
+        )
+    return (
+        min(changes, answers) + 1 if group["kind"] == "memoized" else 1
+    )  # one for each state passed through
 
 
 def below(key: bytes, label: str, total: int) -> int:
@@ -111,12 +112,10 @@ def below(key: bytes, label: str, total: int) -> int:
 
 def choose(key: bytes, label: str, weights: Sequence[int]) -> int:
     """An index, with probability in proportion to its weight."""
-    value = below(key, label, sum(weights))
-    for index, weight in enumerate(weights):
-        if value < weight:
-            return index
-        value -= weight
-    raise AssertionError("a value below the sum of the weights belongs to one of them")
+    value, index = below(key, label, sum(weights)), 0
+    while value >= weights[index]:
+        value, index = value - weights[index], index + 1
+    return index
 
 
 class Spec:
@@ -132,15 +131,20 @@ class Spec:
             self.windows, self.changes = int(data["windows"]), int(data["changes"])
             self.epsilon = Fraction(data["epsilon"])
             self.seed = hashlib.sha256(data["seed"].encode()).digest()
+            self.start = None if data["start"] is None else datetime.fromisoformat(data["start"]).timestamp()
+            self.every = float(data["every"] or 0)
             self.groups: list[dict[str, Any]] = data["groups"]
-            self.roles = [(g, row) for g, group in enumerate(self.groups) for row in range(self.rows(group))]
+            self.roles = [
+                (g, row) for g, group in enumerate(self.groups) for row in range(map_rows(group, self.absent))
+            ]
             self.payload = max(self.size(group) for group in self.groups)
             sound = all(self._sound(group) for group in self.groups) and 0 < self.absent < 255
         except (AttributeError, KeyError, TypeError, ValueError, ZeroDivisionError) as problem:
             raise ReporterError(f"this is not a survey: {problem!r}") from None
         if version != VERSION:
             raise ReporterError(f"the survey is of version {version}, the reporter of {VERSION}")
-        if not (sound and self.windows > 0 and self.changes > 0 and self.epsilon > 0):
+        timed = self.start is None or self.every > 0
+        if not (sound and timed and self.windows > 0 and self.changes > 0 and self.epsilon > 0):
             raise ReporterError("the survey asks for what no protocol can be")
         if not reveals and any(group["kind"] == "memoized" for group in self.groups):
             raise ReporterError("a memoized response reveals when an answer changes; the survey must say so")
@@ -150,23 +154,15 @@ class Spec:
         if int(group["share"]) <= 0:
             return False
         if group["kind"] == "tilted":
-            law = 0 < self.signals(group) * int(group["nu"]) <= ONE and group["changes"] > 0
+            law = 0 < map_signals(group, self.absent) * int(group["nu"]) <= ONE and group["changes"] > 0
             return law and group["map"] in {"coordinate", "sign", "pair"} and group["level"] >= 0
         if group["kind"] == "response":
             return bool(group["branching"] >= 2 and group["layers"] >= 1)
         return group["kind"] in {"snapshot", "memoized"} and group["oracle"] in {"grr", "oue"}
 
-    def rows(self, group: Mapping[str, Any]) -> int:
-        """How many public variants of a group there are."""
-        return map_rows(group.get("map", ""), self.absent)
-
     def size(self, group: Mapping[str, Any]) -> int:
         """How many bytes a group's reports need after the header."""
         return -(-self.absent // 8) if group.get("oracle") == "oue" else 2 * int(group.get("layers", 1))
-
-    def signals(self, group: Mapping[str, Any]) -> int:
-        """How many different changes a tilted report can speak of."""
-        return map_signals(group["map"], self.absent)
 
     def signal(self, group: Mapping[str, Any], row: int, before: int, after: int) -> int | None:
         """Which of them this change is; None if this role does not see it."""
@@ -187,12 +183,8 @@ class Spec:
 
     def loss(self, group: Mapping[str, Any]) -> Fraction:
         """The loss of one randomized response, such that those of a whole life sum to epsilon."""
-        if group["kind"] == "response":
-            shape = {"branching": int(group["branching"]), "layers": int(group["layers"])}
-            return response_loss(epsilon=self.epsilon, windows=self.windows, changes=self.changes, **shape)
-        if group["kind"] == "memoized":
-            return memoized_loss(epsilon=self.epsilon, changes=self.changes, answers=self.absent)
-        return self.epsilon
+        life = {"windows": self.windows, "changes": self.changes, "answers": self.absent}
+        return self.epsilon / responses_of_a_life(group, **life)
 
 
 read_spec = lru_cache(maxsize=64)(Spec)
@@ -206,19 +198,15 @@ class Reporter:
     secret:           32 random bytes that live apart from the state (in a keychain); else drawn, and kept in it.
     first_window:     the window in which this person takes part for the first time.
     state_is_current: the host vouches that the state was never lost and never restored from an older copy.
+    clock:            seconds since 1970, for a survey that says when its windows are.
     """
 
     def __init__(
-        self,
-        survey: Any,
-        state: MutableMapping[str, Any],
-        *,
-        secret: bytes | None = None,
-        first_window: int = 0,
-        state_is_current: bool = False,
-    ) -> None:
+        self, survey: Any, state: MutableMapping[str, Any], *, secret: bytes | None = None,
+        first_window: int = 0, state_is_current: bool = False, clock: Callable[[], float] = time.time,
+    ) -> None:  # fmt: skip
         self._spec = spec = read_spec(survey if isinstance(survey, str) else survey.to_json())
-        self._state, self._vouched, self._name = state, state_is_current, spec.hash.hex()
+        self._state, self._vouched, self._name, self._clock = state, state_is_current, spec.hash.hex(), clock
         if self._name not in state:
             drawn = {} if secret is not None else {"secret": secrets.token_bytes(32).hex()}
             blank: dict[str, Any] = {"window": None, "used": 0, "retired": False, "answers": [], "report": ""}
@@ -229,8 +217,7 @@ class Reporter:
             root = b""
         if len(root) != 32:
             raise ReporterError(
-                "the reporter's state or secret is damaged.  Nothing was drawn.  Repair it, or delete the state: "
-                "the reporter is then idle for the rest of the survey"
+                "the state or secret is damaged; without its state, the reporter would be idle"
             )
         self._key = hmac.digest(root, b"survey:" + spec.hash, "sha256")
         self.role, self._when = self._assigned()
@@ -243,12 +230,12 @@ class Reporter:
         """Role and snapshot window: a public function of the survey's seed and a number that says nothing."""
         spec, member = self._spec, hmac.digest(self._key, b"member", "sha256").hex()[:16]
         group = choose(spec.seed, f"group:{member}", [int(g["share"]) for g in spec.groups])
-        row = below(spec.seed, f"row:{member}", spec.rows(spec.groups[group]))
+        row = below(spec.seed, f"row:{member}", map_rows(spec.groups[group], spec.absent))
         return spec.roles.index((group, row)), below(spec.seed, f"when:{member}", spec.windows)
 
     def report(self, window: int, answer: str | None) -> bytes:
         """The report for a window; None is "not there".  Asked again, the same bytes, whatever the answer is now."""
-        spec, kept = self._spec, self._state[self._name]
+        spec, role, kept = self._spec, self._group, self._state[self._name]
         if not 0 <= window < spec.windows:
             raise ReporterError(f"the survey has windows 0 to {spec.windows - 1}")
         if answer is not None and answer not in spec.answers:
@@ -258,22 +245,23 @@ class Reporter:
             if window == last:
                 return bytes.fromhex(kept["report"])
             raise ReporterError(f"window {window} is past: window {last} was already reported")
+        if spec.start is not None and window != (self._clock() - spec.start) // spec.every:
+            raise ReporterError(f"window {window} is not now: what was missed is not made up for")
         kept = dict(kept, window=window, answers=list(kept["answers"]))
         missed = range(kept["first"] if first else last + 1, window)
-        if not self._vouched and self._group["kind"] != "snapshot":
-            kept["retired"] |= any(spec.due(self._group, self._when, each) for each in missed)
-        if not self._vouched and first and missed:
-            kept["retired"] = True  # the state may have been lost: who knows which role and what was spent
+        # something may have been spent in missed windows, and before the first report by any role
+        spends = [
+            first or (role["kind"] != "snapshot" and spec.due(role, self._when, each)) for each in missed
+        ]
+        kept["retired"] |= any(spends) and not self._vouched
         symbol = spec.absent if answer is None else spec.answers.index(answer)
-        idle = kept["retired"] or not spec.due(self._group, self._when, window)
-        body = b"" if idle else getattr(self, "_" + self._group["kind"])(kept, window, symbol)
+        idle = kept["retired"] or not spec.due(role, self._when, window)
+        body = b"" if idle else getattr(self, "_" + role["kind"])(kept, window, symbol)
         flags = (FIRST if first and not kept["retired"] else 0) | (IDLE if idle else 0)
         token = hmac.digest(self._key, b"token:%d" % window, "sha256")[:8]
-        report = HEADER.pack(VERSION, flags, spec.hash, self.role, window, token) + body.ljust(
-            spec.payload, b"\0"
-        )
-        kept["report"] = report.hex()
-        self._state[self._name] = kept
+        head = HEADER.pack(VERSION, flags, spec.hash, self.role, window, token)
+        report = head + body.ljust(spec.payload, b"\0")
+        self._state[self._name] = kept | {"report": report.hex()}
         return report
 
     def _choose(self, label: str, weights: Sequence[int]) -> int:
@@ -295,9 +283,7 @@ class Reporter:
         if self._group["oracle"] == "grr":
             return self._respond(label, symbol, absent + 1).to_bytes(2, "big")
         size, bits = self._spec.size(self._group), 0
-        for each in range(
-            absent
-        ):  # the true bit is a fair coin, any other is 1 with acceptance / (ONE + acceptance)
+        for each in range(absent):  # the true bit is a fair coin
             weights = [1, 1] if each == symbol else [ONE, self._accept]
             bits |= self._choose(f"{label}:{each}", weights) << (8 * size - 1 - each)
         return bits.to_bytes(size, "big")
@@ -317,8 +303,7 @@ class Reporter:
             if (window + 1) % self._group["branching"] ** layer:
                 out += b"\0\0"
                 continue
-            if len(befores) <= layer + 1:
-                befores.append(absent)
+            befores += [absent] * (layer + 2 - len(befores))
             before, befores[layer + 1] = befores[layer + 1], now
             true = absent * (absent + 2) if before == now else before * (absent + 1) + now
             out += self._respond(f"layer:{layer}:{window}", true, (absent + 1) ** 2).to_bytes(2, "big")
@@ -335,32 +320,27 @@ class Reporter:
 
     def _tilted(self, kept: dict[str, Any], window: int, symbol: int) -> bytes:
         """No change: the base law.  The j-th change: what the secret pattern says.  After the last: the base law."""
-        group, nu, signals = self._group, int(self._group["nu"]), self._spec.signals(self._group)
+        group, nu, signals = self._group, int(self._group["nu"]), map_signals(self._group, self._spec.absent)
         before = kept["answers"][0] if kept["answers"] else self._spec.absent
         kept["answers"] = [symbol]
         signal = self._spec.signal(group, self._row, before, symbol)
         if signal is None or kept["used"] >= group["changes"]:
-            drawn = self._choose(f"base:{window}", [signals * nu, ONE - signals * nu])
-            if drawn == 1:
+            if self._choose(f"base:{window}", [signals * nu, ONE - signals * nu]) == 1:
                 return b"\0\0"
-            signal = self._pick(f"base:{window}:signal", signals)
-        else:
-            entry, kept["used"] = kept["used"], kept["used"] + 1
-            says = self._entries()[entry]
-            if says == 2:
-                return b"\0\0"
-            if says == 1:
-                other = self._pick(f"mismatch:{entry}", signals - 1)
-                signal = other + (other >= signal)
-        return (1 + signal).to_bytes(2, "big")
+            return (1 + self._pick(f"base:{window}:signal", signals)).to_bytes(2, "big")
+        entry, kept["used"] = kept["used"], kept["used"] + 1
+        says = self._entries()[entry]
+        if says == 1:
+            other = self._pick(f"mismatch:{entry}", signals - 1)
+            signal = other + (other >= signal)
+        return b"\0\0" if says == 2 else (1 + signal).to_bytes(2, "big")
 
     def _entries(self) -> list[int]:
         """The secret pattern, 0 match, 1 mismatch, 2 silent: always the same, as it comes from the secret."""
         if not self._pattern:
             group, changes = self._group, self._group["changes"]
-            weights = pattern_weights(
-                changes=changes, signals=self._spec.signals(group), nu=int(group["nu"]), good=group["good"], accept=self._accept
-            )  # fmt: skip
+            law = {"changes": changes, "nu": int(group["nu"]), "accept": self._accept, "good": group["good"]}
+            weights = pattern_weights(signals=map_signals(group, self._spec.absent), **law)
             match, mismatch = list(weights)[self._choose("pattern", list(weights.values()))]
             left = [match, mismatch, changes - match - mismatch]
             for entry in range(changes):
@@ -389,7 +369,7 @@ class FileState(MutableMapping[str, Any]):
             file.flush()
             os.fsync(file.fileno())
         beside.replace(self._path)
-        folder = os.open(self._path.parent, os.O_RDONLY)
+        folder = os.open(self._path.parent, os.O_RDONLY)  # the renaming, too, must be on the disk
         os.fsync(folder)
         os.close(folder)
 
@@ -412,18 +392,6 @@ class FileState(MutableMapping[str, Any]):
 def report_to_json(report: bytes) -> str:
     """A report as JSON, for hosts that cannot send bytes."""
     version, flags, survey, role, window, token = HEADER.unpack_from(report)
-    return json.dumps(
-        {"version": version, "survey": survey.hex(), "window": window, "role": role, "token": token.hex(),
-         "first": bool(flags & FIRST), "idle": bool(flags & IDLE), "payload": report[HEADER.size :].hex()}
-    )  # fmt: skip
-
-
-def report_from_json(text: str) -> bytes:
-    """The bytes of a report that was written by report_to_json."""
-    try:
-        data = json.loads(text)
-        flags = (FIRST if data["first"] is True else 0) | (IDLE if data["idle"] is True else 0)
-        head = HEADER.pack(data["version"], flags, bytes.fromhex(data["survey"]), data["role"], data["window"], bytes.fromhex(data["token"]))  # fmt: skip
-        return head + bytes.fromhex(data["payload"])
-    except (KeyError, TypeError, ValueError, struct.error):
-        raise ReporterError("this is not a report") from None
+    said = {"first": bool(flags & FIRST), "idle": bool(flags & IDLE), "payload": report[HEADER.size :].hex()}
+    about = {"version": version, "survey": survey.hex(), "window": window, "role": role, "token": token.hex()}
+    return json.dumps(about | said)

@@ -11,6 +11,7 @@ import numpy as np
 
 from tidegauge.local.design import response_law
 from tidegauge.local.groups import Group, Memoized, Response, Snapshot, Tilted, oracle, sign
+from tidegauge.local.reporter import map_rows
 from tidegauge.local.tally import Layout
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def _tilted(
     survey: Survey, group: Tilted, lives: Integers, row: Integers, random: Generator
 ) -> list[tuple[Integers, Integers, Integers]]:
     z, law = len(survey.answers), group.law
-    d, roles = law.signals, survey.spec.rows(group.to_dict())
+    d, roles = law.signals, map_rows(group.to_dict(), z)
     ends, before, after = _nodes(lives, 1 << group.level, z)
     signal = _signals(group, row[:, None], before, after, z)
     ordinal = np.cumsum(signal >= 0, axis=1) - 1

@@ -24,7 +24,7 @@ from tidegauge.local.groups import (
     group_from_dict,
     oracle,
 )
-from tidegauge.local.reporter import VERSION, ReporterError, Spec, memoized_loss
+from tidegauge.local.reporter import VERSION, ReporterError, Spec, responses_of_a_life
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -271,13 +271,11 @@ def _groups(protocol: str, options: dict[str, Any], **setting: Any) -> tuple[Gro
         return design.tilted_groups(**setting, **chosen, snapshots=protocol == DEFAULT)
     if protocol in {"response-dcr", "response-hdcr"}:
         return design.response_groups(**setting, **options, hierarchy=protocol == "response-hdcr")
-    answers, epsilon = setting["answers"], setting["epsilon"]
-    if protocol == "memoized":
-        epsilon = memoized_loss(changes=setting["changes"], epsilon=epsilon, answers=answers)
-    kind = Memoized if protocol == "memoized" else Snapshot
-    return (
-        kind(share=1, oracle=options.get("oracle") or best_oracle(epsilon=epsilon, answers=answers).name),
-    )
+    kind = "memoized" if protocol == "memoized" else "snapshot"
+    answers, life = setting["answers"], {name: setting[name] for name in ("windows", "changes", "answers")}
+    each = setting["epsilon"] / responses_of_a_life({"kind": kind}, **life)
+    name = options.get("oracle") or best_oracle(epsilon=each, answers=answers).name
+    return (Memoized(share=1, oracle=name) if kind == "memoized" else Snapshot(share=1, oracle=name),)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ reports that are idle; for each role, how often each symbol was reported.  Talli
 
 from __future__ import annotations
 
+import json
+import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,7 @@ import numpy as np
 
 from tidegauge.errors import LocalError
 from tidegauge.local.groups import Group, Response, Tilted
-from tidegauge.local.reporter import FIRST, HEADER, IDLE, VERSION
+from tidegauge.local.reporter import FIRST, HEADER, IDLE, VERSION, ReporterError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -174,3 +176,14 @@ class Layout:
 
 def _word(payload: NDArray[np.uint8]) -> Integers:
     return payload[:, 0].astype(np.int64) << 8 | payload[:, 1]
+
+
+def report_from_json(text: str) -> bytes:
+    """The bytes of a report that was written by report_to_json."""
+    try:
+        data = json.loads(text)
+        flags = (FIRST if data["first"] is True else 0) | (IDLE if data["idle"] is True else 0)
+        survey, token, payload = (bytes.fromhex(data[name]) for name in ("survey", "token", "payload"))
+        return HEADER.pack(data["version"], flags, survey, data["role"], data["window"], token) + payload
+    except (KeyError, TypeError, ValueError, struct.error):
+        raise ReporterError("this is not a report") from None
