@@ -19,7 +19,8 @@ def world(
     folder: Path, *, budget: dict[str, Any], seed: int = 1, **release: Any
 ) -> tuple[Gauge, dict[str, list[float]]]:
     """People who come and go in two wards, and how many there are on each day."""
-    life, truth = [], {"a": [0.0] * DAYS, "b": [0.0] * DAYS}
+    life: list[Any] = []
+    truth = {"a": [0.0] * DAYS, "b": [0.0] * DAYS}
     for n in range(200):
         came, left, ward = n % 30, n % 30 + 1 + n % 17, "ab"[n % 2]
         life += [(came, f"p{n}", {"ward": ward}), (left, f"p{n}", None)]
