@@ -130,7 +130,7 @@ def test_only_refusals_come_out(tmp_path: Path, kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "csv.gz", "jsonl.gz", "parquet.gz"])
 def test_only_refusals_come_out_of_many(tmp_path: Path, kind: str) -> None:
-    assert fuzz(tmp_path, kind, seed=2, tries=2000) < 2000
+    assert fuzz(tmp_path, kind, seed=2, tries=500) < 500
 
 
 @settings(derandomize=True, deadline=None, max_examples=300)

@@ -109,7 +109,7 @@ def test_every_row_comes_once(story: list[Step]) -> None:
 
 
 @pytest.mark.slow
-@settings(derandomize=True, deadline=None, max_examples=1000)
+@settings(derandomize=True, deadline=None, max_examples=300)
 @given(steps)
 def test_every_row_comes_once_in_many_stories(story: list[Step]) -> None:
     check(story)
