@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tidegauge.errors import LocalError
 from tidegauge.local import PROTOCOLS, Collector, Reporter, Survey
 from tidegauge.local.decode import _Evidence
 from tidegauge.local.groups import Response, Tilted
@@ -206,6 +207,22 @@ def test_a_simplex_has_no_negative_counts() -> None:
     plain = np.array(collector.estimate()["value"]).reshape(WINDOWS, 2)
     inside = (plain >= 0).all(axis=1) & (plain.sum(axis=1) <= PEOPLE)
     assert value[inside] == pytest.approx(plain[inside])
+
+
+@pytest.mark.parametrize("protocol", ["response-dcr", "tilted"])
+def test_changes_of_single_windows_add_up(protocol: str) -> None:
+    collector = reported(protocol, "coordinate" if protocol == "tilted" else "")
+    truth = np.diff(true_histogram(lives_of(PEOPLE), 2), axis=0, prepend=0)
+    table = collector.changes()
+    value, stderr = (np.array(table[name]).reshape(WINDOWS, 2) for name in ("value", "stderr"))
+    assert (np.abs(value - truth) / stderr).max() < stats.norm.isf(ALPHA / 16)
+    if protocol == "response-dcr":
+        assert np.cumsum(value, axis=0) == pytest.approx(collector.histogram().value)
+
+
+def test_snapshots_know_nothing_of_changes() -> None:
+    with pytest.raises(LocalError, match="single window"):
+        reported("snapshots", "").changes()
 
 
 def test_without_noise_the_paper_counts_exactly() -> None:

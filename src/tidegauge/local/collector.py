@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegauge.errors import LocalError
-from tidegauge.local.decode import Histogram, histogram
+from tidegauge.local.decode import Histogram, histogram, net_changes
 from tidegauge.local.reporter import HEADER, VERSION
 from tidegauge.local.store import CollectorStore
 from tidegauge.local.survey import Survey
@@ -219,7 +219,14 @@ class Collector:
         unbiased, so it can be below 0; with simplex=True it is moved to the nearest possible counts, which is biased.
         """
         found = self.histogram()
-        value = found.on_simplex() if simplex else found.value
+        return self._table(found, found.on_simplex() if simplex else found.value)
+
+    def changes(self) -> pa.Table:
+        """The same columns for the net change in each single window, whose running total is the histogram."""
+        found = net_changes(self.survey, self._layout, self.tally)
+        return self._table(found, found.value)
+
+    def _table(self, found: Histogram, value: NDArray[np.float64]) -> pa.Table:
         windows, answers = value.shape
         return pa.table(
             {

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tidegauge.errors import LocalError
 from tidegauge.local.design import prefix_nodes, response_law
 from tidegauge.local.groups import (
     Memoized,
@@ -79,6 +80,20 @@ def histogram(survey: Survey, layout: Layout, tally: Integers) -> Histogram:
     known = np.isfinite(states[0].planned)[:, None]
     value, spread = (np.where(known, each, np.nan) for each in (states[0].value, states[0].spread))
     return Histogram(found.people, value, spread.reshape(-1, z, z))
+
+
+def net_changes(survey: Survey, layout: Layout, tally: Integers) -> Histogram:
+    """What people said about the change in each single window, where the protocol asks them that."""
+    found, z = _Evidence(survey, layout, tally), len(survey.answers)
+    for group in survey.groups:
+        if isinstance(group, Response):
+            return Histogram(found.people, *found.response(group)[0])
+        if isinstance(group, Tilted) and group.level == 0:
+            measured = found.tilted(group)
+            known = np.isfinite(measured.planned)[:, None]
+            value, spread = (np.where(known, each, np.nan) for each in (measured.value, measured.spread))
+            return Histogram(found.people, value, spread.reshape(-1, z, z))
+    raise LocalError(f"protocol {survey.protocol!r} does not ask for the change in a single window")
 
 
 class _Evidence:
