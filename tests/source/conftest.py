@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.servers.postgres import Server, binaries
+from tests.source import files_harness
 from tests.source.debezium_harness import DebeziumFile, DebeziumInbox, DebeziumKafka
 from tests.source.harness import PostgresFull, PostgresPartitioned, PostgresTable, SQLiteTable
 from tests.source.table_harness import (
@@ -90,9 +91,12 @@ LIVES: dict[str, Callable[[pytest.FixtureRequest], Harness]] = {
     "sqlite": lambda request: SQLiteTable(request.getfixturevalue("tmp_path")),
 }
 """Every source, by how its table is made."""
+if files_harness.PRESENT:
+    LIVES["files"] = lambda request: files_harness.ChangelogFile(request.getfixturevalue("tmp_path"))
 
 
 KINDS = ["postgres", "sqlite", "debezium", "debezium-inbox", "debezium-kafka", "snapshots-parquet", "history"]
+KINDS += ["files"] if files_harness.PRESENT else []
 """One of each kind, for what does not depend on the database behind it."""
 
 
