@@ -26,9 +26,10 @@ def world(
         life += [(came, f"p{n}", {"ward": ward}), (left, f"p{n}", None)]
         for day in range(came, min(left, DAYS)):
             truth[ward][day] += 1
+    life.sort(key=lambda mutation: mutation[:2])
     every = {"start": "1970-01-01", "every": "1 microsecond", "for": f"{DAYS - 1} microseconds"}
     one = Gauge(
-        source=Script({"ward": "VARCHAR"}, sorted(life, key=lambda m: m[:2])),
+        source=Script({"ward": "VARCHAR"}, life),
         constraint={"at_most": 2},
         budget=budget,
         releases={

@@ -58,6 +58,7 @@ class FilesSpec(_Source):
     after: str | None = None
     op: Name | None = None
     types: dict[str, str] = {}
+    time_unit: Name | None = None
 
 
 class PostgresSpec(_Source):
