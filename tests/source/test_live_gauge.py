@@ -151,3 +151,24 @@ def test_a_secret_in_the_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="env:NAME") as refusal:
         Gauge.from_file(tmp_path / "tidegauge.toml")
     assert "hunter2" not in str(refusal.value)
+
+
+def test_snapshots_of_a_parquet_file(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    place = 'of = "parquet"\npath = "people.parquet"'
+    (tmp_path / "tidegauge.toml").write_text(DECLARATION.format(kind="snapshots", place=place))
+
+    def write(rows: list[tuple[int, str, int]]) -> None:
+        ids, cities, ages = zip(*rows, strict=True)
+        pq.write_table(pa.table({"id": ids, "city": cities, "age": ages}), tmp_path / "people.parquet")
+
+    write([(1, "north", 20), (2, "south", 30), (3, "north", 5)])
+    gauge = Gauge.from_file(tmp_path / "tidegauge.toml")
+    list(gauge.run())
+    write([(2, "north", 31), (3, "north", 18), (4, "south", 40)])
+    for _ in range(2):
+        time.sleep(1.05)
+        list(gauge.run())
+    assert last(gauge) == pytest.approx((2, 1, 89), abs=0.1)

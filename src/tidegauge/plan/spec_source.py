@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 
 def _from_environment(value: str) -> str:
@@ -112,6 +112,35 @@ class DebeziumSpec(_Source):
         return True
 
 
+class SnapshotsSpec(_Source):
+    """A table that is read whole every so often, or one that keeps every version of its rows (valid_from)."""
+
+    kind: Literal["snapshots"]
+    of: Literal["postgres", "sqlite", "duckdb", "parquet"]
+    dsn: Secret | None = None
+    path: Name | None = None
+    db_schema: Annotated[Name, Field(alias="schema")] = "public"
+    every: Name | None = None
+    valid_from: Name | None = None
+    valid_to: Name | None = None
+    deleted: Name | None = None
+    images: Name = "tidegauge-images"
+
+    @model_validator(mode="after")
+    def _whole(self) -> SnapshotsSpec:
+        if (self.of == "postgres") != (self.dsn is not None) or (self.of == "postgres") == (
+            self.path is not None
+        ):
+            raise ValueError("give dsn where it is of postgres, and path where it is of a file")
+        if (self.valid_from is None) != (self.valid_to is None) or (self.deleted and not self.valid_from):
+            raise ValueError(
+                "a table that keeps its history has valid_from and valid_to (and perhaps deleted)"
+            )
+        if self.every is not None and self.valid_from is not None:
+            raise ValueError("every: a table that keeps its history is read whenever it is due")
+        return self
+
+
 class ObjectSpec(_Source):
     """A source that was given as an object."""
 
@@ -120,5 +149,6 @@ class ObjectSpec(_Source):
 
 
 SourceSpec = Annotated[
-    FilesSpec | PostgresSpec | SqliteSpec | DebeziumSpec | ObjectSpec, Field(discriminator="kind")
+    FilesSpec | PostgresSpec | SqliteSpec | DebeziumSpec | SnapshotsSpec | ObjectSpec,
+    Field(discriminator="kind"),
 ]

@@ -31,6 +31,8 @@ def open_source(declared: dict[str, Any], base: Path) -> Source:
             from tidegauge.source.debezium import Debezium  # noqa: PLC0415
 
             return Debezium(base / options.pop("path"), options.pop("table"), **options)
+        case "snapshots":
+            return _snapshots(options, base)
         case kind:
             raise AssertionError(kind)
 
@@ -43,6 +45,28 @@ def _postgres(options: dict[str, Any]) -> Source:
             "a source of kind postgres needs: pip install 'tidegauge[postgres]'", key="source"
         ) from None
     return Postgres(secret(options.pop("dsn"), key="source.dsn"), options.pop("table"), **options)
+
+
+def _snapshots(options: dict[str, Any], base: Path) -> Source:
+    from tidegauge.source import history, readers, snapshots  # noqa: PLC0415
+
+    of, table, schema = (options.pop(name) for name in ("of", "table", "schema"))
+    reader: readers.Reader
+    if of == "postgres":
+        from tidegauge.source.postgres_reader import PostgresReader  # noqa: PLC0415
+
+        reader = PostgresReader(secret(options.pop("dsn"), key="source.dsn"), table, schema=schema)
+    else:
+        kinds = {
+            "sqlite": readers.SQLiteReader,
+            "duckdb": readers.DuckDBReader,
+            "parquet": readers.ParquetReader,
+        }
+        reader = kinds[of](base / options.pop("path"), table)
+    folder = base / options.pop("images")
+    if "valid_from" in options:
+        return history.History(reader, folder=folder, **options)
+    return snapshots.Snapshots(reader, folder=folder, **options)
 
 
 def secret(reference: str, *, key: str) -> str:
