@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -467,6 +468,25 @@ class TestKafka:
                 list(source.read(position, END))
         with pytest.raises(SourceError, match="not one of a Kafka source"):
             list(source.read("[]", END))
+
+    def test_a_broker_that_fails(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        broker = Broker(1)
+        broker.logs[0] = [told("c", patient(1, "p", "s"), table=NAME).encode()]
+        source = self.source(broker, monkeypatch)
+        assert source.table == NAME
+        consumer = source._opened(sys.modules["confluent_kafka"])
+        broken = SimpleNamespace(partition=lambda: 0, error=lambda: "sesame")
+        monkeypatch.setattr(consumer, "consume", lambda *_, **__: [broken])
+        with pytest.raises(SourceError, match="the Kafka consumer failed") as refusal:
+            list(source.read(None, END))
+        assert "sesame" not in str(refusal.value)
+        monkeypatch.setattr(consumer, "consume", lambda *_, **__: [])
+        with pytest.raises(SourceError, match="the Kafka broker does not answer"):
+            list(source.read(None, END))
+        gone = SimpleNamespace(topics={"topic": SimpleNamespace(error="sesame", partitions={})})
+        monkeypatch.setattr(consumer, "list_topics", lambda *_, **__: gone)
+        with pytest.raises(SourceError, match="the Kafka topic cannot be read"):
+            list(source.read(None, END))
 
     def test_without_the_library(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "confluent_kafka", None)

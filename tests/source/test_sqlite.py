@@ -29,7 +29,10 @@ TABLES = [
     "(id INTEGER, email TEXT, n INTEGER, PRIMARY KEY (id, n))",
     "(id INTEGER, email TEXT UNIQUE, n INTEGER, PRIMARY KEY (id, n), UNIQUE (n, email))",
     "(id INTEGER PRIMARY KEY, email TEXT, n INTEGER, UNIQUE (email, n)) WITHOUT ROWID",
+    "(id INTEGER PRIMARY KEY, email TEXT NOT NULL UNIQUE, n INTEGER)",
 ]
+ENTRIES = {TABLES[-1]: "email"}
+"""Keys other than the primary key."""
 
 
 class World:
@@ -117,7 +120,7 @@ def test_however_the_application_writes(
     recursive: bool,
 ) -> None:
     """Whatever REPLACE, IGNORE and upserts do, what is known is what is there."""
-    world = World(tmp_path_factory.mktemp("w") / "a.db", table)
+    world = World(tmp_path_factory.mktemp("w") / "a.db", table, entry=ENTRIES.get(table, ()))
     world.run("PRAGMA synchronous = OFF", f"PRAGMA recursive_triggers = {'ON' if recursive else 'OFF'}")
     try:
         for statement, values in operations:
@@ -258,6 +261,11 @@ def test_installing_twice_changes_nothing_and_uninstalling_leaves_nothing(world:
     [
         ("a TEXT, b TEXT", {}, "no primary key, and VACUUM may renumber"),
         ("id INTEGER PRIMARY KEY, a TEXT", {"entry": "b"}, 'no column "b"'),
+        (
+            "id INTEGER PRIMARY KEY, a TEXT",
+            {"entry": "a"},
+            '"a" is neither the primary key of "t" nor unique',
+        ),
     ],
 )
 def test_what_cannot_be_recorded(tmp_path: Path, table: str, options: dict[str, Any], message: str) -> None:

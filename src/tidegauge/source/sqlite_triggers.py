@@ -157,8 +157,10 @@ def _rivalries(
     connection: sqlite3.Connection, table: str, entry: Sequence[str]
 ) -> Iterator[tuple[tuple[str, str], ...]]:
     """What REPLACE may throw rows out for: every unique set but the key, which is an update of the same row."""
-    indexes = connection.execute('SELECT name FROM pragma_index_list(?) WHERE "unique"', [table]).fetchall()
-    for (name,) in indexes:
+    indexes = connection.execute(
+        'SELECT name, origin FROM pragma_index_list(?) WHERE "unique"', [table]
+    ).fetchall()
+    for name, _ in indexes:
         columns = connection.execute(
             "SELECT name, coll FROM pragma_index_xinfo(?) WHERE key", [name]
         ).fetchall()
@@ -170,13 +172,22 @@ def _rivalries(
         exact = all(collation == "BINARY" for _, collation in columns)
         if {column for column, _ in columns} != set(entry) or not exact:
             yield tuple(columns)
-    alias = primary_key(connection, table)
-    if (
-        set(alias) != set(entry)
-        and not any(name.startswith("sqlite_autoindex") for (name,) in indexes)
-        and alias
-    ):
+    alias = primary_key(connection, table)  # an INTEGER PRIMARY KEY is the table itself and has no index
+    if alias and set(alias) != set(entry) and "pk" not in [origin for _, origin in indexes]:
         yield tuple((column, "BINARY") for column in alias)
+
+
+def _unique_sets(connection: sqlite3.Connection, table: str) -> list[set[str]]:
+    """The sets of columns that tell every two rows apart."""
+    found = connection.execute(
+        "SELECT i.seq, x.name FROM pragma_index_list(?) AS i, pragma_index_xinfo(i.name) AS x "
+        'WHERE i."unique" AND NOT i.partial AND x.key',
+        [table],
+    ).fetchall()
+    indexes: dict[int, set[str]] = {}
+    for number, column in found:
+        indexes.setdefault(number, set()).add(column)
+    return [set(primary_key(connection, table)), *indexes.values()]
 
 
 def recorder(
@@ -195,6 +206,11 @@ def recorder(
     if missing := [name for name in (*keys, *columns) if name not in known]:
         raise SpecError(
             f"the table {quote(table)} has no column {', '.join(map(quote, missing))}", key="source"
+        )
+    if set(keys) not in _unique_sets(connection, table):
+        raise SpecError(
+            f"{', '.join(map(quote, keys))} is neither the primary key of {quote(table)} nor unique",
+            key="source.entry",
         )
     recorded = tuple(name for name in known if not columns or name in columns or name in keys)
     return Recorder(table, keys, recorded, tuple(_rivalries(connection, table, keys)))
