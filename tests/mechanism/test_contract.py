@@ -49,6 +49,7 @@ LEVELS: list[Strategy] = [
     Hierarchy(2, 4, None, "apart"),
     Toeplitz("root", BINS),
     Toeplitz("root", BINS, beta=0.9),
+    Toeplitz("root", BINS, beta=0.99, white=2.0),
     Damped(BINS, 0.9, 0.0, 0.15),
     Damped(BINS, 0.999, 1.3, 0.1),
     Autoregressive(BINS, 60000, Fraction(1, 2)),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tidegauge.mechanism.strategy import Exposure, Strategy
     from tidegauge.model.schedule import Schedule
 
-_LONGEST_ROWS = 1 << 13
+_LONGEST_ROWS = 1 << 15
 """Bins beyond which rows that speak of every past bin are too long."""
 
 
@@ -99,6 +99,8 @@ def _gaussian(
         return
     if bins <= _LONGEST_ROWS and span is None:
         yield Toeplitz("root", bins, first)
+        if bins > MOST_BINS:
+            yield tune.root(target, allowed, bins=bins, grouped=grouped)
     if bins - first <= MOST_BINS:
         yield tune.damped(target, allowed, bins=bins, first=first, grouped=grouped)
 

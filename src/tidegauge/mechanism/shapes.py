@@ -12,9 +12,12 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 BITS: Final = 20
-"""Measured coefficients are whole multiples of 2^-20 ..."""
-FINE_BITS: Final = 24
-"""... or of 2^-24, where they fall for more than a thousand bins."""
+"""Measured coefficients are whole multiples of 2^-20."""
+
+
+def bits(count: int) -> int:
+    """How fine coefficients must be that fall for so many bins: their falls shrink with the power 3/2 of time."""
+    return BITS + 4 * sum(count > most for most in (1 << 10, 1 << 13))
 
 
 def power(count: int, exponent: float, beta: float = 1.0) -> Floats:
@@ -70,19 +73,19 @@ def inverse(series: Floats) -> Floats:
     return found
 
 
-def rounded_convex(falling: Floats, bits: int) -> NDArray[np.int64]:
-    """The nearest whole multiples of 2^-bits that fall and are convex: the falls are rounded, which keeps their order."""
-    first = round(falling[0] * 2**bits)
-    falls = np.maximum(np.rint(-np.diff(falling) * 2**bits).astype(np.int64), 0)
+def rounded_convex(falling: Floats, digits: int) -> NDArray[np.int64]:
+    """The nearest whole multiples of 2^-digits that fall and are convex: the falls are rounded, which keeps their order."""
+    first = round(falling[0] * 2**digits)
+    falls = np.maximum(np.rint(-np.diff(falling) * 2**digits).astype(np.int64), 0)
     falls = np.minimum.accumulate(falls)
     found = np.concatenate([[first], first - np.cumsum(falls)])
     raised: NDArray[np.int64] = found - min(found[-1], 0)
     return raised
 
 
-def rounded(series: Floats, bits: int) -> NDArray[np.int64]:
-    """The nearest whole multiples of 2^-bits."""
-    found: NDArray[np.int64] = np.rint(series * 2**bits).astype(np.int64)
+def rounded(series: Floats, digits: int) -> NDArray[np.int64]:
+    """The nearest whole multiples of 2^-digits."""
+    found: NDArray[np.int64] = np.rint(series * 2**digits).astype(np.int64)
     return found
 
 

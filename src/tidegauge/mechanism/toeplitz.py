@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class Toeplitz(Strategy):
     """One row a bin from the bin `first` on: the changes up to it, weighed by coefficients of their age alone.
 
-    shape "root":    the square root, damped by beta; for running values
+    shape "root":    the square root, damped by beta, with white noise beside it; for running values
     shape "window":  the square root of a sliding window of `width` bins; for sliding windows and few changes
     shape "banded":  the square root cut off after `width` bins; for sliding windows, with or without an end
     """
@@ -43,6 +43,7 @@ class Toeplitz(Strategy):
     first: int = 0
     beta: float = 1.0
     width: int = 0
+    white: float = 0.0
 
     def __post_init__(self) -> None:
         if self.shape not in {"root", "window", "banded"} or (self.bins is None and self.shape != "banded"):
@@ -57,15 +58,16 @@ class Toeplitz(Strategy):
             "first": self.first,
             "beta": self.beta,
             "width": self.width,
+            "white": self.white,
         }
 
     @property
     def _bits(self) -> int:
-        return shapes.BITS if self.bins is None or self.bins <= 1024 else shapes.FINE_BITS
+        return shapes.bits(self.width if self.bins is None else self.bins)
 
     @property
     def denominator(self) -> int:
-        """2^20, for long series 2^24."""
+        """2^20, for long series more."""
         return 1 << self._bits
 
     @cached_property
@@ -79,7 +81,7 @@ class Toeplitz(Strategy):
             return np.concatenate([band, np.zeros(count - len(band), dtype=np.int64)])
         if self.shape == "window":
             return shapes.rounded(shapes.window_root(count, self.width), self._bits)
-        return shapes.rounded_convex(shapes.damped_root(count, self.beta, 0.0), self._bits)
+        return shapes.rounded_convex(shapes.damped_root(count, self.beta, self.white), self._bits)
 
     @cached_property
     def _runs(self) -> list[tuple[int, int, int]]:

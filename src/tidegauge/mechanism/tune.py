@@ -17,6 +17,7 @@ from tidegauge.mechanism import shapes
 from tidegauge.mechanism.autoregressive import Autoregressive
 from tidegauge.mechanism.damped import Damped
 from tidegauge.mechanism.hierarchy import Hierarchy
+from tidegauge.mechanism.toeplitz import Toeplitz
 from tidegauge.theory.paths import Limits
 from tidegauge.theory.toeplitz_paths import toeplitz_groups, toeplitz_paths
 from tidegauge.theory.tree_paths import Costs, hierarchy_paths
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _UNIT = Costs(((Fraction(0), Fraction(1)), (Fraction(1), Fraction(0))))
+_SEVERAL, _MANY = 8, 32
+"""Changes from which on a hierarchy is tuned for one limit at a time, and for its folds alone."""
 _ENDLESS = 3650
 """Readings over which a release without an end is judged."""
 
@@ -85,7 +88,7 @@ def damped(
     count = bins - first
     changes = [limit.within(count) for limit in limits]
     jumps = max(jumps for jumps, _ in changes)
-    reach = max(reach for _, reach in changes)
+    bursts = _bursts(changes, count)
     bound = toeplitz_groups if grouped else _coarse_paths
     ages = target.bins - first
     whole = np.full(len(ages), True) if target.span is None else ages < target.span
@@ -103,15 +106,47 @@ def damped(
         level = target.level(variances + np.where(whole, offset, 0.0))
         return sqrt(level * max(bound(shape, limits=limit, offset=offset) for limit in limits))
 
-    often = jumps >= reach and 2 < jumps < count
-    pace = 0.1 if often else {1: 0.3, 2: 1.6}.get(jumps, 2.5 * jumps)
+    pace = 0.1 if bursts else {1: 0.3, 2: 1.6}.get(jumps, 2.5 * jumps)
     start = [log(min(0.6, pace / count)), log(0.12 if target.span is None else 1.3)]
     steps = [1.0, 0.7]
-    if often:
-        start.append(0.36 * reach**0.65)
+    if bursts:
+        start.append(_white(bursts))
         steps.append(0.3 * start[-1])
     beta, white, offset = map(_digits, strategy(_search(value, start, steps, 30)))
     return Damped(bins, 1 - _digits(1 - beta), white, offset, first)
+
+
+def root(target: Target, limits: Sequence[Limits], *, bins: int, grouped: bool = False) -> Toeplitz:
+    """A damped root alone, for more bins than a full matrix can have."""
+    changes = [limit.within(bins) for limit in limits]
+    jumps, bursts = max(jumps for jumps, _ in changes), _bursts(changes, bins)
+    bound = toeplitz_groups if grouped else _coarse_paths
+
+    def strategy(at: Floats) -> Toeplitz:
+        beta = 1 - _digits(exp(min(at[0], -0.05)))
+        return Toeplitz("root", bins, beta=beta, white=_digits(max(at[1], 0.0)) if bursts else 0.0)
+
+    def value(at: Floats) -> float:
+        found = strategy(at)
+        shape = found.coefficients / found.denominator
+        level = target.level(found.variances(target.bins, target.span)) * float(found.denominator) ** 2
+        return sqrt(level * max(bound(shape, limits=limit, offset=0.0) for limit in limits))
+
+    start, steps = [log(min(0.6, (0.1 if bursts else 0.8 * jumps) / bins))], [1.0]
+    if bursts:
+        start.append(_white(bursts))
+        steps.append(0.3 * start[-1])
+    return strategy(_search(value, start, steps, 16))
+
+
+def _bursts(changes: list[tuple[int, int]], count: int) -> list[int]:
+    """The reaches in which an entry may change in every bin."""
+    return [reach for jumps, reach in changes if 2 < jumps >= reach < count]
+
+
+def _white(bursts: list[int]) -> float:
+    """How much white noise to begin with, from experience."""
+    return float(0.36 * max(bursts) ** 0.65)
 
 
 def _coarse_paths(shape: Floats, *, limits: Limits, offset: float) -> float:
@@ -184,8 +219,16 @@ def _folds(limit: Limits, branching: int, height: int, leaves: int) -> int:
 
 
 def _most(found: Hierarchy, limit: Limits, power: int) -> Fraction:
-    """What changes by 1 add up to; for a limited reach as if without an end, which is quicker and hardly more."""
+    """What changes by 1 add up to, at most: quicker than exactly where there are many, or the reach is limited."""
     *layers, load = (1 / scale**power for scale in found.scales)
+    if limit.jumps is not None and limit.jumps > _SEVERAL and limit.bins is not None:
+        return min(
+            _most(found, Limits(limit.jumps, None), power), _most(found, Limits(None, limit.bins), power)
+        )
+    if limit.jumps is not None and limit.jumps > _MANY:
+        leaves = found.bins or limit.jumps * found.branching**found.height
+        nodes = (-(-leaves // found.branching**layer) for layer in range(found.height))
+        return load + sum((w * min(limit.jumps, n) for w, n in zip(layers, nodes, strict=True)), Fraction(0))
     ends = found.bins is not None and (limit.bins is None or 4 * limit.bins > found.bins)
     return hierarchy_paths(
         _UNIT,
@@ -221,5 +264,5 @@ def _with_scales(found: Hierarchy, value: Callable[[Hierarchy], float]) -> Hiera
         ]
         return replace(found, relative=tuple(scales))
 
-    tuned = scaled(_search(lambda at: value(scaled(at)), [0.0] * free, [0.15] * free, 40))
+    tuned = scaled(_search(lambda at: value(scaled(at)), [0.0] * free, [0.15] * free, 30))
     return min(found, tuned, key=value)

@@ -19,8 +19,12 @@ _BATCH = 4096
 
 def affordable(*, starts: int, jumps: int, reach: int, coarse: bool = False) -> bool:
     """Whether so many paths can be tried one by one in a fraction of a second (coarse: of a hundredth)."""
-    paths = sum(comb(reach - 1, more) for more in range(jumps))
-    return starts * paths * max(jumps, 2) ** 2 <= (_AFFORDABLE // 16 if coarse else _AFFORDABLE)
+    left = (_AFFORDABLE // 16 if coarse else _AFFORDABLE) // (starts * max(jumps, 2) ** 2)
+    for more in range(jumps):
+        left -= comb(reach - 1, more)
+        if left < 0:
+            return False
+    return True
 
 
 def every_path(band: Floats, *, jumps: int, starts: int | None = None) -> float:

@@ -93,7 +93,7 @@ def _free_bins(found: Stationary, settlings: list[_Settling], shifts: Floats, sl
     largest = float(symbol.max()) / cos(pi * found.bins / grid) / 4  # between two points of the grid
     bound: Floats
     if free > _SOLVED:
-        along = np.abs(h[:, None, :] - shifts[:, None] * least[:, None, :]).sum(axis=2)
+        along = np.array([np.abs(h - shift * least).sum(axis=1) for shift in shifts]).T
         bound = fixed[:, None] - np.outer(least.sum(axis=1), shifts) + free * largest + along
         return bound
     top = largest * (1 + slack)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_MARGIN = 1 + 1e-6
-"""Far above what rounding in double precision can add up to in 2^13 bins."""
+_ROUNDING = 1e-6
+"""Far above what rounding in double precision can add up to in 2^13 bins; it grows with their square."""
 
 
 def falling_paths(coefficients: Floats, *, jumps: int) -> float:
@@ -37,7 +37,7 @@ def falling_paths(coefficients: Floats, *, jumps: int) -> float:
     a = np.asarray(coefficients, dtype=np.float64)
     if not _falls(a):
         raise SpecError("the coefficients of this measurement must not rise or be negative")
-    return jumps * float(a @ a) * _MARGIN
+    return _raised(jumps * float(a @ a), len(a))
 
 
 def toeplitz_paths(
@@ -55,20 +55,22 @@ def toeplitz_paths(
     found, convex = _checked(coefficients, offset)
     jumps, reach = limits.within(found.bins)
     if jumps == 1 or (jumps == 2 and not (coarse and convex)):
-        return _one_or_two(found, offset, jumps, reach) * _MARGIN
+        return _raised(_one_or_two(found, offset, jumps, reach), found.bins)
     starts = found.bins if offset else 1  # without an offset, more rows see what comes earlier
     if affordable(starts=starts, jumps=jumps, reach=reach, coarse=coarse):
-        return every_path(_band(found, offset, reach), jumps=jumps, starts=starts) * _MARGIN
+        return _raised(every_path(_band(found, offset, reach), jumps=jumps, starts=starts), found.bins)
     if not convex:
         one, two = (sqrt(_one_or_two(found, 0.0, count, reach)) for count in (1, 2))
-        pairs = (jumps // 2 * two + jumps % 2 * one) ** 2
-        return min(pairs, jumps * found.open[-1] if _falls(found.coefficients) else inf) * _MARGIN
+        bounds = [(jumps // 2 * two + jumps % 2 * one) ** 2]
+        if _falls(found.coefficients):
+            bounds.append(jumps * found.open[-1])
+        return _raised(min(bounds), found.bins)
     bounds = [jumps * found.open[-1]]
     if reach < 4 * jumps:
         bounds.append(any_changes_within(found, offset, reach, coarse=coarse))
     if jumps < reach:
         bounds.append(_Stretches(found, offset, jumps, reach, coarse=coarse).bound())
-    return float(min(bounds)) * _MARGIN
+    return _raised(min(bounds), found.bins)
 
 
 def toeplitz_groups(
@@ -85,8 +87,10 @@ def toeplitz_groups(
     jumps, reach = limits.within(found.bins)
     if not convex:
         one, two = (sqrt(_one_or_two(found, 0.0, count, reach)) for count in (1, 2))
-        pairs = (jumps * two) ** 2 if loaded else ((jumps - 1) * two + one) ** 2
-        return min(pairs, (2 * jumps - 1) * found.open[-1] if _falls(found.coefficients) else inf) * _MARGIN
+        bounds = [(jumps * two) ** 2 if loaded else ((jumps - 1) * two + one) ** 2]
+        if _falls(found.coefficients):
+            bounds.append((2 * jumps - 1) * found.open[-1])
+        return _raised(min(bounds), found.bins)
     hidden = offset / (1 + offset * found.open[-1])
     lengths = np.arange(found.bins + 1)
     stay = (found.closed - hidden * (max(found.level.min(), 0.0) * lengths) ** 2)[:reach]
@@ -100,7 +104,11 @@ def toeplitz_groups(
         return float((jumps - 1) * each + final + price * (reach - 1 if limited else found.bins))
 
     bound = min(_least(value, [[0.0], [4.0 / found.bins]]), value(np.zeros(1)))
-    return max(bound, jumps * found.closed.max() if loaded and jumps > 1 else 0.0) * _MARGIN
+    return _raised(max(bound, jumps * found.closed.max() if loaded and jumps > 1 else 0.0), found.bins)
+
+
+def _raised(bound: float, bins: int) -> float:
+    return float(bound) * (1 + _ROUNDING * max(1.0, (bins / 2**13) ** 2))
 
 
 def _falls(a: Floats) -> bool:
