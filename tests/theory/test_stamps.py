@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROOFS = Path(__file__).parents[2] / "docs" / "theory"
-LINE = re.compile(r"^proves: (tidegauge\.theory\.\w+)\.([\w.]+)  stamp: (\S+)$", re.MULTILINE)
+LINE = re.compile(r"^proves: (tidegauge\.\w+\.\w+)\.([\w.]+)  stamp: (\S+)$", re.MULTILINE)
 
 
 def stamp(source: str) -> str:
