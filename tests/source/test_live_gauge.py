@@ -29,7 +29,7 @@ table = "people"
 entry = "id"
 
 [constraint]
-at_most = 1000
+at_most = 300
 
 [budget]
 epsilon = 1e9
