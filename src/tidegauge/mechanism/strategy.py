@@ -126,6 +126,11 @@ class Strategy(ABC):
             found.append(noise @ noise + (weights @ shared[: len(weights)]) ** 2)
         return np.array(found)
 
+    def needed_from(self, bin_: int) -> int:
+        """The first bin whose exact change is still needed once `bin_` has been measured; 0 keeps them all."""
+        del bin_
+        return 0
+
     def layers(self, through: int) -> NDArray[np.int64]:
         """The layer of every row of bins 0..through, in order."""
         return np.array([row.layer for row in self.measured(through)], dtype=np.int64)
