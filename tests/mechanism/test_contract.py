@@ -104,6 +104,14 @@ def test_rows_speak_of_ended_bins_alone(strategy: Strategy) -> None:
 
 
 @pytest.mark.parametrize("strategy", named(LEVELS + CHANGES))
+def test_what_is_forgotten_is_not_needed(strategy: Strategy) -> None:
+    for bin_ in range(-1, BINS - 1):
+        later = [row for after in range(bin_ + 1, BINS) for row in strategy.rows(after)]
+        first = min((first for row in later for first, *_ in row.stretches), default=BINS)
+        assert 0 <= strategy.needed_from(bin_) <= first
+
+
+@pytest.mark.parametrize("strategy", named(LEVELS + CHANGES))
 def test_layers_are_those_of_the_rows(strategy: Strategy) -> None:
     for through in (0, 1, 5, BINS - 1):
         assert strategy.layers(through).tolist() == [row.layer for row in strategy.measured(through)]

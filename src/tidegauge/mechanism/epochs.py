@@ -139,6 +139,13 @@ class Epochs(Strategy):
             parts.append(part * inner.denominator / self.denominator)
         return np.concatenate(parts)
 
+    def needed_from(self, bin_: int) -> int:
+        """What the epoch's strategy needs, or nothing after its last bin."""
+        *_, (epoch, start) = self._epochs(max(bin_, 0))
+        if bin_ == start + self._lengths[epoch] - 1:
+            return bin_ + 1
+        return start + self._inner[epoch].needed_from(bin_ - start)
+
     def layers(self, through: int) -> NDArray[np.int64]:
         """Which epoch's noise each row has."""
         found = []

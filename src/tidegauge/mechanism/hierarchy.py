@@ -90,6 +90,11 @@ class Hierarchy(Strategy):
             if leaf % size == 0
         )
 
+    def needed_from(self, bin_: int) -> int:
+        """Where the first node of the top layer begins that is not complete."""
+        top: int = self.branching ** (self.height - 1)
+        return max((bin_ + self._shift) // top * top + 1 - self._shift, 0)
+
     def layers(self, through: int) -> Indices:
         """The layer of every row."""
         plan = _Layout(self, through + self._shift)

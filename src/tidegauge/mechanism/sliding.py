@@ -63,6 +63,10 @@ class Sliding(Strategy):
         reading = self._reading(bin_)
         return () if reading is None else (Row(0, reading, ((bin_ - self.span + 1, bin_, 1),)),)
 
+    def needed_from(self, bin_: int) -> int:
+        """Where the next window begins."""
+        return max(-(-(bin_ + 1 - self.span) // self.stride), 0) * self.stride + 1
+
     def weights(self, bin_: int, span: int | None) -> NDArray[np.float64]:
         """The window itself: no other tells anything about it."""
         reading = self._reading(bin_)

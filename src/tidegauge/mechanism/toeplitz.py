@@ -104,6 +104,10 @@ class Toeplitz(Strategy):
         )
         return (Row(0, age, stretches),)
 
+    def needed_from(self, bin_: int) -> int:
+        """As far back as the next row goes."""
+        return max(bin_ + 2 - self.width, self.first) if self.shape == "banded" else self.first
+
     def layers(self, through: int) -> Integers:
         """All alike."""
         return np.zeros(max(through - self.first + 1, 0), dtype=np.int64)
