@@ -242,8 +242,8 @@ def report(
         "# Local DP, measured",
         "",
         "Written by `python bench/local.py --full`.  Mean squared error of a count, per person and averaged over windows and answers, at equal *lifetime* epsilon: the variance",
-        "of a count is this times the number of people.  Everybody joins in the first window and then changes k times (`changes` = k + 1).  The values are exact variances;",
-        f"drawing all reports of {PEOPLE} people and decoding them gives the same (last column of the last table).",
+        "of a count is this times the number of people.  Everybody joins in the first window and then changes k times (`changes` = k + 1).  The values are the variances of the estimates by formula, for evenly spread answers;",
+        f"drawing and decoding all reports of {PEOPLE} people, four times, gives the same on average (last table; single cells scatter, since errors of neighbouring windows go together).",
         "",
         f"- Default against the paper's best form, geometric mean over the grid: **{mean_ratio(cells, (1, 2, 4), 0):.0f} times** lower at eps = 1, 2, 4",
         f"  (simulated: {mean_ratio(cells, (1, 2, 4), 1):.0f} times), {mean_ratio(cells, (8,), 0):.0f} times at eps = 8.",
@@ -274,7 +274,7 @@ def report(
                 lines.append(f"| {z} | {k} | {shown} | " + " | ".join(values) + " |")
         lines.append("")
     lines += [
-        "## Simulated over exact",
+        "## Simulated over formula",
         "",
         "| protocol | geometric mean | smallest | largest |",
         "|---|---|---|---|",
@@ -284,8 +284,8 @@ def report(
         lines.append(
             f"| {name} | {np.exp(np.log(ratios).mean()):.3f} | {ratios.min():.2f} | {ratios.max():.2f} |"
         )
-    return "\n".join([*lines, "", "Erlingsson-style and FutureRand trees, and the paper's, are exact where few people change at a time.  A memoized response loses a person's equal",
-                      "answers' independence between windows, which its average over windows shows.  `memoized` divides eps by the K + 1 states of a life, \"not there\" included.", ""])  # fmt: skip
+    notes = 'The Erlingsson-style tree gets the whole epsilon (published: half of it).  `memoized` divides epsilon by the K + 1 states of a life, "not there" included, and sends no second round of noise.'
+    return "\n".join([*lines, "", notes, ""])
 
 
 COLOURS = ("#9a3324", "#d2601a", "#8a8d8f", "#b5a642", "#6b7f3a", "#3c8dbc", "#7b5ea7", "#003a70", "#c0c0c0")

@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 ALPHA = 1e-9
 PEOPLE, WINDOWS = 2400, 4
 MAPS = ("coordinate", "sign", "pair")
-CASES = [*((name, "") for name in PROTOCOLS if name != "tilted"), *(("tilted", name) for name in MAPS)]
+CASES = [
+    *((name, "") for name in PROTOCOLS if name != "tilted"),
+    *(("tilted", name) for name in MAPS),
+    ("snapshots", "oue"),
+    ("memoized", "oue"),
+]
 
 
 def make(
@@ -37,7 +42,7 @@ def make(
     changes: int = 2,
     epsilon: float = 3,
 ) -> Survey:
-    options = {"map": name} if name else {}
+    options = {"map" if protocol == "tilted" else "oracle": name} if name else {}
     return Survey(
         answers=[*"abcdefgh"[:answers]], windows=windows, changes=changes, epsilon=epsilon, protocol=protocol,
         options=options, reveals_change_times=protocol == "memoized",
@@ -103,7 +108,8 @@ def _distance(tally: NDArray[np.int64], expected: NDArray[np.float64]) -> float:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "name"), [("response-dcr", ""), ("snapshots", ""), *(("tilted", name) for name in MAPS)]
+    ("protocol", "name"),
+    [("response-dcr", ""), ("snapshots", ""), ("snapshots", "oue"), *(("tilted", name) for name in MAPS)],
 )
 def test_what_a_window_says_varies_as_it_claims(protocol: str, name: str) -> None:
     """Single windows err independently, so a sum of squared scores has a known law."""

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from time import process_time
 from typing import Any
 
 import pytest
@@ -355,11 +354,24 @@ def test_roles_are_spread_as_the_survey_says() -> None:
     assert abs(roles.count(snapshot) / 3000 - share) < 6.1 * (share * (1 - share) / 3000) ** 0.5
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_report_takes_less_than_50_microseconds(protocol: str) -> None:
-    survey = make(protocol, windows=64)
-    reporters, start = [Reporter(survey, {}) for _ in range(20)], process_time()
+TIMED = """
+import sys, time
+from tidegauge.local import Reporter, Survey
+for protocol in sys.argv[1:]:
+    survey = Survey(answers=["a", "b", "c"], windows=64, changes=2, epsilon=2, protocol=protocol, reveals_change_times=True)
+    reporters, start = [Reporter(survey, {}) for _ in range(10)], time.process_time()
     for window in range(64):
         for reporter in reporters:
             reporter.report(window, "abc"[window // 22])
-    assert (process_time() - start) / 64 / 20 < 50e-6
+    print((time.process_time() - start) / 640)
+"""
+
+
+def test_a_report_takes_less_than_50_microseconds() -> None:
+    """In a process of its own, where no coverage is measured."""
+    done = subprocess.run(
+        [sys.executable, "-c", TIMED, *PROTOCOLS], capture_output=True, text=True, check=True
+    )
+    times = [float(line) for line in done.stdout.split()]
+    assert len(times) == len(PROTOCOLS)
+    assert max(times) < 50e-6

@@ -14,6 +14,7 @@ import pytest
 
 from tidegauge.errors import LocalError
 from tidegauge.local import PROTOCOLS, Collector, Reporter, Survey
+from tidegauge.local.groups import Response
 
 
 def make(**more: Any) -> Survey:
@@ -30,6 +31,7 @@ def make(**more: Any) -> Survey:
         ({"answers": ["a", ""]}, "none of them empty"),
         ({"answers": [str(i) for i in range(255)]}, "1 to 254"),
         ({"windows": 0}, "windows"),
+        ({"groups": (Response(share=1, branching=1, layers=2),)}, "no device would take part"),
         ({"changes": 0}, "at least 1"),
         ({"epsilon": 0}, "above 0"),
         ({"epsilon": float("nan")}, "above 0"),

@@ -117,6 +117,10 @@ class Survey:
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
+        try:
+            _ = self.spec
+        except ReporterError as problem:
+            raise LocalError(f"no device would take part: {problem}") from None
 
     @classmethod
     def plan(cls, *, people: int = 10_000, **arguments: Any) -> SurveyPlan:
@@ -248,8 +252,8 @@ def _checked(*, answers: Sequence[str], windows: int, changes: int, epsilon: Any
         raise LocalError("answers: a list of 1 to 254 texts")
     if len(set(answers)) != len(answers) or not all(isinstance(each, str) and each for each in answers):
         raise LocalError("answers: all different, and none of them empty")
-    if not 1 <= windows <= 1 << 20:
-        raise LocalError("windows: from 1 to 1048576")
+    if not 1 <= windows <= 1 << 16:
+        raise LocalError("windows: from 1 to 65536")
     if changes < 1:
         raise LocalError("changes: at least 1, since being there at all is the first change")
     try:
