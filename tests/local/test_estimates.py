@@ -13,10 +13,11 @@ import pytest
 from scipy import stats
 
 from tidegauge.errors import LocalError
-from tidegauge.local import PROTOCOLS, Collector, Reporter, Survey
+from tidegauge.local import Collector, Reporter, Survey
 from tidegauge.local.decode import _Evidence
 from tidegauge.local.groups import Response, Tilted
 from tidegauge.local.simulate import invent_lives, simulated_tally, true_histogram
+from tidegauge.local.survey import PROTOCOLS
 from tidegauge.local.tally import Layout
 
 if TYPE_CHECKING:
