@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from tidegauge.errors import LocalError, StoreCorrupt, StoreError, StoreLocked
-from tidegauge.local import PROTOCOLS, Collector, Receipt, Reporter, Survey
+from tidegauge.local import Collector, Receipt, Reporter, Survey
 from tidegauge.local.reporter import HEADER
+from tidegauge.local.survey import PROTOCOLS
 
 
 def make(protocol: str = "snapshots+tilted", **more: Any) -> Survey:

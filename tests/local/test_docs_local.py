@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegauge.local import PROTOCOLS
+from tidegauge.local.survey import PROTOCOLS
 
 DOCS = Path(__file__).parents[2] / "docs" / "local"
 

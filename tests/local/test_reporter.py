@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from tidegauge.local import (
-    PROTOCOLS,
     FileState,
     Reporter,
     ReporterError,
@@ -25,6 +24,7 @@ from tidegauge.local import (
 )
 from tidegauge.local import reporter as module
 from tidegauge.local.reporter import FIRST, HEADER, IDLE
+from tidegauge.local.survey import PROTOCOLS
 
 SECRET = bytes(range(32))
 

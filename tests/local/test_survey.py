@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from tidegauge.errors import LocalError
-from tidegauge.local import PROTOCOLS, Collector, Reporter, Survey
+from tidegauge.local import Collector, Reporter, Survey
 from tidegauge.local.groups import Response
+from tidegauge.local.survey import PROTOCOLS
 
 
 def make(**more: Any) -> Survey:

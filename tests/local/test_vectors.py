@@ -7,8 +7,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from tidegauge.local import PROTOCOLS, Reporter, Survey
+from tidegauge.local import Reporter, Survey
 from tidegauge.local.reporter import acceptance
+from tidegauge.local.survey import PROTOCOLS
 
 VECTORS = Path(__file__).parent / "vectors" / "reports.json"
 MAPS = {("tilted", 3): {"map": "coordinate"}, ("tilted", 9): {"map": "sign"}, ("tilted", 2): {"map": "pair"}}

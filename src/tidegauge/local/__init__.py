@@ -3,11 +3,10 @@
 from tidegauge.local.collector import Collector, Receipt
 from tidegauge.local.law import TiltedLaw, tilted_law
 from tidegauge.local.reporter import FileState, Reporter, ReporterError, report_to_json
-from tidegauge.local.survey import PROTOCOLS, Survey, SurveyPlan
+from tidegauge.local.survey import Survey, SurveyPlan
 from tidegauge.local.tally import report_from_json
 
 __all__ = [
-    "PROTOCOLS",
     "Collector",
     "FileState",
     "Receipt",
