@@ -81,9 +81,9 @@ def killed_often(folder: Path, kills: int, seed: int) -> int:
     """Start and kill, so many times; what was published in between must stay as it is."""
     rng, hits = random.Random(seed), 0
     seen: dict[tuple[str, str, str], float | None] = {}
-    for _ in range(kills):
+    for kill in range(kills):
         process = start(folder)
-        time.sleep(rng.uniform(0.4, 4.0))
+        time.sleep(rng.uniform(0.1, 0.5) if kill % 2 == 0 else rng.uniform(0.5, 4.0))
         process.send_signal(signal.SIGKILL)
         assert process.stderr is not None
         process.stderr.close()
