@@ -27,12 +27,20 @@ class Stopped(BaseException):
 def orderly() -> Iterator[None]:
     """End on SIGTERM between two instructions of ours; SIGHUP changes nothing, as nothing committed can change."""
 
+    stopping = False
+
     def stop(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal stopping
+        stopping = True
         raise Stopped
 
     before = signal.signal(signal.SIGTERM, stop), signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         yield
+    except Exception:
+        if stopping:  # a query that was under way turns what was raised in it into an error of its own
+            raise Stopped from None
+        raise
     finally:
         signal.signal(signal.SIGTERM, before[0])
         signal.signal(signal.SIGHUP, before[1])
