@@ -29,10 +29,10 @@ table = "people"
 entry = "id"
 
 [constraint]
-at_most = 300
+at_most = 100000
 
 [budget]
-epsilon = 1e9
+epsilon = 1e15
 
 [release.by_city]
 sql = "SELECT city, COUNT(*) FROM people WHERE age >= 18 GROUP BY city"
