@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time as system_time
 from collections.abc import Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,16 +17,15 @@ from tidegauge.errors import PlanChanged, SpecError, StoreCorrupt
 from tidegauge.loop import Loop
 from tidegauge.mechanism.noise import SecureSampler
 from tidegauge.model.constraint import Constraint
+from tidegauge.model.mutation import Live
 from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.model.reading import Reading
 from tidegauge.outcome import agree, plan_reading, same
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec import GaugeSpec, declared_form, differences, load
-from tidegauge.plan.spec_source import SqliteSpec
 from tidegauge.source import open_source
 from tidegauge.source.check import Check
-from tidegauge.source.sqlite_triggers import install, uninstall
 from tidegauge.store import NOTHING_YET, Store
 from tidegauge.tick import Ticker, derivable, journal_arrays, smooth
 
@@ -135,11 +135,21 @@ class Gauge:
         if self._given is not None:
             return self._given
         declared = self.spec.source.model_dump(exclude={"max_rows"}, exclude_none=True, by_alias=True)
-        return open_source(declared, self._base)
+        return open_source(declared, self._base, beside=self.path)
+
+    @contextmanager
+    def _opened(self) -> Iterator[Source]:
+        """The source, for as long as it is used."""
+        source = self._source()
+        try:
+            yield source
+        finally:
+            if isinstance(source, Live):
+                source.close()
 
     def _make_plan(self) -> Plan:
-        source = self._source()
-        plan = make_plan(self.spec, table=source.table, columns=source.columns, now=self._now())
+        with self._opened() as source:
+            plan = make_plan(self.spec, table=source.table, columns=source.columns, now=self._now())
         DuckEngine(plan.program, plan.columns).close()
         return plan
 
@@ -184,30 +194,26 @@ class Gauge:
 
     def doctor(self) -> list[Check]:
         """What the source needs, checked one by one."""
-        source = self._source()
-        checks = getattr(source, "doctor", None)
-        if checks is not None:
-            return list(checks())
-        columns = ", ".join(source.columns)
-        return [
-            Check("source", ok=True, detail=f"table {source.table} can be read; its columns are {columns}")
-        ]
+        with self._opened() as source:
+            checks = getattr(source, "doctor", None)
+            if checks is not None:
+                return list(checks())
+            told = f"table {source.table} can be read; its columns are {', '.join(source.columns)}"
+            return [Check("source", ok=True, detail=told)]
 
     def install(self) -> str:
         """Make in the source what following it needs."""
-        spec = self.spec.source
-        if not isinstance(spec, SqliteSpec):
-            return f"A source of kind {spec.kind} needs nothing to be installed."
-        install(self._base / spec.path, spec.table, entry=spec.entry)
-        return f"From now on changes of {spec.table} are recorded. Undo with: tidegauge uninstall"
+        with self._opened() as source:
+            make = getattr(source, "install", None)
+            return (
+                make() if make else f"A source of kind {self.spec.source.kind} needs nothing to be installed."
+            )
 
     def uninstall(self) -> str:
-        """Remove it again."""
-        spec = self.spec.source
-        if not isinstance(spec, SqliteSpec):
-            return f"A source of kind {spec.kind} has nothing installed."
-        uninstall(self._base / spec.path, spec.table)
-        return f"Changes of {spec.table} are no longer recorded."
+        """Remove from the source what was made there for this gauge."""
+        with self._opened() as source:
+            remove = getattr(source, "uninstall", None)
+            return remove() if remove else f"A source of kind {self.spec.source.kind} has nothing installed."
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -228,9 +234,8 @@ class Gauge:
                 raise SpecError(
                     "simulated noise and a real ledger do not mix: use a store of its own for simulation"
                 )
-            source = self._source()
-            self._check_columns(plan, source)
-            with DuckEngine(plan.program, plan.columns) as engine:
+            with self._opened() as source, DuckEngine(plan.program, plan.columns) as engine:
+                self._check_columns(plan, source)
                 ticker = Ticker(plan, store, engine, self._sampler)
                 loop = Loop(ticker, source, now=self._now, sleep=self._sleep, progress=progress)
                 for published in loop.run(None if until is None else instant(until), follow=follow):

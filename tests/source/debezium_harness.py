@@ -96,7 +96,7 @@ class DebeziumInbox(DebeziumFile):
                 assert answer.status_code == 204, answer.text
 
     def source(self) -> Source:
-        return Debezium(self.folder, NAME, entry="id", unit="person", columns=COLUMNS, consume=True)
+        return Debezium(self.folder, NAME, entry="id", unit="person", columns=COLUMNS, inbox=True)
 
     def end(self) -> None:
         self.inbox.close()
@@ -159,8 +159,13 @@ class Broker:
                 partition=lambda: number, offset=lambda: offset, value=lambda: value, error=lambda: None
             )
 
+        class KafkaException(Exception):
+            pass
+
         module = ModuleType("confluent_kafka")
-        module.__dict__.update(TopicPartition=TopicPartition, Consumer=Consumer)
+        module.__dict__.update(
+            TopicPartition=TopicPartition, Consumer=Consumer, KafkaException=KafkaException
+        )
         return module
 
 

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from tidegauge.cli.local import app as local
 from tidegauge.cli.service import Stopped, orderly, setup_log
+from tidegauge.cli.serving import receive
 from tidegauge.cli.show import (
     progress_bar,
     show_checks,
@@ -21,11 +22,12 @@ from tidegauge.cli.show import (
     show_status,
     write_readings,
 )
-from tidegauge.cli.template import template
+from tidegauge.cli.template import template, text
 from tidegauge.demo import make_demo
 from tidegauge.errors import SpecError, StoreError, TidegaugeError
 from tidegauge.gauge import Gauge
 from tidegauge.plan.explain import explain
+from tidegauge.plan.spec import load
 from tidegauge.plot import plot as draw
 from tidegauge.store import Store
 
@@ -54,27 +56,40 @@ def _print_json(value: Any) -> None:
 @app.command()
 def init(
     table: Annotated[
-        Path | None, typer.Argument(help="A changelog: csv, jsonl or parquet, gzipped or not.")
+        str | None,
+        typer.Argument(
+            help="Where the table is: a changelog (csv, jsonl, parquet), an SQLite or DuckDB file, a file or folder of "
+            "Debezium's events, or env:NAME for the connection string of a PostgreSQL server.",
+            metavar="TABLE",
+        ),
     ] = None,
     file: File = DEFAULT,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            help="The kind of source, where it is not what TABLE seems to be (snapshots, debezium)."
+        ),
+    ] = None,
+    name: Annotated[str | None, typer.Option("--table", help="The table's name in its database.")] = None,
+    schema: Annotated[str | None, typer.Option(help="PostgreSQL: its schema, if not public.")] = None,
     install: Annotated[
         bool,
-        typer.Option("--install", help="Instead: make what the declared source needs (sqlite: triggers)."),
+        typer.Option("--install", help="Instead: make in the declared source what following it needs."),
     ] = False,
 ) -> None:
     """Write a tidegauge.toml to start from, from a table's columns."""
     if install:
+        if table or kind or name or schema:
+            raise SpecError("installs what tidegauge.toml declares; write that first", key="--install")
         typer.echo(Gauge.from_file(file).install())
         return
-    if table is None:
-        raise SpecError("name a changelog to start from: tidegauge init TABLE")
     if file.exists():
         raise SpecError(
             f"{file.name} is already here, and was left as it is. Remove it or name another with --file"
         )
-    text = template(table, file.parent)
-    file.write_text(text, "utf-8")
-    typer.echo(f"Wrote {file}. Read it, change what is not as you want it, then: tidegauge plan")
+    draft = template(table, file.parent, kind=kind, table=name, schema=schema)
+    file.write_text(text(draft), "utf-8")
+    typer.echo(f"Wrote {file}. Read it, change what is not as you want it, then: {draft.next}")
 
 
 @app.command()
@@ -120,7 +135,7 @@ def run(
         typer.echo("Nothing was due. See: tidegauge status")
     else:
         typer.echo(
-            f"{published:,} readings published, up to {last.as_json()['time']}. See: tidegauge readings"
+            f"{published:,} reading{'' if published == 1 else 's'} published, up to {last.as_json()['time']}. See: tidegauge readings"
         )
 
 
@@ -225,6 +240,15 @@ def doctor(file: File = DEFAULT, as_json: Json = False) -> None:
 def uninstall(file: File = DEFAULT) -> None:
     """Remove from the source what init --install made there."""
     typer.echo(Gauge.from_file(file).uninstall())
+
+
+@app.command()
+def serve(
+    file: File = DEFAULT,
+    listen: Annotated[str, typer.Option(help="Where: HOST:PORT.")] = "127.0.0.1:8321",
+) -> None:
+    """Receive change events over HTTP for a source with an inbox; run, in a process of its own, reads them."""
+    receive(load(file), file.parent, listen, typer.echo)
 
 
 @app.command()

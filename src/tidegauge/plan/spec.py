@@ -8,9 +8,9 @@ import tomllib
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, create_model, model_validator
 
 from tidegauge.errors import SpecError, TidegaugeError
 from tidegauge.model.budget import Budget
@@ -18,7 +18,7 @@ from tidegauge.model.constraint import AtMost, Both, Constraint, Either, Unconst
 from tidegauge.model.program import Limit
 from tidegauge.model.quantity import Span, fraction, instant
 from tidegauge.model.query import Value
-from tidegauge.plan.spec_source import Name, SourceSpec, Table
+from tidegauge.plan.spec_source import KINDS, REACH, Name, ObjectSpec, SourceSpec, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -184,9 +184,16 @@ class GaugeSpec(Table):
         return self
 
     def canonical(self) -> dict[str, Any]:
-        """The declaration in one form for all ways to write it; what is compared with what was committed."""
+        """The declaration in one form for all ways to write it; what is compared with what was committed.
+
+        How the source is reached is no part of it: passwords, hosts and slots may change in the years of a gauge.
+        """
         form: dict[str, Any] = json.loads(
-            json.dumps(self.model_dump(by_alias=True, exclude_none=True), default=str, sort_keys=True)
+            json.dumps(
+                self.model_dump(by_alias=True, exclude_none=True, exclude={"source": REACH}),
+                default=str,
+                sort_keys=True,
+            )
         )
         return form
 
@@ -212,11 +219,19 @@ def load(path: Path) -> GaugeSpec:
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"{path.name} is not valid TOML: {error}") from None
     try:
-        return GaugeSpec.parse(data)
+        return _written(data)
     except SpecError as error:
         raise SpecError(
             f"{path.name} does not declare a gauge:\n  " + str(error).replace("\n", "\n  ")
         ) from None
+
+
+def _written(data: dict[str, Any]) -> GaugeSpec:
+    """What a file can say; a source that is an object, it cannot."""
+    spec = GaugeSpec.parse(data)
+    if isinstance(spec.source, ObjectSpec):
+        raise SpecError(_kinds(spec.source.kind))
+    return spec
 
 
 def declared_form(constraint: Constraint) -> dict[str, Any]:
@@ -255,6 +270,7 @@ def _explain(model: type[BaseModel], problem: Any) -> str:
     """One line for one mistake: the key, what is wrong, and the nearest key that exists."""
     place = [str(part) for part in problem["loc"]]
     if place[:1] == ["source"]:
+        model = _source_of(*place[1:2]) or model
         place[1:2] = []  # the kind, by which the table's keys were chosen
     key = ".".join(place)
     match problem["type"]:
@@ -263,6 +279,10 @@ def _explain(model: type[BaseModel], problem: Any) -> str:
             return f"{key}: is not a key here" + (f"; did you mean '{near[0]}'?" if near else "")
         case "missing":
             return f"{key}: is missing"
+        case "union_tag_not_found":
+            return _kinds(None)
+        case "union_tag_invalid":
+            return _kinds(problem["ctx"]["tag"])
         case "too_short" if key == "release":
             return "release: declare at least one [release.NAME]"
         case "value_error":
@@ -270,6 +290,20 @@ def _explain(model: type[BaseModel], problem: Any) -> str:
             return message if not key or message.startswith(key) else f"{key}: {message}"
         case _:
             return f"{key}: {problem['msg'][0].lower()}{problem['msg'][1:]}"
+
+
+def _kinds(found: str | None) -> str:
+    """What kinds of source there are, and the nearest to what was written."""
+    known = f"source.kind: {'is missing' if found is None else 'there is no such kind'}; one of {', '.join(KINDS)}"
+    near = difflib.get_close_matches(found or "", KINDS, n=1)
+    return known + (f"; did you mean '{near[0]}'?" if near else "")
+
+
+def _source_of(kind: str = "") -> type[BaseModel] | None:
+    """The model of one kind of source, wrapped in a whole file's place for it."""
+    kinds = get_args(get_args(SourceSpec)[0])
+    found = next((one for one in kinds if get_args(one.model_fields["kind"].annotation) == (kind,)), None)
+    return None if found is None else create_model("One", source=(found, ...))
 
 
 def _keys_at(model: type[BaseModel], place: list[str]) -> list[str]:

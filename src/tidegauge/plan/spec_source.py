@@ -7,6 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from tidegauge.errors import TidegaugeError
+from tidegauge.model.quantity import Span
+
 
 def _from_environment(value: str) -> str:
     if not re.fullmatch(r"env:[A-Za-z_][A-Za-z0-9_]*", value):
@@ -16,8 +19,28 @@ def _from_environment(value: str) -> str:
     return value
 
 
-Name = Annotated[str, Field(min_length=1)]
-Names = Name | list[Name]
+def _filled(value: str) -> str:
+    if not value.strip():
+        raise ValueError("is empty; fill it in")
+    return value
+
+
+def _some(value: str | list[str]) -> str | list[str]:
+    if not value:
+        raise ValueError("is empty; fill it in")
+    return [_filled(name) for name in value] if isinstance(value, list) else _filled(value)
+
+
+def _duration(value: str) -> str:
+    try:
+        Span.parse(value)
+    except TidegaugeError as error:
+        raise ValueError(str(error)) from None
+    return value
+
+
+Name = Annotated[str, AfterValidator(_filled)]
+Names = Annotated[str | list[str], AfterValidator(_some)]
 Secret = Annotated[str, AfterValidator(_from_environment)]
 
 
@@ -97,14 +120,53 @@ class SqliteSpec(_Source):
 
 
 class DebeziumSpec(_Source):
-    """A table's events as Debezium writes them, in files of JSON lines."""
+    """A table's events as Debezium writes them: in files of JSON lines, posted to an inbox, or in a topic of Kafka."""
 
     kind: Literal["debezium"]
-    path: Name
+    path: Name | None = None
+    inbox: Name | None = None
+    topic: Name | None = None
+    token: Secret | None = None
+    signing_secret: Secret | None = None
+    kafka: dict[str, str] | None = None
     db_schema: Annotated[Name | None, Field(alias="schema")] = None
     columns: dict[str, str] | None = None
     timestamps: Literal["ms", "us", "ns"] = "us"
     consume: bool = False
+
+    @model_validator(mode="after")
+    def _whole(self) -> DebeziumSpec:
+        ways = [name for name in ("path", "inbox", "topic") if getattr(self, name) is not None]
+        if len(ways) != 1:
+            raise ValueError(
+                "say where the events are, in one of: path (files of JSON lines), inbox (a folder that tidegauge serve "
+                "receives into), topic (of Kafka)"
+            )
+        (way,) = ways
+        if (way == "inbox") != (self.token is not None or self.signing_secret is not None):
+            raise ValueError(
+                "an inbox, and nothing else, needs token or signing_secret (or both): how a sender proves who it is"
+            )
+        if (way == "topic") != (self.kafka is not None):
+            raise ValueError(
+                'topic and kafka go together: kafka = { "bootstrap.servers" = "HOST:PORT" } and other settings of '
+                "confluent-kafka"
+            )
+        if self.consume and way != "path":
+            raise ValueError("consume: is for files in path; an inbox is always emptied, a topic never")
+        if (way != "path" or self.consume) and not self.columns:
+            raise ValueError(
+                "columns: is missing; events that are gone cannot tell them: "
+                'columns = { id = "BIGINT", status = "VARCHAR" }'
+            )
+        for name, value in (self.kafka or {}).items():
+            if re.search(r"password|secret|key\.pem|jaas", name) and not value.startswith("env:"):
+                raise ValueError(
+                    f"kafka.{name}: secrets come from the environment, never from the file: write env:NAME_OF_THE_VARIABLE"
+                )
+        if self.kafka is not None and not self.kafka.get("bootstrap.servers"):
+            raise ValueError("kafka: bootstrap.servers is missing")
+        return self
 
     @property
     def partial(self) -> bool:
@@ -119,19 +181,23 @@ class SnapshotsSpec(_Source):
     of: Literal["postgres", "sqlite", "duckdb", "parquet"]
     dsn: Secret | None = None
     path: Name | None = None
-    db_schema: Annotated[Name, Field(alias="schema")] = "public"
-    every: Name | None = None
+    db_schema: Annotated[Name | None, Field(alias="schema")] = None
+    types: dict[str, str] = {}
+    every: Annotated[str, AfterValidator(_duration)] | None = None
     valid_from: Name | None = None
     valid_to: Name | None = None
     deleted: Name | None = None
-    images: Name = "tidegauge-images"
+    images: Name | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> SnapshotsSpec:
-        if (self.of == "postgres") != (self.dsn is not None) or (self.of == "postgres") == (
-            self.path is not None
-        ):
+        server = self.of == "postgres"
+        if server != (self.dsn is not None) or server == (self.path is not None):
             raise ValueError("give dsn where it is of postgres, and path where it is of a file")
+        if self.db_schema is not None and not server:
+            raise ValueError("schema: is for tables of postgres")
+        if self.types and self.of != "sqlite":
+            raise ValueError(f"types: is for tables of sqlite; one of {self.of} has types of its own")
         if (self.valid_from is None) != (self.valid_to is None) or (self.deleted and not self.valid_from):
             raise ValueError(
                 "a table that keeps its history has valid_from and valid_to (and perhaps deleted)"
@@ -139,6 +205,14 @@ class SnapshotsSpec(_Source):
         if self.every is not None and self.valid_from is not None:
             raise ValueError("every: a table that keeps its history is read whenever it is due")
         return self
+
+
+KINDS = ("files", "postgres", "sqlite", "debezium", "snapshots")
+"""What a file may declare."""
+
+
+REACH = {"dsn", "slot", "publication", "on_lost", "token", "signing_secret", "kafka", "consume", "images"}
+"""Keys that say how a source is reached or kept, and nothing about what it tells."""
 
 
 class ObjectSpec(_Source):

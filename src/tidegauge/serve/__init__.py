@@ -1,1 +1,1 @@
-"""HTTP: collecting reports from people's devices.  Needs the extra `tidegauge[serve]`."""
+"""HTTP: collecting reports from people's devices, receiving change events.  Needs the extra `tidegauge[serve]`."""

@@ -8,15 +8,22 @@ from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 
 from tidegauge.serve.collect import collection_router
+from tidegauge.serve.inbox import inbox_router
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tidegauge.local import Collector
+    from tidegauge.source.debezium_inbox import Gatekeeper, Inbox
 
 
-def create_app(*, collector: Collector, origins: Sequence[str] = ()) -> FastAPI:
-    """Collect a survey's reports under /local; web pages of these origins may send theirs from the browser."""
+def create_app(
+    *,
+    collector: Collector | None = None,
+    origins: Sequence[str] = (),
+    inbox: tuple[Inbox, Gatekeeper] | None = None,
+) -> FastAPI:
+    """Collect a survey's reports under /local (web pages of these origins may send theirs), change events under /debezium."""
     app = FastAPI(title="Tidegauge", docs_url=None, redoc_url=None, openapi_url=None)
     if origins:
         app.add_middleware(
@@ -25,5 +32,8 @@ def create_app(*, collector: Collector, origins: Sequence[str] = ()) -> FastAPI:
             allow_methods=["GET", "POST"],
             allow_headers=["content-type"],
         )
-    app.include_router(collection_router(collector), prefix="/local")
+    if collector is not None:
+        app.include_router(collection_router(collector), prefix="/local")
+    if inbox is not None:
+        app.include_router(inbox_router(*inbox))
     return app

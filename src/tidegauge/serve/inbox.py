@@ -12,18 +12,25 @@ from tidegauge.errors import SourceError
 if TYPE_CHECKING:
     from tidegauge.source.debezium_inbox import Gatekeeper, Inbox
 
-_LARGEST: Final = 64 << 20
+LARGEST: Final = 16 << 20
+"""Bytes of a request."""
 
 
-def inbox_router(inbox: Inbox, gatekeeper: Gatekeeper) -> APIRouter:
-    """POST /debezium: 204 once the events are durable, 401 for strangers, 400 for what is no event, 507 when full."""
+def inbox_router(inbox: Inbox, gatekeeper: Gatekeeper, *, largest: int = LARGEST) -> APIRouter:
+    """POST /debezium: 204 once the events are durable, 401 for strangers, 413 for too much, 400 for what is no event, 507 when full."""
     router = APIRouter()
 
     @router.post("/debezium", status_code=204)
     async def receive(request: Request) -> Response:
-        if int(request.headers.get("content-length") or 0) > _LARGEST:
-            return Response(status_code=413)
-        body = await request.body()
+        if gatekeeper.hopeless(request.headers):
+            return Response(status_code=401)
+        body = await _body(request, largest)
+        if body is None:
+            return Response(
+                f"a request has at most {largest} bytes; nothing of it was kept",
+                status_code=413,
+                headers={"connection": "close"},
+            )
         if not gatekeeper.admits(request.headers, body):
             return Response(status_code=401)
         try:
@@ -31,7 +38,19 @@ def inbox_router(inbox: Inbox, gatekeeper: Gatekeeper) -> APIRouter:
         except SourceError as refusal:
             return Response(str(refusal), status_code=400)
         except OSError:
-            return Response("the inbox cannot be written", status_code=507)
+            return Response("the inbox cannot be written; nothing was kept", status_code=507)
         return Response(status_code=204)
 
     return router
+
+
+async def _body(request: Request, largest: int) -> bytes | None:
+    """The body; None as soon as it is known to be too long."""
+    if int(request.headers.get("content-length") or 0) > largest:
+        return None
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > largest:
+            return None
+    return bytes(body)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from tidegauge.errors import SpecError
+from tidegauge.source.names import secret
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from tidegauge.model.mutation import Source
 
 
-def open_source(declared: dict[str, Any], base: Path) -> Source:
-    """The source that a [source] table declares; each kind is imported only where it is used."""
+def open_source(declared: dict[str, Any], base: Path, *, beside: Path | None = None) -> Source:
+    """The source that a [source] table declares; each kind is imported only where it is used.
+
+    `beside` is the store: what a source has to remember lies beside it.
+    """
     options = dict(declared)
     match options.pop("kind"):
         case "files":
@@ -28,11 +31,9 @@ def open_source(declared: dict[str, Any], base: Path) -> Source:
 
             return SQLite(base / options.pop("path"), options.pop("table"), **options)
         case "debezium":
-            from tidegauge.source.debezium import Debezium  # noqa: PLC0415
-
-            return Debezium(base / options.pop("path"), options.pop("table"), **options)
+            return _debezium(options, base)
         case "snapshots":
-            return _snapshots(options, base)
+            return _snapshots(options, base, beside or base / "tidegauge.db")
         case kind:
             raise AssertionError(kind)
 
@@ -41,41 +42,53 @@ def _postgres(options: dict[str, Any]) -> Source:
     try:
         from tidegauge.source.postgres import Postgres  # noqa: PLC0415
     except ModuleNotFoundError:
-        raise SpecError(
-            "a source of kind postgres needs: pip install 'tidegauge[postgres]'", key="source"
-        ) from None
+        raise _needs_postgres() from None
     return Postgres(secret(options.pop("dsn"), key="source.dsn"), options.pop("table"), **options)
 
 
-def _snapshots(options: dict[str, Any], base: Path) -> Source:
+def _needs_postgres() -> SpecError:
+    return SpecError("PostgreSQL needs an extra: pip install 'tidegauge[postgres]'", key="source")
+
+
+def _debezium(options: dict[str, Any], base: Path) -> Source:
+    from tidegauge.source.debezium import Debezium  # noqa: PLC0415
+    from tidegauge.source.debezium_kafka import Kafka  # noqa: PLC0415
+
+    table, topic, inbox = options.pop("table"), options.pop("topic", None), options.pop("inbox", None)
+    if topic is not None:
+        options.pop("consume", None)
+        config = {
+            name: secret(value, key=f"source.kafka.{name}") for name, value in options.pop("kafka").items()
+        }
+        return Kafka(config, topic, table, **options)
+    if inbox is not None:  # what proves a sender is for the process that receives
+        for name in ("token", "signing_secret"):
+            options.pop(name, None)
+        return Debezium(base / inbox, table, **options, inbox=True)
+    return Debezium(base / options.pop("path"), table, **options)
+
+
+def _snapshots(options: dict[str, Any], base: Path, store: Path) -> Source:
     from tidegauge.source import history, readers, snapshots  # noqa: PLC0415
 
-    of, table, schema = (options.pop(name) for name in ("of", "table", "schema"))
+    of, table, types = options.pop("of"), options.pop("table"), options.pop("types", {})
     reader: readers.Reader
     if of == "postgres":
-        from tidegauge.source.postgres_reader import PostgresReader  # noqa: PLC0415
-
-        reader = PostgresReader(secret(options.pop("dsn"), key="source.dsn"), table, schema=schema)
+        try:
+            from tidegauge.source.postgres_reader import PostgresReader  # noqa: PLC0415
+        except ModuleNotFoundError:
+            raise _needs_postgres() from None
+        dsn, schema = secret(options.pop("dsn"), key="source.dsn"), options.pop("schema", "public")
+        reader = PostgresReader(dsn, table, schema=schema)
     else:
-        kinds = {
-            "sqlite": readers.SQLiteReader,
-            "duckdb": readers.DuckDBReader,
-            "parquet": readers.ParquetReader,
-        }
-        reader = kinds[of](base / options.pop("path"), table)
-    folder = base / options.pop("images")
+        path = base / options.pop("path")
+        kinds = {"duckdb": readers.DuckDBReader, "parquet": readers.ParquetReader}
+        reader = readers.SQLiteReader(path, table, types) if of == "sqlite" else kinds[of](path, table)
+    images = options.pop("images", None)
+    folder = store.with_suffix(".images") if images is None else base / images
     if "valid_from" in options:
         return history.History(reader, folder=folder, **options)
     return snapshots.Snapshots(reader, folder=folder, **options)
-
-
-def secret(reference: str, *, key: str) -> str:
-    """What an env:NAME stands for; the value itself is never shown."""
-    name = reference.removeprefix("env:")
-    value = os.environ.get(name)
-    if not value:
-        raise SpecError(f"the environment variable {name} is not set", key=key)
-    return value
 
 
 __all__ = ["open_source", "secret"]

@@ -63,13 +63,16 @@ class Debezium(Live):
         columns: Mapping[str, str] | None = None,
         timestamps: Unit = "us",
         consume: bool = False,
+        inbox: bool = False,
     ) -> None:
         self._path = Path(path)
         self._reading = Reading(
             table, entry=entry, unit=unit, schema=schema, columns=columns, timestamps=timestamps
         )
-        self._consume = consume
+        self._consume = consume or inbox
         """Whether files are ours to remove once they are read and committed."""
+        self._inbox = inbox
+        """Whether `serve` writes them: it may not have begun, and what it has not acknowledged will come again."""
 
     @property
     def table(self) -> str:
@@ -79,6 +82,10 @@ class Debezium(Live):
     @property
     def columns(self) -> Mapping[str, str]:
         """As declared, or as the first event with a schema describes them."""
+        if not self._inbox and not self._files():
+            raise SourceError(
+                "there is no such file, and no file of events in such a folder", path=str(self._path)
+            )
         self._described()
         return self._reading.columns
 
@@ -96,7 +103,10 @@ class Debezium(Live):
     def doctor(self) -> list[Check]:
         """Whether there are events, and their columns are known."""
         files = self._files()
-        checks = [Check("files", bool(files), f"{len(files)} file{'' if len(files) == 1 else 's'} of events")]
+        detail = "there is a file of events" if files else "there is no file of events"
+        if self._inbox and not files:
+            detail = "nothing was received yet; tidegauge serve receives"
+        checks = [Check("inbox" if self._inbox else "files", self._inbox or bool(files), detail)]
         try:
             detail, known = f"{len(self.columns)} columns are known", True
         except (SpecError, SourceError) as refusal:
@@ -141,18 +151,20 @@ class Debezium(Live):
         for file in files:
             start = place.offset if file.name == place.file else 0
             with _opened(file) as lines:
-                if file.suffix != ".gz" and file.stat().st_size < start:
+                if file.suffix != ".gz" and file.stat().st_size < start and not self._inbox:
                     raise SourceError(
                         "is shorter than what was read of it: it was overwritten", path=str(file)
                     )
                 lines.seek(start)
                 for number, line in enumerate(lines, 1):
+                    if self._inbox and not line.endswith(b"\n"):
+                        break  # it was not written to its end, and so not acknowledged: it comes again
                     start += len(line)
                     try:
                         told = event(line)
                     except SourceError as refusal:
-                        if not line.endswith(b"\n") and (file == files[-1] or self._consume):
-                            break  # it is still being written, or never was to its end and so not acknowledged
+                        if not line.endswith(b"\n") and file == files[-1]:
+                            break  # it is still being written
                         raise SourceError(
                             str(refusal), path=f"{file} (line {number} of what is new)"
                         ) from None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 UNAVAILABLE: Final = "__debezium_unavailable_value"
 """What Debezium writes for a long value that did not change."""
 _UNAVAILABLE_BYTES: Final = base64.b64encode(UNAVAILABLE.encode()).decode()
-_NOTHING: Final = (b"", "", b"default", "default", b'"default"', '"default"')
+NOTHING: Final = (b"", "", b"default", "default", b'"default"', '"default"')
 """How sinks that cannot send nothing write a tombstone."""
 Unit = Literal["ms", "us", "ns"]
 _MICROS: Final[dict[Unit, Convert]] = {
@@ -27,6 +27,10 @@ _MICROS: Final[dict[Unit, Convert]] = {
     "us": int,
     "ns": lambda value: int(value) // 1000,
 }
+
+
+_LATEST: Final = 2**62
+"""Microseconds; no clock shows more."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +48,11 @@ class Event:
 
 def event(line: bytes | str) -> Event | None:
     """Read one event; None for what is none: tombstones, heartbeats, notes about transactions and schemas."""
-    if line.strip() in _NOTHING:
+    if line.strip() in NOTHING:
         return None
     try:
         told = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise SourceError("is not JSON") from None
     schema = None
     if isinstance(told, dict) and "payload" in told and "op" not in told:
@@ -62,18 +66,22 @@ def event(line: bytes | str) -> Event | None:
         kind is None and (told.keys() <= {"ts_ms", "ts_us", "ts_ns"} or "status" in told or "ddl" in told)
     ):
         return None
-    source = told.get("source")
-    if kind not in ("r", "c", "u", "d", "t") or not isinstance(source, dict):
+    source, before, after = (told.get(name) for name in ("source", "before", "after"))
+    shaped = isinstance(source, dict) and all(isinstance(row, dict | None) for row in (before, after))
+    whole: dict[str, Any] = {"r": after, "c": after, "u": after, "d": before, "t": {}}
+    if not shaped or not isinstance(kind, str) or whole.get(kind) is None:
         raise SourceError(
             "is not a Debezium envelope (op, source, before, after): take out transformations that unwrap it"
         )
-    return Event(kind, told.get("before"), told.get("after"), _time(source), source, _row_fields(schema))
+    return Event(kind, before, after, _time(source), source, _row_fields(schema))  # type: ignore[arg-type]
 
 
 def _time(source: Mapping[str, Any]) -> int:
     for name, micros in (("ts_us", _MICROS["us"]), ("ts_ns", _MICROS["ns"]), ("ts_ms", _MICROS["ms"])):
-        if source.get(name) is not None:
-            return int(micros(source[name]))
+        if isinstance(source.get(name), int):
+            time = int(micros(source[name]))
+            if abs(time) < _LATEST:
+                return time
     raise SourceError("has no time (source.ts_us or source.ts_ms)")
 
 
@@ -81,10 +89,12 @@ def _row_fields(schema: Any) -> list[dict[str, Any]] | None:
     """The fields of a row, from the envelope's schema."""
     if not isinstance(schema, dict):
         return None
-    return next(
-        (part.get("fields") for part in schema.get("fields", ()) if part.get("field") in ("after", "before")),
-        None,
-    )
+    try:
+        parts = [part for part in schema.get("fields") or () if part.get("field") in ("after", "before")]
+        fields = parts[0].get("fields") if parts else None
+        return fields if fields and all("field" in one for one in fields) else None
+    except (AttributeError, TypeError):
+        raise SourceError("has a schema that is none of Debezium's") from None
 
 
 _PLAIN: Final = {
@@ -149,23 +159,19 @@ def mark(told: Event) -> tuple[str, list[Any]] | None:
     """Where in its database's log an event happened: the log, and a place that grows; None where it cannot be told."""
     source = told.source
     connector = source.get("connector")
-    if connector == "postgresql" and source.get("sequence"):
-        committed, place = json.loads(source["sequence"])
-        return "postgresql", [int(committed or 0), int(place or 0)]
-    if connector in ("mysql", "mariadb") and source.get("file"):
-        file = source["file"]
-        return f"{connector} {source.get('server_id')}", [
-            len(file),
-            file,
-            source.get("pos", 0),
-            source.get("row", 0),
-        ]
-    if connector == "sqlserver" and source.get("commit_lsn"):
-        return "sqlserver", [
-            source["commit_lsn"],
-            source.get("change_lsn") or "",
-            source.get("event_serial_no") or 0,
-        ]
+    try:
+        if connector == "postgresql" and source.get("sequence"):
+            committed, place = json.loads(source["sequence"])
+            return "postgresql", [int(committed or 0), int(place or 0)]
+        if connector in ("mysql", "mariadb") and source.get("file"):
+            file = str(source["file"])
+            where = [int(source.get(name) or 0) for name in ("pos", "row")]
+            return f"{connector} {source.get('server_id')}", [len(file), file, *where]
+        if connector == "sqlserver" and source.get("commit_lsn"):
+            lsns = [str(source.get(name) or "") for name in ("commit_lsn", "change_lsn")]
+            return "sqlserver", [*lsns, int(source.get("event_serial_no") or 0)]
+    except (TypeError, ValueError):
+        pass
     return None
 
 

@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.errors import SourceError, SpecError, StoreLocked
-from tidegauge.source.debezium_events import event, mark
+from tidegauge.source.debezium_events import NOTHING, event, mark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,20 +39,20 @@ class Inbox:
             os.close(self._lock)
             raise StoreLocked("another process receives events into this inbox") from None
         self._file = -1
-        self._number = max((int(path.stem) for path in folder.glob("*.jsonl")), default=0)
+        self._number = max((int(path.stem) for path in folder.glob("[0-9]*.jsonl")), default=0)
         if self._number:
             _mend(self._path)
         self._next()
 
     @property
     def _path(self) -> Path:
-        return self._folder / f"{self._number:012}.jsonl"
+        return self._folder / f"{self._number:015}.jsonl"
 
     def _next(self) -> None:
-        """Begin a new file; its name must be durable too."""
+        """Begin a new file; its name must be durable too, and come after every name there ever was."""
         if self._file >= 0:
             os.close(self._file)
-        self._number += 1
+        self._number = max(self._number + 1, time.time_ns() // 1_000_000)
         self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         self._size = 0
         folder = os.open(self._folder, os.O_RDONLY)
@@ -100,14 +100,19 @@ def _lines(body: bytes) -> list[bytes]:
     """The events of a request, one a line; refused as a whole where one of them could not be read later."""
     if not body.strip():
         return []
+    if body in NOTHING:  # a tombstone
+        return []
     try:
         told: Any = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise SourceError("the request's body is not JSON") from None
     lines = []
     for one in told if isinstance(told, list) else [told]:
         line = json.dumps(one, separators=(",", ":")).encode()
-        found = event(line)
+        try:
+            found = event(line)
+        except SourceError as refusal:
+            raise SourceError(f"an event {refusal}; nothing of the request was kept") from None
         if found is None:
             continue
         if found.kind != "r" and mark(found) is None:
@@ -125,6 +130,8 @@ class Gatekeeper:
     def __init__(self, *, token: str | None = None, signing_secret: str | None = None) -> None:
         if not token and not signing_secret:
             raise SpecError("an inbox needs a token or a signing secret", key="source.token")
+        if token and not token.isascii():
+            raise SpecError("a header cannot carry it: use ASCII", key="source.token")
         self._token = token
         self._secret = None
         if signing_secret:
@@ -135,12 +142,20 @@ class Gatekeeper:
 
     def admits(self, headers: Mapping[str, str], body: bytes, now: float | None = None) -> bool:
         """Whether the request may come in; headers have lower-case names."""
-        given = headers.get("authorization", "")
-        if self._token and hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode()):
+        if self.knows(headers):
             return True
         return self._secret is not None and self._signed(
             self._secret, headers, body, time.time() if now is None else now
         )
+
+    def knows(self, headers: Mapping[str, str]) -> bool:
+        """Whether the token is right."""
+        given = headers.get("authorization", "").encode()
+        return self._token is not None and hmac.compare_digest(given, f"Bearer {self._token}".encode())
+
+    def hopeless(self, headers: Mapping[str, str]) -> bool:
+        """Whether no body can make the request admissible: then none need be read."""
+        return not self.knows(headers) and (self._secret is None or not headers.get("webhook-signature"))
 
     @staticmethod
     def _signed(secret: bytes, headers: Mapping[str, str], body: bytes, now: float) -> bool:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from tidegauge.errors import SourceError, SpecError
 from tidegauge.model.mutation import Batch, Live
+from tidegauge.source.check import Check
 from tidegauge.source.clock import Clock
 from tidegauge.source.debezium_events import Replays, event
 from tidegauge.source.debezium_rows import Gathered, Reading
@@ -17,6 +18,8 @@ from tidegauge.source.names import secret
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
 
     from tidegauge.source.debezium_events import Unit
 
@@ -83,18 +86,54 @@ class Kafka(Live):
         """Deliver these columns only."""
         self._reading.select(columns)
 
+    def doctor(self) -> list[Check]:
+        """Whether the broker answers and has the topic."""
+        kafka = _library()
+        try:
+            parts = self._partitions(self._opened(kafka), kafka)
+        except SourceError as refusal:
+            return [Check("topic", ok=False, detail=str(refusal))]
+        finally:
+            self.close()
+        count = f"{len(parts)} partition{'' if len(parts) == 1 else 's'}"
+        return [Check("topic", ok=True, detail=f"the broker answers; the topic has {count}")]
+
+    def _partitions(self, consumer: Any, kafka: Any) -> list[int]:
+        try:
+            found = consumer.list_topics(self._topic, timeout=_SILENCE).topics[self._topic]
+        except kafka.KafkaException as error:
+            raise SourceError(
+                f"the Kafka broker cannot be reached ({_reason(error)}). Nothing is lost: our offsets are in the store. See "
+                "that it runs and [source] kafka is right, then start again."
+            ) from None
+        if found.error is not None:
+            raise SourceError(
+                "the Kafka topic cannot be read: it is not there, or we may not. Nothing is lost: our offsets are in the store."
+            )
+        return sorted(found.partitions)
+
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
         """Everything that the topic holds now, up to `until`."""
         kafka = _library()
         consumer = self._opened(kafka)
         places = {} if position is None else _parse(position)
-        found = consumer.list_topics(self._topic, timeout=_SILENCE).topics[self._topic]
-        if found.error is not None:
+        partitions = self._partitions(consumer, kafka)
+        try:
+            rows = self._read(consumer, kafka, places, partitions, until)
+        except kafka.KafkaException as error:
+            self.close()
             raise SourceError(
-                "the Kafka topic cannot be read. Nothing is lost: its offsets are in the store."
-            )
+                f"the Kafka consumer failed ({_reason(error)}). Nothing is lost: our offsets are in the store."
+            ) from None
+        yield Batch(
+            rows, until, json.dumps({n: asdict(place) for n, place in places.items()}, separators=(",", ":"))
+        )
+
+    def _read(
+        self, consumer: Any, kafka: Any, places: dict[int, Partition], partitions: list[int], until: int
+    ) -> pa.Table:
         ends = {}
-        for number in found.partitions:
+        for number in partitions:
             low, high = consumer.get_watermark_offsets(
                 kafka.TopicPartition(self._topic, number), timeout=_SILENCE
             )
@@ -111,9 +150,7 @@ class Kafka(Live):
         rows = gathered.take()
         if len(places) > 1:
             rows = rows.take(pc.sort_indices(rows["time"]))
-        yield Batch(
-            rows, until, json.dumps({n: asdict(place) for n, place in places.items()}, separators=(",", ":"))
-        )
+        return rows
 
     def _gather(
         self, places: dict[int, Partition], ends: dict[int, int], gathered: Gathered, *, until: int
@@ -176,18 +213,31 @@ class Kafka(Live):
     def _opened(self, kafka: Any) -> Any:
         if self._consumer is None:
             fixed = {
+                "log_level": 0,  # its own log names hosts
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
                 "group.id": f"tidegauge-{self._topic}",
             }
-            given = {name: secret(value, key="source.config") for name, value in self._config.items()}
-            self._consumer = kafka.Consumer({"group.id": fixed.pop("group.id")} | given | fixed)
+            given = {name: secret(value, key=f"source.kafka.{name}") for name, value in self._config.items()}
+            try:
+                self._consumer = kafka.Consumer({"group.id": fixed.pop("group.id")} | given | fixed)
+            except (kafka.KafkaException, ValueError, TypeError) as error:
+                raise SpecError(
+                    f"these are not settings that confluent-kafka takes ({_reason(error)}); its documentation lists them",
+                    key="source.kafka",
+                ) from None
         return self._consumer
+
+
+def _reason(error: Exception) -> str:
+    """The error's name, without its words: they may hold what was configured."""
+    told: Any = error.args[0] if error.args else None
+    return str(told.name()) if hasattr(told, "name") else type(error).__name__
 
 
 def _library() -> Any:
     try:
         import confluent_kafka  # noqa: PLC0415 -- an extra
     except ImportError:
-        raise SpecError("needs confluent-kafka: pip install 'tidegauge[kafka]'", key="source.kind") from None
+        raise SpecError("Kafka needs an extra: pip install 'tidegauge[kafka]'", key="source.topic") from None
     return confluent_kafka

@@ -11,7 +11,7 @@ from tidegauge.source.debezium_events import guessed, unavailable, written
 from tidegauge.source.names import quote
 from tidegauge.source.rows import assemble, image, key, schema
 from tidegauge.source.spool import Spool
-from tidegauge.source.values import arrow_type, from_values, text
+from tidegauge.source.values import declared_types, from_values, text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -42,9 +42,7 @@ class Reading:
         self._unit = unit
         self._schema = schema
         self._timestamps = timestamps
-        self._declared = None if columns is None else dict(columns)
-        for kind in (columns or {}).values():
-            arrow_type(kind)
+        self._declared = None if columns is None else declared_types(columns, key="source.columns")
         self._selected: frozenset[str] | None = None
         self._fields: list[dict[str, Any]] | None = None
         self._converters: dict[str, Convert] = {}
@@ -149,13 +147,18 @@ class Reading:
                 "read or acknowledged. Undo the change, or start a new gauge with what is left of the budget."
             )
         missing = [name for name in convert if unavailable(row[name])]
-        try:
-            return {
-                name: None if row[name] is None or name in missing else one(row[name])
-                for name, one in convert.items()
-            }, missing
-        except (ValueError, TypeError, KeyError):
-            raise SourceError(f"a value of {quote(self.table)} is not written as its schema says") from None
+        return {
+            name: None if row[name] is None or name in missing else _read(one, row[name])
+            for name, one in convert.items()
+        }, missing
+
+
+def _read(convert: Convert, value: Any) -> Any:
+    """A value as it is meant; null where it is not written as its schema says, like any value that is none of its type."""
+    try:
+        return convert(value)
+    except (ValueError, TypeError, KeyError, OverflowError):
+        return None
 
 
 class Gathered:

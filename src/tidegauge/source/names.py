@@ -22,7 +22,7 @@ def secret(text: str, *, key: str) -> str:
     if not text.startswith("env:"):
         return text
     name = text.removeprefix("env:")
-    try:
-        return os.environ[name]
-    except KeyError:
-        raise SpecError(f"the environment variable {name} is not set", key=key) from None
+    value = os.environ.get(name)
+    if not value:
+        raise SpecError(f"the environment variable {name} is not set", key=key)
+    return value

@@ -16,7 +16,7 @@ from tidegauge.source.postgres_doctor import examine
 from tidegauge.source.postgres_follow import Horizon, Place, Transactions
 from tidegauge.source.postgres_load import copied
 from tidegauge.source.postgres_rows import Layout
-from tidegauge.source.postgres_slot import OurSlot, default_name
+from tidegauge.source.postgres_slot import OurSlot, default_name, remove
 from tidegauge.source.postgres_stream import Stream
 from tidegauge.source.rows import schema as batch_schema
 from tidegauge.source.rows import truncation
@@ -106,6 +106,31 @@ class Postgres(Live):
             self._access, schema=self._schema, table=self._table, entry=self._entry, unit=self._unit,
             slot=self._slot_of, publication=self._publication, selected=self._selected,
         )  # fmt: skip
+
+    def install(self) -> str:
+        """Make the publication; the slot begins with the first load."""
+        try:
+            found = self._found()
+            self._publish(found, self._layout(found, {})[1])
+        except psycopg.Error as error:
+            raise final(error) or unreachable(error) from None
+        finally:
+            self._disconnect()
+        return (
+            f"The publication {quote(self._publication)} tells of every change of {found.quoted}. The first run makes the "
+            "replication slot. Undo with: tidegauge uninstall"
+        )
+
+    def uninstall(self) -> str:
+        """Drop the slot, for which the server would keep its log for ever, and the publication if it is ours alone."""
+        try:
+            return remove(
+                self._control(), self._slot, default_name(self._schema, self._table), self._publication
+            )
+        except psycopg.Error as error:
+            raise final(error) or unreachable(error) from None
+        finally:
+            self._disconnect()
 
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
         """Everything committed up to `until`; blocks until the server's clock has passed it."""

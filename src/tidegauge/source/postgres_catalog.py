@@ -107,6 +107,26 @@ def table(connection: Connection, schema: str, name: str) -> Table | None:
     return Table(oid, schema, name, kind, persistence, identity, named, frozenset(names))
 
 
+def tables(connection: Connection, schema: str) -> list[str]:
+    """The tables, views and foreign tables of a schema that this role may read; partitions are parts of theirs."""
+    found = connection.execute(
+        "SELECT relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = %s "
+        "AND relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT relispartition AND has_table_privilege(c.oid, 'SELECT') ORDER BY 1",
+        [schema],
+    )
+    return [name for (name,) in found]
+
+
+def primary_key(connection: Connection, target: Table) -> list[str]:
+    """The columns of the primary key, in their order."""
+    found = connection.execute(
+        "SELECT attname FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY(indkey) "
+        "WHERE indrelid = %s AND indisprimary ORDER BY array_position(indkey::int2[], attnum)",
+        [target.oid],
+    )
+    return [name for (name,) in found]
+
+
 @dataclass(frozen=True)
 class Publication:
     """How a publication tells of our table; `lists` is None where it tells of all columns."""

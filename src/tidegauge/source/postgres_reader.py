@@ -22,6 +22,15 @@ if TYPE_CHECKING:
     from tidegauge.source.postgres_access import Connection
 
 
+def tables(dsn: str, schema: str) -> list[str]:
+    """The names of what a role may read in a schema."""
+    try:
+        with Access(dsn).connect() as connection:
+            return catalog.tables(connection, schema)
+    except psycopg.Error as error:
+        raise final(error) or unreachable(error) from None
+
+
 class PostgresReader:
     """Reads through COPY, in one statement and so at one moment."""
 
@@ -47,6 +56,14 @@ class PostgresReader:
         except psycopg.Error as error:
             raise final(error) or unreachable(error) from None
         return {name: catalog.sql_type(*kind) for name, kind in found.columns.items()}
+
+    def key(self) -> list[str]:
+        """The columns of its primary key, in their order; empty where it has none."""
+        try:
+            with self._access.connect() as connection:
+                return catalog.primary_key(connection, self._found(connection))
+        except psycopg.Error as error:
+            raise final(error) or unreachable(error) from None
 
     def scan(self, text: Sequence[str], typed: Mapping[str, str]) -> Iterator[list[pa.Array]]:
         """All rows, some megabytes at a time."""

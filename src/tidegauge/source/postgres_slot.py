@@ -11,6 +11,8 @@ import re
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import psycopg
+
 from tidegauge.errors import SourceError, SpecError
 from tidegauge.source import postgres_catalog as catalog
 from tidegauge.source.names import quote
@@ -110,3 +112,37 @@ class OurSlot:
             raise catalog.Lost(
                 "the server's log ends before the place that was read last: it was restored from a backup"
             )
+
+
+def remove(connection: Connection, slot: OurSlot, own: str, publication: str) -> str:
+    """Drop the slot, and the publication where it has the name we give (`own`) and no other gauge can be using it."""
+    done = []
+    for name in (slot.name, slot.loading):
+        if (found := catalog.slot(connection, name)) is not None:
+            if found.active:
+                raise SourceError(
+                    f"the replication slot {name} is being read. Nothing was removed. Stop the gauge first."
+                )
+            connection.execute("SELECT pg_drop_replication_slot(%s)", [name])
+            done.append(f"the replication slot {name}")
+    others = connection.execute(
+        "SELECT 1 FROM pg_replication_slots WHERE slot_type = 'logical' AND database = current_database()"
+    ).fetchone()
+    there = connection.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", [publication]).fetchone()
+    drop = f"DROP PUBLICATION {quote(publication)};"
+    left = ""
+    if there and publication == own and not others:
+        try:
+            connection.execute(drop.encode())
+            done.append(f"the publication {quote(publication)}")
+        except psycopg.errors.InsufficientPrivilege:
+            left = f" This role may not remove the publication; as its owner: {drop}"
+    elif there:
+        left = f" The publication may serve others and was left; if it does not: {drop}"
+    if not done:
+        return "Nothing of this gauge was installed." + left
+    return (
+        f"Removed {' and '.join(done)}. The server keeps nothing for this gauge any more, so it cannot go on where it "
+        'stopped; with [source] on_lost = "reload" it reads the table anew, and the net difference counts.'
+        + left
+    )

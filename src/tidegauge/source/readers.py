@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 import duckdb
 import pyarrow as pa
 
-from tidegauge.errors import SourceError
+from tidegauge.errors import SourceError, SpecError
 from tidegauge.source.names import literal, quote
 from tidegauge.source.sqlite import sql_type as sqlite_type
 from tidegauge.source.sqlite_triggers import connect, declared
-from tidegauge.source.values import arrow_type, from_values
+from tidegauge.source.values import arrow_type, declared_types, from_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ class SQLiteReader:
     def __init__(self, path: str | Path, table: str, types: Mapping[str, str] | None = None) -> None:
         self._path = Path(path)
         self.table = table
-        self._types = dict(types or {})
+        self._types = declared_types(types or {}, key="source.types")
 
     @property
     def columns(self) -> Mapping[str, str]:
@@ -55,6 +55,8 @@ class SQLiteReader:
             found = declared(connection, self.table)
         if not found:
             raise SourceError(f"there is no table {quote(self.table)}", path=str(self._path))
+        if missing := self._types.keys() - found.keys():
+            raise SpecError(f"no column {', '.join(map(quote, sorted(missing)))}", key="source.types")
         return {name: self._types.get(name) or sqlite_type(kind) for name, kind in found.items()}
 
     def scan(self, text: Sequence[str], typed: Mapping[str, str]) -> Iterator[list[pa.Array]]:
@@ -106,6 +108,14 @@ class DuckDBReader:
         if not self._path.exists():
             raise SourceError("does not exist", path=str(self._path))
         return database(str(self._path), read_only=True)
+
+    def tables(self) -> list[str]:
+        """The names of what can be read in the file."""
+        try:
+            with closing(self._opened()) as connection:
+                return sorted(name for (name, *_) in connection.execute("SHOW TABLES").fetchall())
+        except duckdb.Error as error:
+            raise self._refusal(error) from None
 
     @property
     def columns(self) -> Mapping[str, str]:

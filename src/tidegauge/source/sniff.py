@@ -34,7 +34,7 @@ _TIMES: Final = (
     "date",
 )
 _ENTRIES: Final = ("entry", "id", "key", "pk", "uuid", "row_id", "entry_id", "record_id")
-_UNITS: Final = ("person", "person_id", "user", "user_id", "patient", "patient_id", "customer", "customer_id",
+UNITS: Final = ("person", "person_id", "user", "user_id", "patient", "patient_id", "customer", "customer_id",
                  "member", "member_id", "student", "student_id", "client", "client_id", "account_id")  # fmt: skip
 _OPS: Final = ("op", "operation", "action", "change", "event", "kind", "type")
 _GUESSES: Final = ("integer", "number", "date", "timestamp", "boolean")
@@ -92,7 +92,7 @@ def sniff(path: str | Path) -> Suggestion:
     few = {
         name: look.values for name, look in text.items() if types[name] == "text" and len(look.values) <= _FEW
     }
-    return Suggestion(time, entry, _choose(_UNITS, table), op, old, new, types, few)
+    return Suggestion(time, entry, _choose(UNITS, table), op, old, new, types, few)
 
 
 def _look(file: Tabular) -> dict[str, _Seen]:

@@ -20,7 +20,7 @@ from tidegauge.source.clock import Clock
 from tidegauge.source.names import quote
 from tidegauge.source.rows import assemble, image, key, schema, truncation
 from tidegauge.source.spool import Spool
-from tidegauge.source.values import arrow_type, from_values
+from tidegauge.source.values import declared_types, from_values
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -86,9 +86,7 @@ class SQLite(Live):
         self._table = table
         self._entry = (entry,) if isinstance(entry, str) else tuple(entry)
         self._unit = unit
-        self._types = dict(types or {})
-        for kind in self._types.values():
-            arrow_type(kind)
+        self._types = declared_types(types or {}, key="source.types")
         self._selected: frozenset[str] | None = None
 
     @property
@@ -113,6 +111,22 @@ class SQLite(Live):
     def select(self, columns: Collection[str]) -> None:
         """Deliver these columns only."""
         self._selected = frozenset(columns)
+
+    def install(self) -> str:
+        """Record the changes from now on."""
+        triggers.install(self._path, self._table, entry=self._entry)
+        return (
+            f"From now on every change of {quote(self._table)} is recorded, in the same file. "
+            "Undo with: tidegauge uninstall"
+        )
+
+    def uninstall(self) -> str:
+        """Remove everything that was made for it."""
+        triggers.uninstall(self._path, self._table)
+        return (
+            f"Changes of {quote(self._table)} are no longer recorded, and nothing of ours is left in the file. A gauge that is "
+            "to go on needs: tidegauge init --install; it then reads the table whole, and the net difference counts."
+        )
 
     def doctor(self) -> list[Check]:
         """Whether the changes are recorded."""

@@ -20,7 +20,7 @@ from tidegauge.errors import SpecError
 from tidegauge.model.quantity import instant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 _PLAIN: Final = {
     "BIGINT": pa.int64(),
@@ -51,6 +51,16 @@ _AS_IT_IS: Final[dict[pa.DataType, type]] = {
 """Columns in which every value is of this type need no conversion."""
 _TRUE: Final = ["t", "true", "1"]
 _FALSE: Final = ["f", "false", "0"]
+
+
+def declared_types(types: Mapping[str, str], *, key: str) -> dict[str, str]:
+    """Types that a user declared, by column; refused where one is none."""
+    for name, kind in types.items():
+        try:
+            arrow_type(kind)
+        except SpecError as refusal:
+            raise SpecError(str(refusal), key=f"{key}.{name}") from None
+    return dict(types)
 
 
 def arrow_type(kind: str) -> pa.DataType:

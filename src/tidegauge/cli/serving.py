@@ -1,0 +1,66 @@
+"""What runs an HTTP application until it is told to end."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from tidegauge.errors import SpecError
+from tidegauge.plan.spec_source import DebeziumSpec
+from tidegauge.source import secret
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from fastapi import FastAPI
+
+    from tidegauge.plan.spec import GaugeSpec
+
+
+def listening(listen: str) -> socket.socket:
+    """A socket at HOST:PORT; port 0 is any that is free."""
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise SpecError("wants HOST:PORT, such as 127.0.0.1:8321", key="--listen")
+    host = host.strip("[]")
+    try:
+        family = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, int(port)), family=family, backlog=128)
+    except OSError as error:
+        raise SpecError(f"cannot listen there ({error.strerror})", key="--listen") from None
+
+
+def receive(spec: GaugeSpec, base: Path, listen: str, say: Callable[[str], None]) -> None:
+    """Receive the change events of a gauge's inbox."""
+    source = spec.source
+    if not isinstance(source, DebeziumSpec) or source.inbox is None:
+        raise SpecError(
+            "there is nothing to serve: this verb receives change events for a source of kind debezium with an inbox "
+            "(docs/sources/debezium.md)",
+            key="source.inbox",
+        )
+    try:
+        import uvicorn  # noqa: PLC0415 - an extra
+
+        from tidegauge.serve.app import create_app  # noqa: PLC0415
+    except ImportError:
+        raise SpecError("serve needs an extra: pip install 'tidegauge[serve]'") from None
+    from tidegauge.source.debezium_inbox import Gatekeeper, Inbox  # noqa: PLC0415
+
+    proofs = {
+        name: secret(reference, key=f"source.{name}")
+        for name in ("token", "signing_secret")
+        if (reference := getattr(source, name)) is not None
+    }
+    gatekeeper = Gatekeeper(**proofs)
+    door = listening(listen)
+    with closing(door), closing(Inbox(base / source.inbox)) as inbox:
+        app: FastAPI = create_app(inbox=(inbox, gatekeeper))
+        config = uvicorn.Config(
+            app, access_log=False, log_level="warning", proxy_headers=False, server_header=False
+        )
+        host, port = door.getsockname()[:2]
+        say(f"Receiving change events at http://{host}:{port}/debezium until interrupted.")
+        uvicorn.Server(config).run(sockets=[door])
