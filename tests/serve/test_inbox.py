@@ -283,3 +283,25 @@ def test_a_source_without_an_inbox(world: Path) -> None:
     process = start(world, "serve")
     assert "there is nothing to serve" in process.communicate(timeout=30)[1]
     assert process.returncode == 2
+
+
+def test_a_replay_is_not_counted_twice(world: Path) -> None:
+    flow = '[release.moves]\nsql = "SELECT COUNT(*) FROM changes(people)"\nclip = 1000\nevery = "1 second"\n'
+    (world / "tidegauge.toml").write_text(DECLARATION + flow)
+    database, gauge = Database(), Gauge.from_file(world / "tidegauge.toml")
+    list(gauge.run())
+    with served(world) as address:
+        sent: list[str] = []
+        for number in range(30):
+            after = {"id": 1, "city": "north" if number % 2 else "south", "age": number}
+            sent.append(json.dumps(database.event("u" if number else "c", None, after)))
+            for body in sent[-4:]:
+                insistent(address, body)
+        for _ in range(2):
+            time.sleep(1.1)
+            list(gauge.run())
+            for body in sent[-4:]:
+                insistent(address, body)
+    time.sleep(1.1)
+    list(gauge.run())
+    assert sum(r.value or 0 for r in gauge.published("moves")) == pytest.approx(30, abs=0.1)
