@@ -131,16 +131,11 @@ class Gauge:
                     return self._committed(store)
         return self._make_plan()
 
-    def _source(self) -> Source:
-        if self._given is not None:
-            return self._given
-        declared = self.spec.source.model_dump(exclude={"max_rows"}, exclude_none=True, by_alias=True)
-        return open_source(declared, self._base, beside=self.path)
-
     @contextmanager
-    def _opened(self) -> Iterator[Source]:
-        """The source, for as long as it is used."""
-        source = self._source()
+    def _source(self) -> Iterator[Source]:
+        """The source; what it holds on to is let go at the end."""
+        declared = self.spec.source.model_dump(exclude={"max_rows"}, exclude_none=True, by_alias=True)
+        source = self._given or open_source(declared, self._base, beside=self.path)
         try:
             yield source
         finally:
@@ -148,8 +143,14 @@ class Gauge:
                 source.close()
 
     def _make_plan(self) -> Plan:
-        with self._opened() as source:
-            plan = make_plan(self.spec, table=source.table, columns=source.columns, now=self._now())
+        with self._source() as source:
+            plan = make_plan(
+                self.spec,
+                table=source.table,
+                columns=source.columns,
+                now=self._now(),
+                leaves_out=source.leaves_out if isinstance(source, Live) else None,
+            )
         DuckEngine(plan.program, plan.columns).close()
         return plan
 
@@ -194,16 +195,20 @@ class Gauge:
 
     def doctor(self) -> list[Check]:
         """What the source needs, checked one by one."""
-        with self._opened() as source:
+        with self._source() as source:
             checks = getattr(source, "doctor", None)
             if checks is not None:
                 return list(checks())
-            told = f"table {source.table} can be read; its columns are {', '.join(source.columns)}"
-            return [Check("source", ok=True, detail=told)]
+            columns = ", ".join(source.columns)
+            return [
+                Check(
+                    "source", ok=True, detail=f"table {source.table} can be read; its columns are {columns}"
+                )
+            ]
 
     def install(self) -> str:
         """Make in the source what following it needs."""
-        with self._opened() as source:
+        with self._source() as source:
             make = getattr(source, "install", None)
             return (
                 make() if make else f"A source of kind {self.spec.source.kind} needs nothing to be installed."
@@ -211,7 +216,7 @@ class Gauge:
 
     def uninstall(self) -> str:
         """Remove from the source what was made there for this gauge."""
-        with self._opened() as source:
+        with self._source() as source:
             remove = getattr(source, "uninstall", None)
             return remove() if remove else f"A source of kind {self.spec.source.kind} has nothing installed."
 
@@ -234,7 +239,7 @@ class Gauge:
                 raise SpecError(
                     "simulated noise and a real ledger do not mix: use a store of its own for simulation"
                 )
-            with self._opened() as source, DuckEngine(plan.program, plan.columns) as engine:
+            with self._source() as source, DuckEngine(plan.program, plan.columns) as engine:
                 self._check_columns(plan, source)
                 ticker = Ticker(plan, store, engine, self._sampler)
                 loop = Loop(ticker, source, now=self._now, sleep=self._sleep, progress=progress)
@@ -244,12 +249,7 @@ class Gauge:
     @staticmethod
     def _check_columns(plan: Plan, source: Source) -> None:
         """Columns that queries speak of must still be there, of the type that was committed."""
-        used = {
-            name
-            for release in plan.program.releases
-            for name in (*release.query.before, *release.query.after)
-        }
-        for name in sorted(used):
+        for name in sorted(plan.program.used):
             if source.columns.get(name) != plan.columns[name]:
                 found = (
                     "is no longer there"

@@ -58,16 +58,6 @@ class _Source(Table):
     unit: Name | None = None
     max_rows: Annotated[int, Field(ge=1, strict=True)] | None = None
 
-    @property
-    def renames(self) -> bool:
-        """Whether a row may change its key and remain the same row."""
-        return False
-
-    @property
-    def partial(self) -> bool:
-        """Whether values that did not change may be left out."""
-        return False
-
 
 class FilesSpec(_Source):
     """A changelog in files."""
@@ -94,16 +84,6 @@ class PostgresSpec(_Source):
     publication: Name | None = None
     on_lost: Literal["stop", "reload"] = "stop"
 
-    @property
-    def renames(self) -> bool:
-        """A primary key may be updated."""
-        return True
-
-    @property
-    def partial(self) -> bool:
-        """Large values that did not change are not in the log."""
-        return True
-
 
 class SqliteSpec(_Source):
     """A table of a live SQLite file, followed by triggers."""
@@ -112,11 +92,6 @@ class SqliteSpec(_Source):
     path: Name
     entry: Names = []
     types: dict[str, str] = {}
-
-    @property
-    def renames(self) -> bool:
-        """A primary key may be updated."""
-        return True
 
 
 class DebeziumSpec(_Source):
@@ -167,11 +142,6 @@ class DebeziumSpec(_Source):
         if self.kafka is not None and not self.kafka.get("bootstrap.servers"):
             raise ValueError("kafka: bootstrap.servers is missing")
         return self
-
-    @property
-    def partial(self) -> bool:
-        """Large values that did not change are not in the events."""
-        return True
 
 
 class SnapshotsSpec(_Source):

@@ -42,6 +42,11 @@ class StoredState:
         """The living rows with these keys."""
         return self._matching("entries", "entry", keys)
 
+    def all_entries(self) -> pa.Table:
+        """Every living row."""
+        names = ", ".join(map(quote, self._layout["entries"]))
+        return self._arrow("entries", self._db.execute(f"SELECT {names} FROM entries").fetchall())
+
     def entries_of(self, units: Sequence[str]) -> pa.Table:
         """All living rows of these units."""
         return self._matching("entries", "unit", units)
@@ -64,6 +69,8 @@ class StoredState:
     def apply(self, folded: Folded) -> None:
         """Take over what a batch led to; inside the caller's transaction."""
         self._db.executemany("DELETE FROM entries WHERE entry = ?", ((entry,) for entry in folded.gone))
+        for table in ("units", "used") if folded.void else ():
+            self._db.executemany(f"DELETE FROM {table} WHERE unit = ?", ((unit,) for unit in folded.void))
         for table, rows in (("entries", folded.entries), ("units", folded.units), ("used", folded.used)):
             names = list(self._layout[table])
             marks = ", ".join("?" * len(names))
@@ -81,6 +88,10 @@ class StoredState:
         rows = self._db.execute(
             f"SELECT {names} FROM wanted JOIN {table} ON {table}.{quote(column)} = key"
         ).fetchall()
+        return self._arrow(table, rows)
+
+    def _arrow(self, table: str, rows: list[tuple[Any, ...]]) -> pa.Table:
+        columns = self._layout[table]
         fields = zip(*rows, strict=True) if rows else [[] for _ in columns]
         arrays = [
             pa.array(values, _ARROW[kind]) for values, kind in zip(fields, columns.values(), strict=True)
