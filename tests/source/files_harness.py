@@ -25,7 +25,6 @@ class ChangelogFile:
 
     gaps: ClassVar[dict[str, str]] = {
         "previous": "a changelog in files names a row by its key alone",
-        "unit": "a changelog in files must name a unit in every row; in this life some rows are nobody's",
     }
     columns: ClassVar[dict[str, str]] = COLUMNS | {"id": "BIGINT", "age": "BIGINT"}
 
@@ -61,7 +60,7 @@ class ChangelogFile:
     def source(self) -> Source:
         files = importlib.import_module("tidegauge.source.files").Files
         types = {"id": "integer", "person": "text", "status": "text", "age": "integer"}
-        source: Source = files(str(self.path), time="at", entry="id", after="after_", op="op", types=types,
+        source: Source = files(str(self.path), time="at", entry="id", unit="person", after="after_", op="op", types=types,
                                time_unit="microseconds")  # fmt: skip
         return source
 

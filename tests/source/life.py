@@ -75,6 +75,7 @@ FIRST = [
     patient(2, "bob", "well"),
     patient(3, "ann", None, 31),
     patient(4, None, "", 0),
+    patient(40, "", "ill", 90),
 ]
 LIFE = [
     Step("nothing happens"),
@@ -93,7 +94,8 @@ LIFE = [
     Step("values to and from null, and awkward text", [
         once(Update(5, {"status": None, "age": None})), once(Update(4, {"status": 'a "quoted", \\N line\nand Ü\'s', "age": -1})),
     ]),
-    Step("a row that changes hands", [once(Update(5, {"person": "zoe"})), once(Update(1, {"person": None}))]),
+    Step("a row that changes hands", [once(Update(5, {"person": "zoe"})), once(Update(1, {"person": None})), once(Update(40, {"person": "moe"}))]),
+    Step("a row that is nobody's any more", [once(Update(40, {"person": ""}))]),
     Step("a key that is changed", [once(Rename(5, 50))]),
     Step("keys that are swapped through a third", [once(Rename(1, 99), Rename(2, 1), Rename(99, 2))]),
     Step("a truncation, and life goes on", [
@@ -136,7 +138,8 @@ class Table:
 
     @property
     def state(self) -> State:
-        return {str(number): (row["person"], row) for number, row in self.rows.items()}
+        """An empty unit is none, whatever the source."""
+        return {str(number): (row["person"] or None, row) for number, row in self.rows.items()}
 
 
 State = dict[str, tuple[str | None, Row]]

@@ -44,12 +44,6 @@ def follow(harness: Harness, source: Source, position: str | None) -> list[Batch
     return batches
 
 
-def truth(harness: Harness, table: Table) -> State:
-    """What must be known."""
-    whole = table.state
-    return {entry: (None, row) for entry, (_, row) in whole.items()} if "unit" in harness.gaps else whole
-
-
 def settled(source: Source, batches: list[Batch], state: State) -> tuple[State, str]:
     """Commit what was read, and say so."""
     for batch in batches:
@@ -66,15 +60,15 @@ def test_the_same_life_is_the_same_mutations(harness: Harness) -> None:
     table.rows = {row["id"]: row for row in FIRST}
     source = harness.source()
     state, position = settled(source, follow(harness, source, None), state)
-    assert state == truth(harness, table)
+    assert state == table.state
     renamed = 0
     for step in LIFE:
-        was = truth(harness, table)
+        was = table.state
         table.apply(step.transactions)
         harness.live(step.transactions)
         batches = follow(harness, source, position)
         seen, position = settled(source, batches, state)
-        assert net(state, seen) == net(was, truth(harness, table)), step.name
+        assert net(state, seen) == net(was, table.state), step.name
         state = seen
         told = [batch.rows["previous"] for batch in batches if "previous" in batch.rows.column_names]
         renamed += sum(len(column) - column.null_count for column in told)
@@ -104,7 +98,7 @@ def test_a_new_process_goes_on_from_any_position(kind: Harness) -> None:
         state, position = stored[number]
         for batch in follow(kind, source, position):
             state = applied(state, batch)
-        assert state == truth(kind, table)
+        assert state == table.state
 
 
 def test_a_first_load_that_was_not_committed_is_done_again(kind: Harness) -> None:
@@ -118,11 +112,11 @@ def test_a_first_load_that_was_not_committed_is_done_again(kind: Harness) -> Non
     kind.live(LIFE[1].transactions)
     source = kind.source()
     state, position = settled(source, follow(kind, source, None), {})
-    assert state == truth(kind, table)
+    assert state == table.state
     table.apply(LIFE[2].transactions)
     kind.live(LIFE[2].transactions)
     state, _ = settled(source, follow(kind, source, position), state)
-    assert state == truth(kind, table)
+    assert state == table.state
 
 
 def test_an_abandoned_read_loses_nothing(kind: Harness) -> None:
@@ -139,7 +133,7 @@ def test_an_abandoned_read_loses_nothing(kind: Harness) -> None:
     table.apply(LIFE[1].transactions)
     for batch in follow(kind, source, position):
         state = applied(state, batch)
-    assert state == truth(kind, table)
+    assert state == table.state
 
 
 def _close(source: Source) -> None:

@@ -201,10 +201,10 @@ class TestSnapshots:
         source.select([])
         assert [(row["entry"], row["after"]) for row in read(source, position)[0]] == [("1", None)]
 
-    @pytest.mark.parametrize("rows", [[(1, "a", 1), (1, "b", 2)], [(None, "a", 1)]])
-    def test_rows_that_cannot_be_told_apart(self, tmp_path: Path, rows: list[Any]) -> None:
+    def test_rows_that_cannot_be_told_apart(self, tmp_path: Path) -> None:
         with pytest.raises(SourceError, match='"id" does not tell the rows apart'):
-            read(self.table(tmp_path, *rows), None)
+            read(self.table(tmp_path, (1, "a", 1), (1, "b", 2)), None)
+        assert read(self.table(tmp_path, (None, "a", 1), (None, "b", 2)), None)[0] == []
 
     def test_a_crash_while_an_image_is_written_leaves_the_last_one(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -325,8 +325,7 @@ class TestHistory:
         with pytest.raises(SpecError, match="primary key"):
             History(ParquetReader(tmp_path / "t.parquet"), entry=[], folder=tmp_path)
         source = self.source(tmp_path, [(None, 1, None, 1, False)])
-        with pytest.raises(SourceError, match="no value in a column of its key"):
-            read(source, None)
+        assert read(source, None)[0] == [], "what has no key counts nowhere"
         missing = History(ParquetReader(tmp_path / "h.parquet"), entry="id", folder=tmp_path)
         with pytest.raises(SourceError, match='has no column "dbt_valid_from", "dbt_valid_to"'):
             read(missing, None)

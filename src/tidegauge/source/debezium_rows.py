@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegauge.errors import SourceError, SpecError
 from tidegauge.source.debezium_events import guessed, unavailable, written
@@ -96,9 +97,22 @@ class Reading:
         return self._converters
 
     def _key(self, row: Row | None) -> tuple[str, ...] | None:
-        if row is None or any(row.get(name) is None for name in self._entry):
+        """The key's columns; None where there is no row, or no value in one of them."""
+        if row is None:
             return None
-        return tuple(text(row[name]) for name in self._entry)
+        if any(name not in row for name in self._entry):
+            raise self._lacking()
+        return (
+            None
+            if any(row[name] is None for name in self._entry)
+            else tuple(text(row[name]) for name in self._entry)
+        )
+
+    def _lacking(self) -> SourceError:
+        return SourceError(
+            f"an event of {quote(self.table)} lacks a column that is used: it was dropped or renamed. Nothing after it was "
+            "read or acknowledged. Undo the change, or start a new gauge with what is left of the budget."
+        )
 
     def rows(self, events: Sequence[Event], times: Sequence[int]) -> pa.Table:
         """The mutations that the events tell."""
@@ -108,14 +122,11 @@ class Reading:
         afters: list[Row | None] = []
         for event in events:
             old, new = self._key(event.before), self._key(event.after)
-            if (new is None and event.kind not in "dt") or (old is None and event.kind == "d"):
-                raise SourceError(
-                    f"an event of {quote(self.table)} has no value in a column of its key ([source] entry)"
-                )
             convert = self._converter(event)
             after, missing = self._image(None if event.kind in "dt" else event.after, convert)
             whole = event.kind == "u" and event.before is not None
-            befores.append(self._image(event.before if whole else None, convert)[0])
+            known = whole and old is not None and old != ("",)  # what has no key was not there
+            befores.append(self._image(event.before if known else None, convert)[0])
             afters.append(after)
             keys.append(old if event.kind == "d" else new)
             previous.append(old if event.kind == "u" and old is not None and old != new else None)
@@ -125,10 +136,12 @@ class Reading:
             units.append(unit)
             kept.append(missing or None)
             informed.append(whole or event.kind == "c")
+        emptied = pa.array([event.kind == "t" for event in events], pa.bool_())
+        named = pc.fill_null(_joined(keys, len(self._entry)), "")
         return assemble(
             kinds,
             time=pa.array(times, pa.int64()),
-            entry=_joined(keys, len(self._entry)),
+            entry=pc.if_else(emptied, pa.scalar(None, pa.string()), named),
             unit=from_values(units, "VARCHAR"),
             before=_images(befores, kinds),
             after=_images(afters, kinds),
@@ -142,10 +155,7 @@ class Reading:
         if row is None:
             return None, []
         if not convert.keys() <= row.keys():
-            raise SourceError(
-                f"an event of {quote(self.table)} lacks a column that is used: it was dropped or renamed. Nothing after it was "
-                "read or acknowledged. Undo the change, or start a new gauge with what is left of the budget."
-            )
+            raise self._lacking()
         missing = [name for name in convert if unavailable(row[name])]
         return {
             name: None if row[name] is None or name in missing else _read(one, row[name])

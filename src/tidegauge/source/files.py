@@ -174,7 +174,7 @@ class Files:
     ) -> Iterator[Batch]:
         informed = self.roles.before is not None
         ordered = engine.sql(
-            f"SELECT time, entry, unit, before, after, {informed} AS informed FROM mutation ORDER BY time, file, row"
+            f"SELECT time, entry, unit, before, after, {informed} AND entry <> '' AS informed FROM mutation ORDER BY time, file, row"
         )
         for table, last in _by_instants(ordered.to_arrow_reader(self.batch_rows), self.batch_rows):
             reached = until if last else table["time"][-1].as_py()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet
 
 from tidegauge.errors import SourceError
@@ -116,7 +117,8 @@ class Pictured:
         """Read the table into an image."""
         with images.writing(generation, self.columns) as writer:
             for columns in reader.scan(self.text, self.kinds):
-                writer.write_table(pa.table(self.arrays(columns), schema=self.columns))
+                rows = pa.table(self.arrays(columns), schema=self.columns)
+                writer.write_table(rows.filter(pc.not_equal(rows["e"], "")))  # what has no key counts nowhere
 
     def changes(self, old: Path | None, new: Path, time: int) -> pa.Table:
         """What to do to the old image, at one time, to have the new one."""
@@ -174,10 +176,10 @@ def workshop() -> Iterator[duckdb.DuckDBPyConnection]:
 
 def require_keys(db: duckdb.DuckDBPyConnection, table: str, entry: Sequence[str]) -> None:
     """Refuse rows that cannot be told apart."""
-    bad = db.execute(f"SELECT 1 FROM {table} GROUP BY e HAVING e IS NULL OR count(*) > 1 LIMIT 1").fetchone()
+    bad = db.execute(f"SELECT 1 FROM {table} GROUP BY e HAVING count(*) > 1 LIMIT 1").fetchone()
     if bad is not None:
         raise SourceError(
-            f"{', '.join(map(quote, entry))} does not tell the rows apart: some have no value in it, or the same. Nothing was "
+            f"{', '.join(map(quote, entry))} does not tell the rows apart: some have the same. Nothing was "
             "delivered. Name the columns of the key ([source] entry)."
         )
 

@@ -129,27 +129,26 @@ class Layout:
             ("told IS NULL", f"column {roles.time!r} (time) is empty"),
             ("micros IS NULL", f"column {roles.time!r} (time) holds no time; write {how}"),
             ("NOT in_calendar(micros)", f"column {roles.time!r} (time) is outside the years 1 to 9999"),
-            ("entry IS NULL", f"column {roles.entry!r} (entry) is empty"),
             ("gone IS NULL", f"column {roles.op!r} (op) holds none of {known}"),
-            (
-                "NOT gone AND unit IS NULL" if roles.unit else "FALSE",
-                f"column {roles.unit!r} (unit) is empty, so that nobody knows whom to protect",
-            ),
         ]
 
     def mutations(self, file: Tabular) -> str:
-        """SQL over a numbered block of the file: row, time, entry, unit, before, after, fault (0 for none)."""
+        """SQL over a numbered block of the file: row, time, entry, unit, before, after, fault (0 for none).
+
+        What has no key is the deletion of a row with the empty key, which there never is: it counts nowhere.
+        """
         places = self._places()
         unit = [f"nullif(CAST({places[column]} AS VARCHAR), '')" for column in self.unit]
         faults = " ".join(f"WHEN {when} THEN {code}" for code, (when, _) in enumerate(self.faults(), start=1))
         return f"""
-            SELECT row, CASE WHEN in_calendar(micros) THEN CAST(micros AS BIGINT) END AS time, entry, unit,
-                CASE WHEN NOT fresh THEN {self._struct(file, "before")} END AS before,
-                CASE WHEN NOT gone THEN {self._struct(file, "after")} END AS after,
+            SELECT row, CASE WHEN in_calendar(micros) THEN CAST(micros AS BIGINT) END AS time, entry,
+                CASE WHEN entry <> '' THEN unit END AS unit,
+                CASE WHEN NOT fresh AND entry <> '' THEN {self._struct(file, "before")} END AS before,
+                CASE WHEN NOT gone AND entry <> '' THEN {self._struct(file, "after")} END AS after,
                 CASE {faults} ELSE 0 END AS fault
             FROM (
                 SELECT *, nullif(CAST({places[self.roles.time]} AS VARCHAR), '') AS told, {self._micros(file)} AS micros,
-                    nullif(CAST({places[self.roles.entry]} AS VARCHAR), '') AS entry,
+                    coalesce(CAST({places[self.roles.entry]} AS VARCHAR), '') AS entry,
                     {f"coalesce({', '.join(unit)})" if unit else "CAST(NULL AS VARCHAR)"} AS unit,
                     {self._absent("before")} AS fresh, {self._absent("after")} AS gone
                 FROM ({file.select(self.columns)}))"""

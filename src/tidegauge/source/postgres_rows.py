@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegauge.errors import SourceError
 from tidegauge.source import pgoutput
 from tidegauge.source.rows import assemble, image, key
 from tidegauge.source.values import from_text
@@ -44,8 +43,7 @@ class Layout:
 
     def loaded(self, text: Mapping[str, pa.Array], time: int) -> pa.Table:
         """Rows of the first load: insertions at one time."""
-        entry = key([text[name] for name in self.entry])
-        _require_keys(entry, 0)
+        entry = pc.fill_null(key([text[name] for name in self.entry]), "")
         here = pa.array(np.zeros(len(entry), bool))
         return assemble(
             self.columns,
@@ -61,18 +59,20 @@ class Layout:
         changes = pgoutput.decode(messages, len(fields))
         number = {name: index for index, name in enumerate(fields)}
         new = changes.new.filled_from(changes.old, changes.old_is_row)
-        old_key = key([changes.old.text(number[name]) for name in self.entry])
-        new_key = key([new.text(number[name]) for name in self.entry])
         letters = changes.letters
+        old_key = key([changes.old.text(number[name]) for name in self.entry])
+        new_key = key([_known(new, changes.old, number[name]) for name in self.entry])
+        named = pc.fill_null(pc.if_else(pa.array(letters == pgoutput.DELETE), old_key, new_key), "")
+        entry = pc.if_else(pa.array(letters == pgoutput.TRUNCATE), pa.scalar(None, pa.string()), named)
         updated = pa.array(letters == pgoutput.UPDATE)
-        renamed = pc.and_(updated, pc.fill_null(pc.not_equal(old_key, new_key), False))
-        entry = pc.coalesce(new_key, old_key)
-        _require_keys(entry, int(np.count_nonzero(letters == pgoutput.TRUNCATE)))
+        renamed = pc.and_(updated, pc.fill_null(pc.not_equal(old_key, named), False))
         no_new = pa.array((letters == pgoutput.DELETE) | (letters == pgoutput.TRUNCATE))
         before = None
         if changes.old_is_row.any():
             text = {name: changes.old.text(number[name]) for name in self.columns}
-            before = image(self.values(text), self.columns, pa.array(~changes.old_is_row), len(messages))
+            nobody = pc.equal(pc.fill_null(old_key, ""), "")  # what has no key was not there
+            absent = pc.or_(pa.array(~changes.old_is_row), nobody)
+            before = image(self.values(text), self.columns, absent, len(messages))
         text = {name: new.text(number[name]) for name in self.columns}
         return assemble(
             self.columns,
@@ -96,9 +96,8 @@ class Layout:
         )
 
 
-def _require_keys(entry: pa.Array, allowed: int) -> None:
-    """A row without a key would read as a truncation."""
-    if entry.null_count > allowed:
-        raise SourceError(
-            "a row has no value in a column of its key ([source] entry): it cannot be told from others"
-        )
+def _known(new: pgoutput.Tuples, old: pgoutput.Tuples, column: int) -> pa.Array:
+    """A column of the key; the old one where the server left it out because it had not changed."""
+    left_out = new.unchanged(column)
+    text = new.text(column)
+    return pc.if_else(pa.array(left_out), old.text(column), text) if left_out.any() else text

@@ -59,17 +59,42 @@ def assemble(
     previous: pa.Array | None = None,
     kept: pa.Array | None = None,
 ) -> pa.Table:
-    """The rows of a batch; what is not given is null."""
+    """The rows of a batch; what is not given is null.
+
+    A row whose unit or key is empty is nobody's, and counts nowhere.  An empty unit is delivered as none.  A row that has no key
+    is delivered as the deletion of the one it was before; or, where it was none, of the row with the empty key, which
+    there never is: the operator sees it among the deletions of unknown rows.
+    """
     goal = schema(columns)
     given = {"time": time, "entry": entry, "unit": unit, "before": before, "after": after, "informed": informed,
              "previous": previous, "kept": kept}  # fmt: skip
-    return pa.table(
+    table = pa.table(
         [
             pa.nulls(len(entry), field.type) if given[field.name] is None else given[field.name]
             for field in goal
         ],
         schema=goal,
     )
+    for name in ("unit", "previous"):
+        if _some(empty := pc.equal(table[name], "")):
+            table = _without(table, name, empty)
+    if _some(nameless := pc.fill_null(pc.equal(table["entry"], ""), False)):
+        known = pc.if_else(nameless, pc.coalesce(table["previous"], table["entry"]), table["entry"])
+        told = pc.and_not(table["informed"], nameless)
+        table = table.set_column(1, goal.field("entry"), known).set_column(5, goal.field("informed"), told)
+        for name in ("unit", "before", "after", "previous", "kept"):
+            table = _without(table, name, nameless)
+    return table
+
+
+def _some(flags: pa.ChunkedArray) -> bool:
+    return bool(pc.any(flags).as_py())
+
+
+def _without(table: pa.Table, name: str, flags: pa.ChunkedArray) -> pa.Table:
+    """The table without the values of a column where the flag is set."""
+    place, field = table.schema.get_field_index(name), table.schema.field(name)
+    return table.set_column(place, field, pc.if_else(flags, pa.scalar(None, field.type), table[name]))
 
 
 def truncation(columns: Mapping[str, str], time: int) -> pa.Table:

@@ -306,11 +306,7 @@ class _Recording:
             for parts in (rest[:count], rest[count : 2 * count])
         )
         told = list(zip(what, old, new, strict=True))
-        entry = [old if kind == "d" else new for kind, old, new in told]
-        if None in entry:
-            raise SourceError(
-                f"a row of {quote(self.recorder.table)} has no value in a column of its key ([source] entry)"
-            )
+        entry = [(old if kind == "d" else new) or "" for kind, old, new in told]
         values = [
             from_values(column, kind)
             for column, kind in zip(rest[2 * count :], self.kinds.values(), strict=True)
