@@ -219,11 +219,26 @@ class Postgres(Live):
 
     def _read(self, place: Place | None, until: int) -> Iterator[Batch]:
         if place is None or not self._opened(place):
-            loaded = self._load(place, until)
-            yield loaded
-            if loaded.upto >= until:
-                return
+            yield from self._anew(place, until)
+            return
+        try:
+            yield from self._followed(until)
+        except catalog.Changed as change:
+            if self._on_lost == "stop" or not self._found().has(place.columns):
+                raise
+            LOG.warning("the table is read anew: %s", str(change).partition(". ")[0])
+            self._end_stream()
+            yield from self._anew(place, until)
+
+    def _anew(self, place: Place | None, until: int) -> Iterator[Batch]:
+        """The whole table, and what happened since it was read."""
+        loaded = self._load(place, until)
+        yield loaded
+        if loaded.upto < until:
             self._opened(Place.parse(loaded.position))
+            yield from self._followed(until)
+
+    def _followed(self, until: int) -> Iterator[Batch]:
         assert self._stream is not None
         assert self._transactions is not None
         now = 0

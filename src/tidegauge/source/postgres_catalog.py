@@ -10,6 +10,8 @@ from tidegauge.source.names import literal, quote
 from tidegauge.source.postgres_stream import place
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from tidegauge.source.postgres_access import Connection
 
 _KINDS: Final = {
@@ -53,6 +55,17 @@ class Lost(SourceError):
         )
 
 
+class Changed(SourceError):
+    """The log tells of a table that is not the one we stand on."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"{reason}. The gauge stops where this happened: everything before it was delivered or will be again, nothing after "
+            "it was read or acknowledged. Undo the change and start again. If rows were changed in between, the log goes on "
+            'telling of them as they were: then [source] on_lost = "reload" reads the table anew, and the net difference counts.'
+        )
+
+
 @dataclass(frozen=True)
 class Table:
     """A table, its columns as (type, modifier), and the columns by which the log names a row."""
@@ -75,6 +88,15 @@ class Table:
         """Refuse a table that only has the name of the one we knew."""
         if oid != self.oid:
             raise Lost(f"the table {self.quoted} is another than the one that was followed")
+
+    def has(self, columns: Mapping[str, Sequence[int]]) -> bool:
+        """Whether these columns are there, of these types."""
+        return all(
+            name in self.columns
+            and self.columns[name][0] == oid
+            and sql_type(*self.columns[name]) == sql_type(oid, modifier)
+            for name, (oid, modifier) in columns.items()
+        )
 
     @property
     def partitioned(self) -> bool:

@@ -14,7 +14,7 @@ from tidegauge.model.mutation import Batch
 from tidegauge.source import pgoutput
 from tidegauge.source.clock import Clock
 from tidegauge.source.names import quote
-from tidegauge.source.postgres_catalog import sql_type
+from tidegauge.source.postgres_catalog import Changed, sql_type
 from tidegauge.source.rows import schema
 from tidegauge.source.spool import Spool
 
@@ -160,7 +160,7 @@ class Transactions:
         """The table's columns from here on; refused where what we stand on has changed."""
         named = quote(self._name[0]) + "." + quote(self._name[1])
         if (told.oid == self._begin.relation) != ((told.schema, told.name) == self._name):
-            raise _stop(f"the table {named} was renamed or replaced by another")
+            raise Changed(f"the table {named} was renamed or replaced by another")
         if told.oid != self._begin.relation:
             return
         self._convert()
@@ -168,18 +168,11 @@ class Transactions:
         fields = {field.name: field for field in told.fields}
         for name, (oid, modifier) in self._begin.columns.items():
             if name not in fields:
-                raise _stop(
+                raise Changed(
                     f"the column {quote(name)} of {named} was dropped or renamed, or is no longer published"
                 )
             now = self._base_type(fields[name].type, fields[name].modifier)
             if now[0] != oid or sql_type(*now) != sql_type(oid, modifier):
-                raise _stop(f"the column {quote(name)} of {named} has another type now")
+                raise Changed(f"the column {quote(name)} of {named} has another type now")
         if not all(fields[name].key for name in self._layout.entry):
-            raise _stop(f"the replica identity of {named} no longer contains the key")
-
-
-def _stop(reason: str) -> SourceError:
-    return SourceError(
-        f"{reason}. The gauge stops where this happened: everything before it was delivered or will be again, nothing was "
-        "acknowledged. Undo the change, or start a new gauge with what is left of the budget."
-    )
+            raise Changed(f"the replica identity of {named} no longer contains the key")

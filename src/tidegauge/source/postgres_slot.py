@@ -66,7 +66,8 @@ class OurSlot:
                 f"the replication slot {self.name} belongs to a gauge that has already loaded the table. Nothing was read. "
                 f"Give this gauge a slot of its own ([source] slot); or, if that gauge is gone: {catalog.drop_slot(self.name)}"
             )
-        self.drop_loading(connection)
+        if self.drop_loading(connection):
+            LOG.info("dropped a replication slot whose first load had not been committed")
         holder = access.connect(replication=True)
         statement = f"CREATE_REPLICATION_SLOT {quote(self.loading)} LOGICAL pgoutput EXPORT_SNAPSHOT"
         try:
@@ -78,11 +79,12 @@ class OurSlot:
         assert made is not None
         return Beginning(holder, system, place(made[1]), str(made[2]))
 
-    def drop_loading(self, connection: Connection) -> None:
-        """Remove a slot whose load was never committed."""
-        if catalog.slot(connection, self.loading):
+    def drop_loading(self, connection: Connection) -> bool:
+        """Remove the slot under its name for loading; whether there was one."""
+        found = catalog.slot(connection, self.loading) is not None
+        if found:
             connection.execute("SELECT pg_drop_replication_slot(%s)", [self.loading])
-            LOG.info("dropped a replication slot whose first load had not been committed")
+        return found
 
     def settle(self, connection: Connection) -> None:
         """Give the slot its proper name, if it has not: its first load is committed."""
