@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from tidegauge.store.form import KEYS
+
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Mapping, Sequence
 
     from tidegauge.model.program import Folded
+    from tidegauge.store.form import Form
 
 _ARROW: Final = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
-_SQLITE: Final = {"VARCHAR": "TEXT", "BIGINT": "INTEGER"}
 
 
 def quote(name: str) -> str:
@@ -22,21 +24,25 @@ def quote(name: str) -> str:
 
 
 class StoredState:
-    """Rows, counters and clips in SQLite, with the columns that the engine declared."""
+    """Rows, counters and clips in SQLite, with the columns that the engine declared, in the form of the store."""
 
-    def __init__(self, connection: sqlite3.Connection, layout: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, layout: Mapping[str, Mapping[str, str]], form: Form
+    ) -> None:
         self._db = connection
         self._layout = layout
+        self._form = form
 
     def create(self) -> None:
         """Make the tables, once, when the plan is committed."""
-        keys = {"entries": ("entry",), "units": ("unit", "scope"), "used": ("unit", "release")}
-        for table, columns in self._layout.items():
-            fields = ", ".join(f"{quote(name)} {_SQLITE[kind]}" for name, kind in columns.items())
-            key = ", ".join(map(quote, keys[table]))
+        for table, declared in self._layout.items():
+            columns = self._form.columns(table, declared)
+            fields = ", ".join(f"{quote(name)} {kind}" for name, kind in columns.items())
+            key = ", ".join(map(quote, KEYS[table]))
             self._db.execute(f"CREATE TABLE {table} ({fields}, PRIMARY KEY ({key})) WITHOUT ROWID")
         self._db.execute('CREATE INDEX entries_of_unit ON entries ("unit")')
-        self._db.execute('CREATE INDEX units_expiring ON units ("expires") WHERE "expires" IS NOT NULL')
+        if "expires" in self._form.columns("units", self._layout["units"]):
+            self._db.execute('CREATE INDEX units_expiring ON units ("expires") WHERE "expires" IS NOT NULL')
 
     def entries(self, keys: Sequence[str]) -> pa.Table:
         """The living rows with these keys."""
@@ -56,36 +62,38 @@ class StoredState:
 
     def expiring(self, upto: int) -> list[str]:
         """Units that must leave by this instant."""
-        return [
-            unit
-            for (unit,) in self._db.execute("SELECT DISTINCT unit FROM units WHERE expires <= ?", (upto,))
-        ]
+        return self._form.expiring(self._db, list(self._layout["units"]), upto)
 
     def apply(self, folded: Folded) -> None:
         """Take over what a batch led to; inside the caller's transaction."""
-        self._db.executemany("DELETE FROM entries WHERE entry = ?", ((entry,) for entry in folded.gone))
+        gone = self._form.keys("entries", "entry", folded.gone)
+        self._db.executemany("DELETE FROM entries WHERE entry = ?", ((entry,) for entry in gone))
         for table, rows in (("entries", folded.entries), ("units", folded.units), ("used", folded.used)):
             names = list(self._layout[table])
-            marks = ", ".join("?" * len(names))
-            columns = ", ".join(map(quote, names))
+            columns = self._form.columns(table, self._layout[table])
+            marks = ", ".join("?" * len(columns))
             self._db.executemany(
-                f"INSERT OR REPLACE INTO {table} ({columns}) VALUES ({marks})", _tuples(rows, names)
+                f"INSERT OR REPLACE INTO {table} ({', '.join(map(quote, columns))}) VALUES ({marks})",
+                self._form.pack(table, names, _tuples(rows, names)),
             )
 
     def _matching(self, table: str, column: str, keys: Sequence[str]) -> pa.Table:
-        columns = self._layout[table]
         self._db.execute("CREATE TEMP TABLE IF NOT EXISTS wanted (key TEXT PRIMARY KEY) WITHOUT ROWID")
         self._db.execute("DELETE FROM wanted")
-        self._db.executemany("INSERT OR IGNORE INTO wanted VALUES (?)", ((key,) for key in keys))
-        names = ", ".join(f"{table}.{quote(name)}" for name in columns)
-        rows = self._db.execute(
-            f"SELECT {names} FROM wanted JOIN {table} ON {table}.{quote(column)} = key"
-        ).fetchall()
-        fields = zip(*rows, strict=True) if rows else [[] for _ in columns]
+        wanted = self._form.keys(table, column, keys)
+        self._db.executemany("INSERT OR IGNORE INTO wanted VALUES (?)", ((key,) for key in wanted))
+        return self._select(table, f"wanted JOIN {table} ON {table}.{quote(column)} = key")
+
+    def _select(self, table: str, origin: str) -> pa.Table:
+        """The rows of a table that an SQL expression picks, with the columns that the engine declared."""
+        declared = self._layout[table]
+        names = ", ".join(f"{table}.{quote(name)}" for name in self._form.columns(table, declared))
+        rows = self._form.unpack(table, self._db.execute(f"SELECT {names} FROM {origin}").fetchall())
+        fields = zip(*rows, strict=True) if rows else [[] for _ in declared]
         arrays = [
-            pa.array(values, _ARROW[kind]) for values, kind in zip(fields, columns.values(), strict=True)
+            pa.array(values, _ARROW[kind]) for values, kind in zip(fields, declared.values(), strict=True)
         ]
-        return pa.Table.from_arrays(arrays, names=list(columns))
+        return pa.Table.from_arrays(arrays, names=list(declared))
 
 
 def _tuples(rows: pa.Table, names: list[str]) -> Iterable[tuple[Any, ...]]:
