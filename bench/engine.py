@@ -21,7 +21,7 @@ import pyarrow as pa
 
 import tidegauge as tg
 from tidegauge.model.mutation import Batch
-from tidegauge.model.quantity import SECOND, instant
+from tidegauge.model.quantity import SECOND, instant, rfc3339
 
 REGIONS = ("north", "south", "east", "west")
 COLUMNS = {"status": "VARCHAR", "region": "VARCHAR", "age": "BIGINT"}
@@ -106,7 +106,9 @@ def plain_sqlite(path: Path, units: int, changes: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--units", type=int, default=1_000_000)
     parser.add_argument("--changes", type=int, default=10_000)
     parser.add_argument("--ticks", type=int, default=5)
@@ -114,11 +116,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = Invented(options.units, options.changes)
         end = START + options.ticks * SECOND
-        readings = sum(1 for _ in gauge(source, Path(folder) / "gauge.db").run(until=tg.model.quantity.rfc3339(end)))
+        readings = len(list(gauge(source, Path(folder) / "gauge.db").run(until=rfc3339(end))))
         first, *ticks = source.seconds
         print(f"first load of {options.units:,} units: {first:.2f} s ({options.units / first:,.0f} a second)")
         print(f"a tick with {options.changes:,} changes: " + ", ".join(f"{one:.3f}" for one in ticks) + " s")
-        print(f"a plain SQLite transaction that replaces as many rows: {plain_sqlite(Path(folder) / 'plain.db', options.units, options.changes):.3f} s")
+        print(
+            f"a plain SQLite transaction that replaces as many rows: {plain_sqlite(Path(folder) / 'plain.db', options.units, options.changes):.3f} s"
+        )
         print(f"readings: {readings}")
 
 
