@@ -24,9 +24,9 @@ from tidegauge.outcome import agree, plan_reading, same
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec import GaugeSpec, declared_form, differences, load
-from tidegauge.source import open_source
+from tidegauge.source import open_source, secret
 from tidegauge.source.check import Check
-from tidegauge.store import NOTHING_YET, Store
+from tidegauge.store import NOTHING_YET, Store, parse_key, use_memory
 from tidegauge.tick import Ticker, derivable, journal_arrays, smooth
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tidegauge.mechanism.noise import Sampler
     from tidegauge.model.budget import Budget
     from tidegauge.model.mutation import Source
+    from tidegauge.store.ledger import Entry
 
 
 def _now() -> int:
@@ -58,7 +59,7 @@ class Gauge:
     """A declared gauge and its store.
 
     `source` is what a [source] table would say, or any object that keeps the contract of a source (then `unit` and
-    `max_rows` are given here).  `now` and `sleep` are the clock and `sampler` is the randomness: arguments, so that tests can hold them.
+    `max_rows` are given here).  `key` (env:NAME) encrypts the store, `witness` is where its high-water mark is kept.  `now` and `sleep` are the clock and `sampler` is the randomness: arguments, so that tests can hold them.
     """
 
     def __init__(
@@ -71,6 +72,8 @@ class Gauge:
         unit: str | None = None,
         max_rows: int | None = None,
         store: str | Path = "tidegauge.db",
+        key: str | None = None,
+        witness: str | Path | None = None,
         base: str | Path = ".",
         now: Callable[[], int] = _now,
         sleep: Callable[[float], None] = system_time.sleep,
@@ -84,6 +87,7 @@ class Gauge:
             data["constraint"] = (
                 declared_form(constraint) if isinstance(constraint, Constraint) else constraint
             )
+        data["store"] = {"key": key, "witness": None if witness is None else str(witness)}
         self._init(
             GaugeSpec.parse(data), store=Path(store), base=Path(base), now=now, sleep=sleep, sampler=sampler
         )
@@ -126,10 +130,19 @@ class Gauge:
     def plan(self) -> Plan:
         """The committed plan if there is one, else the plan that run would commit now; spends nothing."""
         if self.path.exists():
-            with Store(self.path) as store:
+            with self._store() as store:
                 if store.plan is not None:
                     return self._committed(store)
         return self._make_plan()
+
+    def _store(self, *, write: bool = False) -> Store:
+        named = self.spec.store.key
+        if named is None:
+            return Store(self.path, write=write)
+        if (kept := self.spec.source.keeps) is not None:
+            raise SpecError(f"{kept} beside the store, which are not encrypted", key="store.key")
+        use_memory()
+        return Store(self.path, write=write, key=parse_key(secret(named, key="store.key")))
 
     @contextmanager
     def _source(self) -> Iterator[Source]:
@@ -233,7 +246,7 @@ class Gauge:
 
         With `follow`, go on as time passes, until `until` or the last reading of all.
         """
-        with Store(self.path, write=True) as store:
+        with self._store(write=True) as store:
             plan = self._commit(store) if store.plan is None else self._committed(store)
             if store.simulated != self._sampler.simulated:
                 raise SpecError(
@@ -270,7 +283,7 @@ class Gauge:
         """
         if release is not None and release not in self.spec.release:
             raise SpecError(f"there is no release '{release}'; there are: {', '.join(self.spec.release)}")
-        with Store(self.path) as store:
+        with self._store() as store:
             plan = self._committed(store) if store.plan is not None else None
             if plan is None:
                 return []
@@ -317,7 +330,7 @@ class Gauge:
                 "releases": {},
                 "operator_only": {},
             }
-        with Store(self.path) as store:
+        with self._store() as store:
             plan = None if store.plan is None else self._committed(store)
             releases = {}
             for release in () if plan is None else plan.releases:
@@ -339,9 +352,14 @@ class Gauge:
                 "operator_only": store.counts(),
             }
 
+    def ledger(self) -> list[Entry]:
+        """What was promised and reserved, oldest first."""
+        with self._store() as store:
+            return store.ledger.entries()
+
     def verify(self) -> Verified:
         """Prove the ledger's chain, the journal's chain, and that every reading follows from the journal."""
-        with Store(self.path) as store:
+        with self._store() as store:
             entries, measurements = store.ledger.prove(), store.prove_journal()
             record = store.plan
             if record is None:

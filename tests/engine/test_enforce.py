@@ -252,3 +252,19 @@ def test_a_query_that_does_not_bind_is_refused_when_planned() -> None:
     release = Release("r", query("stock", "0", "date_part('year', after.x)"), Schedule(0, Span(micros=1)))
     with pytest.raises(QueryError, match=r"release\.r\.sql"):
         DuckEngine(Program((release,), (Scope(("r",), ((None, Limit()),)),)), COLUMNS)
+
+
+def test_what_cannot_be_computed_counts_as_nothing_however_often_it_stands_there() -> None:
+    number = "CAST(after.s AS BIGINT)"
+    twice = query("stock", f"CASE WHEN {number} + {number} > 2 THEN 0 END", f"{number} * 2", f"{number} + 1")
+    program = Program(
+        (Release("r", twice, Schedule(0, Span(micros=10))),), (Scope(("r",), ((None, Limit()),)),)
+    )
+    mutations: list[Mutation] = [
+        (1, name, None, {"s": s, "x": None, "k": None}, None, ())
+        for name, s in (("e1", "4"), ("e2", "four"), ("e3", "9" * 19), ("e4", None))
+    ]
+    with DuckEngine(program, COLUMNS) as engine:
+        table = batch_table(mutations, owned=False)
+        folded = engine.fold(table, state=Memory(engine), watermark=START, upto=5, arrivals=0)
+    assert {(total.component, total.amount) for total in folded.totals} == {(0, 8), (1, 5)}

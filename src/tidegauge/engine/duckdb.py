@@ -38,7 +38,12 @@ class DuckEngine:
                 "temp_directory": self._spill.name,
             }
         )
-        for setting in ("TimeZone = 'UTC'", "enable_progress_bar = false", "enable_external_access = false"):
+        for setting in (
+            "TimeZone = 'UTC'",
+            "enable_progress_bar = false",
+            "enable_external_access = false",
+            "disabled_optimizers = 'common_subexpressions'",  # it computes what stands inside TRY outside of it
+        ):
             self._db.execute(f"SET {setting}")
         try:
             self._check(columns)
@@ -175,23 +180,25 @@ class DuckEngine:
         ]
         expiring = state.expiring(upto) if any(scope.retire for scope in self.program.scopes) else []
         entries = state.all_entries() if everything else state.entries(touched)
-        units = sorted(
-            {row[0] for row in self._rows("SELECT DISTINCT unit FROM arrivals WHERE unit IS NOT NULL")}
-            | set(entries["unit"].to_pylist())
-            | set(expiring)
-            | set(touched if self.program.max_rows is None else ())
-        )
-        if self.program.max_rows is not None or expiring:
+        if self.program.max_rows is None:
+            units = sorted({*touched, *expiring, *entries["entry"].to_pylist()})
+            entries = pa.concat_tables([entries, state.entries(expiring)])
+            owner = ", entry AS unit"
+        else:
+            named = self._rows("SELECT DISTINCT unit FROM arrivals WHERE unit IS NOT NULL")
+            units = sorted({*(unit for (unit,) in named), *entries["unit"].to_pylist(), *expiring})
             entries = pa.concat_tables([entries, state.entries_of(units)])
+            owner = ""
+        clipped = units if any(release.clip for release in self.program.releases) else []
         known = {
-            "known_entries": (entries, self.entry_columns),
-            "known_units": (state.units(units), self.unit_columns),
-            "known_used": (state.used(units), self.used_columns),
+            "known_entries": (entries, self.entry_columns, owner),
+            "known_units": (state.units(units), self.unit_columns, ""),
+            "known_used": (state.used(clipped), self.used_columns, ""),
         }
-        for name, (table, columns) in known.items():
+        for name, (table, columns, also) in known.items():
             schema = pa.schema([(column, _ARROW[kind]) for column, kind in columns.items()])
             self._db.register("recalled", table.cast(schema))
-            self._run(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT DISTINCT * FROM recalled")
+            self._run(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT DISTINCT *{also} FROM recalled")
             self._db.unregister("recalled")
 
     def _bins(self, upto: int) -> None:

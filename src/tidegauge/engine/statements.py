@@ -129,7 +129,7 @@ class Statements(Views):
         return f"""
             SELECT {", ".join(columns)}, alive
             FROM (SELECT * FROM life QUALIFY row_number() OVER (PARTITION BY entry ORDER BY instant DESC) = 1) life {joins}
-            WHERE instant > {BEGINNING} {"OR true" if self.program.max_rows is not None else ""}"""
+            WHERE instant > {BEGINNING} {"OR true" if self.program.max_rows is not None else ""} ORDER BY entry"""
 
     def units(self) -> str:
         """The counters after the batch."""

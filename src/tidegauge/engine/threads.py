@@ -145,9 +145,8 @@ def _plain(sql: Statements, fields: Sequence[str], kept: Collection[str]) -> str
 
 def settled_entries(sql: Statements) -> str:
     """The state of the rows after the batch, under the keys they have now."""
-    unit = "" if sql.program.max_rows is not None else ", coalesce(name, substr(entry, 2)) AS unit"
     return f"""
-        SELECT after.* REPLACE (coalesce(name, substr(entry, 2)) AS entry{unit})
+        SELECT after.* REPLACE (coalesce(name, substr(entry, 2)) AS entry)
         FROM ({sql.entries()}) after LEFT JOIN (SELECT * FROM threads WHERE holds) ON thread = entry"""
 
 

@@ -69,7 +69,10 @@ class Views:
     @property
     def entry_columns(self) -> dict[str, str]:
         """The state kept of a living row."""
-        columns = {"entry": "VARCHAR", "unit": "VARCHAR", "digest": "BIGINT"}
+        columns = {"entry": "VARCHAR"}
+        if self.program.max_rows is not None:
+            columns["unit"] = "VARCHAR"
+        columns["digest"] = "BIGINT"
         columns |= dict.fromkeys(self.views, "BIGINT")
         if self.image:
             columns["image"] = "VARCHAR"
@@ -245,7 +248,7 @@ class Views:
         lagged = "".join(f", lag({name}) OVER row_path AS was_{name}" for name in names)
         return f"""
             CREATE OR REPLACE TEMP TABLE delta_{s} AS
-            WITH steps AS (
+            WITH steps AS MATERIALIZED (
                 SELECT *{lagged} FROM shown_{s} WINDOW row_path AS (PARTITION BY unit, entry ORDER BY instant)
             )
             SELECT unit, instant, release, component, cell, sum(amount) AS amount

@@ -58,6 +58,11 @@ class _Source(Table):
     unit: Name | None = None
     max_rows: Annotated[int, Field(ge=1, strict=True)] | None = None
 
+    @property
+    def keeps(self) -> str | None:
+        """What following it leaves on the disk, in the clear; None for nothing."""
+        return None
+
 
 class FilesSpec(_Source):
     """A changelog in files."""
@@ -143,6 +148,11 @@ class DebeziumSpec(_Source):
             raise ValueError("kafka: bootstrap.servers is missing")
         return self
 
+    @property
+    def keeps(self) -> str | None:
+        """Events that were received and not yet read."""
+        return None if self.inbox is None else "an inbox keeps the events it received"
+
 
 class SnapshotsSpec(_Source):
     """A table that is read whole every so often, or one that keeps every version of its rows (valid_from)."""
@@ -175,6 +185,11 @@ class SnapshotsSpec(_Source):
         if self.every is not None and self.valid_from is not None:
             raise ValueError("every: a table that keeps its history is read whenever it is due")
         return self
+
+    @property
+    def keeps(self) -> str | None:
+        """Its last image."""
+        return "a source of kind snapshots keeps images of the table"
 
 
 KINDS = ("files", "postgres", "sqlite", "debezium", "snapshots")
