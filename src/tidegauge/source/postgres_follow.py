@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _CHUNK: Final = 16384
 _CHUNK_BYTES: Final = 32 << 20
-_BATCH: Final = 100_000
+_BATCH: Final = 200_000
 
 
 @dataclass(frozen=True)
