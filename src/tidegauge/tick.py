@@ -77,11 +77,12 @@ class Ticker:
                 for release in self.plan.releases:
                     published += self._measure(release, batch.upto)
                 self.store.advance(
-                    Clock(batch.position, folded.watermark, clock.arrivals + batch.rows.num_rows)
+                    Clock(batch.position, folded.watermark, clock.arrivals + batch.rows.num_rows), since=clock
                 )
         except BaseException:
             self._rows.clear()
             raise
+        self.store.attest()
         return sorted(published, key=lambda reading: (reading.time, reading.release, reading.cell))
 
     def _measure(self, plan: ReleasePlan, upto: int) -> list[Published]:

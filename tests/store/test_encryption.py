@@ -113,12 +113,12 @@ def test_through_crashes(tmp_path: Path, constraint: dict[str, Any], monkeypatch
     hard = gauge(tmp_path, Script(COLUMNS, script, size=15), constraint=constraint, key="env:KEY")
     real, calls, deaths = Store.advance, 0, 0
 
-    def deadly(self: Store, clock: Any) -> None:
+    def deadly(self: Store, clock: Any, **since: Any) -> None:
         nonlocal calls
         calls += 1
         if calls in {2, 5, 6}:
             raise OSError("the process goes on, the tick does not")
-        real(self, clock)
+        real(self, clock, **since)
 
     monkeypatch.setattr(Store, "advance", deadly)
     while True:

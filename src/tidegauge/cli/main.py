@@ -195,15 +195,27 @@ def status(file: File = DEFAULT, store: StoreFile = None, as_json: Json = False)
 
 
 @app.command()
-def verify(file: File = DEFAULT, store: StoreFile = None, as_json: Json = False) -> None:
-    """Prove the chain of ledger and journal, and that every reading follows from the journal."""
-    proved = Gauge.from_file(file, store=store).verify()
+def verify(
+    file: File = DEFAULT,
+    store: StoreFile = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(help="Also compare with readings that were handed on: csv, json or parquet."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Prove the chain of ledger and journal, that every reading follows from the journal, and that the store is the newest."""
+    proved = Gauge.from_file(file, store=store).verify(against)
     if as_json:
         _print_json(proved.as_json())
-    else:
+        return
+    typer.echo(
+        f"Proved: {proved.ledger_entries} ledger entries and {proved.measurements:,} measurements are as they were "
+        f"sealed, and all {proved.readings:,} readings follow from them."
+    )
+    if against is not None:
         typer.echo(
-            f"Proved: {proved.ledger_entries} ledger entries and {proved.measurements:,} measurements are as they were "
-            f"sealed, and all {proved.readings:,} readings follow from them."
+            f"All {proved.compared:,} readings in {against.name} are in the store as they were handed on."
         )
 
 
