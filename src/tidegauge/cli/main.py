@@ -249,7 +249,9 @@ def demo(
 def main() -> None:
     """Run a verb; what the user can fix ends with exit code 2 and one message."""
     try:
-        app(standalone_mode=False)
+        code = app(standalone_mode=False)  # what a verb, or an interrupt, ended with
+        if code:
+            sys.exit(code)
     except typer.Exit as stop:
         sys.exit(stop.exit_code)
     except typer.Abort:
