@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time as system_time
 from collections.abc import Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from tidegauge.errors import PlanChanged, SpecError
 from tidegauge.loop import Loop
 from tidegauge.mechanism.noise import SecureSampler
 from tidegauge.model.constraint import Constraint
+from tidegauge.model.mutation import Live
 from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.model.reading import Reading
 from tidegauge.outcome import agree, plan_reading
@@ -137,15 +139,26 @@ class Gauge:
         use_memory()
         return Store(self.path, write=write, key=parse_key(secret(named, key="store.key")), witness=witness)
 
-    def _source(self) -> Source:
-        if self._given is not None:
-            return self._given
+    @contextmanager
+    def _source(self) -> Iterator[Source]:
+        """The source; what it holds on to is let go at the end."""
         declared = self.spec.source.model_dump(exclude={"max_rows"}, exclude_none=True, by_alias=True)
-        return open_source(declared, self._base)
+        source = self._given or open_source(declared, self._base)
+        try:
+            yield source
+        finally:
+            if isinstance(source, Live):
+                source.close()
 
     def _make_plan(self) -> Plan:
-        source = self._source()
-        plan = make_plan(self.spec, table=source.table, columns=source.columns, now=self._now())
+        with self._source() as source:
+            plan = make_plan(
+                self.spec,
+                table=source.table,
+                columns=source.columns,
+                now=self._now(),
+                leaves_out=source.leaves_out if isinstance(source, Live) else None,
+            )
         DuckEngine(plan.program, plan.columns).close()
         return plan
 
@@ -190,14 +203,16 @@ class Gauge:
 
     def doctor(self) -> list[Check]:
         """What the source needs, checked one by one."""
-        source = self._source()
-        checks = getattr(source, "doctor", None)
-        if checks is not None:
-            return list(checks())
-        columns = ", ".join(source.columns)
-        return [
-            Check("source", ok=True, detail=f"table {source.table} can be read; its columns are {columns}")
-        ]
+        with self._source() as source:
+            checks = getattr(source, "doctor", None)
+            if checks is not None:
+                return list(checks())
+            columns = ", ".join(source.columns)
+            return [
+                Check(
+                    "source", ok=True, detail=f"table {source.table} can be read; its columns are {columns}"
+                )
+            ]
 
     def install(self) -> str:
         """Make in the source what following it needs."""
@@ -236,9 +251,8 @@ class Gauge:
                     "simulated noise and a real ledger do not mix: use a store of its own for simulation"
                 )
             store.attest()
-            source = self._source()
-            self._check_columns(plan, source)
-            with DuckEngine(plan.program, plan.columns) as engine:
+            with self._source() as source, DuckEngine(plan.program, plan.columns) as engine:
+                self._check_columns(plan, source)
                 ticker = Ticker(plan, store, engine, self._sampler)
                 loop = Loop(ticker, source, now=self._now, sleep=self._sleep, progress=progress)
                 for published in loop.run(None if until is None else instant(until), follow=follow):
@@ -247,12 +261,7 @@ class Gauge:
     @staticmethod
     def _check_columns(plan: Plan, source: Source) -> None:
         """Columns that queries speak of must still be there, of the type that was committed."""
-        used = {
-            name
-            for release in plan.program.releases
-            for name in (*release.query.before, *release.query.after)
-        }
-        for name in sorted(used):
+        for name in sorted(plan.program.used):
             if source.columns.get(name) != plan.columns[name]:
                 found = (
                     "is no longer there"

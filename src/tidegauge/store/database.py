@@ -24,6 +24,9 @@ APPLICATION: Final = 0x54494445
 PATIENCE: Final = 30.0
 """Seconds to wait for another program that holds SQLite's lock on the file."""
 
+_CACHE: Final = 128 * 1024
+"""Kibibytes of pages that a writer keeps in memory: the upper levels of a state of millions of units."""
+
 _TABLES: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE ledger (
@@ -107,6 +110,7 @@ class Database:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = FULL")
             db.execute("PRAGMA foreign_keys = ON")
+            db.execute(f"PRAGMA cache_size = -{_CACHE}")
         if empty:
             with self.transaction():
                 _create(db, self.cipher)

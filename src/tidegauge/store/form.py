@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from tidegauge.store.cipher import Cipher
 
@@ -21,6 +21,10 @@ _FOUND: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "used": {"unit": ("unit",), "release": ("unit", "release")},
 }
 """Of a sealed table: the columns by which a row is found, and what each is the token of."""
+
+
+def _found(table: str, declared: Collection[str]) -> dict[str, tuple[str, ...]]:
+    return {column: parts for column, parts in _FOUND[table].items() if column in declared}
 
 
 class Form(Protocol):
@@ -44,6 +48,10 @@ class Form(Protocol):
 
     def expiring(self, db: sqlite3.Connection, names: Sequence[str], upto: int) -> list[str]:
         """Units that must leave by this instant."""
+        ...
+
+    def void(self, units: Iterable[str]) -> None:
+        """These units have no counters any more."""
         ...
 
     def forget(self) -> None:
@@ -80,6 +88,9 @@ class Plain:
         found = db.execute("SELECT DISTINCT unit FROM units WHERE expires <= ?", (upto,))
         return [unit for (unit,) in found]
 
+    def void(self, units: Iterable[str]) -> None:
+        """Their rows say so."""
+
     def forget(self) -> None:
         """Nothing is remembered."""
 
@@ -98,8 +109,7 @@ class Sealed:
 
     def columns(self, table: str, declared: Mapping[str, str]) -> dict[str, str]:
         """What it is found by, and the whole."""
-        del declared
-        return {**dict.fromkeys(_FOUND[table], "BLOB"), "sealed": "BLOB"}
+        return {**dict.fromkeys(_found(table, declared), "BLOB"), "sealed": "BLOB"}
 
     def keys(self, table: str, column: str, values: Iterable[str]) -> Iterable[bytes]:
         """Their tokens."""
@@ -109,7 +119,7 @@ class Sealed:
         """Sealed, bound to table and tokens."""
         spots = [
             (f"{table}.{column}", [list(names).index(part) for part in parts])
-            for column, parts in _FOUND[table].items()
+            for column, parts in _found(table, names).items()
         ]
         token, seal = self._cipher.token, self._cipher.seal
         for row in rows:
@@ -138,6 +148,12 @@ class Sealed:
         for item in set(due):  # they leave when this is committed, not now
             heapq.heappush(self._queue, item)
         return sorted({unit for _, unit, _ in due})
+
+    def void(self, units: Iterable[str]) -> None:
+        """They need not leave any more."""
+        gone = set(units)
+        if gone and self._leaving is not None:
+            self._leaving = {spot: at for spot, at in self._leaving.items() if spot[0] not in gone}
 
     def forget(self) -> None:
         """Read them again."""
