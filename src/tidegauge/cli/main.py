@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from tidegauge.cli.local import app as local
-from tidegauge.cli.service import Stopped, orderly, setup_log
+from tidegauge.cli.service import Stopped, orderly, setup_log, unforeseen
 from tidegauge.cli.show import (
     progress_bar,
     show_checks,
@@ -268,11 +268,12 @@ def main() -> None:
         _refuse(refusal(error, "the store"))
     except OSError as error:
         _refuse(TidegaugeError(f"{error.filename or 'the system'}: {error.strerror}"))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  (whatever it is, its words may be data)
         if type(error).__module__.startswith(("click", "typer")) and hasattr(error, "format_message"):
             typer.echo(f"tidegauge: {error.format_message()}", err=True)
             sys.exit(2)
-        raise
+        typer.echo(unforeseen(error), err=True)
+        sys.exit(1)
 
 
 def _refuse(error: Exception) -> None:

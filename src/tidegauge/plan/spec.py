@@ -275,6 +275,8 @@ def _explain(model: type[BaseModel], problem: Any) -> str:
             return f"{key}: is not a key here" + (f"; did you mean '{near[0]}'?" if near else "")
         case "missing":
             return f"{key}: is missing"
+        case "union_tag_invalid":
+            return f"{key}.kind: must be one of {problem['ctx']['expected_tags']}"
         case "too_short" if key == "release":
             return "release: declare at least one [release.NAME]"
         case "value_error":
