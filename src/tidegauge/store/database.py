@@ -209,6 +209,7 @@ def _acquire(path: Path) -> int:
     lock = Path(f"{path}.lock")
     try:
         handle = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        os.fchmod(handle, 0o600)  # whatever the umask took away
     except OSError as error:
         raise _unwritable(path, error) from None
     try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from tidegauge.store.cipher import Cipher
 
@@ -112,21 +112,22 @@ class Sealed:
         return {**dict.fromkeys(_found(table, declared), "BLOB"), "sealed": "BLOB"}
 
     def keys(self, table: str, column: str, values: Iterable[str]) -> Iterable[bytes]:
-        """Their tokens."""
-        return (self._cipher.token(f"{table}.{column}", value) for value in values)
+        """Their tokens, in the order in which they lie."""
+        return sorted(self._cipher.token(f"{table}.{column}", value) for value in values)
 
-    def pack(self, table: str, names: Sequence[str], rows: Iterable[Row]) -> Iterator[Row]:
+    def pack(self, table: str, names: Sequence[str], rows: Iterable[Row]) -> list[Row]:
         """Sealed, bound to table and tokens."""
         spots = [
             (f"{table}.{column}", [list(names).index(part) for part in parts])
             for column, parts in _found(table, names).items()
         ]
-        token, seal = self._cipher.token, self._cipher.seal
+        token, seal, packed = self._cipher.token, self._cipher.seal, []
         for row in rows:
             tokens = [token(name, *(row[spot] for spot in parts)) for name, parts in spots]
             if table == "units" and self._leaving is not None:
                 self._note(self._leaving, dict(zip(names, row, strict=True)))
-            yield (*tokens, seal(_place(table, tokens), row))
+            packed.append((*tokens, seal(_place(table, tokens), row)))
+        return sorted(packed)  # side by side, as they lie: fewer pages are touched twice
 
     def unpack(self, table: str, rows: list[Row]) -> list[Row]:
         """Opened, each at its place."""
