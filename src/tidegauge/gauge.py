@@ -29,7 +29,7 @@ from tidegauge.proof import Verified, compare, prove
 from tidegauge.source import open_source, secret
 from tidegauge.source.check import Check
 from tidegauge.source.sqlite_triggers import install, uninstall
-from tidegauge.store import NOTHING_YET, Store, parse_key, use_memory
+from tidegauge.store import NOTHING_YET, Store, begun, parse_key, use_memory
 from tidegauge.tick import Ticker, smooth
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Gauge:
 
     def plan(self) -> Plan:
         """The committed plan if there is one, else the plan that run would commit now; spends nothing."""
-        if self.path.exists():
+        if begun(self.path):
             with self._store() as store:
                 if store.plan is not None:
                     return self._committed(store)
@@ -321,7 +321,7 @@ class Gauge:
 
     def status(self) -> dict[str, Any]:
         """How far the gauge has come; what stands under operator_only is exact and not for the public."""
-        if not self.path.exists():
+        if not begun(self.path):
             return {
                 "plan": None,
                 "simulated": False,

@@ -21,6 +21,7 @@ import pytest
 
 from tidegauge.gauge import Gauge
 from tidegauge.source.sqlite_triggers import install
+from tidegauge.store import begun
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,8 +113,7 @@ class Town:
 
     def unchanged(self) -> int:
         """What was published stays as it is, and so does the ledger; returns how much there is."""
-        path = self.folder / "tidegauge.db"
-        if not path.exists() or not path.stat().st_size:
+        if not begun(self.folder / "tidegauge.db"):
             return 0
         entries = [entry.as_json() for entry in self.gauge.ledger()]
         if entries:

@@ -131,6 +131,16 @@ def test_simulated_noise_never_meets_a_real_ledger(done: Gauge, tmp_path: Path) 
     assert own.status()["simulated"] is True
 
 
+def test_a_run_that_was_stopped_before_it_wrote_anything(tmp_path: Path) -> None:
+    one = gauge(tmp_path, Script(COLUMNS, life()))
+    one.path.touch()
+    assert one.status()["plan"] is None
+    assert one.plan().hash
+    with pytest.raises(StoreError, match="is empty"):
+        one.published()
+    assert len(list(one.run())) == 24
+
+
 def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     path.write_bytes(b"this is not a database, but it is long enough to be one" * 40)
