@@ -309,12 +309,12 @@ class TestSchema:
             world.run(change)
             with pytest.raises(SourceError, match=re.escape(fix.format(schema=world.schema))):
                 world.read(source)
-        world.run("DROP PUBLICATION ours", "CREATE PUBLICATION ours FOR TABLE t WHERE (age > 1)")
-        with pytest.raises(SourceError, match="does not tell of every change"):
-            world.read(source)
-        world.run("DROP PUBLICATION ours", "CREATE PUBLICATION ours FOR TABLE t (id, note)")
-        with pytest.raises(SourceError, match="does not tell of every change"):
-            world.read(source)
+        if world.connection.info.server_version < 150_000:  # publications have no filters
+            return
+        for part in ("WHERE (age > 1)", "(id, note)"):
+            world.run("DROP PUBLICATION ours", f"CREATE PUBLICATION ours FOR TABLE t {part}")
+            with pytest.raises(SourceError, match="does not tell of every change"):
+                world.read(source)
 
 
 class TestSlot:

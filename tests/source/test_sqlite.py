@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -270,7 +271,7 @@ def test_installing_twice_changes_nothing_and_uninstalling_leaves_nothing(world:
 )
 def test_what_cannot_be_recorded(tmp_path: Path, table: str, options: dict[str, Any], message: str) -> None:
     path = tmp_path / "a.db"
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"CREATE TABLE t ({table})")
     with pytest.raises((SourceError, SpecError), match=message):
         install(path, "t", **options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -92,10 +93,9 @@ class Collector:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Collector:
         """What a collector's file says now, to read or to merge; nothing is written to it."""
-        store = CollectorStore(path, writing=False)
-        collector = cls(Survey.from_json(store.survey()))
-        collector._restore(store)
-        store.close()
+        with closing(CollectorStore(path, writing=False)) as store:
+            collector = cls(Survey.from_json(store.survey()))
+            collector._restore(store)
         return collector
 
     def _restore(self, store: CollectorStore) -> None:

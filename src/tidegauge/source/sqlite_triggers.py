@@ -29,13 +29,18 @@ NOW: Final = "CAST(strftime('%s', 'now') AS INTEGER) * 1000000 + CAST(substr(str
 
 def connect(path: str | Path, wait: float = 10.0) -> sqlite3.Connection:
     """Open a file that must exist; transactions are begun and ended by hand."""
+    refusal = SourceError("is not an SQLite file that can be opened", path=str(path))
     try:
         connection = sqlite3.connect(
             Path(path).absolute().as_uri() + "?mode=rw", uri=True, timeout=wait, isolation_level=None
         )
+    except sqlite3.Error:
+        raise refusal from None
+    try:
         connection.execute("SELECT count(*) FROM sqlite_schema")
     except sqlite3.Error:
-        raise SourceError("is not an SQLite file that can be opened", path=str(path)) from None
+        connection.close()
+        raise refusal from None
     return connection
 
 

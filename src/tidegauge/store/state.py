@@ -83,10 +83,12 @@ class StoredState:
         self._form.void(folded.void)
         for table, rows in (("entries", folded.entries), ("units", folded.units), ("used", folded.used)):
             names = list(self._layout[table])
-            columns = [quote(column) for column in self._form.columns(table, self._layout[table])]
-            updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
+            columns = {name: quote(name) for name in self._form.columns(table, self._layout[table])}
+            updates = ", ".join(
+                f"{column} = excluded.{column}" for name, column in columns.items() if name not in KEYS[table]
+            )
             self._db.executemany(
-                f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))}) "
+                f"INSERT INTO {table} ({', '.join(columns.values())}) VALUES ({', '.join('?' * len(columns))}) "
                 f"ON CONFLICT DO UPDATE SET {updates}",
                 self._form.pack(table, names, _tuples(rows, names)),
             )
