@@ -203,13 +203,23 @@ class PostgresTown(Town):
 def scribble(rng: random.Random, execute: Callable[..., Any], mark: str) -> None:
     """One change, as an application makes it."""
     key, city, age = rng.randrange(400), rng.choice(["north", "south", "west"]), rng.randrange(90)
-    match rng.randrange(4):
-        case 0 | 1:
+    match rng.randrange(20):
+        case 0:  # the key of a row may change
+            execute(
+                f"UPDATE people SET id = id + 1000 WHERE id = {mark} AND NOT EXISTS "
+                f"(SELECT 1 FROM people WHERE id = {mark})",
+                (key, key + 1000),
+            )
+        case 1:
+            execute(f"DELETE FROM people WHERE id >= {mark}", (1000 + key,))
+        case 2 if rng.random() < 0.1:
+            execute("DELETE FROM people" if mark == "?" else "TRUNCATE people")
+        case number if number < 11:
             execute(
                 f"INSERT INTO people VALUES ({mark}, {mark}, {mark}) ON CONFLICT (id) DO UPDATE SET city = excluded.city",
                 (key, city, age),
             )
-        case 2:
+        case number if number < 16:
             execute(
                 f"UPDATE people SET age = {mark} WHERE id BETWEEN {mark} AND {mark}", (age, key, key + 20)
             )
