@@ -8,6 +8,7 @@ TidegaugeError
 ├── SourceError          the data cannot be read as declared
 ├── StoreError           the store cannot be used
 │   ├── StoreLocked      another process works on it
+│   ├── StoreBehind      it does not remember what was published: it is an old copy
 │   └── StoreCorrupt     it does not prove what it should
 └── LocalError           a survey, a report or a reporter's state is not acceptable
 
@@ -71,6 +72,10 @@ class StoreError(TidegaugeError):
 
 class StoreLocked(StoreError):
     """Another process holds the store."""
+
+
+class StoreBehind(StoreError):
+    """The store is an old copy: more was published than it remembers."""
 
 
 class StoreCorrupt(StoreError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time as system_time
 from collections.abc import Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,21 +13,22 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tidegauge.engine.duckdb import DuckEngine
-from tidegauge.errors import PlanChanged, SpecError, StoreCorrupt
+from tidegauge.errors import PlanChanged, SpecError
 from tidegauge.loop import Loop
 from tidegauge.mechanism.noise import SecureSampler
 from tidegauge.model.constraint import Constraint
 from tidegauge.model.mutation import Live
 from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.model.reading import Reading
-from tidegauge.outcome import agree, plan_reading, same
+from tidegauge.outcome import agree, plan_reading
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec import GaugeSpec, declared_form, differences, load
+from tidegauge.proof import Verified, compare, prove
 from tidegauge.source import open_source, secret
 from tidegauge.source.check import Check
-from tidegauge.store import NOTHING_YET, Store, parse_key, use_memory
-from tidegauge.tick import Ticker, derivable, journal_arrays, smooth
+from tidegauge.store import NOTHING_YET, Store, begun, parse_key, use_memory
+from tidegauge.tick import Ticker, smooth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,19 +41,6 @@ if TYPE_CHECKING:
 
 def _now() -> int:
     return instant(datetime.now(UTC))
-
-
-@dataclass(frozen=True)
-class Verified:
-    """What was proved."""
-
-    ledger_entries: int
-    measurements: int
-    readings: int
-
-    def as_json(self) -> dict[str, Any]:
-        """What verify --json prints."""
-        return {"verified": True, **vars(self)}
 
 
 class Gauge:
@@ -129,7 +117,7 @@ class Gauge:
 
     def plan(self) -> Plan:
         """The committed plan if there is one, else the plan that run would commit now; spends nothing."""
-        if self.path.exists():
+        if begun(self.path):
             with self._store() as store:
                 if store.plan is not None:
                     return self._committed(store)
@@ -137,12 +125,14 @@ class Gauge:
 
     def _store(self, *, write: bool = False) -> Store:
         named = self.spec.store.key
+        told = self.spec.store.witness
+        witness = None if told is None else self._base / told
         if named is None:
-            return Store(self.path, write=write)
+            return Store(self.path, write=write, witness=witness)
         if (kept := self.spec.source.keeps) is not None:
             raise SpecError(f"{kept} beside the store, which are not encrypted", key="store.key")
         use_memory()
-        return Store(self.path, write=write, key=parse_key(secret(named, key="store.key")))
+        return Store(self.path, write=write, key=parse_key(secret(named, key="store.key")), witness=witness)
 
     @contextmanager
     def _source(self) -> Iterator[Source]:
@@ -247,11 +237,13 @@ class Gauge:
         With `follow`, go on as time passes, until `until` or the last reading of all.
         """
         with self._store(write=True) as store:
+            store.require_newest()
             plan = self._commit(store) if store.plan is None else self._committed(store)
             if store.simulated != self._sampler.simulated:
                 raise SpecError(
                     "simulated noise and a real ledger do not mix: use a store of its own for simulation"
                 )
+            store.attest()
             with self._source() as source, DuckEngine(plan.program, plan.columns) as engine:
                 self._check_columns(plan, source)
                 ticker = Ticker(plan, store, engine, self._sampler)
@@ -322,7 +314,7 @@ class Gauge:
 
     def status(self) -> dict[str, Any]:
         """How far the gauge has come; what stands under operator_only is exact and not for the public."""
-        if not self.path.exists():
+        if not begun(self.path):
             return {
                 "plan": None,
                 "simulated": False,
@@ -357,24 +349,16 @@ class Gauge:
         with self._store() as store:
             return store.ledger.entries()
 
-    def verify(self) -> Verified:
-        """Prove the ledger's chain, the journal's chain, and that every reading follows from the journal."""
+    def verify(self, against: str | Path | None = None) -> Verified:
+        """Prove the ledger's chain, the journal's chain, and that every reading follows from the journal.
+
+        `against`: a file of readings that were handed on (csv, json, parquet); each must be in the store as it was.
+        """
         with self._store() as store:
-            entries, measurements = store.ledger.prove(), store.prove_journal()
-            record = store.plan
-            if record is None:
-                return Verified(entries, measurements, 0)
-            plan = Plan.from_record(record)
-            if plan.hash not in {entry.body.get("plan") for entry in store.ledger.entries()}:
-                raise StoreCorrupt("the plan in the store is not the one that the ledger committed")
-            if store.ledger.spent() > plan.total:
-                raise StoreCorrupt("the ledger has reserved more than the budget")
-            for release in plan.releases:
-                bins = store.next_bin(release.release.name, 0)
-                derived = derivable(release, journal_arrays(store, release), bins)
-                if not same(derived, store.readings(release.release.name)):
-                    raise StoreCorrupt(f"readings of '{release.release.name}' do not follow from the journal")
-            return Verified(entries, measurements, len(store.readings()))
+            proved = prove(store)
+        if against is None:
+            return proved
+        return replace(proved, compared=compare(Path(against), self.published()))
 
 
 def _plain(budget: Mapping[str, Any] | Budget) -> dict[str, Any]:

@@ -39,9 +39,13 @@ class Ticker:
     sampler: Sampler
     _rows: dict[str, list[NDArray[np.float64]]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self._clock = self.store.clock
+        """Where this process has brought the store; nobody else may move it meanwhile."""
+
     def tick(self, batch: Batch) -> list[Published]:
         """Everything that this batch leads to, durable when it returns."""
-        clock = self.store.clock
+        clock = self._clock
         folded = self.engine.fold(
             batch.rows,
             state=self.store.state(),
@@ -55,12 +59,13 @@ class Ticker:
                 self.store.fold(folded)
                 for release in self.plan.releases:
                     published += self._measure(release, batch.upto)
-                self.store.advance(
-                    Clock(batch.position, folded.watermark, clock.arrivals + batch.rows.num_rows)
-                )
+                reached = Clock(batch.position, folded.watermark, clock.arrivals + batch.rows.num_rows)
+                self.store.advance(reached, since=clock)
         except BaseException:
             self._rows.clear()
             raise
+        self._clock = reached
+        self.store.attest()
         return sorted(published, key=lambda reading: (reading.time, reading.release, reading.cell))
 
     def _measure(self, plan: ReleasePlan, upto: int) -> list[Published]:

@@ -157,6 +157,13 @@ def test_every_format(tidegauge: Shell) -> None:
     assert pq.read_table("out.parquet").num_rows == 30
     tidegauge("readings", "--format", "json", "--output", "out.json")
     assert json.loads(Path("out.json").read_text()) == tidegauge.json("readings")
+    for name in ("out.parquet", "out.json"):
+        assert f"All 30 readings in {name} are in the store" in tidegauge("verify", "--against", name)
+    assert tidegauge.json("verify", "--against", "out.json")["compared"] == 30
+    Path("out.json").write_text(Path("out.json").read_text().replace("by_city", "by_town"))
+    assert "20 of 30 readings in out.json are not in the store" in tidegauge.refused(
+        "verify", "--against", "out.json"
+    )
     assert "Traceback" not in tidegauge.refused("readings", "--format", "xml")
     assert "by_city, mean_age" in tidegauge.refused("readings", "nothing")
     assert "--output" in tidegauge.refused("readings", "--format", "parquet")

@@ -10,9 +10,11 @@ import importlib.util
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -110,6 +112,15 @@ class Server:
         self._process.stdin.close()
         self._process.wait()
         (self.data / "postmaster.pid").unlink(missing_ok=True)
+
+    def kill(self) -> None:
+        """End every process of the server at once by SIGKILL."""
+        postmaster = int((self.data / "postmaster.pid").read_text().split()[0])
+        children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+        for pid in (postmaster, *map(int, children)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.crash()
 
     def stop(self) -> None:
         self.crash()

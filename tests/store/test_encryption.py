@@ -15,6 +15,7 @@ from tidegauge.gauge import Gauge
 from tidegauge.model.program import Total
 from tidegauge.store import Store, parse_key
 from tidegauge.store.cipher import Cipher
+from tidegauge.store.form import Sealed
 from tidegauge.store.sums import Sums
 from tidegauge.testing import Crash, Crashed, Script
 
@@ -113,12 +114,12 @@ def test_through_crashes(tmp_path: Path, constraint: dict[str, Any], monkeypatch
     hard = gauge(tmp_path, Script(COLUMNS, script, size=15), constraint=constraint, key="env:KEY")
     real, calls, deaths = Store.advance, 0, 0
 
-    def deadly(self: Store, clock: Any) -> None:
+    def deadly(self: Store, clock: Any, **since: Any) -> None:
         nonlocal calls
         calls += 1
         if calls in {2, 5, 6}:
             raise OSError("the process goes on, the tick does not")
-        real(self, clock)
+        real(self, clock, **since)
 
     monkeypatch.setattr(Store, "advance", deadly)
     while True:
@@ -218,7 +219,7 @@ def test_sums_and_tokens_of_one_store_mean_nothing_in_another() -> None:
     assert one.token("a", "bc") != one.token("ab", "c")
     sealed = one.seal(b"here", [1, None, "x"])
     assert one.open(b"here", sealed) == [1, None, "x"]
-    assert len(sealed) == len(one.seal(b"here", [1, None, "somewhat longer"]))
+    assert len(sealed) == len(one.seal(b"here", [1, None, "longer"]))
     assert sealed != one.seal(b"here", [1, None, "x"])
     for cipher, place in ((other, b"here"), (one, b"there")):
         with pytest.raises(StoreCorrupt):
@@ -251,6 +252,30 @@ def test_exact_sums_add_up_sealed_and_not() -> None:
             with pytest.raises(StoreCorrupt, match="not encrypted"):
                 sums.add([Total("a", 1, 3, 0, 1)])
         db.close()
+
+
+def test_who_must_leave_when_is_kept_in_memory() -> None:
+    names = ["unit", "scope", "moves", "first", "label", "expires"]
+    form, db = Sealed(Cipher.fresh(bytes(32))), sqlite3.connect(":memory:")
+    db.execute("CREATE TABLE units (unit, scope, sealed, PRIMARY KEY (unit, scope))")
+
+    def write(*rows: tuple[str, int, int | None]) -> None:
+        packed = form.pack("units", names, [(unit, scope, 1, 1, None, at) for unit, scope, at in rows])
+        db.executemany("INSERT OR REPLACE INTO units VALUES (?, ?, ?)", packed)
+
+    write(("a", 0, 10), ("a", 1, 7), ("b", 0, 20), ("c", 0, None))
+    assert form.expiring(db, names, 6) == []
+    assert form.expiring(db, names, 10) == form.expiring(db, names, 10) == ["a"]
+    write(("a", 0, None), ("c", 0, 8), ("d", 0, 9))
+    assert form.expiring(db, names, 10) == ["a", "c", "d"]
+    form.void(["c"])
+    write(("a", 1, 30))
+    assert form.expiring(db, names, 10) == ["d"]
+    assert form.expiring(db, names, 30) == ["a", "b", "d"]
+    db.execute("DELETE FROM units WHERE unit = ?", [form._cipher.token("units.unit", "d")])
+    form.forget()
+    assert form.expiring(db, names, 30) == ["a", "b", "c"]
+    db.close()
 
 
 def test_temporary_files_go_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

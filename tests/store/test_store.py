@@ -32,13 +32,18 @@ def test_only_the_owner_can_read_it(done: Gauge) -> None:
             assert path.stat().st_mode & 0o777 == 0o600, path.name
 
 
-def test_only_the_owner_can_read_it_whatever_the_umask(tmp_path: Path) -> None:
-    old = os.umask(0)
+@pytest.mark.parametrize("umask", [0, 0o022, 0o077, 0o777])
+def test_only_the_owner_can_read_it_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    one, seen = gauge(tmp_path, Script(COLUMNS, life(), size=20)), set()
+    old = os.umask(umask)
     try:
-        list(gauge(tmp_path, Script(COLUMNS, life())).run())
+        for _ in range(2):
+            for _ in one.run():
+                seen |= {(path.name, path.stat().st_mode & 0o777) for path in tmp_path.iterdir()}
     finally:
         os.umask(old)
-    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+    names = ["store.db", "store.db-shm", "store.db-wal", "store.db.lock", "store.db.witness"]
+    assert sorted(seen) == [(name, 0o600) for name in names]
 
 
 def _hold(path: str, ready: Any, end: Any) -> None:
@@ -124,6 +129,16 @@ def test_simulated_noise_never_meets_a_real_ledger(done: Gauge, tmp_path: Path) 
     own = gauge(tmp_path, Script(COLUMNS, life()), sampler=SimulationSampler(7), store=tmp_path / "own.db")
     list(own.run())
     assert own.status()["simulated"] is True
+
+
+def test_a_run_that_was_stopped_before_it_wrote_anything(tmp_path: Path) -> None:
+    one = gauge(tmp_path, Script(COLUMNS, life()))
+    one.path.touch()
+    assert one.status()["plan"] is None
+    assert one.plan().hash
+    with pytest.raises(StoreError, match="is empty"):
+        one.published()
+    assert len(list(one.run())) == 24
 
 
 def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:

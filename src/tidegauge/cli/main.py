@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from tidegauge.cli.local import app as local
-from tidegauge.cli.service import Stopped, orderly, setup_log
+from tidegauge.cli.service import Stopped, orderly, setup_log, unforeseen
 from tidegauge.cli.serving import receive
 from tidegauge.cli.show import (
     progress_bar,
@@ -210,15 +210,27 @@ def status(file: File = DEFAULT, store: StoreFile = None, as_json: Json = False)
 
 
 @app.command()
-def verify(file: File = DEFAULT, store: StoreFile = None, as_json: Json = False) -> None:
-    """Prove the chain of ledger and journal, and that every reading follows from the journal."""
-    proved = Gauge.from_file(file, store=store).verify()
+def verify(
+    file: File = DEFAULT,
+    store: StoreFile = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(help="Also compare with readings that were handed on: csv, json or parquet."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Prove the chain of ledger and journal, that every reading follows from the journal, and that the store is the newest."""
+    proved = Gauge.from_file(file, store=store).verify(against)
     if as_json:
         _print_json(proved.as_json())
-    else:
+        return
+    typer.echo(
+        f"Proved: {proved.ledger_entries} ledger entries and {proved.measurements:,} measurements are as they were "
+        f"sealed, and all {proved.readings:,} readings follow from them."
+    )
+    if against is not None:
         typer.echo(
-            f"Proved: {proved.ledger_entries} ledger entries and {proved.measurements:,} measurements are as they were "
-            f"sealed, and all {proved.readings:,} readings follow from them."
+            f"All {proved.compared:,} readings in {against.name} are in the store as they were handed on."
         )
 
 
@@ -261,7 +273,9 @@ def demo(
 def main() -> None:
     """Run a verb; what the user can fix ends with exit code 2 and one message."""
     try:
-        app(standalone_mode=False)
+        code = app(standalone_mode=False)  # what a verb, or an interrupt, ended with
+        if code:
+            sys.exit(code)
     except typer.Exit as stop:
         sys.exit(stop.exit_code)
     except typer.Abort:
@@ -278,11 +292,12 @@ def main() -> None:
         _refuse(refusal(error, "the store"))
     except OSError as error:
         _refuse(TidegaugeError(f"{error.filename or 'the system'}: {error.strerror}"))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  (whatever it is, its words may be data)
         if type(error).__module__.startswith(("click", "typer")) and hasattr(error, "format_message"):
             typer.echo(f"tidegauge: {error.format_message()}", err=True)
             sys.exit(2)
-        raise
+        typer.echo(unforeseen(error), err=True)
+        sys.exit(1)
 
 
 def _refuse(error: Exception) -> None:

@@ -6,8 +6,10 @@ import json
 import logging
 import signal
 import sys
+import traceback
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegauge.errors import SpecError
@@ -80,3 +82,13 @@ def setup_log(form: str) -> None:
         logger = logging.getLogger("tidegauge")
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(logging.INFO)
+
+
+def unforeseen(error: BaseException) -> str:
+    """An error that nobody provided for: where it happened, and of which kind.  Its own words may quote data."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = "\n".join(f"  {Path(frame.filename).name}:{frame.lineno} in {frame.name}" for frame in frames)
+    return (
+        f"tidegauge stopped because of an error in itself ({type(error).__module__}.{type(error).__name__}). What was "
+        f"committed before stands. Please report this:\n{where}"
+    )

@@ -18,9 +18,10 @@ from tidegauge.errors import SpecError, StoreCorrupt, StoreError
 
 SCHEME: Final = "aes-256-gcm-siv, blake2b-128"
 _NONCE: Final = 12
-_GRAIN: Final = 64
+_GRAIN: Final = 32
 """Texts are filled up to a multiple of this, so that lengths tell little."""
 _PROOF: Final = b"the key of this store"
+_encoded: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def parse_key(text: str) -> bytes:
@@ -94,7 +95,7 @@ class Cipher:
 
     def seal(self, place: bytes, value: Any) -> bytes:
         """A JSON value that can be opened at this place only."""
-        text = json.dumps(value, separators=(",", ":")).encode()
+        text = _encoded(value).encode()
         return self._seal(place, text.ljust(-(-len(text) // _GRAIN) * _GRAIN))
 
     def open(self, place: bytes, sealed: object) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -47,6 +47,19 @@ CREATE TABLE totals (
     amount TEXT NOT NULL, PRIMARY KEY (release, component, bin, cell)) WITHOUT ROWID;
 CREATE TABLE counts (name TEXT PRIMARY KEY, amount INTEGER NOT NULL) WITHOUT ROWID;
 """
+
+
+def begun(path: Path) -> bool:
+    """Whether there is a store with something in it; a process may have been stopped before it wrote anything."""
+    if not path.exists():
+        return False
+    try:
+        with closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=PATIENCE)
+        ) as db:
+            return bool(db.execute("SELECT 1 FROM sqlite_master").fetchall())
+    except sqlite3.Error:  # whoever opens it will say what is wrong
+        return True
 
 
 class Database:
@@ -209,6 +222,7 @@ def _acquire(path: Path) -> int:
     lock = Path(f"{path}.lock")
     try:
         handle = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        os.fchmod(handle, 0o600)  # whatever the umask took away
     except OSError as error:
         raise _unwritable(path, error) from None
     try:

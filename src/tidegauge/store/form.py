@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from tidegauge.store.cipher import Cipher
 
@@ -50,6 +50,10 @@ class Form(Protocol):
         """Units that must leave by this instant."""
         ...
 
+    def void(self, units: Iterable[str]) -> None:
+        """These units have no counters any more."""
+        ...
+
     def forget(self) -> None:
         """What was written was rolled back."""
         ...
@@ -84,6 +88,9 @@ class Plain:
         found = db.execute("SELECT DISTINCT unit FROM units WHERE expires <= ?", (upto,))
         return [unit for (unit,) in found]
 
+    def void(self, units: Iterable[str]) -> None:
+        """Their rows say so."""
+
     def forget(self) -> None:
         """Nothing is remembered."""
 
@@ -105,21 +112,22 @@ class Sealed:
         return {**dict.fromkeys(_found(table, declared), "BLOB"), "sealed": "BLOB"}
 
     def keys(self, table: str, column: str, values: Iterable[str]) -> Iterable[bytes]:
-        """Their tokens."""
-        return (self._cipher.token(f"{table}.{column}", value) for value in values)
+        """Their tokens, in the order in which they lie."""
+        return sorted(self._cipher.token(f"{table}.{column}", value) for value in values)
 
-    def pack(self, table: str, names: Sequence[str], rows: Iterable[Row]) -> Iterator[Row]:
+    def pack(self, table: str, names: Sequence[str], rows: Iterable[Row]) -> list[Row]:
         """Sealed, bound to table and tokens."""
         spots = [
             (f"{table}.{column}", [list(names).index(part) for part in parts])
             for column, parts in _found(table, names).items()
         ]
-        token, seal = self._cipher.token, self._cipher.seal
+        token, seal, packed = self._cipher.token, self._cipher.seal, []
         for row in rows:
             tokens = [token(name, *(row[spot] for spot in parts)) for name, parts in spots]
             if table == "units" and self._leaving is not None:
                 self._note(self._leaving, dict(zip(names, row, strict=True)))
-            yield (*tokens, seal(_place(table, tokens), row))
+            packed.append((*tokens, seal(_place(table, tokens), row)))
+        return sorted(packed)  # side by side, as they lie: fewer pages are touched twice
 
     def unpack(self, table: str, rows: list[Row]) -> list[Row]:
         """Opened, each at its place."""
@@ -141,6 +149,12 @@ class Sealed:
         for item in set(due):  # they leave when this is committed, not now
             heapq.heappush(self._queue, item)
         return sorted({unit for _, unit, _ in due})
+
+    def void(self, units: Iterable[str]) -> None:
+        """They need not leave any more."""
+        gone = set(units)
+        if gone and self._leaving is not None:
+            self._leaving = {spot: at for spot, at in self._leaving.items() if spot[0] not in gone}
 
     def forget(self) -> None:
         """Read them again."""

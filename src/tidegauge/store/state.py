@@ -80,6 +80,7 @@ class StoredState:
         ):
             keys = self._form.keys(table, column, values)
             self._db.executemany(f"DELETE FROM {table} WHERE {quote(column)} = ?", ((key,) for key in keys))
+        self._form.void(folded.void)
         for table, rows in (("entries", folded.entries), ("units", folded.units), ("used", folded.used)):
             names = list(self._layout[table])
             columns = {name: quote(name) for name in self._form.columns(table, self._layout[table])}

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 
-from tidegauge.errors import StoreCorrupt, StoreError
+from tidegauge.errors import StoreCorrupt, StoreError, StoreLocked
 from tidegauge.store.database import Database
 from tidegauge.store.form import Plain, Sealed
 from tidegauge.store.ledger import GENESIS, Ledger, seal
 from tidegauge.store.state import StoredState
 from tidegauge.store.sums import Sums
+from tidegauge.store.witness import Witness
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -64,8 +65,11 @@ class Published:
 class Store:
     """Open for writing by one process at a time, for reading by any."""
 
-    def __init__(self, path: Path, *, write: bool = False, key: bytes | None = None) -> None:
+    def __init__(
+        self, path: Path, *, write: bool = False, key: bytes | None = None, witness: Path | None = None
+    ) -> None:
         self.path = path
+        self._witness = Witness(witness or path.with_name(f"{path.name}.witness"))
         self._file = Database(path, write=write, key=key)
         self._db = self._file.connection
         self._cipher = self._file.cipher
@@ -82,6 +86,14 @@ class Store:
     def close(self) -> None:
         """Let go of the file."""
         self._file.close()
+
+    def require_newest(self) -> None:
+        """Refuse to go on where the witness remembers more than this store."""
+        self._witness.require(self._db, self.path.name)
+
+    def attest(self) -> None:
+        """Let the witness know what is committed, before anyone is told of it."""
+        self._witness.attest(self._db)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -163,8 +175,13 @@ class Store:
         """Where the source stands and up to when everything has taken effect."""
         return Clock(*(self._get_secret("clock") or (None, NOTHING_YET, 0)))
 
-    def advance(self, clock: Clock) -> None:
-        """Move on; inside the tick's transaction."""
+    def advance(self, clock: Clock, *, since: Clock) -> None:
+        """Move on; inside the tick's transaction.  Nobody else may have moved it meanwhile."""
+        if self.clock != since:
+            raise StoreLocked(
+                f"{self.path.name} was written by another process meanwhile. What this one was about to commit was rolled "
+                "back. Let only one process run it."
+            )
         self._set_secret("clock", [clock.position, clock.watermark, clock.arrivals])
 
     def fold(self, folded: Folded) -> None:

@@ -1,0 +1,140 @@
+"""What a store proves of itself, and readings that were handed on compared with it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegauge.errors import SpecError, StoreBehind, StoreCorrupt
+from tidegauge.model.quantity import instant, rfc3339
+from tidegauge.outcome import same
+from tidegauge.plan.plan import Plan
+from tidegauge.tick import derivable, journal_arrays
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from tidegauge.model.reading import Reading
+    from tidegauge.store import Store
+
+_NUMBERS: Final = ("value", "stderr", "low", "high")
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was proved."""
+
+    ledger_entries: int
+    measurements: int
+    readings: int
+    compared: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """What verify --json prints."""
+        return {"verified": True, **vars(self)}
+
+
+def prove(store: Store) -> Verified:
+    """The ledger's chain, the journal's chain, that every reading follows from the journal, and that nothing newer was published."""
+    store.require_newest()
+    entries, measurements = store.ledger.prove(), store.prove_journal()
+    record = store.plan
+    if record is None:
+        return Verified(entries, measurements, 0)
+    plan = Plan.from_record(record)
+    if plan.hash not in {entry.body.get("plan") for entry in store.ledger.entries()}:
+        raise StoreCorrupt("the plan in the store is not the one that the ledger committed")
+    if store.ledger.spent() > plan.total:
+        raise StoreCorrupt("the ledger has reserved more than the budget")
+    for release in plan.releases:
+        bins = store.next_bin(release.release.name, 0)
+        derived = derivable(release, journal_arrays(store, release), bins)
+        if not same(derived, store.readings(release.release.name)):
+            raise StoreCorrupt(f"readings of '{release.release.name}' do not follow from the journal")
+    return Verified(entries, measurements, len(store.readings()))
+
+
+def compare(path: Path, readings: Iterable[Reading]) -> int:
+    """See that every reading of an exported file is in the store as it was; returns how many there are."""
+    known = {_name(row): row for row in (reading.as_json() for reading in readings)}
+    exported = _rows(path)
+    missing = [row for row in exported if _name(row) not in known]
+    other = [row for row in exported if _name(row) in known and not _same(row, known[_name(row)])]
+    if other:
+        raise StoreCorrupt(
+            f"{len(other)} of {len(exported)} readings in {path.name} have other values in the store, the first of "
+            f"{_place(other[0])}: the store is not the one that published them, or noise was drawn "
+            "twice. (Smoothed or consistent readings are revised by design: compare plain ones.)"
+        )
+    if missing:
+        raise StoreBehind(
+            f"{len(missing)} of {len(exported)} readings in {path.name} are not in the store, the first of "
+            f"{_place(missing[0])}: the store is an old copy, or another gauge published them. Do "
+            "not run it: that would draw new noise for windows that are public already."
+        )
+    return len(exported)
+
+
+def _place(row: dict[str, Any]) -> str:
+    return f"'{row['release']}' at {rfc3339(instant(row['time']))}"
+
+
+def _name(row: dict[str, Any]) -> tuple[Any, ...]:
+    """Which reading it is; a group's values as text, as csv has them."""
+    group = {name: str(value) for name, value in (row["group"] or {}).items() if value not in (None, "")}
+    return row["release"], instant(row["time"]), tuple(sorted(group.items()))
+
+
+def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    for name in _NUMBERS:
+        left, right = one[name], other[name]
+        if (left is None) != (right is None):
+            return False
+        if left is not None and abs(left - right) > 1e-9 * max(1.0, abs(right)):
+            return False
+    return True
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    """A file as `readings` or `run --json` writes it."""
+    try:
+        rows = _parquet(path) if path.suffix == ".parquet" else _text(path.read_text("utf-8"))
+        return [_row(row) for row in rows]
+    except OSError as error:
+        raise SpecError(f"{path.name} cannot be read: {error.strerror}", key="--against") from None
+    except (KeyError, ValueError, TypeError, AttributeError, csv.Error, SpecError):
+        raise SpecError(
+            f"{path.name} is not what 'tidegauge readings' writes (csv, json or parquet)", key="--against"
+        ) from None
+
+
+def _text(text: str) -> list[dict[str, Any]]:
+    match text.lstrip()[:1]:
+        case "[":
+            return list(json.loads(text))
+        case "{":
+            return [json.loads(line) for line in text.splitlines() if line.strip()]
+        case _:
+            return [_flat(row, "") for row in csv.DictReader(io.StringIO(text))]
+
+
+def _parquet(path: Path) -> list[dict[str, Any]]:
+    import pyarrow.parquet as pq  # noqa: PLC0415  (slow to load, and only this needs it)
+
+    return [_flat(row, "group.") for row in pq.read_table(path).to_pylist()]
+
+
+def _flat(row: dict[str, Any], prefix: str) -> dict[str, Any]:
+    fixed = {"release", "time", *_NUMBERS}
+    group = {name.removeprefix(prefix): value for name, value in row.items() if name not in fixed}
+    return {name: row[name] for name in fixed} | {"group": group}
+
+
+def _row(row: dict[str, Any]) -> dict[str, Any]:
+    instant(row["time"])
+    numbers = {name: None if row[name] in (None, "") else float(row[name]) for name in _NUMBERS}
+    return {"release": row["release"], "time": row["time"], "group": row["group"], **numbers}

@@ -1,0 +1,78 @@
+"""tidegauge, dying by SIGKILL at a given point: python deadly.py POINT before|after NTH VERB ...
+
+A point is a step of a tick or of its surroundings; the process ends before or after its NTH time.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegauge.cli import main
+from tidegauge.engine.duckdb import DuckEngine
+from tidegauge.source.postgres import Postgres
+from tidegauge.source.sqlite import SQLite
+from tidegauge.store import Store
+from tidegauge.store.ledger import Ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+POINTS: Final[dict[str, list[tuple[type, str]]]] = {
+    "reserve": [(Ledger, "reserve")],
+    "commit plan": [(Store, "commit_plan")],
+    "engine": [(DuckEngine, "fold")],
+    "fold": [(Store, "fold")],
+    "totals": [(Store, "totals")],
+    "record": [(Store, "record")],
+    "next bin": [(Store, "set_next_bin")],
+    "forget": [(Store, "forget")],
+    "advance": [(Store, "advance")],
+    "transaction": [(Store, "transaction")],
+    "attest": [(Store, "attest")],
+    "acknowledge": [(Postgres, "acknowledge"), (SQLite, "acknowledge")],
+    "close": [(Postgres, "close"), (Store, "close")],
+}
+"""By name, the methods that are this step."""
+
+
+def arm(point: str, when: str, nth: int) -> None:
+    """Make the process end there."""
+    left = nth
+
+    def passing() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    for owner, name in POINTS[point]:
+        real = getattr(owner, name)
+
+        def step(self: Any, *args: Any, _real: Any = real, **options: Any) -> Any:
+            if when == "before":
+                passing()
+            result = _real(self, *args, **options)
+            if when == "after":
+                passing()
+            return result
+
+        @contextmanager
+        def whole(self: Any, *, _real: Any = real) -> Iterator[None]:
+            if when == "before":
+                passing()
+            with _real(self):
+                yield
+            if when == "after":
+                passing()
+
+        setattr(owner, name, whole if name == "transaction" else step)
+
+
+if __name__ == "__main__":
+    arm(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    sys.argv[1:] = sys.argv[4:]
+    main()
