@@ -19,6 +19,7 @@ from tidegauge.model.constraint import Constraint
 from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.model.reading import Reading
 from tidegauge.outcome import agree, plan_reading, same
+from tidegauge.plan.certify import certify
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec import GaugeSpec, declared_form, differences, load
@@ -123,13 +124,16 @@ class Gauge:
 
     # -- planning -----------------------------------------------------------------------------------------------------
 
-    def plan(self) -> Plan:
-        """The committed plan if there is one, else the plan that run would commit now; spends nothing."""
+    def plan(self, *, optimise: bool = False) -> Plan:
+        """The committed plan if there is one, else the plan that run would commit now; spends nothing.
+
+        `optimise`: find the numerical optimum also where that takes long, and keep it beside the store for run.
+        """
         if self.path.exists():
             with Store(self.path) as store:
                 if store.plan is not None:
                     return self._committed(store)
-        return self._make_plan()
+        return self._make_plan(optimise=optimise)
 
     def _source(self) -> Source:
         if self._given is not None:
@@ -137,9 +141,16 @@ class Gauge:
         declared = self.spec.source.model_dump(exclude={"max_rows"}, exclude_none=True, by_alias=True)
         return open_source(declared, self._base)
 
-    def _make_plan(self) -> Plan:
+    def _make_plan(self, *, optimise: bool = False) -> Plan:
         source = self._source()
-        plan = make_plan(self.spec, table=source.table, columns=source.columns, now=self._now())
+        plan = make_plan(
+            self.spec,
+            table=source.table,
+            columns=source.columns,
+            now=self._now(),
+            cache=self.path.with_suffix(".matrices"),
+            ask=optimise,
+        )
         DuckEngine(plan.program, plan.columns).close()
         return plan
 
@@ -155,7 +166,9 @@ class Gauge:
                 "Nothing was read or spent. Put it back as it was, or start another gauge with a store of its own; "
                 "what both publish adds up."
             )
-        return Plan.from_record(record)
+        plan = Plan.from_record(record)
+        certify(plan, kind="dense")  # made by rounding, not by a formula: counted again wherever it is loaded
+        return plan
 
     def _commit(self, store: Store) -> Plan:
         plan = self._make_plan()
@@ -335,7 +348,7 @@ class Gauge:
             }
 
     def verify(self) -> Verified:
-        """Prove the ledger's chain, the journal's chain, and that every reading follows from the journal."""
+        """Prove the ledger's chain, the journal's chain, the loss, and that every reading follows from the journal."""
         with Store(self.path) as store:
             entries, measurements = store.ledger.prove(), store.prove_journal()
             record = store.plan
@@ -346,6 +359,7 @@ class Gauge:
                 raise StoreCorrupt("the plan in the store is not the one that the ledger committed")
             if store.ledger.spent() > plan.total:
                 raise StoreCorrupt("the ledger has reserved more than the budget")
+            certify(plan)
             for release in plan.releases:
                 bins = store.next_bin(release.release.name, 0)
                 derived = derivable(release, journal_arrays(store, release), bins)

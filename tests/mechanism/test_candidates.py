@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidegauge.mechanism.candidates import build, candidates, dense_problem
-from tidegauge.mechanism.dense import Dense, optimise
+from tidegauge.mechanism.dense import Dense
 from tidegauge.mechanism.strategy import Exposure
 from tidegauge.mechanism.tune import Target, error
 from tidegauge.model.constraint import AtMost, Constraint, Within
@@ -32,12 +32,11 @@ def best(
     *,
     pure: bool = False,
     grouped: bool = False,
-    cache: Path | None = None,
 ) -> float:
     """The least worst error at rho = 1/2 or epsilon = 1 among all candidates."""
     exposure = Exposure(constraint, schedule, "stock", 0, 1, grouped=grouped)
     target = Target.of(schedule)
-    offered = candidates(schedule, exposure, pure=pure, cache=cache)
+    offered = candidates(schedule, exposure, pure=pure)
     return min(error(strategy, exposure, target, pure=pure) for strategy in offered)
 
 
@@ -190,25 +189,44 @@ def test_every_candidate_is_valid(
         offered = candidates(schedule, exposure, pure=pure)
         assert len({strategy.name for strategy in offered}) >= 2
         for strategy in offered:
-            assert build(strategy.name, strategy.parameters) == strategy
+            matrices = {strategy.digest: strategy.packed} if isinstance(strategy, Dense) else {}
+            assert build(strategy.name, strategy.parameters, matrices=matrices) == strategy
             assert strategy.sensitivity(exposure).l2_squared > 0
             last = schedule.bin_of_reading(20)
             weights = strategy.weights(last, schedule.span)
             assert len(weights) == sum(1 for _ in strategy.measured(last))
 
 
-def test_optimised_strategies_come_from_the_cache(tmp_path: Path) -> None:
-    schedule = Schedule(0, DAILY, 48)
-    exposure = Exposure(AtMost(2), schedule, "stock", 0, 1)
-    without = best(schedule, AtMost(2), cache=tmp_path)
-    problem = dense_problem(schedule, exposure)
-    assert problem is not None
-    dense = optimise(problem, tmp_path)
-    assert best(schedule, AtMost(2), cache=tmp_path) < without
-    offered = candidates(schedule, exposure, pure=False, cache=tmp_path)
-    assert [strategy for strategy in offered if isinstance(strategy, Dense)] == [dense]
-    assert build(dense.name, dense.parameters, cache=tmp_path) == dense
-    assert dense_problem(Schedule(0, DAILY, None), exposure) is None
+def test_the_optimum_is_offered_at_once_for_few_bins_and_on_request_for_many(tmp_path: Path) -> None:
+    for count, ask, expected in [
+        (48, False, True),
+        (300, False, False),
+        (300, True, True),
+        (300, False, True),
+    ]:
+        schedule = Schedule(0, DAILY, count)
+        exposure = Exposure(AtMost(1), schedule, "stock", 0, 1)
+        offered = candidates(schedule, exposure, pure=False, cache=tmp_path, ask=ask)
+        dense = [strategy for strategy in offered if isinstance(strategy, Dense)]
+        assert bool(dense) is expected
+        assert len(list(tmp_path.iterdir())) == (count == 300 and expected)
+        if dense:
+            target = Target.of(schedule)
+            least = min(offered, key=lambda one: error(one, exposure, target, pure=False))
+            assert least == dense[0]
+
+
+def test_there_is_no_optimum_without_an_end_in_groups_or_for_laplace_noise(tmp_path: Path) -> None:
+    for schedule, changes, grouped, pure in [
+        (Schedule(0, DAILY, None), 2, False, False),
+        (Schedule(0, DAILY, 20), 2, True, False),
+        (Schedule(0, DAILY, 20), 3, False, False),
+        (Schedule(0, DAILY, 20), 2, False, True),
+    ]:
+        exposure = Exposure(AtMost(changes), schedule, "stock", 0, 1, grouped=grouped)
+        assert pure or dense_problem(schedule, exposure) is None
+        offered = candidates(schedule, exposure, pure=pure, cache=tmp_path, ask=True)
+        assert not any(isinstance(strategy, Dense) for strategy in offered)
 
 
 @slow
