@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 _LONGEST_ROWS = 1 << 15
 """Bins beyond which rows that speak of every past bin are too long."""
-_MANY_JUMPS = 256
-"""Changes of one unit beyond which certifying a strategy takes too long to plan with."""
 
 
 def candidates(
@@ -51,8 +49,6 @@ def candidates(
     allowed = limits(exposure.constraint, schedule)
     if exposure.kind == "flow":  # mutations in one bin add up, as if one of them had that size
         allowed = (Limits(1, None),)
-    if any(limit.jumps > _MANY_JUMPS for limit in allowed if limit.jumps is not None and limit.bins is None):
-        return [Disjoint(schedule.base), *([Sliding.of(schedule)] if schedule.sliding else [])]
     find = _pure if pure else _gaussian
     found = [Disjoint(schedule.base), *find(schedule, target, allowed, exposure.grouped)]
     if schedule.sliding:

@@ -66,6 +66,14 @@ class Option:
         each = loss / len(self.sensitivities)
         return tuple(channel(self.strategy, one, each, pure=self.pure) for one in self.sensitivities)
 
+    def possible(self, loss: Fraction) -> bool:
+        """Whether noise for this loss can be drawn on the strategy's grid; where units reach far, a fine one is too fine."""
+        try:
+            self.channels(loss)
+        except SpecError:
+            return False
+        return True
+
     def exact(self, loss: Fraction) -> bool:
         """Whether readings are plain sums of integers without noise: for so much loss nothing can be better."""
         nil = all(

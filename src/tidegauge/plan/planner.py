@@ -175,13 +175,14 @@ def _options(
 
 
 def _plan_release(found: list[Option], *, loss: Fraction, hint: str) -> ReleasePlan:
-    best = next((option for option in found if option.exact(loss)), found[0])
+    possible = [option for option in found if option.possible(loss)] or found[:1]
+    best = next((option for option in possible if option.exact(loss)), possible[0])
     return ReleasePlan(
         release=best.release,
         loss=loss,
         channels=best.channels(loss),
         chosen=best.candidate(loss),
-        candidates=tuple(option.candidate(loss) for option in found),
+        candidates=tuple(option.candidate(loss) for option in possible),
         promise=promise(pure=best.pure, adaptive=best.strategy.adaptive),
         hint=hint,
     )

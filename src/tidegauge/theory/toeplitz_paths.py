@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+_CHAINED = 12
+"""Stretches after which each further one is taken to add as much as the last."""
 _ROUNDING = 1e-6
 """Far above what rounding in double precision can add up to in 2^13 bins; it grows with their square."""
 
@@ -222,13 +224,18 @@ class _Stretches:
                 - (0 if self.limited else price) * self.lengths
             )
         chain = (self.crosses - price * self.classes[None, :, None]).max(axis=1)
+        fixed = (shift**2 * self.stiffness if shift else 0.0) + price * self.room
         best, so_far = max(0.0, last.max() if ends_on else first.max()), first
-        for _ in range(1, (self.jumps + ends_on) // 2):
+        stretches = (self.jumps + ends_on) // 2
+        for more in range(1, stretches):
             reached = (so_far[:, None] + chain).max(axis=0)
-            best = max(best, (reached + last).max())
-            so_far = reached + middle
-        fixed = shift**2 * self.stiffness if shift else 0.0
-        return float(best + fixed + price * self.room)
+            ended, so_far, before = (reached + last).max(), reached + middle, so_far
+            if more == _CHAINED:  # one stretch more never adds more than the one before it
+                possible = np.isfinite(so_far)
+                rise = (so_far[possible] - before[possible]).max(initial=0.0)
+                return float(max(best, ended + rise * (stretches - 1 - more)) + fixed)
+            best = max(best, ended)
+        return float(best + fixed)
 
     def _by_class(self, values: Floats) -> Floats:
         return np.maximum.reduceat(values, self.classes)
