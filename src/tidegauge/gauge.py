@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time as system_time
 from collections.abc import Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from tidegauge.errors import PlanChanged, SpecError, StoreCorrupt
 from tidegauge.loop import Loop
 from tidegauge.mechanism.noise import SecureSampler
 from tidegauge.model.constraint import Constraint
+from tidegauge.model.mutation import Live
 from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.model.reading import Reading
 from tidegauge.outcome import agree, plan_reading, same
@@ -23,11 +25,11 @@ from tidegauge.plan.certify import certify
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec import GaugeSpec, declared_form, differences, load
-from tidegauge.plan.spec_source import SqliteSpec
-from tidegauge.source import open_source
+from tidegauge.plan.spec_source import SnapshotsSpec, SqliteSpec
+from tidegauge.source import open_source, secret
 from tidegauge.source.check import Check
 from tidegauge.source.sqlite_triggers import install, uninstall
-from tidegauge.store import NOTHING_YET, Store
+from tidegauge.store import NOTHING_YET, Store, parse_key, use_memory
 from tidegauge.tick import Ticker, derivable, journal_arrays, smooth
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from tidegauge.mechanism.noise import Sampler
     from tidegauge.model.budget import Budget
     from tidegauge.model.mutation import Source
+    from tidegauge.store.ledger import Entry
 
 
 def _now() -> int:
@@ -59,7 +62,7 @@ class Gauge:
     """A declared gauge and its store.
 
     `source` is what a [source] table would say, or any object that keeps the contract of a source (then `unit` and
-    `max_rows` are given here).  `now` and `sleep` are the clock and `sampler` is the randomness: arguments, so that tests can hold them.
+    `max_rows` are given here).  `key` (env:NAME) encrypts the store, `witness` is where its high-water mark is kept.  `now` and `sleep` are the clock and `sampler` is the randomness: arguments, so that tests can hold them.
     """
 
     def __init__(
@@ -72,6 +75,8 @@ class Gauge:
         unit: str | None = None,
         max_rows: int | None = None,
         store: str | Path = "tidegauge.db",
+        key: str | None = None,
+        witness: str | Path | None = None,
         base: str | Path = ".",
         now: Callable[[], int] = _now,
         sleep: Callable[[float], None] = system_time.sleep,
@@ -85,6 +90,7 @@ class Gauge:
             data["constraint"] = (
                 declared_form(constraint) if isinstance(constraint, Constraint) else constraint
             )
+        data["store"] = {"key": key, "witness": None if witness is None else str(witness)}
         self._init(
             GaugeSpec.parse(data), store=Path(store), base=Path(base), now=now, sleep=sleep, sampler=sampler
         )
@@ -125,32 +131,47 @@ class Gauge:
     # -- planning -----------------------------------------------------------------------------------------------------
 
     def plan(self, *, optimise: bool = False) -> Plan:
-        """The committed plan if there is one, else the plan that run would commit now; spends nothing.
-
-        `optimise`: find the numerical optimum also where that takes long, and keep it beside the store for run.
-        """
+        """The committed plan if there is one, else what run would commit now; `optimise`: however long finding it takes."""
         if self.path.exists():
-            with Store(self.path) as store:
+            with self._store() as store:
                 if store.plan is not None:
                     return self._committed(store)
         return self._make_plan(optimise=optimise)
 
-    def _source(self) -> Source:
-        if self._given is not None:
-            return self._given
+    def _store(self, *, write: bool = False) -> Store:
+        named = self.spec.store.key
+        if named is None:
+            return Store(self.path, write=write)
+        if isinstance(self.spec.source, SnapshotsSpec):
+            raise SpecError(
+                "a source of kind snapshots keeps images of the table beside the store, which are not encrypted",
+                key="store.key",
+            )
+        use_memory()
+        return Store(self.path, write=write, key=parse_key(secret(named, key="store.key")))
+
+    @contextmanager
+    def _source(self) -> Iterator[Source]:
+        """The source; what it holds on to is let go at the end."""
         declared = self.spec.source.model_dump(exclude={"max_rows"}, exclude_none=True, by_alias=True)
-        return open_source(declared, self._base)
+        source = self._given or open_source(declared, self._base)
+        try:
+            yield source
+        finally:
+            if isinstance(source, Live):
+                source.close()
 
     def _make_plan(self, *, optimise: bool = False) -> Plan:
-        source = self._source()
-        plan = make_plan(
-            self.spec,
-            table=source.table,
-            columns=source.columns,
-            now=self._now(),
-            cache=self.path.with_suffix(".matrices"),
-            ask=optimise,
-        )
+        with self._source() as source:
+            plan = make_plan(
+                self.spec,
+                table=source.table,
+                columns=source.columns,
+                now=self._now(),
+                leaves_out=source.leaves_out if isinstance(source, Live) else None,
+                cache=self.path.with_suffix(".matrices"),
+                ask=optimise,
+            )
         DuckEngine(plan.program, plan.columns).close()
         return plan
 
@@ -197,14 +218,16 @@ class Gauge:
 
     def doctor(self) -> list[Check]:
         """What the source needs, checked one by one."""
-        source = self._source()
-        checks = getattr(source, "doctor", None)
-        if checks is not None:
-            return list(checks())
-        columns = ", ".join(source.columns)
-        return [
-            Check("source", ok=True, detail=f"table {source.table} can be read; its columns are {columns}")
-        ]
+        with self._source() as source:
+            checks = getattr(source, "doctor", None)
+            if checks is not None:
+                return list(checks())
+            columns = ", ".join(source.columns)
+            return [
+                Check(
+                    "source", ok=True, detail=f"table {source.table} can be read; its columns are {columns}"
+                )
+            ]
 
     def install(self) -> str:
         """Make in the source what following it needs."""
@@ -235,15 +258,14 @@ class Gauge:
 
         With `follow`, go on as time passes, until `until` or the last reading of all.
         """
-        with Store(self.path, write=True) as store:
+        with self._store(write=True) as store:
             plan = self._commit(store) if store.plan is None else self._committed(store)
             if store.simulated != self._sampler.simulated:
                 raise SpecError(
                     "simulated noise and a real ledger do not mix: use a store of its own for simulation"
                 )
-            source = self._source()
-            self._check_columns(plan, source)
-            with DuckEngine(plan.program, plan.columns) as engine:
+            with self._source() as source, DuckEngine(plan.program, plan.columns) as engine:
+                self._check_columns(plan, source)
                 ticker = Ticker(plan, store, engine, self._sampler)
                 loop = Loop(ticker, source, now=self._now, sleep=self._sleep, progress=progress)
                 for published in loop.run(None if until is None else instant(until), follow=follow):
@@ -252,12 +274,7 @@ class Gauge:
     @staticmethod
     def _check_columns(plan: Plan, source: Source) -> None:
         """Columns that queries speak of must still be there, of the type that was committed."""
-        used = {
-            name
-            for release in plan.program.releases
-            for name in (*release.query.before, *release.query.after)
-        }
-        for name in sorted(used):
+        for name in sorted(plan.program.used):
             if source.columns.get(name) != plan.columns[name]:
                 found = (
                     "is no longer there"
@@ -278,7 +295,7 @@ class Gauge:
         """
         if release is not None and release not in self.spec.release:
             raise SpecError(f"there is no release '{release}'; there are: {', '.join(self.spec.release)}")
-        with Store(self.path) as store:
+        with self._store() as store:
             plan = self._committed(store) if store.plan is not None else None
             if plan is None:
                 return []
@@ -325,7 +342,7 @@ class Gauge:
                 "releases": {},
                 "operator_only": {},
             }
-        with Store(self.path) as store:
+        with self._store() as store:
             plan = None if store.plan is None else self._committed(store)
             releases = {}
             for release in () if plan is None else plan.releases:
@@ -347,9 +364,14 @@ class Gauge:
                 "operator_only": store.counts(),
             }
 
+    def ledger(self) -> list[Entry]:
+        """What was promised and reserved, oldest first."""
+        with self._store() as store:
+            return store.ledger.entries()
+
     def verify(self) -> Verified:
         """Prove the ledger's chain, the journal's chain, the loss, and that every reading follows from the journal."""
-        with Store(self.path) as store:
+        with self._store() as store:
             entries, measurements = store.ledger.prove(), store.prove_journal()
             record = store.plan
             if record is None:

@@ -43,19 +43,15 @@ class Loop:
         """Catch up, and with `follow` go on until `limit` or the last reading of all."""
         live = self._source if isinstance(self._source, Live) else None
         if live is not None:
-            live.select(self._ticker.used_columns)
+            live.select(self._ticker.plan.program.used)
         log.info("started", extra={"plan": self._ticker.plan.hash[:12]})
-        try:
-            while True:
-                yield from self._catch_up(self._now() if limit is None else min(limit, self._now()), live)
-                upcoming = self._next_end()
-                if not follow or upcoming is None or (limit is not None and upcoming > limit):
-                    return
-                wait = max(0.05, (upcoming - self._now()) / SECOND)
-                self._sleep(min(wait, _NAP if live is None else _POLL))
-        finally:
-            if live is not None:
-                live.close()
+        while True:
+            yield from self._catch_up(self._now() if limit is None else min(limit, self._now()), live)
+            upcoming = self._next_end()
+            if not follow or upcoming is None or (limit is not None and upcoming > limit):
+                return
+            wait = max(0.05, (upcoming - self._now()) / SECOND)
+            self._sleep(min(wait, _NAP if live is None else _POLL))
 
     def _catch_up(self, now: int, live: Live | None) -> Iterator[Published]:
         """Read what is due (of a live source, all there is) and publish every window that has ended, in order."""

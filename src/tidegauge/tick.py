@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tidegauge.errors import SourceError
 from tidegauge.mechanism.encode import measure
 from tidegauge.store import Clock, Measured, Published
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from tidegauge.engine.duckdb import DuckEngine
@@ -20,17 +18,6 @@ if TYPE_CHECKING:
     from tidegauge.model.mutation import Batch
     from tidegauge.plan.plan import Plan, ReleasePlan
     from tidegauge.store import Store
-
-
-def _refuse_unknown(rows: pa.Table) -> None:
-    """Stop before a mutation that this engine would take for something else: nothing of its batch is committed."""
-    if rows["entry"].null_count:
-        raise SourceError(
-            "the table was truncated, which cannot be followed yet. Nothing after it was read or spent."
-        )
-    for name, what in (("previous", "a primary key was changed"), ("kept", "a large value was left out")):
-        if name in rows.column_names and rows[name].null_count < rows.num_rows:
-            raise SourceError(f"{what}, which cannot be followed yet. Nothing after it was read or spent.")
 
 
 def journal_arrays(store: Store, plan: ReleasePlan) -> list[NDArray[np.float64]]:
@@ -52,17 +39,9 @@ class Ticker:
     sampler: Sampler
     _rows: dict[str, list[NDArray[np.float64]]] = field(default_factory=dict)
 
-    @property
-    def used_columns(self) -> set[str]:
-        """The columns that some query or constraint speaks of."""
-        program = self.plan.program
-        used = {name for one in program.releases for name in (*one.query.before, *one.query.after)}
-        return used | {scope.by for scope in program.scopes if scope.by is not None}
-
     def tick(self, batch: Batch) -> list[Published]:
         """Everything that this batch leads to, durable when it returns."""
         clock = self.store.clock
-        _refuse_unknown(batch.rows)
         folded = self.engine.fold(
             batch.rows,
             state=self.store.state(),

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from tidegauge.model.program import Limit, Program, Scope
 
 Row = dict[str, Any]
+Mutation = tuple[int, str | None, str | None, Row | None, str | None, tuple[str, ...]]
+"""Time, key (None: the table was emptied), unit, new row, the key before where it changed, and what was left out."""
+Order = tuple[int, str]
+Change = tuple[Order, str, str, Row | None]
 Sees = dict[str, "Callable[[Row | None, Row | None], tuple[int, tuple[int, ...]] | None]"]
 """Release -> what it sees of (before, after): a cell and an amount per component, or nothing."""
 
@@ -32,17 +36,17 @@ class Oracle:
         self.program, self.sees = program, sees
         self.releases = {release.name: release for release in program.releases}
         self.rows: dict[str, tuple[str, Row]] = {}
-        self.since: dict[tuple[int, str], tuple[int, int]] = {}
+        self.names: dict[str, str] = {}
+        self.named = 0
+        self.living: dict[str, tuple[str, Row]] = {}
+        self.since: dict[tuple[int, str], tuple[int, Order]] = {}
         self.lives: dict[tuple[int, str], Life] = defaultdict(Life)
         self.clips: dict[tuple[str, str, int], set[int]] = defaultdict(set)
         self.totals: dict[tuple[str, int, int, int], int] = defaultdict(int)
 
-    def batch(self, mutations: Iterable[tuple[int, str, str, Row | None]], watermark: int, upto: int) -> int:
-        """Apply (time, entry, unit, new row) in order of arrival; returns the new watermark."""
-        arrivals = [
-            (max(time, watermark + 1), n, entry, unit, row)
-            for n, (time, entry, unit, row) in enumerate(mutations)
-        ]
+    def batch(self, mutations: Iterable[Mutation], watermark: int, upto: int) -> int:
+        """Apply mutations in order of arrival; returns the new watermark."""
+        arrivals = [(max(told[0], watermark + 1), n, told) for n, told in enumerate(mutations)]
         reached = max([upto, watermark, *(at for at, *_ in arrivals if at == watermark + 1)])
         instants = {at for at, *_ in arrivals}
         for scope, unit in self.lives:
@@ -50,14 +54,8 @@ class Oracle:
         while instants:
             at = min(instants)
             instants.remove(at)
-            self.instant(
-                at,
-                [
-                    (seq, entry, unit, row)
-                    for when, seq, entry, unit, row in sorted(arrivals, key=lambda a: a[:2])
-                    if when == at
-                ],
-            )
+            now = [(n, told) for when, n, told in arrivals if when == at]
+            self.instant(at, [change for n, told in now for change in self.changes(n, told)])
             instants |= {
                 due
                 for s, u in self.lives
@@ -65,6 +63,39 @@ class Oracle:
                 if due is not None and at < due <= reached
             }
         return reached
+
+    def changes(self, n: int, told: Mutation) -> list[Change]:
+        """What a mutation does to which row; a row is called by a name of its own that does not change with its key."""
+        _, key, unit, row, previous, kept = told
+        if key is None:
+            doomed = [(one, self.names[one]) for one in sorted(self.names) if self.names[one] in self.living]
+            for _, name in doomed:
+                del self.living[name]
+            return [((n, one), name, name, None) for one, name in doomed]
+        done: list[Change] = []
+        if previous is not None:
+            moving = self.names.pop(previous, None) or self.fresh()
+            if self.living.pop(self.names.get(key, ""), None):
+                done.append(((n, key), self.names[key], "", None))
+            self.names[key] = moving
+        name = self.names.setdefault(key, "") or self.fresh()
+        self.names[key] = name
+        was_unit, was = self.living.pop(name, (None, {}))
+        if row is None:
+            return [*done, ((n, key), name, "", None)]
+        row = {column: was.get(column) if column in kept else value for column, value in row.items()}
+        if self.program.max_rows is None:
+            unit = name
+        elif self.program.owner in kept:
+            unit = was_unit
+        if unit is None:
+            return [*done, ((n, key), name, "", None)]
+        self.living[name] = unit, row
+        return [*done, ((n, key), name, unit, row)]
+
+    def fresh(self) -> str:
+        self.named += 1
+        return f"row {self.named}"
 
     def due(self, scope: int, unit: str) -> int | None:
         life, limit = (
@@ -84,9 +115,9 @@ class Oracle:
     def limit(self, scope: Scope, label: str | None) -> Limit | None:
         return dict(scope.limits).get(label if scope.by else None)
 
-    def instant(self, at: int, arrivals: list[tuple[int, str, str, Row | None]]) -> None:
+    def instant(self, at: int, arrivals: list[Change]) -> None:
         last = {entry: (seq, unit, row) for seq, entry, unit, row in arrivals}
-        changes: dict[str, list[tuple[int, str, Row | None, Row | None]]] = defaultdict(list)
+        changes: dict[str, list[tuple[Order, str, Row | None, Row | None]]] = defaultdict(list)
         for entry, (seq, unit, row) in last.items():
             was_unit, was = self.rows.get(entry, (unit, None))
             if was is not None and (row is None or unit != was_unit):
@@ -107,7 +138,7 @@ class Oracle:
         scope: Scope,
         unit: str,
         at: int,
-        changes: list[tuple[int, str, Row | None, Row | None]],
+        changes: list[tuple[Order, str, Row | None, Row | None]],
     ) -> None:
         life = self.lives[number, unit]
         view = self.view(number, scope, unit, at, changes)
@@ -161,10 +192,10 @@ class Oracle:
         scope: Scope,
         unit: str,
         at: int,
-        changes: list[tuple[int, str, Row | None, Row | None]],
+        changes: list[tuple[Order, str, Row | None, Row | None]],
     ) -> dict[tuple[str, int, int], int]:
         stocks = [name for name in scope.releases if self.releases[name].query.kind == "stock"]
-        present: list[tuple[tuple[int, int], str, list[tuple[str, int, tuple[int, ...]]]]] = []
+        present: list[tuple[tuple[int, Order], str, list[tuple[str, int, tuple[int, ...]]]]] = []
         seqs = {entry: seq for seq, entry, _, _ in changes}
         for _, entry, _, new in changes:
             if new is None:
@@ -178,7 +209,7 @@ class Oracle:
                 self.since.pop((number, entry), None)
                 continue
             if (number, entry) not in self.since or moved:
-                self.since[number, entry] = at, seqs.get(entry, -1)
+                self.since[number, entry] = at, seqs.get(entry, (-1, ""))
             present.append((self.since[number, entry], entry, seen))
         view: dict[tuple[str, int, int], int] = defaultdict(int)
         for _, _, seen in sorted(present)[: self.program.max_rows]:

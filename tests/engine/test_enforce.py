@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.engine.oracle import Oracle, Row, Sees
+from tests.engine.oracle import Mutation, Oracle, Row, Sees
 from tidegauge.engine.duckdb import DuckEngine
 from tidegauge.model.program import Folded, Limit, Program, Release, Scope
 from tidegauge.model.quantity import Span
@@ -88,6 +88,9 @@ class Memory:
     def entries(self, keys: Any) -> pa.Table:
         return self.table([self.rows[key] for key in keys if key in self.rows], self.engine.entry_columns)
 
+    def all_entries(self) -> pa.Table:
+        return self.table(list(self.rows.values()), self.engine.entry_columns)
+
     def entries_of(self, units: Any) -> pa.Table:
         return self.table(
             [row for row in self.rows.values() if row["unit"] in units], self.engine.entry_columns
@@ -111,21 +114,30 @@ class Memory:
     def apply(self, folded: Folded) -> None:
         for entry in folded.gone:
             self.rows.pop(entry, None)
+        for unit in folded.void:
+            self.counters = {key: row for key, row in self.counters.items() if key[0] != unit}
+            self.clips = {key: row for key, row in self.clips.items() if key[0] != unit}
         self.rows |= {row["entry"]: row for row in folded.entries.to_pylist()}
         self.counters |= {(row["unit"], row["scope"]): row for row in folded.units.to_pylist()}
         self.clips |= {(row["unit"], row["release"]): row for row in folded.used.to_pylist()}
 
 
-def batch_table(mutations: list[tuple[int, str, str, Row | None]], *, owned: bool) -> pa.Table:
+def batch_table(mutations: list[Mutation], *, owned: bool) -> pa.Table:
     shape = pa.struct([("s", pa.string()), ("x", pa.int64()), ("k", pa.string())])
+    afters = [
+        m[3] and {name: None if name in m[5] else value for name, value in m[3].items()} for m in mutations
+    ]
+    units = [m[2] if owned and m[3] and "owner" not in m[5] else None for m in mutations]
     return pa.table(
         {
             "time": pa.array([m[0] for m in mutations], pa.int64()),
             "entry": pa.array([m[1] for m in mutations], pa.string()),
-            "unit": pa.array([m[2] if owned else None for m in mutations], pa.string()),
+            "unit": pa.array(units, pa.string()),
             "before": pa.array([None for _ in mutations], shape),
-            "after": pa.array([m[3] for m in mutations], shape),
+            "after": pa.array(afters, shape),
             "informed": pa.array([False for _ in mutations], pa.bool_()),
+            "previous": pa.array([m[4] for m in mutations], pa.string()),
+            "kept": pa.array([list(m[5]) or None for m in mutations], pa.list_(pa.string())),
         }
     )
 
@@ -137,12 +149,22 @@ ROWS = st.none() | st.fixed_dictionaries(
         "k": st.sampled_from("pq?"),
     }
 )
-MUTATIONS = st.lists(
-    st.tuples(
-        st.integers(0, 40), st.sampled_from(["e1", "e2", "e3", "e4", "e5"]), st.sampled_from(["u", "w"]), ROWS
-    ),
-    max_size=25,
+KEYS = st.sampled_from(["e1", "e2", "e3", "e4", "e5"])
+TIMES = st.integers(0, 40)
+UNITS = st.sampled_from(["u", "w"])
+PLAIN = st.tuples(TIMES, KEYS, UNITS, ROWS, st.none(), st.just(()))
+RENAMED = st.tuples(TIMES, KEYS, UNITS, ROWS.filter(bool), KEYS, st.just(())).filter(lambda m: m[1] != m[4])
+SHORT = st.tuples(
+    TIMES,
+    KEYS,
+    UNITS,
+    ROWS.filter(bool),
+    st.none(),
+    st.sets(st.sampled_from(["s", "x", "k", "owner"]), min_size=1).map(tuple),
 )
+EMPTIED = st.tuples(TIMES, st.none(), st.none(), st.none(), st.none(), st.just(()))
+PLAIN_LOGS = st.lists(PLAIN, max_size=25)
+FULL_LOGS = st.lists(st.one_of(PLAIN, PLAIN, RENAMED, SHORT, EMPTIED), max_size=25)
 LIMITS = st.one_of(
     st.builds(Limit, at_most=st.integers(1, 4)),
     st.builds(Limit, within=st.integers(0, 15)),
@@ -180,23 +202,31 @@ def programs(draw: st.DrawFn) -> Program:
         else:
             limits, by = ((None, draw(LIMITS)),), None
         scopes.append(Scope(group, limits, by, draw(st.booleans())))
-    return Program(releases, tuple(scopes), draw(st.sampled_from([None, 1, 2, 3])))
+    max_rows = draw(st.sampled_from([None, 1, 2, 3]))
+    return Program(releases, tuple(scopes), max_rows, "owner" if max_rows else None, (("k", 0), ("s", 0)))
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(programs(), MUTATIONS, st.lists(st.integers(0, 45), max_size=3))
-def test_engine_equals_oracle(
-    program: Program, mutations: list[tuple[int, str, str, Row | None]], cuts: list[int]
-) -> None:
-    owned = program.max_rows is not None
-    mutations = [(time, entry, unit if owned else entry, row) for time, entry, unit, row in mutations]
+ROUNDS = settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+CUTS = st.lists(st.integers(0, 45), max_size=3)
+
+
+@ROUNDS
+@given(programs(), PLAIN_LOGS, CUTS)
+def test_engine_equals_oracle(program: Program, mutations: list[Mutation], cuts: list[int]) -> None:
     with DuckEngine(program, COLUMNS) as engine:
         run_both(engine, Oracle(program, SEES), mutations, cuts)
 
 
-def run_both(
-    engine: DuckEngine, oracle: Oracle, mutations: list[tuple[int, str, str, Row | None]], cuts: list[int]
+@ROUNDS
+@given(programs(), FULL_LOGS, CUTS)
+def test_engine_follows_keys_that_change_values_left_out_and_emptied_tables(
+    program: Program, mutations: list[Mutation], cuts: list[int]
 ) -> None:
+    with DuckEngine(program, COLUMNS) as engine:
+        run_both(engine, Oracle(program, SEES), mutations, cuts)
+
+
+def run_both(engine: DuckEngine, oracle: Oracle, mutations: list[Mutation], cuts: list[int]) -> None:
     memory, watermark, arrived = Memory(engine), START, 0
     totals: dict[tuple[str, int, int, int], int] = {}
     share = -(-len(mutations) // (len(cuts) + 1)) if mutations else 1
@@ -222,3 +252,19 @@ def test_a_query_that_does_not_bind_is_refused_when_planned() -> None:
     release = Release("r", query("stock", "0", "date_part('year', after.x)"), Schedule(0, Span(micros=1)))
     with pytest.raises(QueryError, match=r"release\.r\.sql"):
         DuckEngine(Program((release,), (Scope(("r",), ((None, Limit()),)),)), COLUMNS)
+
+
+def test_what_cannot_be_computed_counts_as_nothing_however_often_it_stands_there() -> None:
+    number = "CAST(after.s AS BIGINT)"
+    twice = query("stock", f"CASE WHEN {number} + {number} > 2 THEN 0 END", f"{number} * 2", f"{number} + 1")
+    program = Program(
+        (Release("r", twice, Schedule(0, Span(micros=10))),), (Scope(("r",), ((None, Limit()),)),)
+    )
+    mutations: list[Mutation] = [
+        (1, name, None, {"s": s, "x": None, "k": None}, None, ())
+        for name, s in (("e1", "4"), ("e2", "four"), ("e3", "9" * 19), ("e4", None))
+    ]
+    with DuckEngine(program, COLUMNS) as engine:
+        table = batch_table(mutations, owned=False)
+        folded = engine.fold(table, state=Memory(engine), watermark=START, upto=5, arrivals=0)
+    assert {(total.component, total.amount) for total in folded.totals} == {(0, 8), (1, 5)}

@@ -115,7 +115,6 @@ def test_postgres_through_kills(postgres: Server, fresh: str, tmp_path: Path) ->
             path.read_bytes() for path in tmp_path.iterdir() if path.suffix != ".toml"
         )
         assert postgres.dsn().encode() not in everything
-        gauge._source().close()  # type: ignore[attr-defined]
         for (slot,) in admin.execute(
             "SELECT slot_name FROM pg_replication_slots WHERE NOT active"
         ).fetchall():

@@ -23,11 +23,11 @@ from tidegauge.cli.show import (
 )
 from tidegauge.cli.template import template
 from tidegauge.demo import make_demo
-from tidegauge.errors import SpecError, StoreError, TidegaugeError
+from tidegauge.errors import SpecError, TidegaugeError
 from tidegauge.gauge import Gauge
 from tidegauge.plan.explain import explain
 from tidegauge.plot import plot as draw
-from tidegauge.store import Store
+from tidegauge.store import refusal
 
 app = typer.Typer(
     add_completion=False,
@@ -183,9 +183,7 @@ def plot(
 @app.command()
 def ledger(file: File = DEFAULT, store: StoreFile = None, as_json: Json = False) -> None:
     """Show what was promised and reserved."""
-    gauge = Gauge.from_file(file, store=store)
-    with Store(gauge.path) as opened:
-        entries = opened.ledger.entries()
+    entries = Gauge.from_file(file, store=store).ledger()
     if as_json:
         _print_json([entry.as_json() for entry in entries])
     else:
@@ -259,7 +257,7 @@ def main() -> None:
     except TidegaugeError as error:
         _refuse(error)
     except sqlite3.Error as error:
-        _refuse(StoreError(f"the store could not be used: {error}. What was committed before stands."))
+        _refuse(refusal(error, "the store"))
     except OSError as error:
         _refuse(TidegaugeError(f"{error.filename or 'the system'}: {error.strerror}"))
     except Exception as error:

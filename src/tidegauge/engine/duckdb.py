@@ -9,8 +9,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegauge.engine import threads
 from tidegauge.engine.statements import Statements
-from tidegauge.engine.views import BEGINNING, quote
+from tidegauge.engine.views import BEGINNING, owned, quote
 from tidegauge.errors import QueryError
 from tidegauge.model.program import Folded, Total
 
@@ -37,7 +38,12 @@ class DuckEngine:
                 "temp_directory": self._spill.name,
             }
         )
-        for setting in ("TimeZone = 'UTC'", "enable_progress_bar = false", "enable_external_access = false"):
+        for setting in (
+            "TimeZone = 'UTC'",
+            "enable_progress_bar = false",
+            "enable_external_access = false",
+            "disabled_optimizers = 'common_subexpressions'",  # it computes what stands inside TRY outside of it
+        ):
             self._db.execute(f"SET {setting}")
         try:
             self._check(columns)
@@ -94,27 +100,51 @@ class DuckEngine:
         late = pc.less_equal(rows["time"], watermark)
         number_late = pc.sum(late).as_py() or 0
         reached = max(upto, watermark + 1 if number_late else watermark)
-        self._load(rows, watermark, arrivals)
-        self._recall(state, reached)
+        plain = _is_plain(rows)
+        self._load(rows, watermark, arrivals, plain=plain)
+        self._recall(state, reached, plain=plain, everything=rows["entry"].null_count > 0)
+        if not plain:
+            fields = [field.name for field in rows.schema.field("after").type]
+            kept = pc.unique(pc.list_flatten(rows["kept"])).to_pylist() if "kept" in rows.column_names else []
+            for statement in threads.resolve(self._sql, fields, kept):
+                self._run(statement)
         self._run(self._sql.life())
         self._run(self._sql.path())
         self._bins(reached)
         for s, scope in enumerate(self.program.scopes):
-            for statement in (self._sql.shown, self._sql.delta, self._sql.match, self._sql.move):
-                self._run(statement(s, scope))
+            for build in (self._sql.shown, self._sql.delta, self._sql.match, self._sql.move):
+                self._run(build(s, scope))
             self._run(self._sql.kept(s, scope, reached))
             self._run(self._sql.counted(s, scope))
-        entries = self._table(self._sql.entries())
-        alive = entries["alive"]
+        counts = self._counts() | {"late": number_late}
+        if not plain:
+            ((counts["unknown_kept"],),) = self._rows("SELECT count(*) FROM arrivals WHERE unknown")
         return Folded(
-            totals=self._totals(),
-            entries=entries.filter(alive).drop_columns(["alive"]),
-            gone=entries.filter(pc.invert(alive))["entry"].to_pylist(),
-            units=self._table(self._sql.units().replace("$upto", str(reached))),
-            used=self._table(self._sql.used()),
-            watermark=reached,
-            counts=self._counts() | {"late": number_late},
+            **self._after(reached, plain=plain), totals=self._totals(), watermark=reached, counts=counts
         )
+
+    def _after(self, reached: int, *, plain: bool) -> dict[str, Any]:
+        """The state after the batch, by the names that Folded has for its parts."""
+        units, used = self._sql.units().replace("$upto", str(reached)), self._sql.used()
+        void: list[str] = []
+        if plain:
+            entries = self._table(self._sql.entries())
+            gone = entries.filter(pc.invert(entries["alive"]))["entry"].to_pylist()
+        else:
+            entries = self._table(threads.settled_entries(self._sql))
+            gone = [name for (name,) in self._rows(threads.left_keys())]
+            if self.program.max_rows is None:
+                void = [name for (name,) in self._rows(threads.void_units())]
+                units = threads.settled_counters(units, "known_units")
+                used = threads.settled_counters(used, "known_used")
+        living = entries.filter(entries["alive"]).drop_columns(["alive"])
+        return {
+            "entries": living,
+            "gone": gone,
+            "units": self._table(units),
+            "used": self._table(used),
+            "void": void,
+        }
 
     def _run(self, statement: str) -> None:
         self._db.execute(statement)
@@ -125,42 +155,50 @@ class DuckEngine:
     def _table(self, statement: str) -> pa.Table:
         return self._db.sql(statement).to_arrow_table()
 
-    def _load(self, rows: pa.Table, watermark: int, arrivals: int) -> None:
-        self._db.register(
-            "batch",
-            rows.append_column("seq", pa.array(range(arrivals, arrivals + rows.num_rows), pa.int64())),
+    def _load(self, rows: pa.Table, watermark: int, arrivals: int, *, plain: bool) -> None:
+        if plain:
+            rows = rows.select(["time", "entry", "unit", "before", "after", "informed"])
+        else:
+            for name, kind in (("previous", pa.string()), ("kept", pa.list_(pa.string()))):
+                if name not in rows.column_names:
+                    rows = rows.append_column(name, pa.nulls(rows.num_rows, kind))
+        number = pa.array(range(arrivals, arrivals + rows.num_rows), pa.int64())
+        self._db.register("batch", rows.append_column("seq", number))
+        owner = (
+            owned(self.program, row="entry") if plain else "* EXCLUDE (seq, entry, time, before, informed)"
         )
-        owner, owned = "coalesce(unit, entry)", "after"
-        if self.program.max_rows is not None:
-            owner, owned = "coalesce(unit, '')", "CASE WHEN unit IS NOT NULL THEN after END"
         self._run(f"""
             CREATE OR REPLACE TEMP TABLE arrivals AS
-            SELECT seq, entry, {owner} AS unit, greatest(time, {watermark + 1}) AS instant, before, {owned} AS "after", informed,
-                   after IS NOT NULL AND {owned} IS NULL AS unowned
-            FROM batch""")
+            SELECT seq, entry, greatest(time, {watermark + 1}) AS instant, before, informed, {owner} FROM batch""")
         self._db.unregister("batch")
 
-    def _recall(self, state: State, upto: int) -> None:
+    def _recall(self, state: State, upto: int, *, plain: bool, everything: bool) -> None:
         """Fetch what the store knows of the rows and units that this batch can touch."""
-        touched = [row[0] for row in self._rows("SELECT DISTINCT entry FROM arrivals")]
+        also = "" if plain else " UNION SELECT previous FROM arrivals"
+        touched = [
+            name for (name,) in self._rows(f"SELECT DISTINCT entry FROM arrivals{also}") if name is not None
+        ]
         expiring = state.expiring(upto) if any(scope.retire for scope in self.program.scopes) else []
-        entries = state.entries(touched)
-        units = sorted(
-            {row[0] for row in self._rows("SELECT DISTINCT unit FROM arrivals")}
-            | set(entries["unit"].to_pylist())
-            | set(expiring)
-        )
-        if self.program.max_rows is not None or expiring:
+        entries = state.all_entries() if everything else state.entries(touched)
+        if self.program.max_rows is None:
+            units = sorted({*touched, *expiring, *entries["entry"].to_pylist()})
+            entries = pa.concat_tables([entries, state.entries(expiring)])
+            owner = ", entry AS unit"
+        else:
+            named = self._rows("SELECT DISTINCT unit FROM arrivals WHERE unit IS NOT NULL")
+            units = sorted({*(unit for (unit,) in named), *entries["unit"].to_pylist(), *expiring})
             entries = pa.concat_tables([entries, state.entries_of(units)])
+            owner = ""
+        clipped = units if any(release.clip for release in self.program.releases) else []
         known = {
-            "known_entries": (entries, self.entry_columns),
-            "known_units": (state.units(units), self.unit_columns),
-            "known_used": (state.used(units), self.used_columns),
+            "known_entries": (entries, self.entry_columns, owner),
+            "known_units": (state.units(units), self.unit_columns, ""),
+            "known_used": (state.used(clipped), self.used_columns, ""),
         }
-        for name, (table, columns) in known.items():
+        for name, (table, columns, also) in known.items():
             schema = pa.schema([(column, _ARROW[kind]) for column, kind in columns.items()])
             self._db.register("recalled", table.cast(schema))
-            self._run(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT DISTINCT * FROM recalled")
+            self._run(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT DISTINCT *{also} FROM recalled")
             self._db.unregister("recalled")
 
     def _bins(self, upto: int) -> None:
@@ -209,3 +247,9 @@ class DuckEngine:
             name: int(column[0].as_py())
             for name, column in zip(counts.column_names, counts.columns, strict=True)
         }
+
+
+def _is_plain(rows: pa.Table) -> bool:
+    """Whether a batch says nothing but old and new rows."""
+    told = (name for name in ("previous", "kept") if name in rows.column_names)
+    return not rows["entry"].null_count and all(rows[name].null_count == rows.num_rows for name in told)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidegauge.engine.views import BEGINNING, NEVER, Views, literal
+from tidegauge.engine.views import BEGINNING, NEVER, Views, literal, quote
 
 if TYPE_CHECKING:
     from tidegauge.model.program import Scope
@@ -112,8 +112,11 @@ class Statements(Views):
     def entries(self) -> str:
         """The state of the rows after the batch; a row that is no more has no unit."""
         scopes = range(len(self.program.scopes)) if self.program.max_rows is not None else []
+        something = " OR ".join(f"image.{quote(name)} IS NOT NULL" for name in self.image)
         columns = [
-            f"to_json(image)::VARCHAR AS {name}" if name == "image" else f"life.{name}"
+            f"CASE WHEN {something} THEN to_json(image)::VARCHAR END AS image"
+            if name == "image"
+            else f"life.{name}"
             for name in self.entry_columns
             if not name.startswith(("since", "order"))
         ]
@@ -126,7 +129,7 @@ class Statements(Views):
         return f"""
             SELECT {", ".join(columns)}, alive
             FROM (SELECT * FROM life QUALIFY row_number() OVER (PARTITION BY entry ORDER BY instant DESC) = 1) life {joins}
-            WHERE instant > {BEGINNING} {"OR true" if self.program.max_rows is not None else ""}"""
+            WHERE instant > {BEGINNING} {"OR true" if self.program.max_rows is not None else ""} ORDER BY entry"""
 
     def units(self) -> str:
         """The counters after the batch."""

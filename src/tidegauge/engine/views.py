@@ -39,6 +39,14 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def owned(program: Program, row: str) -> str:
+    """Whose a mutation is, and what remains of it: a new row that nobody owns counts as none."""
+    if program.max_rows is None:
+        return f'coalesce(unit, {row}) AS unit, "after", false AS unowned'
+    return """coalesce(unit, '') AS unit, CASE WHEN unit IS NOT NULL THEN "after" END AS "after",
+              "after" IS NOT NULL AND unit IS NULL AS unowned"""
+
+
 class Views:
     """What units show of themselves, for one program over rows with the given columns."""
 
@@ -49,7 +57,8 @@ class Views:
         self.flows = [r for r in program.releases if r.query.kind == "flow"]
         self.views = [name for release in self.stocks for name in self.view(release)]
         images = {name for flow in self.flows for name in (*flow.query.before, *flow.query.after)}
-        self.image = {name: columns[name] for name in columns if name in images}
+        self._long = {name: least for name, least in program.partial if name not in images}
+        self.image = {name: columns[name] for name in columns if name in images or name in self._long}
         self.labels = sorted({scope.by for scope in program.scopes if scope.by})
 
     def view(self, release: Release) -> list[str]:
@@ -60,7 +69,10 @@ class Views:
     @property
     def entry_columns(self) -> dict[str, str]:
         """The state kept of a living row."""
-        columns = {"entry": "VARCHAR", "unit": "VARCHAR", "digest": "BIGINT"}
+        columns = {"entry": "VARCHAR"}
+        if self.program.max_rows is not None:
+            columns["unit"] = "VARCHAR"
+        columns["digest"] = "BIGINT"
         columns |= dict.fromkeys(self.views, "BIGINT")
         if self.image:
             columns["image"] = "VARCHAR"
@@ -102,20 +114,27 @@ class Views:
             yield f"CASE WHEN {some} THEN TRY(CAST({query.cell} AS BIGINT)) END AS {cell}"
             yield from (f"{amount} AS {name}" for amount, name in zip(amounts, values, strict=True))
         if self.image:
-            fields = ", ".join(f"{quote(name)} := after.{quote(name)}" for name in self.image)
+            fields = ", ".join(f"{quote(name)} := {self._remember(name)}" for name in self.image)
             yield f"struct_pack({fields}) AS image"
         for n, column in enumerate(self.labels):
             yield f"coalesce(CAST(after.{quote(column)} AS VARCHAR), '') AS label{n}"
         yield from (f"NULL::BIGINT AS {n}" for n in self.entry_columns if n.startswith(("since", "order")))
 
-    def _remembered(self) -> Iterator[str]:
-        """The same columns, from the state."""
-        for name in self._carried():
-            if name == "image":
-                shape = ", ".join(f"{quote(column)} {kind}" for column, kind in self.image.items())
-                yield f"TRY(CAST(CAST(image AS JSON) AS STRUCT({shape}))) AS image"
-            else:
-                yield name
+    def _remember(self, name: str) -> str:
+        """What the image keeps of a column: all that flows look at, and otherwise what a source may leave out."""
+        value = f"after.{quote(name)}"
+        return (
+            f"CASE WHEN strlen({value}) >= {self._long[name]} THEN {value} END"
+            if self._long.get(name)
+            else value
+        )
+
+    def remembered(self, name: str) -> str:
+        """A column of a row, from the state."""
+        if name != "image" or not self.image:
+            return name
+        shape = ", ".join(f"{quote(column)} {kind}" for column, kind in self.image.items())
+        return f"TRY(CAST(CAST(image AS JSON) AS STRUCT({shape}))) AS image"
 
     def life(self) -> str:
         """Per entry and instant its last state, beginning with what the store remembers."""
@@ -137,7 +156,7 @@ class Views:
                 FROM net
             ), lives AS (
                 SELECT entry, {BEGINNING} AS instant, 0 AS seq, unit, true AS alive, false AS informed, NULL::BIGINT AS told,
-                       {", ".join(self._remembered())}
+                       {", ".join(map(self.remembered, self._carried()))}
                 FROM known_entries
                 UNION ALL
                 SELECT entry, instant, seq, unit, alive, informed, told, {carried} FROM seen
@@ -229,7 +248,7 @@ class Views:
         lagged = "".join(f", lag({name}) OVER row_path AS was_{name}" for name in names)
         return f"""
             CREATE OR REPLACE TEMP TABLE delta_{s} AS
-            WITH steps AS (
+            WITH steps AS MATERIALIZED (
                 SELECT *{lagged} FROM shown_{s} WINDOW row_path AS (PARTITION BY unit, entry ORDER BY instant)
             )
             SELECT unit, instant, release, component, cell, sum(amount) AS amount

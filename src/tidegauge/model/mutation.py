@@ -73,6 +73,9 @@ class Source(Protocol):
 class Live:
     """What a source has besides that holds on to something elsewhere; a source without it needs none of it."""
 
+    leaves_out: int | None = None
+    """From how many bytes on a value that did not change may be missing from a new row (`kept`); None: never."""
+
     def select(self, columns: Collection[str]) -> None:
         """Tell, before the first read, which columns are used; the others may change as they like."""
 

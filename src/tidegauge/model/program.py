@@ -53,6 +53,16 @@ class Program:
     releases: tuple[Release, ...]
     scopes: tuple[Scope, ...]
     max_rows: int | None = None
+    owner: str | None = None
+    """The column that names the unit, where it is not the row itself."""
+    partial: tuple[tuple[str, int], ...] = ()
+    """Columns that the source may leave out of a new row because they did not change, and from how many bytes on."""
+
+    @property
+    def used(self) -> set[str]:
+        """The columns that some query or constraint speaks of."""
+        used = {name for one in self.releases for name in (*one.query.before, *one.query.after)}
+        return used | {scope.by for scope in self.scopes if scope.by is not None}
 
 
 @dataclass(frozen=True)
@@ -74,7 +84,9 @@ class Folded:
     entries: pa.Table
     """New state of the rows that changed and are alive."""
     gone: list[str]
-    """Rows that are no more."""
+    """Keys that no row has any more."""
+    void: list[str]
+    """Units whose counters are void: where a unit is a row, they went along when its key changed."""
     units: pa.Table
     """New counters of the units that moved."""
     used: pa.Table
@@ -90,6 +102,10 @@ class State(Protocol):
 
     def entries(self, keys: Sequence[str]) -> pa.Table:
         """The rows with these keys that are alive."""
+        ...
+
+    def all_entries(self) -> pa.Table:
+        """Every row that is alive."""
         ...
 
     def entries_of(self, units: Sequence[str]) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -38,12 +39,14 @@ def make_plan(
     table: str,
     columns: Mapping[str, str],
     now: int,
+    leaves_out: int | None = None,
     cache: Path | None = None,
     ask: bool = False,
 ) -> Plan:
     """Decide everything; refuse whatever cannot be promised.  Reads no data and spends nothing.
 
-    `cache`: the folder where optimised matrices are kept.  `ask`: they are to be found also where that takes long.
+    `leaves_out`: from how many bytes on the source may leave out values that did not change.  `cache`: the folder where
+    optimised matrices are kept.  `ask`: they are to be found also where that takes long.
     """
     budget = spec.budget.budget
     measure: Measure = "epsilon" if budget.pure else "rho"
@@ -64,11 +67,26 @@ def make_plan(
         measure=measure,
         total=total,
         columns=dict(columns),
-        program=Program(tuple(releases.values()), _scopes(spec, columns), spec.source.max_rows),
+        program=_program(spec, tuple(releases.values()), columns, leaves_out),
         releases=plans,
         protects=_protects(spec),
         warnings=_warnings(spec, budget),
     )
+
+
+def _program(
+    spec: GaugeSpec, releases: tuple[Release, ...], columns: Mapping[str, str], leaves_out: int | None
+) -> Program:
+    program = Program(releases, _scopes(spec, columns), spec.source.max_rows, spec.source.unit)
+    if leaves_out is None:
+        return program
+    long = {name: columns[name] for name in sorted(program.used)}
+    partial = tuple(
+        (name, leaves_out if kind == "VARCHAR" else 0)
+        for name, kind in long.items()
+        if kind == "VARCHAR" or kind.startswith("DECIMAL")
+    )
+    return replace(program, partial=partial)
 
 
 def accounted(budget: Budget) -> Fraction:

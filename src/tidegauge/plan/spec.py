@@ -18,7 +18,7 @@ from tidegauge.model.constraint import AtMost, Both, Constraint, Either, Unconst
 from tidegauge.model.program import Limit
 from tidegauge.model.quantity import Span, fraction, instant
 from tidegauge.model.query import Value
-from tidegauge.plan.spec_source import Name, SourceSpec, Table
+from tidegauge.plan.spec_source import Name, Secret, SourceSpec, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -162,6 +162,13 @@ class ReleaseSpec(Table):
         return {"name": self.strategy} if isinstance(self.strategy, str) else self.strategy
 
 
+class StoreSpec(Table):
+    """How the store is kept; nothing that is promised depends on it."""
+
+    key: Secret | None = None
+    witness: Name | None = None
+
+
 class GaugeSpec(Table):
     """A whole tidegauge.toml."""
 
@@ -169,6 +176,7 @@ class GaugeSpec(Table):
     constraint: ConstraintSpec | None = None
     budget: BudgetSpec
     release: Annotated[dict[str, ReleaseSpec], Field(min_length=1)]
+    store: StoreSpec = StoreSpec()
 
     @model_validator(mode="after")
     def _whole(self) -> GaugeSpec:
@@ -186,7 +194,11 @@ class GaugeSpec(Table):
     def canonical(self) -> dict[str, Any]:
         """The declaration in one form for all ways to write it; what is compared with what was committed."""
         form: dict[str, Any] = json.loads(
-            json.dumps(self.model_dump(by_alias=True, exclude_none=True), default=str, sort_keys=True)
+            json.dumps(
+                self.model_dump(by_alias=True, exclude_none=True, exclude={"store"}),
+                default=str,
+                sort_keys=True,
+            )
         )
         return form
 

@@ -35,16 +35,6 @@ class _Source(Table):
     unit: Name | None = None
     max_rows: Annotated[int, Field(ge=1, strict=True)] | None = None
 
-    @property
-    def renames(self) -> bool:
-        """Whether a row may change its key and remain the same row."""
-        return False
-
-    @property
-    def partial(self) -> bool:
-        """Whether values that did not change may be left out."""
-        return False
-
 
 class FilesSpec(_Source):
     """A changelog in files."""
@@ -71,16 +61,6 @@ class PostgresSpec(_Source):
     publication: Name | None = None
     on_lost: Literal["stop", "reload"] = "stop"
 
-    @property
-    def renames(self) -> bool:
-        """A primary key may be updated."""
-        return True
-
-    @property
-    def partial(self) -> bool:
-        """Large values that did not change are not in the log."""
-        return True
-
 
 class SqliteSpec(_Source):
     """A table of a live SQLite file, followed by triggers."""
@@ -89,11 +69,6 @@ class SqliteSpec(_Source):
     path: Name
     entry: Names = []
     types: dict[str, str] = {}
-
-    @property
-    def renames(self) -> bool:
-        """A primary key may be updated."""
-        return True
 
 
 class DebeziumSpec(_Source):
@@ -105,11 +80,6 @@ class DebeziumSpec(_Source):
     columns: dict[str, str] | None = None
     timestamps: Literal["ms", "us", "ns"] = "us"
     consume: bool = False
-
-    @property
-    def partial(self) -> bool:
-        """Large values that did not change are not in the events."""
-        return True
 
 
 class SnapshotsSpec(_Source):

@@ -52,6 +52,8 @@ class Debezium(Live):
     `timestamps` is the unit of instants where an event does not say it.
     """
 
+    leaves_out = 0
+
     def __init__(
         self,
         path: str | Path,

@@ -43,6 +43,9 @@ class Postgres(Live):
     (the slot dropped, the server upgraded or restored): stop, or reload the table and count the net difference.
     """
 
+    leaves_out = 20
+    """A value is only ever stored out of line, and then left out, if it is longer than the pointer to it."""
+
     def __init__(
         self,
         dsn: str,

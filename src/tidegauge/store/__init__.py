@@ -1,5 +1,8 @@
 """Ledger, journal and state in one file, one transaction a tick."""
 
+from tidegauge.store.cipher import parse_key
+from tidegauge.store.database import refusal
+from tidegauge.store.scratch import use_memory
 from tidegauge.store.store import NOTHING_YET, Clock, Measured, Published, Store
 
-__all__ = ["NOTHING_YET", "Clock", "Measured", "Published", "Store"]
+__all__ = ["NOTHING_YET", "Clock", "Measured", "Published", "Store", "parse_key", "refusal", "use_memory"]

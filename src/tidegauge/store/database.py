@@ -1,4 +1,4 @@
-"""The store's file: who may open it, and what it is made of.
+"""The store's file: who may open it, with which key, and what it is made of.
 
 One SQLite file, readable by its owner alone.  One process writes (a lock file beside it says who); others may read.
 Every tick is one transaction, synchronised to disk before anyone sees its readings.
@@ -14,12 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import StoreCorrupt, StoreError, StoreLocked
+from tidegauge.store.cipher import Cipher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 APPLICATION: Final = 0x54494445
+PATIENCE: Final = 30.0
+"""Seconds to wait for another program that holds SQLite's lock on the file."""
+
+_CACHE: Final = 128 * 1024
+"""Kibibytes of pages that a writer keeps in memory: the upper levels of a state of millions of units."""
 
 _TABLES: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -46,8 +52,9 @@ CREATE TABLE counts (name TEXT PRIMARY KEY, amount INTEGER NOT NULL) WITHOUT ROW
 class Database:
     """A connection to the store's file, for writing (alone) or for reading."""
 
-    def __init__(self, path: Path, *, write: bool) -> None:
+    def __init__(self, path: Path, *, write: bool, key: bytes | None = None) -> None:
         self.path = path
+        self.cipher: Cipher | None = None
         self._lock: int | None = None
         if write:
             self._lock = _acquire(path)
@@ -57,48 +64,88 @@ class Database:
             )
         try:
             self.connection = self._connect(write=write)
+            try:
+                self._prepare(key, write=write)
+            except BaseException:
+                self.connection.close()
+                raise
+        except sqlite3.Error as error:
+            self._release()
+            raise refusal(error, path.name) from None
         except BaseException:
             self._release()
             raise
 
     def _connect(self, *, write: bool) -> sqlite3.Connection:
-        fresh = not self.path.exists()
         if write:
-            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-            self.path.chmod(0o600)
+            try:
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+                self.path.chmod(0o600)
+            except OSError as error:
+                raise _unwritable(self.path, error) from None
         uri = f"{self.path.absolute().as_uri()}?mode={'rw' if write else 'ro'}"
-        connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30)
-        try:
-            if write:
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA synchronous = FULL")
-                connection.execute("PRAGMA foreign_keys = ON")
-            connection.execute("PRAGMA temp_store = MEMORY")
-            if fresh or (write and not connection.execute("SELECT 1 FROM sqlite_master").fetchall()):
-                _create(connection)
-            (application,) = connection.execute("PRAGMA application_id").fetchone()
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-        except sqlite3.DatabaseError as error:
-            connection.close()
-            raise StoreCorrupt(f"{self.path.name} is not a usable store: {error}") from None
-        if application != APPLICATION or version != FORMAT:
-            connection.close()
+        return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=PATIENCE)
+
+    def _prepare(self, key: bytes | None, *, write: bool) -> None:
+        """See that it is a store, make it one where it is empty, and find its cipher; before anything is changed."""
+        db = self.connection
+        db.execute("PRAGMA temp_store = MEMORY")
+        empty = not db.execute("SELECT 1 FROM sqlite_master").fetchall()
+        (application,) = db.execute("PRAGMA application_id").fetchone()
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        if empty and not write:
+            raise StoreError(
+                f"{self.path.name} is empty: nothing has been run here yet. Start with: tidegauge run"
+            )
+        if not empty and (application != APPLICATION or version != FORMAT):
             raise StoreError(
                 f"{self.path.name} is not a store of this version of Tidegauge "
                 f"(format {version}, this version reads {FORMAT}). Nothing was changed."
             )
-        return connection
+        if empty:
+            self.cipher = None if key is None else Cipher.fresh(key)
+        else:
+            self.cipher = self._unlocked(key)
+        if write:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = FULL")
+            db.execute("PRAGMA foreign_keys = ON")
+            db.execute(f"PRAGMA cache_size = -{_CACHE}")
+        if empty:
+            with self.transaction():
+                _create(db, self.cipher)
+
+    def _unlocked(self, key: bytes | None) -> Cipher | None:
+        record = self.connection.execute("SELECT value FROM meta WHERE key = 'cipher'").fetchone()
+        if record is None and key is None:
+            return None
+        if record is None:
+            raise StoreError(
+                f"{self.path.name} is not encrypted, but [store] key names a key. Nothing was changed. A store is encrypted "
+                "from its beginning or not at all: take the key out of the declaration; or start another gauge with a "
+                "store of its own (what both publish adds up)."
+            )
+        if key is None:
+            raise StoreError(
+                f"{self.path.name} is encrypted, and no key was given. Nothing was changed. Name the environment variable "
+                'that holds its key: [store] key = "env:TIDEGAUGE_KEY"'
+            )
+        return Cipher.recognise(record[0], key, store=self.path.name)
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """All of it or nothing; durable when it returns."""
-        self.connection.execute("BEGIN IMMEDIATE")
         try:
-            yield self.connection
-        except BaseException:
-            self.connection.execute("ROLLBACK")
-            raise
-        self.connection.execute("COMMIT")
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self.connection
+                self.connection.execute("COMMIT")
+            except BaseException:
+                if self.connection.in_transaction:  # a full disk ends it by itself
+                    self.connection.execute("ROLLBACK")
+                raise
+        except sqlite3.OperationalError as error:
+            raise refusal(error, self.path.name) from None
 
     def close(self) -> None:
         """Close the file and let others write."""
@@ -111,13 +158,50 @@ class Database:
             self._lock = None
 
 
-def _create(connection: sqlite3.Connection) -> None:
-    connection.execute("BEGIN IMMEDIATE")
+def refusal(error: sqlite3.Error, name: str) -> StoreError:
+    """What an error of SQLite means for the user; its own words may quote, and are not repeated."""
+    kind = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+    match kind:
+        case sqlite3.SQLITE_FULL:
+            return StoreError(
+                f"{name} cannot grow: the disk is full, or a quota is reached. What was not committed was rolled back; nothing "
+                "is lost. Make room, then start again."
+            )
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return StoreLocked(
+                f"{name} has been locked by another program for {PATIENCE:.0f} seconds (a backup, an open sqlite3 shell). "
+                "What was not committed was rolled back; nothing is lost. Close it, then start again."
+            )
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
+            return StoreError(
+                f"{name} cannot be written, or not in this folder: it, its folder or its disk is read-only. What was not "
+                "committed was rolled back; nothing is lost. Give the gauge's user the right to write, then start again."
+            )
+        case sqlite3.SQLITE_IOERR:
+            return StoreError(
+                f"{name}: the disk reports an error ({getattr(error, 'sqlite_errorname', 'SQLITE_IOERR')}). What was not "
+                "committed was rolled back. See that the disk is well and has room, then start again."
+            )
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return StoreCorrupt(f"{name} is not a usable store: it is damaged, or no SQLite file at all.")
+        case _:
+            return StoreError(
+                f"{name} cannot be used ({getattr(error, 'sqlite_errorname', type(error).__name__)}). "
+                "What was committed before stands."
+            )
+
+
+def _unwritable(path: Path, error: OSError) -> StoreError:
+    return StoreError(f"{path.name} cannot be opened for writing: {error.strerror}. Nothing was changed.")
+
+
+def _create(connection: sqlite3.Connection, cipher: Cipher | None) -> None:
     for statement in _TABLES.split(";"):
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION}")
     connection.execute(f"PRAGMA user_version = {FORMAT}")
-    connection.execute("COMMIT")
+    if cipher is not None:
+        connection.execute("INSERT INTO meta VALUES ('cipher', ?)", (cipher.record(),))
 
 
 def _acquire(path: Path) -> int:
@@ -126,9 +210,7 @@ def _acquire(path: Path) -> int:
     try:
         handle = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise StoreError(
-            f"{path.name} cannot be opened for writing: {error.strerror}. Nothing was changed."
-        ) from None
+        raise _unwritable(path, error) from None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from tidegauge.store.form import KEYS
+
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Mapping, Sequence
 
     from tidegauge.model.program import Folded
+    from tidegauge.store.form import Form
 
 _ARROW: Final = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
-_SQLITE: Final = {"VARCHAR": "TEXT", "BIGINT": "INTEGER"}
+_PART: Final = 10_000
+"""So many keys are looked for at a time; SQLite takes no more than 32,766 in one statement."""
 
 
 def quote(name: str) -> str:
@@ -22,25 +26,34 @@ def quote(name: str) -> str:
 
 
 class StoredState:
-    """Rows, counters and clips in SQLite, with the columns that the engine declared."""
+    """Rows, counters and clips in SQLite, with the columns that the engine declared, in the form of the store."""
 
-    def __init__(self, connection: sqlite3.Connection, layout: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, layout: Mapping[str, Mapping[str, str]], form: Form
+    ) -> None:
         self._db = connection
         self._layout = layout
+        self._form = form
 
     def create(self) -> None:
         """Make the tables, once, when the plan is committed."""
-        keys = {"entries": ("entry",), "units": ("unit", "scope"), "used": ("unit", "release")}
-        for table, columns in self._layout.items():
-            fields = ", ".join(f"{quote(name)} {_SQLITE[kind]}" for name, kind in columns.items())
-            key = ", ".join(map(quote, keys[table]))
+        for table, declared in self._layout.items():
+            columns = self._form.columns(table, declared)
+            fields = ", ".join(f"{quote(name)} {kind}" for name, kind in columns.items())
+            key = ", ".join(map(quote, KEYS[table]))
             self._db.execute(f"CREATE TABLE {table} ({fields}, PRIMARY KEY ({key})) WITHOUT ROWID")
-        self._db.execute('CREATE INDEX entries_of_unit ON entries ("unit")')
-        self._db.execute('CREATE INDEX units_expiring ON units ("expires") WHERE "expires" IS NOT NULL')
+        if "unit" in self._form.columns("entries", self._layout["entries"]):
+            self._db.execute('CREATE INDEX entries_of_unit ON entries ("unit")')
+        if "expires" in self._form.columns("units", self._layout["units"]):
+            self._db.execute('CREATE INDEX units_expiring ON units ("expires") WHERE "expires" IS NOT NULL')
 
     def entries(self, keys: Sequence[str]) -> pa.Table:
         """The living rows with these keys."""
         return self._matching("entries", "entry", keys)
+
+    def all_entries(self) -> pa.Table:
+        """Every living row."""
+        return self._select("entries", "entries")
 
     def entries_of(self, units: Sequence[str]) -> pa.Table:
         """All living rows of these units."""
@@ -56,36 +69,44 @@ class StoredState:
 
     def expiring(self, upto: int) -> list[str]:
         """Units that must leave by this instant."""
-        return [
-            unit
-            for (unit,) in self._db.execute("SELECT DISTINCT unit FROM units WHERE expires <= ?", (upto,))
-        ]
+        return self._form.expiring(self._db, list(self._layout["units"]), upto)
 
     def apply(self, folded: Folded) -> None:
         """Take over what a batch led to; inside the caller's transaction."""
-        self._db.executemany("DELETE FROM entries WHERE entry = ?", ((entry,) for entry in folded.gone))
+        for table, column, values in (
+            ("entries", "entry", folded.gone),
+            ("units", "unit", folded.void),
+            ("used", "unit", folded.void),
+        ):
+            keys = self._form.keys(table, column, values)
+            self._db.executemany(f"DELETE FROM {table} WHERE {quote(column)} = ?", ((key,) for key in keys))
         for table, rows in (("entries", folded.entries), ("units", folded.units), ("used", folded.used)):
             names = list(self._layout[table])
-            marks = ", ".join("?" * len(names))
-            columns = ", ".join(map(quote, names))
+            columns = [quote(column) for column in self._form.columns(table, self._layout[table])]
+            updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
             self._db.executemany(
-                f"INSERT OR REPLACE INTO {table} ({columns}) VALUES ({marks})", _tuples(rows, names)
+                f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))}) "
+                f"ON CONFLICT DO UPDATE SET {updates}",
+                self._form.pack(table, names, _tuples(rows, names)),
             )
 
     def _matching(self, table: str, column: str, keys: Sequence[str]) -> pa.Table:
-        columns = self._layout[table]
-        self._db.execute("CREATE TEMP TABLE IF NOT EXISTS wanted (key TEXT PRIMARY KEY) WITHOUT ROWID")
-        self._db.execute("DELETE FROM wanted")
-        self._db.executemany("INSERT OR IGNORE INTO wanted VALUES (?)", ((key,) for key in keys))
-        names = ", ".join(f"{table}.{quote(name)}" for name in columns)
-        rows = self._db.execute(
-            f"SELECT {names} FROM wanted JOIN {table} ON {table}.{quote(column)} = key"
-        ).fetchall()
-        fields = zip(*rows, strict=True) if rows else [[] for _ in columns]
+        wanted = list(self._form.keys(table, column, keys))
+        return pa.concat_tables(
+            self._select(table, f"{table} WHERE {quote(column)} IN ({', '.join('?' * len(part))})", part)
+            for part in (wanted[n : n + _PART] for n in range(0, max(1, len(wanted)), _PART))
+        )
+
+    def _select(self, table: str, origin: str, values: Sequence[Any] = ()) -> pa.Table:
+        """The rows of a table that an SQL expression picks, with the columns that the engine declared."""
+        declared = self._layout[table]
+        names = ", ".join(f"{table}.{quote(name)}" for name in self._form.columns(table, declared))
+        rows = self._form.unpack(table, self._db.execute(f"SELECT {names} FROM {origin}", values).fetchall())
+        fields = zip(*rows, strict=True) if rows else [[] for _ in declared]
         arrays = [
-            pa.array(values, _ARROW[kind]) for values, kind in zip(fields, columns.values(), strict=True)
+            pa.array(values, _ARROW[kind]) for values, kind in zip(fields, declared.values(), strict=True)
         ]
-        return pa.Table.from_arrays(arrays, names=list(columns))
+        return pa.Table.from_arrays(arrays, names=list(declared))
 
 
 def _tuples(rows: pa.Table, names: list[str]) -> Iterable[tuple[Any, ...]]:

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tidegauge.errors import StoreCorrupt, StoreError
 from tidegauge.store.database import Database
+from tidegauge.store.form import Plain, Sealed
 from tidegauge.store.ledger import GENESIS, Ledger, seal
 from tidegauge.store.state import StoredState
+from tidegauge.store.sums import Sums
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from tidegauge.model.program import Folded
+    from tidegauge.store.form import Form
 
 NOTHING_YET = -(2**62)
 """The watermark of a store that has read nothing: earlier than any time a source can deliver."""
@@ -61,10 +64,13 @@ class Published:
 class Store:
     """Open for writing by one process at a time, for reading by any."""
 
-    def __init__(self, path: Path, *, write: bool = False) -> None:
+    def __init__(self, path: Path, *, write: bool = False, key: bytes | None = None) -> None:
         self.path = path
-        self._file = Database(path, write=write)
+        self._file = Database(path, write=write, key=key)
         self._db = self._file.connection
+        self._cipher = self._file.cipher
+        self._form: Form = Plain() if self._cipher is None else Sealed(self._cipher)
+        self._sums = Sums(self._db, self._cipher)
         self.ledger = Ledger(self._db)
 
     def __enter__(self) -> Self:
@@ -80,12 +86,26 @@ class Store:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All that is written inside becomes durable at its end, or none of it."""
-        with self._file.transaction():
-            yield
+        try:
+            with self._file.transaction():
+                yield
+        except BaseException:
+            self._form.forget()
+            raise
 
     def _get(self, key: str) -> str | None:
         row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return row[0] if row else None
+
+    def _get_secret(self, key: str) -> Any:
+        found = self._get(key)
+        if found is None:
+            return None
+        return json.loads(found) if self._cipher is None else self._cipher.open(_place(key), found)
+
+    def _set_secret(self, key: str, value: Any) -> None:
+        text = json.dumps(value) if self._cipher is None else self._cipher.seal(_place(key), value)
+        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, text))
 
     def _set(self, **values: str | int) -> None:
         self._db.executemany(
@@ -126,58 +146,40 @@ class Store:
                 plan=json.dumps(plan, sort_keys=True, ensure_ascii=False),
                 layout=json.dumps(layout, sort_keys=False),
                 simulated=int(simulated),
-                watermark=NOTHING_YET,
-                arrivals=0,
             )
-            StoredState(self._db, layout).create()
+            self._set_secret("clock", [None, NOTHING_YET, 0])
+            StoredState(self._db, layout, self._form).create()
 
     def state(self) -> StoredState:
         """The rows and units as they are known."""
         layout = self._get("layout")
         assert layout is not None, "a plan is committed first"
-        return StoredState(self._db, json.loads(layout))
+        return StoredState(self._db, json.loads(layout), self._form)
 
     # -- a tick -----------------------------------------------------------------------------------------------------
 
     @property
     def clock(self) -> Clock:
         """Where the source stands and up to when everything has taken effect."""
-        return Clock(
-            self._get("position"), int(self._get("watermark") or NOTHING_YET), int(self._get("arrivals") or 0)
-        )
+        return Clock(*(self._get_secret("clock") or (None, NOTHING_YET, 0)))
 
     def advance(self, clock: Clock) -> None:
         """Move on; inside the tick's transaction."""
-        self._set(watermark=clock.watermark, arrivals=clock.arrivals)
-        if clock.position is not None:
-            self._set(position=clock.position)
+        self._set_secret("clock", [clock.position, clock.watermark, clock.arrivals])
 
     def fold(self, folded: Folded) -> None:
         """Take over state, sums and counts of a batch; inside the tick's transaction."""
         self.state().apply(folded)
-        for total in folded.totals:
-            key = (total.release, total.component, total.bin, total.cell)
-            row = self._db.execute(
-                "SELECT amount FROM totals WHERE release = ? AND component = ? AND bin = ? AND cell = ?", key
-            ).fetchone()
-            amount = total.amount + (int(row[0]) if row else 0)
-            self._db.execute("INSERT OR REPLACE INTO totals VALUES (?, ?, ?, ?, ?)", (*key, str(amount)))
-        self._db.executemany(
-            "INSERT INTO counts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET amount = amount + excluded.amount",
-            [(name, amount) for name, amount in folded.counts.items() if amount],
-        )
+        self._sums.add(folded.totals)
+        self._sums.count(folded.counts)
 
     def totals(self, release: str, first: int, last: int) -> dict[tuple[int, int, int], int]:
         """Exact sums of bins first..last, by (component, bin, cell); absent is 0."""
-        rows = self._db.execute(
-            "SELECT component, bin, cell, amount FROM totals WHERE release = ? AND bin BETWEEN ? AND ?",
-            (release, first, last),
-        )
-        return {(component, bin_, cell): int(amount) for component, bin_, cell, amount in rows}
+        return self._sums.between(release, first, last)
 
     def forget(self, release: str, before: int) -> None:
         """Drop exact sums that no measurement needs any more."""
-        self._db.execute("DELETE FROM totals WHERE release = ? AND bin < ?", (release, before))
+        self._sums.forget(release, before)
 
     def record(self, measured: Iterable[Measured], published: Iterable[Published]) -> None:
         """Write down what was measured and what follows from it; inside the tick's transaction.
@@ -204,12 +206,11 @@ class Store:
 
     def veils(self, release: str, component: int) -> list[int]:
         """The secret draws, one a cell, that all rows of a component share; empty before the first."""
-        text = self._get(f"veils:{release}:{component}")
-        return json.loads(text) if text else []
+        return self._get_secret(f"veils:{release}:{component}") or []
 
     def set_veils(self, release: str, component: int, draws: list[int]) -> None:
         """Keep them; inside the tick's transaction."""
-        self._set(**{f"veils:{release}:{component}": json.dumps(draws)})
+        self._set_secret(f"veils:{release}:{component}", draws)
 
     # -- what was published -----------------------------------------------------------------------------------------
 
@@ -241,7 +242,7 @@ class Store:
 
     def counts(self) -> dict[str, int]:
         """What did not count and why: for the operator alone."""
-        return dict(self._db.execute("SELECT name, amount FROM counts ORDER BY name"))
+        return self._sums.counts()
 
     def prove_journal(self) -> int:
         """Walk the chain of ticks; returns the number of measurements it covers."""
@@ -261,6 +262,10 @@ class Store:
         if total != covered:
             raise StoreCorrupt("the journal holds measurements that no tick sealed")
         return covered
+
+
+def _place(key: str) -> bytes:
+    return b"meta\0" + key.encode()
 
 
 def _digest(rows: Iterable[tuple[Any, ...]]) -> str:

@@ -1,0 +1,130 @@
+"""How long a tick takes: 10,000 changes on a state of a million units, durable; and how fast a changelog is folded.
+
+    python bench/engine.py [--units 1000000] [--changes 10000] [--ticks 5]
+
+Prints the seconds of every tick, where they go (fold, store), and as a measure of the machine how long a plain SQLite
+transaction takes that writes as many rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+import tidegauge as tg
+from tidegauge.model.mutation import Batch
+from tidegauge.model.quantity import SECOND, instant, rfc3339
+
+REGIONS = ("north", "south", "east", "west")
+COLUMNS = {"status": "VARCHAR", "region": "VARCHAR", "age": "BIGINT"}
+START = instant("2026-01-01")
+
+
+class Invented:
+    """A table of so many rows, loaded at the start, of which so many change every second."""
+
+    table = "patients"
+    columns = COLUMNS
+
+    def __init__(self, units: int, changes: int) -> None:
+        self._units, self._changes = units, changes
+        self._rng = np.random.default_rng(5)
+        self.seconds: list[float] = []
+
+    def read(self, position: str | None, until: int) -> Iterator[Batch]:
+        tick = 0 if position is None else int(position)
+        while START + tick * SECOND <= until:
+            count = self._units if tick == 0 else self._changes
+            keys = np.arange(count) if tick == 0 else self._rng.choice(self._units, count, replace=False)
+            begin = time.perf_counter()
+            yield Batch(self._rows(keys, START + tick * SECOND), START + tick * SECOND, str(tick + 1))
+            self.seconds.append(time.perf_counter() - begin)
+            tick += 1
+        yield Batch(self._rows(np.arange(0), until), until, str(tick))
+
+    def _rows(self, keys: np.ndarray, at: int) -> pa.Table:
+        count = len(keys)
+        rows = pa.StructArray.from_arrays(
+            [
+                pa.array(np.array(["infected", "well"])[self._rng.integers(0, 2, count)]),
+                pa.array(np.array(REGIONS)[self._rng.integers(0, 4, count)]),
+                pa.array(self._rng.integers(0, 100, count)),
+            ],
+            names=list(COLUMNS),
+        )
+        return pa.table(
+            {
+                "time": pa.array(np.full(count, at)),
+                "entry": pa.array([f"patient-{key}" for key in keys], pa.string()),
+                "unit": pa.nulls(count, pa.string()),
+                "before": pa.nulls(count, rows.type),
+                "after": rows,
+                "informed": pa.array(np.zeros(count, bool)),
+            }
+        )
+
+
+def gauge(source: Invented, store: Path) -> tg.Gauge:
+    return tg.Gauge(
+        source=source,
+        constraint=tg.AtMost(1000),
+        budget={"rho": 1},
+        releases={
+            "infected": {
+                "sql": "SELECT region, COUNT(*) FROM patients WHERE status = 'infected' GROUP BY region",
+                "groups": {"region": list(REGIONS)}, "start": "2026-01-01", "every": "1 second", "for": "1 hour",
+            },
+            "mean_age": {
+                "sql": "SELECT AVG(age) FROM patients", "bounds": {"age": [0, 110]},
+                "start": "2026-01-01", "every": "1 second", "for": "1 hour",
+            },
+        },
+        store=store,
+    )  # fmt: skip
+
+
+def plain_sqlite(path: Path, units: int, changes: int) -> float:
+    """Seconds of a durable transaction that replaces as many rows in a plain table."""
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("CREATE TABLE t (entry TEXT PRIMARY KEY, a TEXT, b INTEGER, c INTEGER) WITHOUT ROWID")
+        db.executemany("INSERT INTO t VALUES (?, 'x', 1, 2)", ((f"patient-{i}",) for i in range(units)))
+        db.commit()
+        keys = random.Random(3).sample(range(units), changes)
+        begin = time.perf_counter()
+        db.executemany("INSERT OR REPLACE INTO t VALUES (?, 'y', 3, 4)", ((f"patient-{i}",) for i in keys))
+        db.commit()
+        return time.perf_counter() - begin
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--units", type=int, default=1_000_000)
+    parser.add_argument("--changes", type=int, default=10_000)
+    parser.add_argument("--ticks", type=int, default=5)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        source = Invented(options.units, options.changes)
+        end = START + options.ticks * SECOND
+        readings = len(list(gauge(source, Path(folder) / "gauge.db").run(until=rfc3339(end))))
+        first, *ticks = source.seconds
+        print(f"first load of {options.units:,} units: {first:.2f} s ({options.units / first:,.0f} a second)")
+        print(f"a tick with {options.changes:,} changes: " + ", ".join(f"{one:.3f}" for one in ticks) + " s")
+        print(
+            f"a plain SQLite transaction that replaces as many rows: {plain_sqlite(Path(folder) / 'plain.db', options.units, options.changes):.3f} s"
+        )
+        print(f"readings: {readings}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Exact sums of bins that are still needed, and what did not count and why.  All of it is secret."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Mapping
+
+    from tidegauge.model.program import Total
+    from tidegauge.store.cipher import Cipher
+
+_COUNTS: Final = b"counts\0"
+
+
+class Sums:
+    """In SQLite, as they are or sealed.  Sealed, only release and bin are seen, and how many cells changed."""
+
+    def __init__(self, connection: sqlite3.Connection, cipher: Cipher | None) -> None:
+        self._db = connection
+        self._cipher = cipher
+
+    def add(self, totals: Iterable[Total]) -> None:
+        """Add to what is there; inside the tick's transaction."""
+        for total in totals:
+            spot = self._spot(total)
+            row = self._db.execute(
+                "SELECT amount FROM totals WHERE release = ? AND component = ? AND bin = ? AND cell = ?", spot
+            ).fetchone()
+            before = self._opened(*spot, row[0])[2] if row else 0
+            amount = self._amount(spot, total, total.amount + before)
+            self._db.execute("INSERT OR REPLACE INTO totals VALUES (?, ?, ?, ?, ?)", (*spot, amount))
+
+    def between(self, release: str, first: int, last: int) -> dict[tuple[int, int, int], int]:
+        """Sums of bins first..last, by (component, bin, cell); absent is 0."""
+        rows = self._db.execute(
+            "SELECT component, bin, cell, amount FROM totals WHERE release = ? AND bin BETWEEN ? AND ?",
+            (release, first, last),
+        )
+        found = {}
+        for part, bin_, spot, sealed in rows:
+            component, cell, amount = self._opened(release, part, bin_, spot, sealed)
+            found[component, bin_, cell] = amount
+        return found
+
+    def forget(self, release: str, before: int) -> None:
+        """Drop the sums of bins before this one."""
+        self._db.execute("DELETE FROM totals WHERE release = ? AND bin < ?", (release, before))
+
+    def count(self, counts: Mapping[str, int]) -> None:
+        """Add to what did not count; inside the tick's transaction."""
+        if self._cipher is not None:
+            known = self.counts()
+            known |= {name: known.get(name, 0) + amount for name, amount in counts.items() if amount}
+            self._db.execute(
+                "INSERT OR REPLACE INTO counts VALUES ('', ?)", (self._cipher.seal(_COUNTS, known),)
+            )
+            return
+        self._db.executemany(
+            "INSERT INTO counts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET amount = amount + excluded.amount",
+            [(name, amount) for name, amount in counts.items() if amount],
+        )
+
+    def counts(self) -> dict[str, int]:
+        """What did not count and why: for the operator alone."""
+        rows = dict(self._db.execute("SELECT name, amount FROM counts ORDER BY name"))
+        if self._cipher is not None and rows:
+            rows = dict(sorted(self._cipher.open(_COUNTS, rows[""]).items()))
+        return rows
+
+    def _spot(self, total: Total) -> tuple[str, int, int, Any]:
+        """The key under which a sum stands."""
+        if self._cipher is None:
+            return total.release, total.component, total.bin, total.cell
+        token = self._cipher.token("totals", total.release, total.component, total.bin, total.cell)
+        return total.release, 0, total.bin, token
+
+    def _amount(self, spot: tuple[str, int, int, Any], total: Total, amount: int) -> str | bytes:
+        if self._cipher is None:
+            return str(amount)
+        return self._cipher.seal(_place(*spot), [total.component, total.cell, amount])
+
+    def _opened(self, release: str, part: int, bin_: int, spot: Any, stored: Any) -> tuple[int, int, int]:
+        """(component, cell, amount) of a row."""
+        if self._cipher is None:
+            return part, spot, int(stored)
+        component, cell, amount = self._cipher.open(_place(release, part, bin_, spot), stored)
+        return component, cell, amount
+
+
+def _place(release: str, part: int, bin_: int, spot: bytes) -> bytes:
+    return b"\0".join([b"totals", release.encode(), str(part).encode(), str(bin_).encode(), spot])
