@@ -48,7 +48,7 @@ def hierarchy_paths(
     costs: Costs,
     *,
     weights: Sequence[Fraction],
-    base: Fraction,
+    base: Fraction | None,
     branching: int,
     leaves: int | None,
     limits: Limits,
@@ -56,7 +56,8 @@ def hierarchy_paths(
     """Most that one entry's path adds up to, over the nodes that it changes.  [T10]
 
     Nodes:    of layer j: every `branching`^j leaves, once complete, each weighing weights[j]; before the leaves (None:
-              without end) one node of weight `base` for the initial load, 0 if it is not measured.
+              without end) one node of weight `base` for the initial load, 0 if it is not measured;
+              None if there is nothing before the leaves.
     Groups:   an entry that changes from one group to another never comes back to an earlier one, which costs it
               nothing: coming back only makes nodes unchanged.
     Exact:    but for more than a few thousand leaves with a limited reach (as if without end), for weights and
@@ -65,6 +66,7 @@ def hierarchy_paths(
     Proof:    docs/theory/T10.md
     """
     jumps, reach = limits
+    loaded, base = base is not None, base or Fraction(0)
     if leaves is not None:
         reach = None if reach is None or reach > leaves else reach
         jumps = None if jumps is None or jumps > leaves else jumps
@@ -76,17 +78,15 @@ def hierarchy_paths(
     unit, whole = _integers([weight * cost for weight in (*weights, base) for cost in flat])
     states = len(costs.between)
     if jumps is None or jumps <= (_COUNTED if reach is None else _COUNTED_WITHIN):
-        return unit * _Tree(branching, states, jumps, leaves, whole).most(reach)
+        return unit * _Tree(branching, states, jumps, leaves, whole).most(reach, loaded=loaded)
 
     finer = _FINEST // max(*whole, 1)  # so that a price need not be a whole number of units
     unit, whole = unit / finer, [cost * finer for cost in whole]
 
     def priced(price: int) -> int:
         """Most that a path with any number of changes adds up to beyond their price, and the price of those allowed."""
-        return (
-            _Tree(branching, states, None, leaves, whole, price=price, roots=jumps + 1).most(reach)
-            + price * jumps
-        )
+        tree = _Tree(branching, states, None, leaves, whole, price=price, roots=jumps + 1)
+        return tree.most(reach, loaded=loaded) + price * jumps
 
     return unit * _least(priced, sum(max(layer) for layer in np.reshape(whole, (-1, states**2 + 1))))
 
@@ -212,20 +212,21 @@ class _Tree:
         """From nothing, by one change or more."""
         return int(product[..., 0, :, 1:].max())
 
-    def most(self, reach: int | None) -> int:
-        """Most that a path adds up to, from the initial load on or from a later leaf."""
-        return max(self.from_load(reach), self.elsewhere(reach))
+    def most(self, reach: int | None, *, loaded: bool) -> int:
+        """Most that a path adds up to, from the initial load (or without one: the first leaf) on or from a later leaf."""
+        first = self.load if loaded else self._one()
+        return max(self._from_start(first, reach, int(loaded)), self.elsewhere(reach))
 
-    def from_load(self, reach: int | None) -> int:
-        """Paths that may begin with the initial load."""
+    def _from_start(self, first: Product, reach: int | None, used: int) -> int:
+        """Paths that may begin with the first of all bins, which is no leaf if its reach is used up there."""
         if reach is not None:
-            rest = reach - 1 if self.leaves is None else min(reach - 1, self.leaves)
+            rest = reach - used if self.leaves is None else min(reach - used, self.leaves)
             after = self._prefix(rest)
         elif self.leaves is None:
             after = self._power(self.full[-1], self.roots)
         else:
             after = self._first(self.leaves)
-        return self._most(self._times(self.load, after))
+        return self._most(self._times(first, after))
 
     def _prefix(self, count: int) -> Product:
         """Changes in the first `count` leaves alone."""
