@@ -86,7 +86,7 @@ class World:
 
     def places(self) -> Floats:
         """What the unit's rows together can contribute to the groups at one time."""
-        groups = 3 if self.grouped else 1
+        groups = (2 if self.lower else 3) if self.grouped else 1
         one = [np.zeros(groups)]
         for group in range(groups):
             one += [value * np.eye(groups)[group] for value in sorted({self.lower, 1}) if value]
@@ -156,7 +156,7 @@ def some_world(rng: Rng, *, window: int | None, plain: bool = False) -> World:
     return World(
         schedule,
         constraint if not grouped else AtMost(int(rng.integers(1, 4))) & span_of(rng),
-        lower=int(rng.choice([0, -1])) if not grouped else 0,
+        lower=int(rng.choice([0, -1, -2])),
         grouped=grouped,
         rows=int(rng.choice([1, 2])) if not grouped else 1,
     )

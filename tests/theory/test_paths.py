@@ -17,7 +17,7 @@ from tidegauge.model.schedule import Schedule
 from tidegauge.theory import tree_paths
 from tidegauge.theory.gram_paths import gram_groups, gram_paths
 from tidegauge.theory.paths import Limits, limits
-from tidegauge.theory.toeplitz_paths import falling_paths, toeplitz_groups, toeplitz_paths
+from tidegauge.theory.toeplitz_paths import falling_paths, toeplitz_groups, toeplitz_paths, toeplitz_signs
 from tidegauge.theory.tree_paths import Costs, hierarchy_paths
 
 if TYPE_CHECKING:
@@ -389,6 +389,29 @@ def test_groups(loaded: bool) -> None:
         falling = np.sort(rng.exponential(size=count))[::-1]
         worst = worst_in_groups(whitened_gram(falling, 0.0), limit, 3, loaded=loaded)
         assert worst <= toeplitz_groups(falling, limits=limit, loaded=loaded)
+
+
+def test_values_of_both_signs() -> None:
+    """Every path through nothing, `high` and `-low`; and for few changes of a measurement that forgets, nearly that much."""
+    rng = np.random.default_rng(11)
+    for _ in range(40):
+        count = int(rng.integers(2, 7))
+        series, offset = convex_series(rng, count), float(rng.choice([0.0, rng.uniform(0.01, 1)]))
+        high, low = float(rng.uniform(0.2, 2)), float(rng.uniform(0.2, 2))
+        limit, gram, worst = some_limits(rng, count), whitened_gram(series, offset), 0.0
+        for changed in lives(count, limit):
+            for values in product((0.0, high, -low), repeat=len(changed)):
+                moves = np.zeros(count)
+                moves[list(changed)] = np.diff([0.0, *values])
+                worst = max(worst, float(moves @ gram @ moves))
+        assert worst <= toeplitz_signs(series, limits=limit, high=high, low=low, offset=offset)
+    series = np.cumsum(np.concatenate([[1.0], np.cumprod((np.arange(1, 8) - 1.5) / np.arange(1, 8) * 0.5)]))
+    gram, worst = whitened_gram(series, 0.0), 0.0
+    for changed in lives(8, Limits(3, None)):
+        moves = np.zeros(8)
+        moves[list(changed)] = [1.0, -2.0, 2.0][: len(changed)]
+        worst = max(worst, float(moves @ gram @ moves))
+    assert worst <= toeplitz_signs(series, limits=Limits(3, None), high=1, low=1) <= worst * 1.03**2
 
 
 def test_refusals() -> None:
