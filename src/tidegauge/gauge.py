@@ -21,6 +21,7 @@ from tidegauge.model.mutation import Live
 from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.model.reading import Reading
 from tidegauge.outcome import agree, plan_reading
+from tidegauge.plan.certify import certify
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec import GaugeSpec, declared_form, differences, load
@@ -115,13 +116,13 @@ class Gauge:
 
     # -- planning -----------------------------------------------------------------------------------------------------
 
-    def plan(self) -> Plan:
-        """The committed plan if there is one, else the plan that run would commit now; spends nothing."""
+    def plan(self, *, optimise: bool = False) -> Plan:
+        """The committed plan if there is one, else what run would commit now; `optimise`: however long finding it takes."""
         if begun(self.path):
             with self._store() as store:
                 if store.plan is not None:
                     return self._committed(store)
-        return self._make_plan()
+        return self._make_plan(optimise=optimise)
 
     def _store(self, *, write: bool = False) -> Store:
         named = self.spec.store.key
@@ -145,7 +146,7 @@ class Gauge:
             if isinstance(source, Live):
                 source.close()
 
-    def _make_plan(self) -> Plan:
+    def _make_plan(self, *, optimise: bool = False) -> Plan:
         with self._source() as source:
             plan = make_plan(
                 self.spec,
@@ -153,6 +154,8 @@ class Gauge:
                 columns=source.columns,
                 now=self._now(),
                 leaves_out=source.leaves_out if isinstance(source, Live) else None,
+                cache=self.path.with_suffix(".matrices"),
+                ask=optimise,
             )
         DuckEngine(plan.program, plan.columns).close()
         return plan
@@ -169,7 +172,9 @@ class Gauge:
                 "Nothing was read or spent. Put it back as it was, or start another gauge with a store of its own; "
                 "what both publish adds up."
             )
-        return Plan.from_record(record)
+        plan = Plan.from_record(record)
+        certify(plan, kind="dense")  # made by rounding, not by a formula: counted again wherever it is loaded
+        return plan
 
     def _commit(self, store: Store) -> Plan:
         plan = self._make_plan()
@@ -350,7 +355,7 @@ class Gauge:
             return store.ledger.entries()
 
     def verify(self, against: str | Path | None = None) -> Verified:
-        """Prove the ledger's chain, the journal's chain, and that every reading follows from the journal.
+        """Prove the ledger's chain, the journal's chain, the loss, and that every reading follows from the journal.
 
         `against`: a file of readings that were handed on (csv, json, parquet); each must be in the store as it was.
         """

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tidegauge.errors import SpecError, StoreBehind, StoreCorrupt
 from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.outcome import same
+from tidegauge.plan.certify import certify
 from tidegauge.plan.plan import Plan
 from tidegauge.tick import derivable, journal_arrays
 
@@ -39,7 +40,7 @@ class Verified:
 
 
 def prove(store: Store) -> Verified:
-    """The ledger's chain, the journal's chain, that every reading follows from the journal, and that nothing newer was published."""
+    """The ledger's chain, the journal's chain, the loss, that every reading follows from the journal, and that none is newer."""
     store.require_newest()
     entries, measurements = store.ledger.prove(), store.prove_journal()
     record = store.plan
@@ -50,6 +51,7 @@ def prove(store: Store) -> Verified:
         raise StoreCorrupt("the plan in the store is not the one that the ledger committed")
     if store.ledger.spent() > plan.total:
         raise StoreCorrupt("the ledger has reserved more than the budget")
+    certify(plan)
     for release in plan.releases:
         bins = store.next_bin(release.release.name, 0)
         derived = derivable(release, journal_arrays(store, release), bins)

@@ -236,3 +236,18 @@ def test_the_installed_command_starts(world: Path) -> None:
     )
     assert json.loads(done.stdout)["budget"]["epsilon"] == 10**9
     assert done.stderr == b""
+
+
+def test_an_optimum_is_found_on_request(world: Path, tidegauge: Shell) -> None:
+    declared = DECLARATION.format(epsilon=2).split("[release.mean_age]")[0]
+    declared = declared.replace("epsilon = 2", "rho = 0.5").replace("at_most = 4", "at_most = 1")
+    declared = declared.replace(
+        "SELECT city, COUNT(*) FROM people GROUP BY city", "SELECT COUNT(*) FROM people"
+    )
+    declared = declared.replace('groups.city = ["north", "south"]\n', "").replace("9 days", "260 days")
+    Path("tidegauge.toml").write_text(declared)
+    assert "tidegauge plan --optimise" in tidegauge("plan")
+    asked = json.loads(tidegauge("plan", "--optimise", "--json"))["releases"]["by_city"]
+    assert asked["chosen"]["strategy"] == "dense"
+    assert (world / "tidegauge.matrices").is_dir()
+    assert "numerical optimum for just this release" in tidegauge("plan", "--explain")

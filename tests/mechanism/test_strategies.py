@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import pi, sqrt
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from tidegauge.errors import SpecError
 from tidegauge.mechanism import shapes
 from tidegauge.mechanism.autoregressive import Autoregressive
 from tidegauge.mechanism.damped import Damped
-from tidegauge.mechanism.dense import Dense, Problem, optimal_gram, optimise, recall
 from tidegauge.mechanism.epochs import Epochs
 from tidegauge.mechanism.estimate import add_up, measurement_matrix, not_negative
 from tidegauge.mechanism.hierarchy import Hierarchy
@@ -25,10 +23,6 @@ from tidegauge.model.constraint import AtMost, Within
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.model.schedule import Schedule
 from tidegauge.theory import cover, hdcr_folds, swcr_folds
-from tidegauge.theory.paths import Limits
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DAILY = Span(micros=DAY)
 
@@ -239,54 +233,6 @@ def test_a_hierarchy_for_ever_has_a_bounded_loss() -> None:
     for constraint in (AtMost(3), Within("30 days"), AtMost(3) & Within("30 days")):
         found = tree.sensitivity(Exposure(constraint, schedule, "stock", 0, 1))
         assert 0 < found.l1 <= hdcr_folds(constraint, width="1 day", branching=8, height=4)
-
-
-# --- dense
-
-
-def test_dense_meets_its_bound_and_is_kept(tmp_path: Path) -> None:
-    problem = Problem.of([Limits(1, None)], bins=32, first=0, span=None, stride=1, worst=True)
-    assert problem is not None
-    found = optimise(problem, tmp_path)
-    schedule = Schedule(0, DAILY, 32)
-    reached = error(found, Exposure(AtMost(1), schedule, "stock", 0, 1), Target.of(schedule), pure=False)
-    _, limit = optimal_gram(problem, rounds=200, gap=1e-3)
-    assert limit <= reached <= limit * 1.002
-    assert recall(tmp_path, problem) == [found]
-    assert optimise(problem, tmp_path) == found
-    assert Dense.load(tmp_path, found.digest).matrix.tolist() == found.matrix.tolist()
-    assert Dense.load(tmp_path, found.digest).parameters == {"bins": 32, "digest": found.digest, "first": 0}
-
-
-def test_dense_for_pairs_and_windows(tmp_path: Path) -> None:
-    for first, span, limits in [
-        (0, None, Limits(2, None)),
-        (1, 5, Limits(1, None)),
-        (0, None, Limits(None, 2)),
-    ]:
-        problem = Problem.of([limits], bins=24, first=first, span=span, stride=1, worst=True)
-        assert problem is not None
-        gram, limit = optimal_gram(problem, rounds=150, gap=2e-3)
-        assert limit > 1
-        assert np.linalg.eigvalsh(gram)[0] > 0
-    assert Problem.of([Limits(3, None)], bins=24, first=0, span=None, stride=1, worst=True) is None
-    assert Problem.of([Limits(1, None)], bins=2000, first=0, span=None, stride=1, worst=True) is None
-
-
-def test_a_changed_matrix_is_refused(tmp_path: Path) -> None:
-    problem = Problem.of([Limits(1, None)], bins=8, first=0, span=None, stride=1, worst=False)
-    assert problem is not None
-    found = optimise(problem, tmp_path)
-    (path,) = tmp_path.iterdir()
-    np.savez_compressed(path, entries=found.matrix + 1, first=0)
-    with pytest.raises(SpecError, match="plan anew"):
-        Dense.load(tmp_path, found.digest)
-
-
-def test_a_matrix_that_cannot_be_decoded() -> None:
-    broken = Dense.of(np.zeros((3, 3), dtype=np.int32), 0)
-    with pytest.raises(SpecError, match="cannot be decoded"):
-        broken.weights(2, None)
 
 
 # --- after decoding

@@ -14,9 +14,10 @@ from tidegauge.errors import SpecError
 from tidegauge.model.constraint import AtMost, Unconstrained, Within
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.model.schedule import Schedule
+from tidegauge.theory import tree_paths
 from tidegauge.theory.gram_paths import gram_groups, gram_paths
 from tidegauge.theory.paths import Limits, limits
-from tidegauge.theory.toeplitz_paths import falling_paths, toeplitz_groups, toeplitz_paths
+from tidegauge.theory.toeplitz_paths import falling_paths, toeplitz_groups, toeplitz_paths, toeplitz_signs
 from tidegauge.theory.tree_paths import Costs, hierarchy_paths
 
 if TYPE_CHECKING:
@@ -231,6 +232,54 @@ def test_awkward_weights_are_rounded_up() -> None:
     assert exact <= found <= exact * (1 + Fraction(1, 2**25))
 
 
+@pytest.mark.parametrize("kind", ["plain", "signs", "groups"])
+def test_many_changes_have_a_price_instead_of_a_count(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never below what counting them finds, and within 3 % of it in length."""
+    table = {
+        "plain": costs((0, 1), 1),
+        "signs": costs((0, -2, 3), 2),
+        "groups": Costs(((Fraction(0), Fraction(1)), (Fraction(1), Fraction(0))), Fraction(2)),
+    }[kind]
+    rng = np.random.default_rng(8)
+    monkeypatch.setattr(tree_paths, "_POSITIONS", 2**16)
+    for reached in (False, True, True):
+        for _ in range(6):
+            jumps = int(rng.integers(25, 40)) if reached else int(rng.integers(65, 120))
+            reach = int(rng.integers(jumps, 100)) if reached else None
+            weights = [Fraction(int(rng.integers(1, 20)), 8) for _ in range(rng.integers(1, 5))]
+            shape = {
+                "weights": weights,
+                "base": Fraction(int(rng.integers(0, 16)), 8),
+                "branching": int(rng.integers(2, 6)),
+                "leaves": int(rng.integers(reach or jumps, 160)),
+                "limits": Limits(jumps, reach),
+            }
+            found = hierarchy_paths(table, **shape)  # type: ignore[arg-type]
+            with monkeypatch.context() as counted:
+                counted.setattr(tree_paths, "_COUNTED", 200)
+                counted.setattr(tree_paths, "_COUNTED_WITHIN", 200)
+                exact = hierarchy_paths(table, **shape)  # type: ignore[arg-type]
+            assert exact <= found <= exact * Fraction(103, 100)
+
+
+def test_a_price_is_never_too_low_for_few_changes_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same bound against every path there is."""
+    monkeypatch.setattr(tree_paths, "_COUNTED", 0)
+    monkeypatch.setattr(tree_paths, "_COUNTED_WITHIN", 0)
+    rng = np.random.default_rng(9)
+    for _ in range(12):
+        leaves = int(rng.integers(2, 8))
+        limit = Limits(int(rng.integers(1, leaves)), some_limits(rng, leaves).bins)
+        shape = {
+            "weights": [Fraction(int(rng.integers(1, 9))) for _ in range(rng.integers(1, 4))],
+            "base": Fraction(int(rng.integers(0, 4)), 2),
+            "branching": int(rng.integers(2, 4)),
+            "leaves": leaves,
+        }
+        worst = worst_in_tree(lambda u, v: Fraction(u != v), (0, 1), limit=limit, **shape)  # type: ignore[arg-type]
+        assert worst <= hierarchy_paths(costs((0, 1), 1), limits=limit, **shape)  # type: ignore[arg-type]
+
+
 # --- matrices
 
 
@@ -281,6 +330,19 @@ def test_certified_bound_is_tight(
     assert worst <= found <= worst * 1.03**2
 
 
+@pytest.mark.parametrize("limit", [Limits(80, None), Limits(61, 90), Limits(200, 300)])
+@pytest.mark.parametrize(("beta", "offset"), [(0.8, 0.1), (0.999, 0.0)])
+def test_many_stretches_need_not_be_chained_one_by_one(
+    limit: Limits, beta: float, offset: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = np.arange(1, 400)
+    series = np.cumsum(np.concatenate([[1.0], np.cumprod((steps - 1.5) / steps * beta)]))
+    found = toeplitz_paths(series, limits=limit, offset=offset)
+    monkeypatch.setattr(convex, "_CHAINED", 10**6)
+    chained = toeplitz_paths(series, limits=limit, offset=offset)
+    assert chained * 0.9999 <= found <= chained * 1.001
+
+
 def test_any_toeplitz_and_any_matrix() -> None:
     rng = np.random.default_rng(3)
     for _ in range(40):
@@ -327,6 +389,29 @@ def test_groups(loaded: bool) -> None:
         falling = np.sort(rng.exponential(size=count))[::-1]
         worst = worst_in_groups(whitened_gram(falling, 0.0), limit, 3, loaded=loaded)
         assert worst <= toeplitz_groups(falling, limits=limit, loaded=loaded)
+
+
+def test_values_of_both_signs() -> None:
+    """Every path through nothing, `high` and `-low`; and for few changes of a measurement that forgets, nearly that much."""
+    rng = np.random.default_rng(11)
+    for _ in range(40):
+        count = int(rng.integers(2, 7))
+        series, offset = convex_series(rng, count), float(rng.choice([0.0, rng.uniform(0.01, 1)]))
+        high, low = float(rng.uniform(0.2, 2)), float(rng.uniform(0.2, 2))
+        limit, gram, worst = some_limits(rng, count), whitened_gram(series, offset), 0.0
+        for changed in lives(count, limit):
+            for values in product((0.0, high, -low), repeat=len(changed)):
+                moves = np.zeros(count)
+                moves[list(changed)] = np.diff([0.0, *values])
+                worst = max(worst, float(moves @ gram @ moves))
+        assert worst <= toeplitz_signs(series, limits=limit, high=high, low=low, offset=offset)
+    series = np.cumsum(np.concatenate([[1.0], np.cumprod((np.arange(1, 8) - 1.5) / np.arange(1, 8) * 0.5)]))
+    gram, worst = whitened_gram(series, 0.0), 0.0
+    for changed in lives(8, Limits(3, None)):
+        moves = np.zeros(8)
+        moves[list(changed)] = [1.0, -2.0, 2.0][: len(changed)]
+        worst = max(worst, float(moves @ gram @ moves))
+    assert worst <= toeplitz_signs(series, limits=Limits(3, None), high=1, low=1) <= worst * 1.03**2
 
 
 def test_refusals() -> None:

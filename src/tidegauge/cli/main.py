@@ -99,10 +99,16 @@ def plan(
     why: Annotated[
         bool, typer.Option("--explain", help="Also say why each strategy was chosen or not.")
     ] = False,
+    optimise: Annotated[
+        bool,
+        typer.Option(
+            "--optimise", help="Find numerical optima, however long it takes, and keep them for run."
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Explain what run will do, its predicted error and its lifetime loss; spends nothing."""
-    planned = Gauge.from_file(file, store=store).plan()
+    planned = Gauge.from_file(file, store=store).plan(optimise=optimise)
     if as_json:
         _print_json(planned.as_json())
     else:

@@ -9,10 +9,11 @@ from tidegauge.errors import SpecError
 from tidegauge.mechanism import tune
 from tidegauge.mechanism.autoregressive import Autoregressive
 from tidegauge.mechanism.damped import Damped
-from tidegauge.mechanism.dense import Dense, Problem, recall
+from tidegauge.mechanism.dense import Dense
 from tidegauge.mechanism.disjoint import Disjoint
 from tidegauge.mechanism.epochs import Epochs
 from tidegauge.mechanism.hierarchy import Hierarchy
+from tidegauge.mechanism.optimum import Problem, offered
 from tidegauge.mechanism.sliding import Sliding
 from tidegauge.mechanism.toeplitz import Toeplitz
 from tidegauge.mechanism.triangular import MOST_BINS
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 _LONGEST_ROWS = 1 << 15
 """Bins beyond which rows that speak of every past bin are too long."""
-_MANY_JUMPS = 256
-"""Changes of one unit beyond which certifying a strategy takes too long to plan with."""
 
 
 def candidates(
@@ -39,31 +38,31 @@ def candidates(
     worst: bool = True,
     shared: bool = True,
     cache: Path | None = None,
+    ask: bool = False,
 ) -> list[Strategy]:
     """Every valid strategy, tuned for the worst (or the mean) error of the schedule's readings.
 
     `pure`: Laplace noise.  `shared`: strategies may keep a secret draw (Strategy.shared).  `cache`: where optimised dense
-    strategies are kept; none are computed here.
+    strategies are kept.  `ask`: they are to be found also where that takes long.
     """
     target = tune.Target.of(schedule, worst=worst)
     allowed = limits(exposure.constraint, schedule)
     if exposure.kind == "flow":  # mutations in one bin add up, as if one of them had that size
         allowed = (Limits(1, None),)
-    if any(limit.jumps > _MANY_JUMPS for limit in allowed if limit.jumps is not None and limit.bins is None):
-        return [Disjoint(schedule.base), *([Sliding.of(schedule)] if schedule.sliding else [])]
     find = _pure if pure else _gaussian
     found = [Disjoint(schedule.base), *find(schedule, target, allowed, exposure.grouped)]
     if schedule.sliding:
         found.append(Sliding.of(schedule))
     if not shared:
         found = [strategy for strategy in found if strategy.shared is None]
-    if cache is not None and not pure and (problem := dense_problem(schedule, exposure, worst=worst)):
-        found += recall(cache, problem)
+    if not pure and (problem := dense_problem(schedule, exposure, worst=worst)):
+        optimum = offered(problem, cache, ask=ask)
+        found += [] if optimum is None else [optimum]
     return found
 
 
 def dense_problem(schedule: Schedule, exposure: Exposure, *, worst: bool = True) -> Problem | None:
-    """What `dense.optimise` would have to solve for this release, if it can; its result goes into the cache."""
+    """What a dense strategy would be the optimum of, if this release can have one."""
     if schedule.bins is None or exposure.grouped:
         return None
     allowed = (Limits(1, None),) if exposure.kind == "flow" else limits(exposure.constraint, schedule)
@@ -109,8 +108,10 @@ def _gaussian(
         yield tune.damped(target, allowed, bins=bins, first=first, grouped=grouped)
 
 
-def build(name: str, parameters: Mapping[str, int | float | str], *, cache: Path | None = None) -> Strategy:
-    """The strategy with this name and these parameters, as a committed plan has them."""
+def build(
+    name: str, parameters: Mapping[str, int | float | str], *, matrices: Mapping[str, str] | None = None
+) -> Strategy:
+    """The strategy with this name and these parameters, as a committed plan has them; `matrices` by their digests."""
     values: dict[str, Any] = dict(parameters)
     for key in ("bins", "readings"):
         if values.get(key) == "ever":
@@ -124,9 +125,10 @@ def build(name: str, parameters: Mapping[str, int | float | str], *, cache: Path
         case "epochs":
             return Epochs(**(values | {"pure": bool(values["pure"])}))
         case "dense":
-            if cache is None:
-                raise SpecError("an optimised dense strategy is kept in a folder: say which")
-            return Dense.load(cache, str(values["digest"]))
+            digest = str(values.get("digest", ""))
+            if matrices is None or digest not in matrices:
+                raise SpecError("an optimised dense strategy is found, not given: pin it by its name alone")
+            return Dense.unpacked(matrices[digest], digest=digest, first=int(values["first"]))
     kinds: dict[str, type[Strategy]] = {kind.name: kind for kind in (Damped, Disjoint, Sliding, Toeplitz)}
     if name not in kinds:
         raise SpecError(f"there is no strategy called {name!r}")

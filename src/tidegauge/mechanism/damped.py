@@ -18,7 +18,7 @@ from tidegauge.errors import SpecError
 from tidegauge.mechanism import shapes
 from tidegauge.mechanism.exposed import most_changes, over_lives, spread, stock_square, upward
 from tidegauge.mechanism.triangular import MOST_BINS, Triangular
-from tidegauge.theory.toeplitz_paths import toeplitz_groups, toeplitz_paths
+from tidegauge.theory.toeplitz_paths import toeplitz_groups, toeplitz_paths, toeplitz_signs
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -107,7 +107,8 @@ class Damped(Triangular):
 
         def stock(limit: Limits) -> tuple[Fraction, Fraction]:
             changes = most_changes(limit, count) * (2 if exposure.grouped else 1)
-            exact = stock_square(exposure, limit, paths=self._paths, groups=self._groups)
+            signs = None if self.first else self._signs
+            exact = stock_square(exposure, limit, paths=self._paths, groups=self._groups, signs=signs)
             return self._both(rounded_up(exact, S, changes), changes if exposure.grouped else 1)
 
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
@@ -127,3 +128,6 @@ class Damped(Triangular):
 
     def _groups(self, limit: Limits) -> float:
         return toeplitz_groups(self._shape, offset=self.offset, limits=limit, loaded=bool(self.first))
+
+    def _signs(self, limit: Limits, high: float, low: float) -> float:
+        return toeplitz_signs(self._shape, offset=self.offset, limits=limit, high=high, low=low)

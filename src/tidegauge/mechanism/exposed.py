@@ -86,20 +86,28 @@ def stock_square(
     *,
     paths: Callable[[Limits], float],
     groups: Callable[[Limits], float],
+    signs: Callable[[Limits, float, float], float] | None = None,
 ) -> Fraction:
     """The squared L2 of a stock, from the most that alternating changes by 1, or moves between groups, add up to.  [T10]"""
     S, M = spread(exposure)
     both_signs = S > M
-    if exposure.grouped:
-        once = limit.jumps == 1 or limit.bins == 1
-        return M**2 * (2 if both_signs and not once else 1) * upward(groups(limit))
+    once = limit.jumps == 1 or limit.bins == 1
+    if exposure.grouped:  # above and below nothing are as two groups, of which each weighs on the other
+        return M * (S if both_signs and not once else M) * upward(groups(limit))
     if not both_signs:
         return S**2 * upward(paths(limit))
     most, fewer = limit.jumps, 0.0
-    if most != 1:
+    if not once:
         fewer = paths(limit if most is None else limit._replace(jumps=most - 1))
     # from nothing to M, then to and fro by S: M / S of a path that begins with S, and the rest of one that skips it
-    return upward(float(M) * sqrt(paths(limit)) + float(S - M) * sqrt(fewer)) ** 2
+    triangle = upward(float(M) * sqrt(paths(limit)) + float(S - M) * sqrt(fewer)) ** 2
+    if once:
+        return triangle
+    if signs is not None:
+        return min(
+            triangle, upward(signs(limit, float(max(exposure.upper, 0)), float(-min(exposure.lower, 0))))
+        )
+    return min(triangle, M * S * upward(groups(limit)))
 
 
 def upward(value: float) -> Fraction:

@@ -237,7 +237,7 @@ class Hierarchy(Strategy):
         return hierarchy_paths(
             cost,
             weights=layers,
-            base=load,
+            base=None if self.load == "leaf" else load,
             branching=self.branching,
             leaves=self._leaves,
             limits=limit,

@@ -12,7 +12,12 @@ from tidegauge.errors import SpecError
 from tidegauge.mechanism import shapes
 from tidegauge.mechanism.exposed import most_changes, over_lives, spread, stock_square, upward
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy
-from tidegauge.theory.toeplitz_paths import falling_paths, toeplitz_groups, toeplitz_paths
+from tidegauge.theory.toeplitz_paths import (
+    falling_paths,
+    toeplitz_groups,
+    toeplitz_paths,
+    toeplitz_signs,
+)
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -147,9 +152,11 @@ class Toeplitz(Strategy):
 
         def stock(limit: Limits) -> tuple[Fraction, Fraction]:
             changes = most_changes(limit, self.bins) * (2 if exposure.grouped else 1)
+            signs = self._signs if self.bins is not None and not self.first else None
             return (
                 S * changes * upward(size) * self.denominator,
-                stock_square(exposure, limit, paths=self._paths, groups=self._groups) * self.denominator**2,
+                stock_square(exposure, limit, paths=self._paths, groups=self._groups, signs=signs)
+                * self.denominator**2,
             )
 
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
@@ -174,3 +181,7 @@ class Toeplitz(Strategy):
         if (a := self._seen(limit)) is not None:
             return toeplitz_groups(a, limits=limit, loaded=bool(self.first))
         return falling_paths(self.coefficients / self.denominator, jumps=2 * most_changes(limit, None) - 1)
+
+    def _signs(self, limit: Limits, high: float, low: float) -> float:
+        a = self.coefficients / self.denominator
+        return toeplitz_signs(a, limits=limit, high=high, low=low)

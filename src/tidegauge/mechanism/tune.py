@@ -233,7 +233,7 @@ def _most(found: Hierarchy, limit: Limits, power: int) -> Fraction:
     return hierarchy_paths(
         _UNIT,
         weights=layers,
-        base=load if found.load == "apart" else Fraction(0),
+        base={"apart": load, "none": Fraction(0)}.get(found.load),
         branching=found.branching,
         leaves=found.bins if ends else None,
         limits=limit,

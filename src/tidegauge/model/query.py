@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import product
 from typing import Literal
 
@@ -65,10 +66,13 @@ class Query:
     @property
     def cells(self) -> tuple[dict[str, Value] | None, ...]:
         """Every cell's public name, by cell number: the product of the domains, the last varying fastest."""
-        if not self.groups:
-            return (None,)
-        names = [group.name for group in self.groups]
-        return tuple(
-            dict(zip(names, values, strict=True))
-            for values in product(*(group.values for group in self.groups))
-        )
+        return _cells(self.groups) if self.groups else (None,)
+
+
+@lru_cache(maxsize=64)
+def _cells(groups: tuple[Group, ...]) -> tuple[dict[str, Value], ...]:
+    """Named once, and not for every reading."""
+    names = [group.name for group in groups]
+    return tuple(
+        dict(zip(names, values, strict=True)) for values in product(*(group.values for group in groups))
+    )

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import sqrt
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.candidates import build, candidates
+from tidegauge.mechanism.candidates import build, candidates, dense_problem
 from tidegauge.mechanism.decode import Decoder
 from tidegauge.mechanism.disjoint import Disjoint, bin_folds
 from tidegauge.mechanism.encode import Channel
@@ -20,6 +20,7 @@ from tidegauge.plan.plan import Candidate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from tidegauge.mechanism.strategy import Exposure, Strategy
     from tidegauge.model.program import Release
@@ -64,6 +65,14 @@ class Option:
         """The least noise for this loss, shared equally by the components."""
         each = loss / len(self.sensitivities)
         return tuple(channel(self.strategy, one, each, pure=self.pure) for one in self.sensitivities)
+
+    def possible(self, loss: Fraction) -> bool:
+        """Whether noise for this loss can be drawn on the strategy's grid; where units reach far, a fine one is too fine."""
+        try:
+            self.channels(loss)
+        except SpecError:
+            return False
+        return True
 
     def exact(self, loss: Fraction) -> bool:
         """Whether readings are plain sums of integers without noise: for so much loss nothing can be better."""
@@ -130,30 +139,41 @@ def options(
     pure: bool,
     aim: Aim,
     pinned: dict[str, int | float | str] | None,
+    cache: Path | None = None,
+    ask: bool = False,
 ) -> list[Option]:
-    """Every valid strategy (or the one that was pinned), the best first."""
-    schedule = release.schedule
+    """Every valid strategy (or the one that was pinned), the best first.
+
+    `cache` and `ask`: where optimised matrices are kept, and whether to find one also where that takes long.
+    """
+    aims: dict[str, Any] = {"pure": pure, "worst": aim == "worst", "cache": cache}
     if pinned is None:
-        found = candidates(schedule, exposures[0], pure=pure, worst=aim == "worst")
+        found = candidates(release.schedule, exposures[0], ask=ask, **aims)
     else:
-        found = [_pinned(release, exposures, pinned, pure=pure, aim=aim)]
+        found = [_pinned(release, exposures[0], pinned, aims)]
     return sorted(
         (_option(release, strategy, exposures, pure=pure) for strategy in found), key=lambda o: o.error(aim)
     )
 
 
+def unsought(release: Release, exposure: Exposure, found: Sequence[Option]) -> bool:
+    """Whether there is an optimum that nobody asked for."""
+    offered = {option.strategy.name for option in found}
+    return (
+        len(found) > 1
+        and not found[0].pure
+        and "dense" not in offered
+        and dense_problem(release.schedule, exposure) is not None
+    )
+
+
 def _pinned(
-    release: Release,
-    exposures: Sequence[Exposure],
-    pinned: dict[str, int | float | str],
-    *,
-    pure: bool,
-    aim: Aim,
+    release: Release, exposure: Exposure, pinned: dict[str, int | float | str], aims: dict[str, Any]
 ) -> Strategy:
     name, parameters = str(pinned["name"]), {key: value for key, value in pinned.items() if key != "name"}
     if parameters:
         return build(name, parameters)
-    tuned = candidates(release.schedule, exposures[0], pure=pure, worst=aim == "worst")
+    tuned = candidates(release.schedule, exposure, ask=name == "dense", **aims)
     for strategy in tuned:
         if strategy.name == name:
             return strategy

@@ -73,13 +73,16 @@ def _release(plan: ReleasePlan, whole: Plan, *, why: bool) -> list[str]:
         *_table(head, rows),
         f"  95 % half-widths{unit}{ever}. Promise: {plan.promise}.",
         *_growth(plan.chosen),
+        *([f"  {plan.hint}."] if plan.hint else ()),
         *(_reasons(plan) if why else ()),
     ]
 
 
 def _row(candidate: Candidate, *, chosen: bool) -> tuple[str, ...]:
     parameters = ", ".join(
-        f"{name}={value}" for name, value in candidate.parameters.items() if name not in _IMPLIED
+        f"{name}={str(value)[:_SHORT] if name == 'digest' else value}"
+        for name, value in candidate.parameters.items()
+        if name not in _IMPLIED
     )
     return (
         "*" if chosen else " ",
@@ -96,6 +99,8 @@ def _row(candidate: Candidate, *, chosen: bool) -> tuple[str, ...]:
 
 _IMPLIED = {"bins", "first", "base"}
 """Parameters that follow from the schedule."""
+_SHORT = 12
+"""Digits of a digest that are shown."""
 
 
 def _growth(chosen: Candidate) -> Iterator[str]:

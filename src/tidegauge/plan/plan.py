@@ -6,16 +6,20 @@ import hashlib
 import json
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import TypeAdapter
 
 from tidegauge.mechanism.candidates import build
 from tidegauge.mechanism.decode import Decoder
+from tidegauge.mechanism.dense import Dense
 from tidegauge.mechanism.encode import Channel
 from tidegauge.mechanism.noise import DiscreteGaussian, DiscreteLaplace, Noise
 from tidegauge.model.budget import Budget
 from tidegauge.model.program import Program, Release
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Measure = Literal["epsilon", "rho"]
 _PROGRAM: Final = TypeAdapter(Program)
@@ -66,6 +70,8 @@ class ReleasePlan:
     chosen: Candidate
     candidates: tuple[Candidate, ...]
     promise: str
+    hint: str = ""
+    """What the planner left undone and would do if it were asked; of no use once the plan is committed."""
 
     @property
     def decoder(self) -> Decoder:
@@ -110,7 +116,9 @@ class Plan:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def record(self) -> dict[str, Any]:
-        """The plan as it is committed."""
+        """The plan as it is committed; an optimised matrix goes with it, so that nothing else need be kept."""
+        strategies = [channel.strategy for plan in self.releases for channel in plan.channels]
+        matrices = {one.digest: one.packed for one in strategies if isinstance(one, Dense)}
         return {
             "declaration": self.declaration,
             "budget": {name: str(value) for name, value in vars(self.budget).items() if value is not None},
@@ -121,12 +129,14 @@ class Plan:
             "releases": {plan.release.name: plan.record() for plan in self.releases},
             "protects": self.protects,
             "warnings": list(self.warnings),
+            **({"matrices": matrices} if matrices else {}),
         }
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Plan:
         """The plan that was committed, whatever this version would plan today."""
         program = _PROGRAM.validate_python(record["program"])
+        matrices = record.get("matrices", {})
         return cls(
             declaration=record["declaration"],
             budget=Budget(**record["budget"]),
@@ -135,7 +145,7 @@ class Plan:
             columns=record["columns"],
             program=program,
             releases=tuple(
-                _release(release, record["releases"][release.name]) for release in program.releases
+                _release(release, record["releases"][release.name], matrices) for release in program.releases
             ),
             protects=record["protects"],
             warnings=tuple(record["warnings"]),
@@ -170,11 +180,11 @@ class Plan:
         return explain(self)
 
 
-def _release(release: Release, record: dict[str, Any]) -> ReleasePlan:
+def _release(release: Release, record: dict[str, Any], matrices: Mapping[str, str]) -> ReleasePlan:
     return ReleasePlan(
         release=release,
         loss=Fraction(record["loss"]),
-        channels=tuple(_channel(channel) for channel in record["channels"]),
+        channels=tuple(_channel(channel, matrices) for channel in record["channels"]),
         chosen=_candidate(record["chosen"]),
         candidates=tuple(_candidate(candidate) for candidate in record["candidates"]),
         promise=record["promise"],
@@ -205,11 +215,11 @@ def _channel_record(channel: Channel) -> dict[str, Any]:
     return {"strategy": strategy, "refine": channel.refine, "noise": law}
 
 
-def _channel(record: dict[str, Any]) -> Channel:
+def _channel(record: dict[str, Any], matrices: Mapping[str, str]) -> Channel:
     law, strategy = record["noise"], dict(record["strategy"])
     noise: Noise = (
         DiscreteLaplace(Fraction(law["scale"]))
         if law["kind"] == "laplace"
         else DiscreteGaussian(Fraction(law["sigma_squared"]))
     )
-    return Channel(build(strategy.pop("name"), strategy), record["refine"], noise)
+    return Channel(build(strategy.pop("name"), strategy, matrices=matrices), record["refine"], noise)

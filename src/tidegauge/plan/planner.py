@@ -7,40 +7,60 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from tidegauge.errors import BudgetExceeded, SpecError
-from tidegauge.mechanism.strategy import Exposure
 from tidegauge.model.constraint import Unconstrained
 from tidegauge.model.program import Limit, Program, Release, Scope
 from tidegauge.model.schedule import Schedule
-from tidegauge.plan.choose import options
+from tidegauge.plan.certify import exposure
+from tidegauge.plan.choose import options, unsought
 from tidegauge.plan.plan import Plan, ReleasePlan
 from tidegauge.plan.sql import compile_query
 from tidegauge.theory.conversion import epsilon_to_rho
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from tidegauge.model.budget import Budget
     from tidegauge.model.constraint import Constraint
-    from tidegauge.model.query import Component
     from tidegauge.plan.choose import Option
     from tidegauge.plan.plan import Measure
     from tidegauge.plan.spec import ConstraintSpec, GaugeSpec, ReleaseSpec
 
 
+_HINT = (
+    "There is a numerical optimum for this release, which can take minutes to find: "
+    "tidegauge plan --optimise finds and keeps it, and run then takes it if it is better"
+)
+
+
 def make_plan(
-    spec: GaugeSpec, *, table: str, columns: Mapping[str, str], now: int, leaves_out: int | None = None
+    spec: GaugeSpec,
+    *,
+    table: str,
+    columns: Mapping[str, str],
+    now: int,
+    leaves_out: int | None = None,
+    cache: Path | None = None,
+    ask: bool = False,
 ) -> Plan:
     """Decide everything; refuse whatever cannot be promised.  Reads no data and spends nothing.
 
-    `leaves_out`: from how many bytes on the source may leave out values that did not change.
+    `leaves_out`: from how many bytes on the source may leave out values that did not change.  `cache`: the folder where
+    optimised matrices are kept.  `ask`: they are to be found also where that takes long.
     """
     budget = spec.budget.budget
     measure: Measure = "epsilon" if budget.pure else "rho"
     total = accounted(budget)
     releases = {name: _release(name, one, table, columns, now) for name, one in spec.release.items()}
-    found = {name: _options(release, spec, name, pure=budget.pure) for name, release in releases.items()}
-    shares = split(spec, {name: options[0] for name, options in found.items()})
-    plans = tuple(_plan_release(options, loss=shares[name] * total) for name, options in found.items())
+    found = {
+        name: _options(release, spec, name, pure=budget.pure, cache=cache, ask=ask)
+        for name, release in releases.items()
+    }
+    shares = split(spec, {name: options[0] for name, (options, _) in found.items()})
+    plans = tuple(
+        _plan_release(options, loss=shares[name] * total, hint=hint)
+        for name, (options, hint) in found.items()
+    )
     return Plan(
         declaration=spec.canonical(),
         budget=budget,
@@ -143,7 +163,10 @@ def _constraint(spec: GaugeSpec, name: str) -> Constraint:
     return Unconstrained() if declared is None else declared.constraint
 
 
-def _options(release: Release, spec: GaugeSpec, name: str, *, pure: bool) -> list[Option]:
+def _options(
+    release: Release, spec: GaugeSpec, name: str, *, pure: bool, cache: Path | None, ask: bool
+) -> tuple[list[Option], str]:
+    """Every valid strategy, and what might be found beyond them."""
     constraint, declared = _constraint(spec, name), spec.release[name]
     if isinstance(constraint, Unconstrained) and release.schedule.count is None:
         raise SpecError(
@@ -152,23 +175,34 @@ def _options(release: Release, spec: GaugeSpec, name: str, *, pure: bool) -> lis
             key=f"release.{name}",
         )
     exposures = [
-        _exposure(release, part, constraint, spec.source.max_rows or 1) for part in release.query.components
+        exposure(release, part, constraint, spec.source.max_rows or 1) for part in release.query.components
     ]
     try:
-        return options(release, exposures, pure=pure, aim=declared.minimise, pinned=declared.pinned)
+        found = options(
+            release,
+            exposures,
+            pure=pure,
+            aim=declared.minimise,
+            pinned=declared.pinned,
+            cache=cache,
+            ask=ask,
+        )
     except SpecError as error:
         raise SpecError(str(error), key=None if error.key else f"release.{name}") from None
+    return found, _HINT if unsought(release, exposures[0], found) else ""
 
 
-def _plan_release(found: list[Option], *, loss: Fraction) -> ReleasePlan:
-    best = next((option for option in found if option.exact(loss)), found[0])
+def _plan_release(found: list[Option], *, loss: Fraction, hint: str) -> ReleasePlan:
+    possible = [option for option in found if option.possible(loss)] or found[:1]
+    best = next((option for option in possible if option.exact(loss)), possible[0])
     return ReleasePlan(
         release=best.release,
         loss=loss,
         channels=best.channels(loss),
         chosen=best.candidate(loss),
-        candidates=tuple(option.candidate(loss) for option in found),
+        candidates=tuple(option.candidate(loss) for option in possible),
         promise=promise(pure=best.pure, adaptive=best.strategy.adaptive),
+        hint=hint,
     )
 
 
@@ -181,19 +215,6 @@ def promise(*, pure: bool, adaptive: bool) -> str:
         else "for data that do not react to what was published"
     )
     return f"{account}; holds {data}"
-
-
-def _exposure(release: Release, part: Component, constraint: Constraint, rows: int) -> Exposure:
-    return Exposure(
-        constraint=constraint,
-        schedule=release.schedule,
-        kind=release.query.kind,
-        lower=part.lower,
-        upper=part.upper,
-        grouped=len(release.query.cells) > 1,
-        rows=rows,
-        clip=release.clip,
-    )
 
 
 def _protects(spec: GaugeSpec) -> str:

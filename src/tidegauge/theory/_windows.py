@@ -16,7 +16,7 @@ from math import cos, pi
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_toeplitz
+from scipy.linalg import cho_factor, cho_solve, toeplitz
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,7 +99,8 @@ def _free_bins(found: Stationary, settlings: list[_Settling], shifts: Floats, sl
     top = largest * (1 + slack)
     kernel = -lagged / 4
     kernel[0] += top
-    solved_h, solved_least = np.split(solve_toeplitz(kernel, np.concatenate([h, least]).T).T, 2)
+    factor = cho_factor(toeplitz(kernel), overwrite_a=True, check_finite=False)
+    solved_h, solved_least = np.split(cho_solve(factor, np.concatenate([h, least]).T).T, 2)
     parabola = (h * solved_h).sum(axis=1), (h * solved_least).sum(axis=1), (least * solved_least).sum(axis=1)
     squares = parabola[0][:, None] - 2 * np.outer(parabola[1], shifts) + np.outer(parabola[2], shifts**2)
     bound = fixed[:, None] - np.outer(least.sum(axis=1), shifts) + free * top + squares / 4

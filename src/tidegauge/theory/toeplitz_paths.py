@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+_CHAINED = 12
+"""Stretches after which each further one is taken to add as much as the last."""
 _ROUNDING = 1e-6
 """Far above what rounding in double precision can add up to in 2^13 bins; it grows with their square."""
 
@@ -91,11 +93,8 @@ def toeplitz_groups(
         if _falls(found.coefficients):
             bounds.append((2 * jumps - 1) * found.open[-1])
         return _raised(min(bounds), found.bins)
-    hidden = offset / (1 + offset * found.open[-1])
-    lengths = np.arange(found.bins + 1)
-    stay = (found.closed - hidden * (max(found.level.min(), 0.0) * lengths) ** 2)[:reach]
-    last = found.open - hidden * found.level_of_last**2
-    limited = reach < found.bins
+    lengths, limited = np.arange(found.bins + 1), reach < found.bins
+    stay, last = _stays(found, offset, reach)
 
     def value(at: Floats) -> float:
         price = abs(at[0])
@@ -105,6 +104,52 @@ def toeplitz_groups(
 
     bound = min(_least(value, [[0.0], [4.0 / found.bins]]), value(np.zeros(1)))
     return _raised(max(bound, jumps * found.closed.max() if loaded and jumps > 1 else 0.0), found.bins)
+
+
+def toeplitz_signs(
+    coefficients: Floats, *, limits: Limits, high: float, low: float, offset: float = 0.0
+) -> float:
+    """The same, not in groups, for an entry that counts `high` or -`low`, both above 0, from its first change on.  [T10]
+
+    Certified: from above; nearly exact for a measurement that forgets.
+    Proof:    docs/theory/T10.md
+    """
+    found, convex = _checked(coefficients, offset)
+    jumps, reach = limits.within(found.bins)
+    if not convex:
+        both = (high + low) * max(high, low)
+        return both * toeplitz_groups(coefficients, limits=limits, offset=offset)
+    limited = reach < found.bins
+    lengths = np.arange(found.bins + 1)
+    stay, last = _stays(found, offset, reach)
+    shared = high * low * np.minimum.accumulate(last[::-1])[::-1]
+
+    def value(at: Floats) -> float:
+        """The larger for a last stay on either side; of the others, every second one lies on the same side."""
+        price, found_each, found_last = abs(at[0]), [], []
+        for side in (high, low):
+            weight = (high + low) * side
+            found_each.append((weight * stay - price * lengths[:reach]).max())
+            found_last.append((weight * last - (shared if limited else price * lengths)).max())
+        room = price * (reach - 1) if limited else (price * lengths - shared).max()
+        return float(
+            room
+            + max(
+                found_last[one] + (jumps - 1) // 2 * found_each[one] + jumps // 2 * found_each[1 - one]
+                for one in (0, 1)
+            )
+        )
+
+    scale = (high + low) * max(high, low)
+    simplex = [[0.0], [4.0 * scale / found.bins]]
+    return _raised(min(_least(value, simplex), value(np.zeros(1))), found.bins)
+
+
+def _stays(found: Stationary, offset: float, reach: int) -> tuple[Floats, Floats]:
+    """Most energy of one stay by itself, by its length: one that ends, and one that lasts."""
+    hidden = offset / (1 + offset * found.open[-1])
+    least = max(found.level.min(), 0.0) * np.arange(found.bins + 1)
+    return (found.closed - hidden * least**2)[:reach], found.open - hidden * found.level_of_last**2
 
 
 def _raised(bound: float, bins: int) -> float:
@@ -222,13 +267,18 @@ class _Stretches:
                 - (0 if self.limited else price) * self.lengths
             )
         chain = (self.crosses - price * self.classes[None, :, None]).max(axis=1)
+        fixed = (shift**2 * self.stiffness if shift else 0.0) + price * self.room
         best, so_far = max(0.0, last.max() if ends_on else first.max()), first
-        for _ in range(1, (self.jumps + ends_on) // 2):
+        stretches = (self.jumps + ends_on) // 2
+        for more in range(1, stretches):
             reached = (so_far[:, None] + chain).max(axis=0)
-            best = max(best, (reached + last).max())
-            so_far = reached + middle
-        fixed = shift**2 * self.stiffness if shift else 0.0
-        return float(best + fixed + price * self.room)
+            ended, so_far, before = (reached + last).max(), reached + middle, so_far
+            if more == _CHAINED:  # one stretch more never adds more than the one before it
+                possible = np.isfinite(so_far)
+                rise = (so_far[possible] - before[possible]).max(initial=0.0)
+                return float(max(best, ended + rise * (stretches - 1 - more)) + fixed)
+            best = max(best, ended)
+        return float(best + fixed)
 
     def _by_class(self, values: Floats) -> Floats:
         return np.maximum.reduceat(values, self.classes)

@@ -8,7 +8,7 @@ leaves, with the node's own cost added whenever its subtree is complete.
 from __future__ import annotations
 
 from fractions import Fraction
-from math import lcm
+from math import lcm, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from tidegauge.errors import SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     Product = NDArray[np.int64]
     """[..., state before, state after, jumps]: most that the leaves so far add up to."""
 
+_COUNTED, _COUNTED_WITHIN = 64, 24
+"""Changes up to which they are counted one by one, anywhere or in a limited reach; more have a price instead."""
+_PRICES = 18
+_GOLDEN = (sqrt(5) - 1) / 2
 _NEVER = -(2**60)
 _FINEST = 2**30
 _POSITIONS = 2**12
@@ -44,7 +48,7 @@ def hierarchy_paths(
     costs: Costs,
     *,
     weights: Sequence[Fraction],
-    base: Fraction,
+    base: Fraction | None,
     branching: int,
     leaves: int | None,
     limits: Limits,
@@ -52,14 +56,17 @@ def hierarchy_paths(
     """Most that one entry's path adds up to, over the nodes that it changes.  [T10]
 
     Nodes:    of layer j: every `branching`^j leaves, once complete, each weighing weights[j]; before the leaves (None:
-              without end) one node of weight `base` for the initial load, 0 if it is not measured.
+              without end) one node of weight `base` for the initial load, 0 if it is not measured;
+              None if there is nothing before the leaves.
     Groups:   an entry that changes from one group to another never comes back to an earlier one, which costs it
               nothing: coming back only makes nodes unchanged.
-    Exact:    but for more than a few thousand leaves with a limited reach (as if without end), and for weights and
-              costs without a common denominator below 2^30 (rounded up).
+    Exact:    but for more than a few thousand leaves with a limited reach (as if without end), for weights and
+              costs without a common denominator below 2^30 (rounded up), and for many changes, which are not
+              counted but priced: certified from above, and exact where one change more is worth ever less.
     Proof:    docs/theory/T10.md
     """
     jumps, reach = limits
+    loaded, base = base is not None, base or Fraction(0)
     if leaves is not None:
         reach = None if reach is None or reach > leaves else reach
         jumps = None if jumps is None or jumps > leaves else jumps
@@ -69,8 +76,40 @@ def hierarchy_paths(
         jumps = None
     flat = [cost for row in costs.between for cost in row] + [costs.again]
     unit, whole = _integers([weight * cost for weight in (*weights, base) for cost in flat])
-    tree = _Tree(branching, len(costs.between), jumps, leaves, whole)
-    return unit * max(tree.from_load(reach), tree.elsewhere(reach))
+    states = len(costs.between)
+    if jumps is None or jumps <= (_COUNTED if reach is None else _COUNTED_WITHIN):
+        return unit * _Tree(branching, states, jumps, leaves, whole).most(reach, loaded=loaded)
+
+    finer = _FINEST // max(*whole, 1)  # so that a price need not be a whole number of units
+    unit, whole = unit / finer, [cost * finer for cost in whole]
+
+    def priced(price: int) -> int:
+        """Most that a path with any number of changes adds up to beyond their price, and the price of those allowed."""
+        tree = _Tree(branching, states, None, leaves, whole, price=price, roots=jumps + 1)
+        return tree.most(reach, loaded=loaded) + price * jumps
+
+    return unit * _least(priced, sum(max(layer) for layer in np.reshape(whole, (-1, states**2 + 1))))
+
+
+def _least(value: Callable[[int], int], highest: int) -> int:
+    """The least found of a convex function between 0 and the highest; any of its values is a bound."""
+    low, high = 0, highest
+    inner = [high - round((high - low) * _GOLDEN), low + round((high - low) * _GOLDEN)]
+    values = [value(at) for at in inner]
+    best = min(value(0), *values)
+    for _ in range(_PRICES):
+        if high - low < 4:
+            break
+        if values[0] <= values[1]:
+            high = inner[1]
+            inner = [high - round((high - low) * _GOLDEN), inner[0]]
+            values = [value(inner[0]), values[0]]
+        else:
+            low = inner[0]
+            inner = [inner[1], low + round((high - low) * _GOLDEN)]
+            values = [values[1], value(inner[1])]
+        best = min(best, *values)
+    return best
 
 
 def _integers(values: Sequence[Fraction]) -> tuple[Fraction, list[int]]:
@@ -82,21 +121,31 @@ def _integers(values: Sequence[Fraction]) -> tuple[Fraction, list[int]]:
 
 
 class _Tree:
-    """The (max, +) products of complete subtrees, and their products along the leaves."""
+    """The (max, +) products of complete subtrees, and their products along the leaves.
+
+    `price` is what a change costs; without leaves' end, `roots` of the largest subtrees hold as many changes as count.
+    """
 
     def __init__(
-        self, branching: int, states: int, jumps: int | None, leaves: int | None, costs: list[int]
+        self,
+        branching: int,
+        states: int,
+        jumps: int | None,
+        leaves: int | None,
+        costs: list[int],
+        *,
+        price: int = 0,
+        roots: int | None = None,
     ) -> None:
         self.branching, self.states, self.leaves = branching, states, leaves
         self.limited = jumps is not None
         self.slots = 2 if jumps is None else jumps + 1
-        spent = np.arange(self.slots)
-        self.left_over = np.where(spent[:, None] < spent, self.slots, spent[:, None] - spent)
         *layers, load = np.reshape(costs, (-1, states**2 + 1))
         self.costs = [self._node(cost) for cost in layers]
         self.height = len(layers)
         leaf = self._one()
-        leaf[:, :, 1] = 0
+        leaf[:, :, 1] = -price
+        self.roots = self.slots if roots is None else roots
         self.load = leaf + self._node(load)
         self.full = [self._bounded(leaf + self.costs[0])]
         for layer in range(1, self.height):
@@ -118,16 +167,23 @@ class _Tree:
 
     def _times(self, left: Product, right: Product) -> Product:
         """First the leaves of the one, then those of the other."""
-        if self.limited:
-            never = np.full((*right.shape[:-1], 1), _NEVER, dtype=np.int64)
-            rest = np.concatenate([right, never], axis=-1)[..., self.left_over]
-            ways = left[..., :, :, None, None, :] + rest[..., None, :, :, :, :]
-            return self._bounded(ways.max(axis=(-4, -1)))
-        none, some = left[..., :1], left[..., 1:]
-        unchanged = (none[..., :, :, None, :] + right[..., None, :, :, :]).max(axis=-3)
-        changed = (some[..., :, :, None, :] + right[..., None, :, :, :]).max(axis=(-3, -1))
-        unchanged[..., 1] = np.maximum(unchanged[..., 1], changed)
-        return self._bounded(unchanged)
+        shape = np.broadcast_shapes(left.shape, right.shape)
+        found = np.full(shape, _NEVER, dtype=np.int64)
+        some = right.max(axis=-1)
+        for middle in range(
+            self.states
+        ):  # plain loops over what is short: reductions over short axes are slow
+            before, after = left[..., :, middle, None, :], right[..., None, middle, :, :]
+            for spent in range(self.slots):
+                reached = found[..., spent:]
+                if self.limited:
+                    ways = before[..., spent, None] + after[..., : self.slots - spent]
+                elif spent:
+                    ways = before[..., spent, None] + some[..., None, middle, :, None]
+                else:
+                    ways = before[..., spent, None] + after
+                np.maximum(reached, ways, out=reached)
+        return found
 
     def _power(self, product: Product, exponent: int) -> Product:
         result = self._one()
@@ -153,18 +209,24 @@ class _Tree:
 
     @staticmethod
     def _most(product: Product) -> int:
-        return int(product[..., 0, :, :].max())
+        """From nothing, by one change or more."""
+        return int(product[..., 0, :, 1:].max())
 
-    def from_load(self, reach: int | None) -> int:
-        """Paths that may begin with the initial load."""
+    def most(self, reach: int | None, *, loaded: bool) -> int:
+        """Most that a path adds up to, from the initial load (or without one: the first leaf) on or from a later leaf."""
+        first = self.load if loaded else self._one()
+        return max(self._from_start(first, reach, int(loaded)), self.elsewhere(reach))
+
+    def _from_start(self, first: Product, reach: int | None, used: int) -> int:
+        """Paths that may begin with the first of all bins, which is no leaf if its reach is used up there."""
         if reach is not None:
-            rest = reach - 1 if self.leaves is None else min(reach - 1, self.leaves)
+            rest = reach - used if self.leaves is None else min(reach - used, self.leaves)
             after = self._prefix(rest)
         elif self.leaves is None:
-            after = self._power(self.full[-1], self.slots)
+            after = self._power(self.full[-1], self.roots)
         else:
             after = self._first(self.leaves)
-        return self._most(self._times(self.load, after))
+        return self._most(self._times(first, after))
 
     def _prefix(self, count: int) -> Product:
         """Changes in the first `count` leaves alone."""
@@ -173,7 +235,7 @@ class _Tree:
     def elsewhere(self, reach: int | None) -> int:
         """Paths that begin after the first leaf, where their length is limited."""
         if reach is None or (self.leaves is not None and self.leaves < reach):
-            return 0
+            return _NEVER
         if self.leaves is not None and self.leaves * self.slots <= _POSITIONS:
             return self._most(self._windows(np.arange(self.leaves - reach + 1), reach, self.leaves))
         # Every start relative to the lowest layer whose nodes hold the path, before a boundary of all layers:

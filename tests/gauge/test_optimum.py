@@ -1,0 +1,173 @@
+"""The numerical optimum from end to end: offered, chosen, committed with its matrix, and certified wherever it is loaded."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tidegauge.errors import SpecError, StoreCorrupt
+from tidegauge.gauge import Gauge
+from tidegauge.mechanism.dense import Dense
+from tidegauge.mechanism.noise import SimulationSampler
+from tidegauge.plan.explain import explain
+from tidegauge.plan.plan import Plan
+from tidegauge.store import Store
+from tidegauge.testing import Clock, Script
+
+COUNT = {"sql": "SELECT COUNT(*) FROM t", "start": "1970-01-01", "every": "1 microsecond"}
+RHO = {"rho": "0.5"}
+
+
+def world(
+    folder: Path,
+    readings: int,
+    *,
+    budget: dict[str, Any] = RHO,
+    now: int = 10_000,
+    changes: int = 2,
+    **release: Any,
+) -> tuple[Gauge, list[int]]:
+    """Who comes and goes, and how many are there at each reading."""
+    life: list[Any] = []
+    truth = np.zeros(readings, dtype=np.int64)
+    for n in range(60):
+        came, left = 7 * n % (readings - 3), 7 * n % (readings - 3) + 1 + 5 * n % 29
+        life += [(came, f"p{n}", {"x": 1}), (left, f"p{n}", None)]
+        truth[came:left] += 1
+    life.sort(key=lambda mutation: mutation[:2])
+    gauge = Gauge(
+        source=Script({"x": "BIGINT"}, life),
+        constraint={"at_most": changes},
+        budget=budget,
+        releases={"now": {**COUNT, "for": f"{readings - 1} microseconds", **release}},
+        store=folder / "store.db",
+        now=Clock(now),
+        sampler=SimulationSampler(7),
+    )
+    return gauge, truth.tolist()
+
+
+def test_it_is_chosen_for_few_bins_without_being_asked_for(tmp_path: Path) -> None:
+    gauge, _ = world(tmp_path, 60)
+    plan = gauge.plan()
+    (release,) = plan.releases
+    assert release.chosen.strategy == "dense"
+    assert release.candidates[0].half_width_worst < 0.95 * release.candidates[1].half_width_worst
+    assert "Why dense: is the numerical optimum" in explain(plan, why=True).replace("it is", "is")
+    assert str(release.chosen.parameters["digest"])[:12] in explain(plan)
+    assert "--optimise" not in explain(plan)
+    assert not list(tmp_path.iterdir())  # nothing is kept that was not asked for
+    assert Plan.from_record(json.loads(json.dumps(plan.record()))).hash == plan.hash
+
+
+def test_for_many_bins_it_is_found_on_request_and_then_offered(tmp_path: Path) -> None:
+    gauge, _ = world(tmp_path, 260, changes=1)
+    plain = gauge.plan()
+    assert plain.releases[0].chosen.strategy == "damped"
+    assert "tidegauge plan --optimise" in explain(plain)
+    asked = gauge.plan(optimise=True)
+    assert asked.releases[0].chosen.strategy == "dense"
+    assert "--optimise" not in explain(asked)
+    assert len(list((tmp_path / "store.matrices").iterdir())) == 1
+    assert gauge.plan().hash == asked.hash
+
+
+@pytest.mark.parametrize("release", [{}, {"window": "5 microseconds"}], ids=["running", "sliding"])
+def test_without_noise_it_tells_the_truth_from_exact_integers(tmp_path: Path, release: Any) -> None:
+    gauge, truth = world(
+        tmp_path, 40, budget={"epsilon": 10**18, "delta": "1e-6"}, strategy="dense", **release
+    )
+    readings = list(gauge.run())
+    expected = [now - (truth[at - 5] if release and at >= 5 else 0) for at, now in enumerate(truth)]
+    assert [r.value for r in readings] == pytest.approx(expected, abs=1e-3)
+    smoothed = gauge.published(smoothed=True)
+    assert [r.value for r in smoothed] == pytest.approx([r.value for r in readings], abs=1e-9)
+    (channel,) = gauge.plan().releases[0].channels
+    assert isinstance(channel.strategy, Dense)
+    bins = len(channel.strategy.matrix)
+    changes = np.concatenate([np.zeros(bins, dtype=np.int64), np.diff(truth, prepend=0)])[-bins:]
+    with Store(gauge.path) as store:
+        journal = [value for *_, value in store.journal("now")]
+    assert journal == (channel.refine * channel.strategy.matrix.astype(np.int64) @ changes).tolist()
+    assert gauge.verify().readings == len(readings)
+
+
+def test_a_committed_plan_needs_no_folder(tmp_path: Path) -> None:
+    gauge, truth = world(tmp_path, 90, strategy="dense", now=50)
+    before = list(gauge.run())
+    assert 30 < len(before) < 90
+    shutil.rmtree(tmp_path / "store.matrices")
+    again, _ = world(tmp_path, 90, strategy="dense")
+    assert again.plan().releases[0].chosen.strategy == "dense"
+    after = list(again.run())
+    assert len(before) + len(after) == 90
+    assert again.verify().readings == 90
+    assert len(again.published(smoothed=True)) == 90
+    assert not (tmp_path / "store.matrices").exists()
+    errors = [(r.value or 0) - truth[i] for i, r in enumerate([*before, *after])]
+    assert max(map(abs, errors)) < 40 * (before[0].stderr or 0)
+
+
+def test_a_file_beside_the_store_is_never_trusted(tmp_path: Path) -> None:
+    gauge, _ = world(tmp_path, 30, strategy="dense")
+    honest = gauge.plan().releases[0]
+    (path,) = (tmp_path / "store.matrices").iterdir()
+    strategy = honest.channels[0].strategy
+    assert isinstance(strategy, Dense)
+    doubled = Dense.of(np.tril(np.full((30, 30), 2**20)), 0)
+    forged = path.with_name(path.name.replace(strategy.digest, doubled.digest))
+    path.unlink()
+    np.savez_compressed(
+        forged, entries=doubled.matrix, first=0
+    )  # as if it had been optimised for this problem
+    misled = gauge.plan().releases[0]
+    assert misled.chosen.parameters["digest"] == doubled.digest
+    assert misled.chosen.half_width_worst > honest.chosen.half_width_worst  # worse, and as private as ever
+    list(gauge.run())
+    gauge.verify()
+
+
+def changed(path: Path, edit: Any) -> None:
+    """Edit the committed plan, as someone with the file and no scruples would."""
+    with sqlite3.connect(path) as db:
+        (text,) = db.execute("SELECT value FROM meta WHERE key = 'plan'").fetchone()
+        plan = json.loads(text)
+        edit(plan)
+        db.execute("UPDATE meta SET value = ? WHERE key = 'plan'", (json.dumps(plan),))
+    db.close()
+
+
+def test_a_changed_matrix_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    gauge, _ = world(tmp_path, 30, strategy="dense", now=10)
+    list(gauge.run())
+    other = Dense.of(np.tril(np.full((30, 30), 2**20)), 0)
+
+    def swap(plan: dict[str, Any]) -> None:
+        plan["matrices"] = dict.fromkeys(plan["matrices"], other.packed)
+
+    def forge(plan: dict[str, Any]) -> None:
+        plan["matrices"] = {other.digest: other.packed}
+        plan["releases"]["now"]["channels"][0]["strategy"]["digest"] = other.digest
+
+    for edit, what in ((swap, "was changed"), (forge, "too little noise")):
+        changed(gauge.path, edit)
+        with pytest.raises(StoreCorrupt, match=what):
+            list(gauge.run())
+        with pytest.raises(StoreCorrupt):
+            gauge.verify()
+
+
+def test_it_cannot_be_pinned_where_there_is_none_or_by_parameters(tmp_path: Path) -> None:
+    for strategy, what in (
+        ("dense", "is not valid here"),
+        ({"name": "dense", "digest": "00"}, "found, not given"),
+    ):
+        gauge, _ = world(tmp_path, 30, budget={"epsilon": 1}, strategy=strategy)
+        with pytest.raises(SpecError, match=what):
+            gauge.plan()

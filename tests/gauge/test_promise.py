@@ -1,0 +1,185 @@
+"""Every strategy keeps what its plan promises, from end to end: errors are as large as predicted and intervals cover.
+
+Two ways to many errors: one real run with so many groups, each measured by itself; and, for releases without groups,
+the plan's own channels measured in so many worlds side by side.  Both at level ALPHA, each with a twin whose
+noise is drawn with another scale and must be seen.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tidegauge.gauge import Gauge
+from tidegauge.mechanism.encode import measure
+from tidegauge.mechanism.noise import SimulationSampler
+from tidegauge.testing import Clock, Script
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from tidegauge.mechanism.noise import Noise
+
+    Floats = NDArray[np.float64]
+
+ALPHA = 1e-9
+GROUPS, WORLDS = 500, 4000
+DAYS = 16
+GAUSSIAN: dict[str, Any] = {"rho": "0.5"}
+PURE: dict[str, Any] = {"epsilon": 1}
+EVERY: dict[str, Any] = {"start": "1970-01-01", "every": "1 microsecond"}
+ENDS = {"for": f"{DAYS - 1} microseconds"}
+WINDOW = {"window": "5 microseconds"}
+
+
+class Scaled(SimulationSampler):
+    """Draws that are so many times as large as they should be."""
+
+    def __init__(self, seed: int, factor: float) -> None:
+        super().__init__(seed)
+        self.factor = factor
+
+    def draw(self, noise: Noise, count: int) -> list[int]:
+        return [round(self.factor * value) for value in super().draw(noise, count)]
+
+
+def lives(seed: int) -> tuple[list[Any], Floats]:
+    """Who is in which group when, for two changes each; and how many are in each group at the end of each day."""
+    rng = np.random.default_rng(seed)
+    life: list[Any] = []
+    truth = np.zeros((DAYS, GROUPS))
+    for n in range(200):
+        came, group = int(rng.integers(0, DAYS)), int(rng.integers(0, GROUPS))
+        left = came + 1 + int(rng.integers(0, DAYS))
+        life += [(came, f"p{n}", {"g": f"g{group}"}), (left, f"p{n}", None)]
+        truth[came : min(left, DAYS), group] += 1
+    life.sort(key=lambda mutation: mutation[:2])
+    return life, truth
+
+
+def gauge(
+    folder: Path, budget: dict[str, Any], *, grouped: bool, seed: int, factor: float = 1.0, **release: Any
+) -> tuple[Gauge, Floats]:
+    life, truth = lives(seed)
+    query = {
+        "sql": "SELECT g, COUNT(*) FROM t GROUP BY g",
+        "groups": {"g": [f"g{i}" for i in range(GROUPS)]},
+    }
+    made = Gauge(
+        source=Script({"g": "VARCHAR"}, life),
+        constraint={"at_most": 2},
+        budget=budget,
+        releases={"now": {**(query if grouped else {"sql": "SELECT COUNT(*) FROM t"}), **EVERY, **release}},
+        store=folder / f"{seed}-{factor}.db",
+        now=Clock(DAYS - 1),
+        sampler=Scaled(seed, factor),
+    )
+    wanted = truth if grouped else truth.sum(axis=1, keepdims=True)
+    if "window" in release:
+        wanted = wanted - np.concatenate([np.zeros((5, wanted.shape[1])), wanted[:-5]])
+    return made, wanted
+
+
+def size_is_right(errors: Floats, stderr: float, *, pure: bool) -> bool:
+    """The mean square of independent errors is this near its expectation; the square of a Laplace sum varies more."""
+    slack = NormalDist().inv_cdf(1 - ALPHA / 2) * sqrt((5 if pure else 2) / len(errors))
+    return abs(float(errors @ errors) / len(errors) / stderr**2 - 1) <= slack
+
+
+def covers(errors: Floats, half: float) -> bool:
+    """Whether intervals cover 95 % of the time, by the exact binomial law."""
+    hits, tries = int((np.abs(errors) <= half).sum()), len(errors)
+    return bool(min(stats.binom.cdf(hits, tries, 0.95), stats.binom.sf(hits - 1, tries, 0.95)) > ALPHA / 2)
+
+
+GROUPED = {
+    "disjoint": (GAUSSIAN, {**ENDS, "strategy": "disjoint"}),
+    "hierarchy": (GAUSSIAN, {**ENDS, "strategy": "hierarchy"}),
+    "toeplitz": (GAUSSIAN, {**ENDS, "strategy": "toeplitz"}),
+    "damped": (GAUSSIAN, {**ENDS, "strategy": "damped"}),
+    "epochs": (GAUSSIAN, {"for": "ever", "strategy": "epochs"}),
+    "sliding": (GAUSSIAN, {**ENDS, **WINDOW, "strategy": "sliding"}),
+    "toeplitz, window": (GAUSSIAN, {**ENDS, **WINDOW, "strategy": "toeplitz"}),
+    "disjoint, pure": (PURE, {**ENDS, "strategy": "disjoint"}),
+    "hierarchy, pure": (PURE, {**ENDS, "strategy": "hierarchy"}),
+    "autoregressive, pure": (PURE, {**ENDS, "strategy": "autoregressive"}),
+    "epochs, pure": (PURE, {"for": "ever", "strategy": "epochs"}),
+    "sliding, pure": (PURE, {**ENDS, **WINDOW, "strategy": "sliding"}),
+}
+
+
+@pytest.mark.parametrize(("budget", "release"), GROUPED.values(), ids=GROUPED)
+def test_a_run_errs_as_much_as_its_plan_promises(
+    tmp_path: Path, budget: dict[str, Any], release: dict[str, Any]
+) -> None:
+    for factor, right in ((1.0, True), (0.3, False)):
+        one, truth = gauge(tmp_path, budget, grouped=True, seed=5, factor=factor, **release)
+        chosen = one.plan().releases[0].chosen
+        readings = list(one.run())
+        values = np.array([reading.value for reading in readings]).reshape(DAYS, GROUPS)
+        stderrs = np.array([reading.stderr for reading in readings]).reshape(DAYS, GROUPS)[:, 0]
+        halves = np.array([r.interval()[1] - (r.value or 0) for r in readings]).reshape(DAYS, GROUPS)[:, 0]
+        errors = values - truth
+        if release["for"] != "ever":
+            assert chosen.half_width_worst == pytest.approx(halves.max(), rel=0.01)
+            assert chosen.half_width_mean == pytest.approx(halves.mean(), rel=0.02)
+        last = DAYS - 1
+        assert size_is_right(errors[last], float(stderrs[last]), pure=budget is PURE) is right
+        assert covers(errors[last], float(halves[last])) is right
+    assert one.verify().readings == len(readings)
+    smoothed = one.published(smoothed=True)
+    assert [(r.time, r.group) for r in smoothed] == [(r.time, r.group) for r in readings]
+
+
+ALONE = {
+    "disjoint": (GAUSSIAN, {**ENDS, "strategy": "disjoint"}),
+    "hierarchy": (GAUSSIAN, {**ENDS, "strategy": "hierarchy"}),
+    "toeplitz": (GAUSSIAN, {**ENDS, "strategy": "toeplitz"}),
+    "damped": (GAUSSIAN, {**ENDS, "strategy": "damped"}),
+    "dense": (GAUSSIAN, {**ENDS, "strategy": "dense"}),
+    "dense, window": (GAUSSIAN, {**ENDS, **WINDOW, "strategy": "dense"}),
+    "damped, window": (GAUSSIAN, {**ENDS, **WINDOW, "strategy": "damped"}),
+    "hierarchy, pure": (PURE, {**ENDS, "strategy": "hierarchy"}),
+    "hierarchy, pure, window": (PURE, {**ENDS, **WINDOW, "strategy": "hierarchy"}),
+    "autoregressive, pure": (PURE, {**ENDS, "strategy": "autoregressive"}),
+    "autoregressive, pure, window": (PURE, {**ENDS, **WINDOW, "strategy": "autoregressive"}),
+    "the planner's choice": (GAUSSIAN, ENDS),
+    "the planner's choice, pure": (PURE, ENDS),
+}
+
+
+@pytest.mark.parametrize(("budget", "release"), ALONE.values(), ids=ALONE)
+def test_readings_in_many_worlds_err_as_much_as_the_plan_promises(
+    tmp_path: Path, budget: dict[str, Any], release: dict[str, Any]
+) -> None:
+    one, truth = gauge(tmp_path, budget, grouped=False, seed=6, **release)
+    (planned,) = one.plan().releases
+    (channel,) = planned.channels
+    schedule = planned.release.schedule
+    bins, decoder = schedule.bins, planned.decoder
+    assert bins is not None
+    levels = lives(6)[1].sum(axis=1)
+    changes = np.concatenate([np.zeros(bins), np.diff(levels, prepend=0.0)])[-bins:].astype(int)
+    totals = {(at, world): int(amount) for at, amount in enumerate(changes) for world in range(WORLDS)}
+    predicted = [decoder.law(0, schedule.bin_of_reading(day)).half_width(0.95) for day in range(DAYS)]
+    assert planned.chosen.half_width_worst == pytest.approx(max(predicted), rel=0.01)
+    for factor, right in ((1.0, True), (0.85, False)):
+        sampler = Scaled(9, factor)
+        veils = [0] * WORLDS if channel.veil is None else sampler.draw(channel.veil, WORLDS)
+        noisy = measure(channel, totals, bins=range(bins), veils=veils, sampler=sampler)
+        rows = np.array([value for *_, value in noisy], dtype=np.float64).reshape(-1, WORLDS)
+        for day in (0, DAYS // 2, DAYS - 1):
+            estimates = decoder.estimates(day, [rows])
+            errors = np.array([estimate.value for estimate in estimates]) - truth[day, 0]
+            half = (estimates[0].high - estimates[0].low) / 2
+            assert estimates[0].stderr is not None
+            assert size_is_right(errors, estimates[0].stderr, pure=budget is PURE) is right
+            assert covers(errors, half) is right
+            assert half == pytest.approx(predicted[day])

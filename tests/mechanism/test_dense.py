@@ -1,0 +1,112 @@
+"""Optimised matrices: how near the limit they come, and that nothing but their content is trusted."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tidegauge.errors import SpecError, StoreCorrupt
+from tidegauge.mechanism.dense import Dense
+from tidegauge.mechanism.optimum import Problem, offered, optimal_gram, optimise, recall
+from tidegauge.mechanism.strategy import Exposure
+from tidegauge.mechanism.tune import Target, error
+from tidegauge.model.constraint import AtMost
+from tidegauge.model.quantity import DAY, Span
+from tidegauge.model.schedule import Schedule
+from tidegauge.theory.paths import Limits
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+DAILY = Span(micros=DAY)
+
+
+def test_dense_meets_its_bound_and_is_kept(tmp_path: Path) -> None:
+    problem = Problem.of([Limits(1, None)], bins=32, first=0, span=None, stride=1, worst=True)
+    assert problem is not None
+    found = optimise(problem, tmp_path)
+    schedule = Schedule(0, DAILY, 32)
+    reached = error(found, Exposure(AtMost(1), schedule, "stock", 0, 1), Target.of(schedule), pure=False)
+    _, limit = optimal_gram(problem, rounds=200, gap=1e-3)
+    assert limit <= reached <= limit * 1.002
+    known = recall(tmp_path, problem)
+    assert known == found
+    assert known.matrix.tolist() == found.matrix.tolist()
+    assert known.parameters == {"bins": 32, "digest": found.digest, "first": 0}
+    assert recall(tmp_path, problem._replace(worst=False)) is None
+
+
+def test_dense_for_pairs_and_windows(tmp_path: Path) -> None:
+    for first, span, limits in [
+        (0, None, Limits(2, None)),
+        (1, 5, Limits(1, None)),
+        (0, None, Limits(None, 2)),
+    ]:
+        problem = Problem.of([limits], bins=24, first=first, span=span, stride=1, worst=True)
+        assert problem is not None
+        gram, limit = optimal_gram(problem, rounds=150, gap=2e-3)
+        assert limit > 1
+        assert np.linalg.eigvalsh(gram)[0] > 0
+    assert Problem.of([Limits(3, None)], bins=24, first=0, span=None, stride=1, worst=True) is None
+    assert Problem.of([Limits(1, None)], bins=2000, first=0, span=None, stride=1, worst=True) is None
+
+
+def test_a_kept_matrix_that_was_changed_is_passed_over(tmp_path: Path) -> None:
+    problem = Problem.of([Limits(1, None)], bins=8, first=0, span=None, stride=1, worst=False)
+    assert problem is not None
+    found = optimise(problem, tmp_path)
+    (path,) = tmp_path.iterdir()
+    np.savez_compressed(path, entries=found.matrix // 2, first=0)
+    assert recall(tmp_path, problem) is None
+    path.write_bytes(b"PK")
+    assert recall(tmp_path, problem) is None
+    assert offered(problem, tmp_path, ask=True) == found
+    assert recall(tmp_path, problem) == found
+
+
+def test_a_packed_matrix_is_the_one_that_was_packed() -> None:
+    rng = np.random.default_rng(3)
+    for bins in (1, 2, 7, 40):
+        found = Dense.of(np.tril(rng.integers(-(2**20), 2**20 + 1, size=(bins, bins))), 1)
+        again = Dense.unpacked(found.packed, digest=found.digest, first=1)
+        assert again == found
+        assert again.matrix.tolist() == found.matrix.tolist()
+        other = Dense.of(found.matrix // 2, 1)
+        for text, first in ((other.packed, 1), (found.packed, 0), ("no", 1), (found.packed[:-8], 1)):
+            with pytest.raises(StoreCorrupt, match="was changed"):
+                Dense.unpacked(text, digest=found.digest, first=first)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        np.ones((3, 3), dtype=np.int64),  # tells of the future
+        np.eye(3, dtype=np.int64) * (2**20 + 1),  # too large to be certified
+        np.eye(3),  # no integers
+        np.eye(3, 4, dtype=np.int64),
+        np.eye(1025, dtype=np.int64),
+        np.zeros((0, 0), dtype=np.int64),
+    ],
+    ids=["future", "large", "floats", "oblong", "long", "empty"],
+)
+def test_a_matrix_that_cannot_be_certified_is_refused(entries: NDArray[np.int64]) -> None:
+    with pytest.raises(SpecError, match="lower-triangular"):
+        Dense.of(entries, 0)
+
+
+def test_inner_products_of_the_largest_matrix_are_exact() -> None:
+    largest = Dense.of(np.tril(np.full((1024, 1024), 2**20, dtype=np.int64)), 0)
+    assert largest.gram[0, 0] == 2**50
+    exact = largest.sensitivity(Exposure(AtMost(1), Schedule(0, DAILY, 1024), "stock", 0, 1)).l2_squared
+    assert 2**50 <= exact <= 2**50 * Fraction(1_000_001, 1_000_000)
+
+
+def test_a_matrix_that_cannot_be_decoded() -> None:
+    broken = Dense.of(np.zeros((3, 3), dtype=np.int32), 0)
+    with pytest.raises(SpecError, match="cannot be decoded"):
+        broken.weights(2, None)
