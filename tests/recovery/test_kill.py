@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tidegauge.store import begun
+
 DECLARATION = """
 [source]
 kind = "files"
@@ -88,7 +90,7 @@ def killed_often(folder: Path, kills: int, seed: int) -> int:
         assert process.stderr is not None
         process.stderr.close()
         hits += process.wait() == -signal.SIGKILL
-        if (folder / "tidegauge.db").exists() and call(folder, "ledger"):
+        if begun(folder / "tidegauge.db") and call(folder, "ledger"):
             now = {(r["release"], r["time"], str(r["group"])): r["value"] for r in call(folder, "readings")}
             assert {key: now[key] for key in seen} == seen
             seen = now

@@ -277,7 +277,7 @@ def test_an_error_that_nobody_provided_for(tmp_path: Path, monkeypatch: pytest.M
     """The last net: an exception whose words are a value."""
     one = Folder(tmp_path / "one", _sqlite(tmp_path / "one"))
 
-    def broken(_: Gauge) -> None:
+    def broken(_: Gauge, **__: object) -> None:
         raise RuntimeError(VALUE)
 
     monkeypatch.setattr(Gauge, "plan", broken)
