@@ -141,7 +141,7 @@ class DuckEngine:
         return {
             "entries": living,
             "gone": gone,
-            "units": self._table(units),
+            "units": self._table(f"SELECT * FROM ({units}) ORDER BY unit, scope"),
             "used": self._table(used),
             "void": void,
         }
@@ -175,20 +175,19 @@ class DuckEngine:
     def _recall(self, state: State, upto: int, *, plain: bool, everything: bool) -> None:
         """Fetch what the store knows of the rows and units that this batch can touch."""
         also = "" if plain else " UNION SELECT previous FROM arrivals"
-        touched = [
-            name for (name,) in self._rows(f"SELECT DISTINCT entry FROM arrivals{also}") if name is not None
-        ]
+        found = self._rows(f"SELECT DISTINCT entry FROM arrivals{also} ORDER BY entry")
+        touched = [name for (name,) in found if name is not None]
         expiring = state.expiring(upto) if any(scope.retire for scope in self.program.scopes) else []
-        entries = state.all_entries() if everything else state.entries(touched)
         if self.program.max_rows is None:
-            units = sorted({*touched, *expiring, *entries["entry"].to_pylist()})
-            entries = pa.concat_tables([entries, state.entries(expiring)])
+            units = sorted({*touched, *expiring}) if expiring else touched
+            entries = state.all_entries() if everything else state.entries(units)
+            units = sorted({*units, *entries["entry"].to_pylist()}) if everything else units
             owner = ", entry AS unit"
         else:
+            entries = state.all_entries() if everything else state.entries(touched)
             named = self._rows("SELECT DISTINCT unit FROM arrivals WHERE unit IS NOT NULL")
             units = sorted({*(unit for (unit,) in named), *entries["unit"].to_pylist(), *expiring})
-            entries = pa.concat_tables([entries, state.entries_of(units)])
-            owner = ""
+            entries, owner = state.entries_of(units), ""
         clipped = units if any(release.clip for release in self.program.releases) else []
         known = {
             "known_entries": (entries, self.entry_columns, owner),
@@ -198,7 +197,7 @@ class DuckEngine:
         for name, (table, columns, also) in known.items():
             schema = pa.schema([(column, _ARROW[kind]) for column, kind in columns.items()])
             self._db.register("recalled", table.cast(schema))
-            self._run(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT DISTINCT *{also} FROM recalled")
+            self._run(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT *{also} FROM recalled")
             self._db.unregister("recalled")
 
     def _bins(self, upto: int) -> None:

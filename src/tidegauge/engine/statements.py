@@ -18,7 +18,18 @@ class Statements(Views):
 
     def move(self, s: int, scope: Scope) -> str:
         """Number each unit's mutations, find the limit it obeys, and when it must leave if it retires."""
-        label = "NULL::VARCHAR" if scope.by is None else f"label{self.labels.index(scope.by)}"
+        labels, join, label = "", "", "NULL::VARCHAR"
+        if scope.by is not None:
+            label = "CASE WHEN known.unit IS NULL THEN labels.label ELSE known.label END"
+            join = "LEFT JOIN labels USING (unit)"
+            labels = f"""labels AS (
+                SELECT unit, arg_min(label{self.labels.index(scope.by)}, (instant, seq)) AS label
+                FROM path JOIN times USING (unit, instant) GROUP BY unit
+            ),"""
+        leaves = "NULL::BIGINT"
+        if scope.retire:
+            last = "min(instant) FILTER (ord = at_most) OVER (PARTITION BY unit)"
+            leaves = f"CASE WHEN open THEN least({last}, first + within, {NEVER}) END"
         limits = ", ".join(
             f"({'NULL' if name is None else literal(name)}::VARCHAR, {limit.at_most or 'NULL'}::BIGINT, "
             f"{'NULL' if limit.within is None else limit.within}::BIGINT)"
@@ -30,14 +41,12 @@ class Statements(Views):
                 SELECT unit, instant FROM delta_{s} WHERE instant > {BEGINNING} UNION SELECT unit, instant FROM match_{s}
             ), known AS (
                 SELECT * FROM known_units WHERE scope = {s}
-            ), labels AS (
-                SELECT unit, arg_min({label}, (instant, seq)) AS label FROM path JOIN times USING (unit, instant) GROUP BY unit
-            ), numbered AS (
+            ), {labels} numbered AS (
                 SELECT times.unit, instant, row_number() OVER unit_life + coalesce(known.moves, 0) AS ord,
                        coalesce(known.first, min(instant) OVER unit_life) AS first,
-                       CASE WHEN known.unit IS NULL THEN labels.label ELSE known.label END AS label,
+                       {label} AS label,
                        known.unit IS NULL OR known.expires IS NOT NULL AS open
-                FROM times LEFT JOIN known USING (unit) LEFT JOIN labels USING (unit)
+                FROM times LEFT JOIN known USING (unit) {join}
                 WINDOW unit_life AS (PARTITION BY times.unit ORDER BY instant
                                      ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
             ), due AS (
@@ -46,9 +55,7 @@ class Statements(Views):
             )
             SELECT moved.* EXCLUDE (open), at_most, within,
                    instant IS NOT NULL AND coalesce(ord <= at_most, true) AND coalesce(instant - first <= within, true) AS inside,
-                   CASE WHEN open THEN
-                        least(min(instant) FILTER (ord = at_most) OVER (PARTITION BY unit), first + within, {NEVER})
-                        END AS leaves
+                   {leaves} AS leaves
             FROM (SELECT * FROM numbered UNION ALL BY NAME SELECT * FROM due) moved
             JOIN (VALUES {limits}) AS rule(label, at_most, within) ON rule.label IS NULL OR rule.label = moved.label
             UNION ALL BY NAME
@@ -128,8 +135,8 @@ class Statements(Views):
         )
         return f"""
             SELECT {", ".join(columns)}, alive
-            FROM (SELECT * FROM life QUALIFY row_number() OVER (PARTITION BY entry ORDER BY instant DESC) = 1) life {joins}
-            WHERE instant > {BEGINNING} {"OR true" if self.program.max_rows is not None else ""} ORDER BY entry"""
+            FROM life {joins}
+            WHERE last AND (instant > {BEGINNING} OR {self.program.max_rows is not None}) ORDER BY entry"""
 
     def units(self) -> str:
         """The counters after the batch."""

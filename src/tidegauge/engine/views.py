@@ -136,10 +136,17 @@ class Views:
         shape = ", ".join(f"{quote(column)} {kind}" for column, kind in self.image.items())
         return f"TRY(CAST(CAST(image AS JSON) AS STRUCT({shape}))) AS image"
 
+    def _stepped(self) -> list[str]:
+        """Views whose value before is the row's own: where the unit is the row, a row's path has no other steps."""
+        return self.views if self.program.max_rows is None else []
+
     def life(self) -> str:
         """Per entry and instant its last state, beginning with what the store remembers."""
         carried = ", ".join(self._carried())
-        labels = "".join(f", lag(label{n}) OVER entry_life AS label{n}_was" for n in range(len(self.labels)))
+        lagged = [f"lag(label{n}) OVER entry_life AS label{n}_was" for n in range(len(self.labels))]
+        lagged += [
+            f"lag(CASE WHEN alive THEN {name} END) OVER entry_life AS was_{name}" for name in self._stepped()
+        ]
         return f"""
             CREATE OR REPLACE TEMP TABLE life AS
             WITH net AS (
@@ -147,7 +154,7 @@ class Views:
                 FROM arrivals
                 WINDOW same AS (PARTITION BY entry, instant ORDER BY seq
                                 ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
-                QUALIFY row_number() OVER (PARTITION BY entry, instant ORDER BY seq DESC) = 1
+                QUALIFY lead(seq) OVER (PARTITION BY entry, instant ORDER BY seq) IS NULL
             ), seen AS (
                 SELECT entry, instant, seq, unit, after IS NOT NULL AS alive, informed,
                        CASE WHEN informed AND before IS NOT NULL
@@ -162,7 +169,8 @@ class Views:
                 SELECT entry, instant, seq, unit, alive, informed, told, {carried} FROM seen
             )
             SELECT *, lag(CASE WHEN alive THEN unit END) OVER entry_life AS was,
-                   lag(CASE WHEN alive THEN digest END) OVER entry_life AS digest_was{labels}
+                   lag(CASE WHEN alive THEN digest END) OVER entry_life AS digest_was,
+                   lead(instant) OVER entry_life IS NULL AS last{"".join(f", {one}" for one in lagged)}
             FROM lives WINDOW entry_life AS (PARTITION BY entry ORDER BY instant)"""
 
     def path(self) -> str:
@@ -171,11 +179,12 @@ class Views:
         nothing = ", ".join(
             f"{name}_was AS {name}" if name.startswith("label") else f"NULL AS {name}" for name in carried
         )
+        before = "".join(f", was_{name}" for name in self._stepped())
         return f"""
             CREATE OR REPLACE TEMP TABLE path AS
-            SELECT unit, entry, instant, seq, true AS alive, {", ".join(carried)} FROM life WHERE alive
+            SELECT unit, entry, instant, seq, true AS alive, {", ".join(carried)}{before} FROM life WHERE alive
             UNION ALL BY NAME
-            SELECT was AS unit, entry, instant, seq, false AS alive, {nothing}
+            SELECT was AS unit, entry, instant, seq, false AS alive, {nothing}{before}
             FROM life WHERE was IS NOT NULL AND (NOT alive OR was <> unit)"""
 
     def shown(self, s: int, scope: Scope) -> str:
@@ -245,11 +254,12 @@ class Views:
         if not parts:
             parts = ["SELECT ''::VARCHAR AS unit, 0 AS instant, 0 AS release, 0 AS component, 0 AS cell, 0 AS amount "
                      "WHERE false"]  # fmt: skip
-        lagged = "".join(f", lag({name}) OVER row_path AS was_{name}" for name in names)
+        lagged = [f"lag({name}) OVER row_path AS was_{name}" for name in names if name not in self._stepped()]
         return f"""
             CREATE OR REPLACE TEMP TABLE delta_{s} AS
             WITH steps AS MATERIALIZED (
-                SELECT *{lagged} FROM shown_{s} WINDOW row_path AS (PARTITION BY unit, entry ORDER BY instant)
+                SELECT *{"".join(f", {one}" for one in lagged)} FROM shown_{s}
+                {"WINDOW row_path AS (PARTITION BY unit, entry ORDER BY instant)" if lagged else ""}
             )
             SELECT unit, instant, release, component, cell, sum(amount) AS amount
             FROM ({" UNION ALL ".join(parts)})
