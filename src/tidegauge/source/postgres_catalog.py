@@ -121,7 +121,7 @@ def table(connection: Connection, schema: str, name: str) -> Table | None:
     ).fetchall()
     key = connection.execute(
         "SELECT attname FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY(indkey) "
-        "WHERE indrelid = %s AND CASE %s WHEN 'd' THEN indisprimary WHEN 'i' THEN indisreplident ELSE false END",
+        "WHERE indrelid = %s AND indimmediate AND CASE %s WHEN 'd' THEN indisprimary WHEN 'i' THEN indisreplident ELSE false END",
         [oid, identity],
     ).fetchall()
     named = {column: base_type(connection, kind, modifier) for column, kind, modifier in columns}
