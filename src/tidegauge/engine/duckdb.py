@@ -135,8 +135,8 @@ class DuckEngine:
             gone = [name for (name,) in self._rows(threads.left_keys())]
             if self.program.max_rows is None:
                 void = [name for (name,) in self._rows(threads.void_units())]
-                units = threads.settled_counters(units, "known_units")
-                used = threads.settled_counters(used, "known_used")
+                units = threads.settled_counters(units, "known_units", "scope")
+                used = threads.settled_counters(used, "known_used", "release")
         living = entries.filter(entries["alive"]).drop_columns(["alive"])
         return {
             "entries": living,
@@ -165,7 +165,9 @@ class DuckEngine:
         number = pa.array(range(arrivals, arrivals + rows.num_rows), pa.int64())
         self._db.register("batch", rows.append_column("seq", number))
         owner = (
-            owned(self.program, row="entry") if plain else "* EXCLUDE (seq, entry, time, before, informed)"
+            owned(self.program, row="entry")
+            if plain
+            else "* EXCLUDE (seq, entry, time, before, informed) REPLACE (nullif(previous, entry) AS previous)"
         )
         self._run(f"""
             CREATE OR REPLACE TEMP TABLE arrivals AS

@@ -5,7 +5,7 @@ Such a batch is brought to the plain form before anything else looks at it.  The
     ordered   the batch, numbered in the order in which it takes effect
     touches   which key every mutation touches: `at` it, `in` to it from another, `out` of it.  A key's touches fall into
               stays: one ends when the row goes out, or when another row comes in
-    threads   a row through all its stays; of those that end a batch at a key, the last one holds it
+    threads   a row through all its stays; who came to a key last, and did not go out of it, holds it
     events    every mutation under its thread, the state's rows as number 0, and a deletion of every row that lived when
               the table was emptied or another row took its key
     arrivals  the same in the plain form, with the values that were left out
@@ -77,7 +77,7 @@ def _threads() -> str:
             SELECT linked.name, linked.stay, linked.gone, followed.thread
             FROM linked JOIN followed ON linked.origin = followed.name AND linked.origin_stay = followed.stay
         )
-        SELECT *, NOT gone AND stay = max(stay) FILTER (NOT gone) OVER (PARTITION BY name) AS holds FROM followed"""
+        SELECT *, NOT gone AND stay = max(stay) OVER (PARTITION BY name) AS holds FROM followed"""
 
 
 def _events(sql: Statements) -> str:
@@ -126,7 +126,8 @@ def _plain(sql: Statements, fields: Sequence[str], kept: Collection[str]) -> str
         )  # fmt: skip
         images = f"CASE WHEN after IS NOT NULL THEN struct_pack({', '.join(values)}) END"
     if (owner := sql.program.owner) in left_out:
-        past.append("last_value(CASE WHEN alive THEN unit ELSE '' END IGNORE NULLS) OVER past AS unit_was")
+        past.append(f"""last_value(CASE WHEN NOT alive THEN '' WHEN NOT {left_out[owner]} THEN coalesce(unit, '') END
+                               IGNORE NULLS) OVER past AS unit_was""")
         unit = f"CASE WHEN {left_out[owner]} THEN nullif(unit_was, '') ELSE unit END"
     return f"""
         CREATE OR REPLACE TEMP TABLE arrivals AS
@@ -155,12 +156,12 @@ def left_keys() -> str:
     return "SELECT substr(entry, 2) FROM known_entries WHERE entry IN (SELECT entry FROM arrivals)"
 
 
-def settled_counters(now: str, known: str) -> str:
-    """Counters after the batch, where the unit is the row: also of rows that only changed their keys."""
+def settled_counters(now: str, known: str, per: str) -> str:
+    """Counters after the batch, one `per` scope or release, where the unit is the row: also those that only go along."""
     return f"""
         SELECT now.* REPLACE (coalesce(name, substr(unit, 2)) AS unit)
         FROM (SELECT * FROM ({now}) UNION ALL BY NAME
-              SELECT * FROM {known} WHERE unit NOT IN (SELECT unit FROM ({now})) AND unit IN (SELECT thread FROM threads)) now
+              SELECT * FROM {known} ANTI JOIN ({now}) USING (unit, {per}) WHERE unit IN (SELECT thread FROM threads)) now
         LEFT JOIN threads ON thread = unit AND NOT gone
         WHERE holds IS NULL OR holds"""
 

@@ -42,7 +42,7 @@ def literal(text: str) -> str:
 def owned(program: Program, row: str) -> str:
     """Whose a mutation is, and what remains of it: a new row that nobody owns counts as none."""
     if program.max_rows is None:
-        return f'coalesce(unit, {row}) AS unit, "after", false AS unowned'
+        return f'{row} AS unit, "after", false AS unowned'
     return """coalesce(unit, '') AS unit, CASE WHEN unit IS NOT NULL THEN "after" END AS "after",
               "after" IS NOT NULL AND unit IS NULL AS unowned"""
 
