@@ -298,6 +298,16 @@ def test_a_unit_that_was_not_asked_for_gives_no_row_its_changes_back() -> None:
     assert totals == [(0, 2)]
 
 
+@pytest.mark.parametrize("retire", [False, True])
+def test_limits_beyond_all_numbers_overflow_nothing(retire: bool) -> None:
+    limits = ((None, Limit(at_most=10**30, within=2**63 - 1)),)
+    releases = Release("sum", SUM_X, EVERY_10), Release("rise", RISE, EVERY_10, 10**30)
+    program = Program(releases, (Scope(("sum", "rise"), limits, None, retire),))
+    log = [told(1, "e1", row("a", 5)), told(20, "e1", row("a", 2))]
+    with DuckEngine(program, COLUMNS) as engine:
+        assert run_both(engine, Oracle(program, SEES), log, [10])["sum", 0, 2, 0] == -3
+
+
 def run_both(
     engine: DuckEngine, oracle: Oracle, mutations: list[Mutation], cuts: list[int]
 ) -> dict[tuple[str, int, int, int], int]:

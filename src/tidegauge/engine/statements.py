@@ -5,12 +5,20 @@ The tables are listed in tidegauge.engine.views.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.engine.views import BEGINNING, NEVER, Views, literal, quote
 
 if TYPE_CHECKING:
     from tidegauge.model.program import Scope
+
+
+_MOST: Final = 2**62
+"""A limit beyond is this one, so that no time to which it is added overflows; to be stricter is always safe."""
+
+
+def _capped(limit: int | None) -> str:
+    return "NULL::BIGINT" if limit is None else f"{min(limit, _MOST)}::BIGINT"
 
 
 class Statements(Views):
@@ -31,8 +39,7 @@ class Statements(Views):
             last = "min(instant) FILTER (ord = at_most) OVER (PARTITION BY unit)"
             leaves = f"CASE WHEN open THEN least({last}, first + within, {NEVER}) END"
         limits = ", ".join(
-            f"({'NULL' if name is None else literal(name)}::VARCHAR, {limit.at_most or 'NULL'}::BIGINT, "
-            f"{'NULL' if limit.within is None else limit.within}::BIGINT)"
+            f"({'NULL' if name is None else literal(name)}::VARCHAR, {_capped(limit.at_most)}, {_capped(limit.within)})"
             for name, limit in scope.limits
         )
         return f"""
@@ -80,7 +87,7 @@ class Statements(Views):
     def counted(self, s: int, scope: Scope) -> str:
         """What takes effect of the flows, and in which bin; a clip lets the first mutations of a unit in a bin pass."""
         clips = ", ".join(
-            f"({self.numbers[r.name]}, {r.clip}::BIGINT)" for r in self.flows if r.clip is not None
+            f"({self.numbers[r.name]}, {_capped(r.clip)})" for r in self.flows if r.clip is not None
         )  # fmt: skip
         clips = clips or "(-1, NULL::BIGINT)"
         allowed = "instant <= leaves" if scope.retire else "inside"
