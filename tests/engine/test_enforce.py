@@ -308,6 +308,14 @@ def test_limits_beyond_all_numbers_overflow_nothing(retire: bool) -> None:
         assert run_both(engine, Oracle(program, SEES), log, [10])["sum", 0, 2, 0] == -3
 
 
+def test_news_of_after_what_a_batch_reaches_is_not_lost() -> None:
+    program = Program((Release("sum", SUM_X, EVERY_10),), (Scope(("sum",), ((None, Limit(at_most=2)),)),))
+    with DuckEngine(program, COLUMNS) as engine:
+        table = batch_table([told(95, "e1", row("a", 2)), told(5, "e2", row("a", 3))], owned=False)
+        folded = engine.fold(table, state=Memory(engine), watermark=0, upto=10, arrivals=0)
+    assert [(total.bin, total.amount) for total in folded.totals] == [(1, 5)]
+
+
 def run_both(
     engine: DuckEngine, oracle: Oracle, mutations: list[Mutation], cuts: list[int]
 ) -> dict[tuple[str, int, int, int], int]:

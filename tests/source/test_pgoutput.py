@@ -141,14 +141,19 @@ def transaction(lsn: int, at: int, *rows: bytes) -> list[bytes]:
     return [begin(lsn, at), relation(NAMES, KINDS), *rows, commit(lsn)]
 
 
-def test_times_never_fall_but_a_clock_that_was_set_back_is_followed() -> None:
+def test_times_never_fall_but_a_clock_that_was_set_back_begins_another_batch() -> None:
     second = 1_000_000
     stamps = [100 * second, 100 * second - 97, 101 * second, 40 * second, 41 * second]
     taken = following()
-    for number, at in enumerate(stamps):
-        assert list(taken.feed(transaction(100 * number + 100, at, insert([number, "p", 1])), FAR)) == []
-    times = taken.batch(0).rows["time"].to_pylist()
-    assert times == [100 * second, 100 * second, 101 * second, 40 * second, 41 * second]
+    (before,) = (
+        batch
+        for number, at in enumerate(stamps)
+        for batch in taken.feed(transaction(100 * number + 100, at, insert([number, "p", 1])), FAR)
+    )
+    assert before.rows["time"].to_pylist() == [100 * second, 100 * second, 101 * second]
+    assert before.upto == 101 * second
+    assert Place.parse(before.position).lsn == 350
+    assert taken.batch(0).rows["time"].to_pylist() == [40 * second, 41 * second]
 
 
 def test_a_stamp_of_the_future_is_taken_for_the_present() -> None:

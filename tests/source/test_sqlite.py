@@ -16,8 +16,9 @@ from tests.source.harness import now
 from tests.source.life import State, applied
 from tidegauge.errors import SourceError, SpecError
 from tidegauge.source import sqlite as module
+from tidegauge.source.names import quote
 from tidegauge.source.sqlite import Place, SQLite, sql_type
-from tidegauge.source.sqlite_triggers import install, uninstall
+from tidegauge.source.sqlite_triggers import install, log_name, uninstall
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -239,6 +240,19 @@ def test_columns_we_need_are_recorded(world: World) -> None:
     world.run("ALTER TABLE t RENAME COLUMN n TO m")
     with pytest.raises(SourceError, match="not, or no longer, recorded"):
         world.read()
+
+
+def test_the_order_is_that_of_the_log_where_the_clock_was_set_back(world: World) -> None:
+    world.read()
+    world.run("INSERT INTO t VALUES (1, 'a', 1)", "UPDATE t SET n = 2", "UPDATE t SET n = 3")
+    log, hour = quote(log_name("t")), 3600 * 1_000_000
+    world.run(
+        f"UPDATE {log} SET at = at - {hour} * (SELECT count(*) FROM {log} before WHERE before.id < {log}.id)"
+    )
+    time.sleep(0.002)
+    batches = [batch for batch in world.source.read(world.position, now()) if batch.rows.num_rows]
+    assert [[row["after"]["n"] for row in batch.rows.to_pylist()] for batch in batches] == [[1], [2], [3]]
+    assert all(max(batch.rows["time"].to_pylist()) <= batch.upto for batch in batches)
 
 
 def test_installing_twice_changes_nothing_and_uninstalling_leaves_nothing(world: World) -> None:

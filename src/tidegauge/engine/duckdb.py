@@ -99,9 +99,9 @@ class DuckEngine:
         """
         late = pc.less_equal(rows["time"], watermark)
         number_late = pc.sum(late).as_py() or 0
-        reached = max(upto, watermark + 1 if number_late else watermark)
+        reached = max(upto, watermark + 1 if rows.num_rows else watermark)
         plain = _is_plain(rows)
-        self._load(rows, watermark, arrivals, plain=plain)
+        self._load(rows, watermark, reached, arrivals, plain=plain)
         self._recall(state, reached, plain=plain, everything=rows["entry"].null_count > 0)
         if not plain:
             fields = [field.name for field in rows.schema.field("after").type]
@@ -155,7 +155,8 @@ class DuckEngine:
     def _table(self, statement: str) -> pa.Table:
         return self._db.sql(statement).to_arrow_table()
 
-    def _load(self, rows: pa.Table, watermark: int, arrivals: int, *, plain: bool) -> None:
+    def _load(self, rows: pa.Table, watermark: int, reached: int, arrivals: int, *, plain: bool) -> None:
+        """The batch, at effective times: after what has taken effect, and not after what the batch reaches."""
         if plain:
             rows = rows.select(["time", "entry", "unit", "before", "after", "informed"])
         else:
@@ -171,7 +172,8 @@ class DuckEngine:
         )
         self._run(f"""
             CREATE OR REPLACE TEMP TABLE arrivals AS
-            SELECT seq, entry, greatest(time, {watermark + 1}) AS instant, before, informed, {owner} FROM batch""")
+            SELECT seq, entry, least(greatest(time, {watermark + 1}), {reached}) AS instant, before, informed, {owner}
+            FROM batch""")
         self._db.unregister("batch")
 
     def _recall(self, state: State, upto: int, *, plain: bool, everything: bool) -> None:

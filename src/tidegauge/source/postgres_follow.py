@@ -109,7 +109,8 @@ class Transactions:
                     return
                 self.inside, self._new = True, place >= self._lsn
                 if self._new:
-                    if self.pending >= _BATCH and time != self._clock.at:
+                    fell = time < self._clock.at  # what comes after a clock was set back is news of the past
+                    if self.pending and (fell or (self.pending >= _BATCH and time != self._clock.at)):
                         yield self.batch(self._clock.at)
                     self._clock.set(time)
                     self._times.append((len(self._messages), time))

@@ -251,7 +251,10 @@ class SQLite(Live):
                 time = clock.read(row[1], now)
                 if time > until:
                     break
-                if time != clock.at and spool.rows + len(times) - first >= _BATCH:
+                held, fell = spool.rows + len(times) - first, time < clock.at
+                if held and (
+                    fell or (held >= _BATCH and time != clock.at)
+                ):  # the order is the log's, not the clock's
                     recording.add(spool, rows[first : len(times)], times[first:])
                     yield Batch(spool.take(), clock.at, str(Place(last, clock.at, place.token)))
                     first = len(times)
