@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tidegauge.engine.duckdb import DuckEngine
-from tidegauge.errors import PlanChanged, SpecError
+from tidegauge.errors import PlanChanged, SourceError, SpecError
 from tidegauge.loop import Loop
 from tidegauge.mechanism.noise import SecureSampler
 from tidegauge.model.constraint import Constraint
@@ -178,6 +178,7 @@ class Gauge:
 
     def _commit(self, store: Store) -> Plan:
         plan = self._make_plan()
+        self._require_ready(plan)
         with DuckEngine(plan.program, plan.columns) as engine:
             layout = {
                 "entries": engine.entry_columns,
@@ -198,6 +199,22 @@ class Gauge:
             simulated=self._sampler.simulated,
         )
         return plan
+
+    def _require_ready(self, plan: Plan) -> None:
+        """Refuse before anything is committed if the source could not be followed: what is committed cannot be taken back."""
+        with self._source() as source:
+            if not (isinstance(source, Live) and hasattr(source, "install") and hasattr(source, "doctor")):
+                return
+            source.select(plan.program.used)
+            missing = [check for check in source.doctor() if not check.ok]
+        if missing:
+            told = (
+                f"  {one.name}: {one.detail}" + (f"\n    {one.fix}" if one.fix else "") for one in missing
+            )
+            raise SourceError(
+                "the source cannot be followed yet:\n" + "\n".join(told) + "\n"
+                "Nothing was read, committed or spent. Mend this, see that tidegauge doctor finds nothing, and start again."
+            )
 
     # -- the source -----------------------------------------------------------------------------------------------------
 
@@ -241,6 +258,7 @@ class Gauge:
 
         With `follow`, go on as time passes, until `until` or the last reading of all.
         """
+        limit = None if until is None else instant(until)
         with self._store(write=True) as store:
             store.require_newest()
             plan = self._commit(store) if store.plan is None else self._committed(store)
@@ -253,7 +271,7 @@ class Gauge:
                 self._check_columns(plan, source)
                 ticker = Ticker(plan, store, engine, self._sampler)
                 loop = Loop(ticker, source, now=self._now, sleep=self._sleep, progress=progress)
-                for published in loop.run(None if until is None else instant(until), follow=follow):
+                for published in loop.run(limit, follow=follow):
                     yield plan_reading(plan, published)
 
     @staticmethod

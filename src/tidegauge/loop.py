@@ -54,11 +54,16 @@ class Loop:
             self._sleep(min(wait, _NAP if live is None else _POLL))
 
     def _catch_up(self, now: int, live: Live | None) -> Iterator[Published]:
-        """Read what is due (of a live source, all there is) and publish every window that has ended, in order."""
+        """Read what is due (of a live source, all there is) and publish every window that has ended, in order.
+
+        A live source that was never read is read up to what is due alone: the rows that are there already then count in the
+        window that has just ended, and a gauge that starts now does not begin by publishing an empty table.
+        """
         clock, due = self._ticker.store.clock, self._last_due(now)
         if due is None and (live is None or now <= clock.watermark):
             return
-        until = now if live is not None or due is None else due
+        follows = live is not None and clock.position is not None
+        until = now if follows or due is None else due
         for batch in self._source.read(clock.position, until):
             published = self._ticker.tick(batch)
             if live is not None:

@@ -59,7 +59,9 @@ def _panel(title: str, readings: list[Reading], truth: list[float] | None) -> st
     labels = {0: f"{low:,.0f}", _HEIGHT - 1: f"{high:,.0f}"}
     margin = max(map(len, labels.values()))
     lines = [f"{labels.get(y, ''):>{margin}} ┤{''.join(grid[y]).rstrip()}" for y in reversed(range(_HEIGHT))]
-    first, last = (readings[i].as_json()["time"][:10] for i in (0, -1))
+    first, last = (readings[i].as_json()["time"] for i in (0, -1))
+    if first[:10] != last[:10]:
+        first, last = first[:10], last[:10]
     legend = f"{_VALUE} published  {_BAND} 95 %" + ("" if truth is None else f"  {_TRUTH} truth")
     axis = " " * (margin + 2) + first + last.rjust(_WIDTH - len(first))
     return "\n".join([f"{title}   {legend}", *lines, axis])

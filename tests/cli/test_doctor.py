@@ -125,3 +125,5 @@ def test_before_it_is_mended_run_says_so_and_leaves_nothing(
     with server.connect() as admin:
         assert admin.execute("SELECT count(*) FROM pg_replication_slots").fetchone() == (0,)
         assert admin.execute("SELECT count(*) FROM pg_publication").fetchone() == (0,)
+    assert "ALTER ROLE" in said
+    assert "not committed yet" in call(capsys, "status")[1]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tidegauge.errors import SpecError
 from tidegauge.plan.certify import loss
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
@@ -61,3 +62,43 @@ def test_several_releases_with_groups_are_planned_in_time_and_as_private_as_decl
     for release in made.releases:
         assert loss(release, made.program) <= release.loss
         assert release.chosen == min(release.candidates, key=lambda one: one.half_width_worst)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "told"),
+    [
+        ({"name": "hierarchy", "branching": 3, "height": 2, "bins": 5}, "bins must be 31 here"),
+        ({"name": "hierarchy", "branching": 3, "height": 2, "bins": "ever"}, "bins must be 31 here"),
+        ({"name": "toeplitz", "shape": "root", "bins": 5}, "bins must be 31 here"),
+        ({"name": "toeplitz", "shape": "root", "bins": 31, "first": 1}, "first must be 0 here"),
+        ({"name": "disjoint", "base": 3}, "base must be 0 here"),
+        ({"name": "hierarchy", "branchin": 3}, "does not take these parameters, or needs more"),
+        ({"name": "magic", "bins": 31}, "there is no strategy called 'magic'"),
+        ("dense", "changes at most twice and stays in its group"),
+    ],
+)
+def test_a_pinned_strategy_must_be_one_for_the_declared_windows(strategy: Any, told: str) -> None:
+    """One that was made for fewer windows would count fewer changes of a unit than there are, and draw too little noise."""
+    with pytest.raises(SpecError, match=told) as refusal:
+        plan({"rho": "0.5"}, {"at_most": 8}, {**GROUPS, "strategy": strategy}, for_="30 days")
+    assert str(refusal.value).startswith("release.r0.strategy: ")
+
+
+def test_a_pinned_strategy_with_what_the_planner_would_give_it_is_taken() -> None:
+    free = plan({"rho": "0.5"}, {"at_most": 8}, GROUPS, for_="30 days").releases[0]
+    for candidate in free.candidates:
+        pinned = {"name": candidate.strategy, **candidate.parameters}
+        made = plan({"rho": "0.5"}, {"at_most": 8}, {**GROUPS, "strategy": pinned}, for_="30 days")
+        assert made.releases[0].chosen.noise == pytest.approx(candidate.noise)
+
+
+@pytest.mark.parametrize("budget", [{"epsilon": 1}, {"rho": "0.5"}], ids=["pure", "gaussian"])
+def test_a_single_reading_can_be_planned(budget: dict[str, Any]) -> None:
+    made = plan(budget, {"at_most": 3}, GROUPS, MEAN, COUNT, for_="3 hours")
+    assert [release.chosen.strategy for release in made.releases] == ["disjoint"] * 3
+    assert made.needed <= made.total
+
+
+def test_an_end_that_is_none_is_one_mistake() -> None:
+    with pytest.raises(SpecError, match=r"^release\.r0\.for: 'soon' is not a duration[^\n]*$"):
+        plan({"epsilon": 1}, {"at_most": 3}, COUNT, for_="soon")

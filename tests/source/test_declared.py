@@ -368,6 +368,7 @@ def test_an_entry_that_is_none(tidegauge: Shell, entry: str) -> None:
         ((), "say where the table is"),
         (("no.csv",), "no.csv: the file cannot be read (No such file or directory)"),
         (("postgres://me:sesame@h/db",), "put it into the environment"),
+        (("host=h user=me password=sesame dbname=db",), "put it into the environment"),
         (("env:NOT_SET", "--table", "t"), "the environment variable NOT_SET is not set"),
         (("app.db",), "--table: say which table; there are: a, b"),
         (("app.db", "--table", "c"), "--table: there is no table of this name"),

@@ -80,7 +80,11 @@ def init(
     """Write a tidegauge.toml to start from, from a table's columns."""
     if install:
         if table or kind or name or schema:
-            raise SpecError("installs what tidegauge.toml declares; write that first", key="--install")
+            raise SpecError(
+                f"installs what {file.name} declares, and stands alone. Write that first, without --install; then: "
+                "tidegauge init --install",
+                key="--install",
+            )
         typer.echo(Gauge.from_file(file).install())
         return
     if file.exists():
@@ -231,7 +235,7 @@ def verify(
         _print_json(proved.as_json())
         return
     typer.echo(
-        f"Proved: {proved.ledger_entries} ledger entries and {proved.measurements:,} measurements are as they were "
+        f"Proved: {proved.ledger_entries} ledger {'entry' if proved.ledger_entries == 1 else 'entries'} and {proved.measurements:,} measurements are as they were "
         f"sealed, and all {proved.readings:,} readings follow from them."
     )
     if against is not None:

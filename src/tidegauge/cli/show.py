@@ -7,7 +7,7 @@ import io
 import json
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from rich.console import Console
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tidegauge.model.reading import Reading
     from tidegauge.source.check import Check
     from tidegauge.store.ledger import Entry
+
+_WIDE: Final = 10_000
 
 
 @contextmanager
@@ -74,7 +76,9 @@ def show_readings(readings: list[Reading]) -> None:
             number(low),
             number(high),
         )
-    console = Console(highlight=False)
+    console = Console(
+        highlight=False, width=_WIDE
+    )  # a time or a value is never cut, however narrow the terminal
     console.print(table, soft_wrap=True, no_wrap=True, crop=False, overflow="ignore")
 
 

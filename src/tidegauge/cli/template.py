@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 _NUMBERS: Final = ("SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
 _NAMES: Final = re.compile(r"(^|_)(id|key|uuid|name|mail|email|person|patient|user|note|address|phone)$")
 """Columns that name something, and so make no groups."""
+_SETTINGS: Final = re.compile(
+    r"\b(host|hostaddr|port|user|password|dbname|service|passfile)\s*=", re.IGNORECASE
+)
+"""What a connection string of keywords and values has in it."""
 _VERSIONS: Final = ("dbt_valid_from", "dbt_valid_to")
 
 
@@ -52,7 +56,7 @@ def template(
         return _received(table)
     if what.startswith("env:"):
         return _server(what, kind or "postgres", schema, table)
-    if "://" in what:
+    if "://" in what or _SETTINGS.search(what):
         raise SpecError(
             "a connection string may hold a password: put it into the environment and write env:NAME_OF_THE_VARIABLE"
         )

@@ -45,6 +45,8 @@ def candidates(
     `pure`: Laplace noise.  `shared`: strategies may keep a secret draw (Strategy.shared).  `cache`: where optimised dense
     strategies are kept.  `ask`: they are to be found also where that takes long.
     """
+    if schedule.bins == 1:  # one reading of everything so far: measured once, and nothing to add up
+        return [Disjoint(schedule.base)]
     target = tune.Target.of(schedule, worst=worst)
     allowed = limits(exposure.constraint, schedule)
     if exposure.kind == "flow":  # mutations in one bin add up, as if one of them had that size

@@ -172,15 +172,46 @@ def _pinned(
 ) -> Strategy:
     name, parameters = str(pinned["name"]), {key: value for key, value in pinned.items() if key != "name"}
     if parameters:
-        return build(name, parameters)
+        try:
+            return _fitting(build(name, parameters), release)
+        except SpecError as error:
+            raise SpecError(str(error), key=f"release.{release.name}.strategy") from None
+        except (TypeError, ValueError, KeyError, ArithmeticError):
+            raise SpecError(
+                f"strategy '{name}' does not take these parameters, or needs more. Write its name alone to have them chosen; "
+                "tidegauge plan --json then shows all of them",
+                key=f"release.{release.name}.strategy",
+            ) from None
     tuned = candidates(release.schedule, exposure, ask=name == "dense", **aims)
     for strategy in tuned:
         if strategy.name == name:
             return strategy
+    why = (
+        " (an optimum is found where a unit changes at most twice and stays in its group)"
+        if name == "dense"
+        else ""
+    )
     raise SpecError(
-        f"strategy '{name}' is not valid here; there are: {', '.join(sorted({one.name for one in tuned}))}",
+        f"strategy '{name}' is not valid here{why}; there are: {', '.join(sorted({one.name for one in tuned}))}",
         key=f"release.{release.name}.strategy",
     )
+
+
+def _fitting(strategy: Strategy, release: Release) -> Strategy:
+    """A strategy for other windows than the declared ones would count too few of them, and so too little loss."""
+    schedule = release.schedule
+    due: dict[str, int | None] = {
+        "bins": schedule.bins,
+        "first": schedule.base,
+        "base": schedule.base,
+        "span": schedule.span,
+        "stride": schedule.stride,
+        "readings": schedule.count,
+    }
+    for name, found in strategy.parameters.items():
+        if name in due and found != (needed := "ever" if due[name] is None else due[name]):
+            raise SpecError(f"{name} must be {needed!r} here, as start, every, for and window have it")
+    return strategy
 
 
 def _option(release: Release, strategy: Strategy, exposures: Sequence[Exposure], *, pure: bool) -> Option:

@@ -45,6 +45,11 @@ Time = Annotated[
 ]
 
 
+def _end(value: object) -> object:
+    """A duration, or no end; both ways of being wrong are one mistake."""
+    return value if value == "ever" else _plainly(Span.parse, value)
+
+
 class LimitSpec(Table):
     """What bounds one unit."""
 
@@ -136,7 +141,7 @@ class ReleaseSpec(Table):
     grid: dict[str, Number] = {}
     start: Time | None = None
     every: Duration
-    for_: Annotated[Duration | Literal["ever"], Field(alias="for")] = "ever"
+    for_: Annotated[Span | Literal["ever"], BeforeValidator(_end), Field(alias="for")] = "ever"
     window: Duration | None = None
     share: Number | None = None
     weight: Number = Fraction(1)

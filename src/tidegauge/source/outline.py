@@ -124,7 +124,7 @@ def _guessed(columns: Iterable[str]) -> list[str]:
 def _chosen(tables: Sequence[str], wanted: str | None) -> str:
     if wanted is None and len(tables) == 1:
         return tables[0]
-    there = f"there are: {', '.join(tables)}" if tables else "there is none"
+    there = f"there are: {', '.join(tables)}" if tables else "there is none that can be read here"
     if wanted is None:
         raise SpecError(f"say which table; {there}", key="--table")
     if wanted not in tables:
