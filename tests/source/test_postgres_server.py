@@ -48,7 +48,9 @@ def test_the_doctor_on_a_server_that_has_everything_wrong(start: Callable[..., S
         connection.execute("CREATE VIEW seen AS SELECT 1 AS id")
         connection.execute("CREATE UNLOGGED TABLE quick (id integer PRIMARY KEY)")
         connection.execute("CREATE TABLE parts (id integer PRIMARY KEY) PARTITION BY HASH (id)")
-        connection.execute("CREATE TABLE later (id integer PRIMARY KEY DEFERRABLE)")  # names no rows in the log
+        connection.execute(
+            "CREATE TABLE later (id integer PRIMARY KEY DEFERRABLE)"
+        )  # names no rows in the log
         connection.execute("CREATE PUBLICATION told FOR TABLE parts")
     dsn = server.dsn(user='o"dd')
     source = Postgres(dsn, 'x"; drop table y; --', entry="id", slot="s", publication="p")
