@@ -73,6 +73,13 @@ def test_several_releases_with_groups_are_planned_in_time_and_as_private_as_decl
         ({"name": "toeplitz", "shape": "root", "bins": 31, "first": 1}, "first must be 0 here"),
         ({"name": "disjoint", "base": 3}, "base must be 0 here"),
         ({"name": "hierarchy", "branchin": 3}, "does not take these parameters, or needs more"),
+        (
+            {"name": "hierarchy", "branching": 2.5, "height": 5, "bins": 31, "load": "leaf"},
+            "branching is a whole number",
+        ),
+        ({"name": "toeplitz", "shape": "root", "bins": 31, "beta": 1.5}, "0 <= beta <= 1"),
+        ({"name": "toeplitz", "shape": "root", "bins": 31, "white": -2.0}, "no negative noise"),
+        ({"name": "toeplitz", "shape": "banded", "bins": 31, "width": -3}, "no negative width"),
         ({"name": "magic", "bins": 31}, "there is no strategy called 'magic'"),
         ("dense", "changes at most twice and stays in its group"),
     ],

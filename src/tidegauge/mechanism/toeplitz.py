@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -53,6 +54,8 @@ class Toeplitz(Strategy):
     def __post_init__(self) -> None:
         if self.shape not in {"root", "window", "banded"} or (self.bins is None and self.shape != "banded"):
             raise SpecError("a Toeplitz strategy is a root, a window or (also without end) banded")
+        if not (0 <= self.beta <= 1 and self.width >= 0 and 0 <= self.white < inf):  # false also for NaN
+            raise SpecError("a Toeplitz strategy has 0 <= beta <= 1, no negative width and no negative noise")
 
     @property
     def parameters(self) -> dict[str, int | float | str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from math import sqrt
 from statistics import NormalDist
@@ -200,6 +200,10 @@ def _pinned(
 def _fitting(strategy: Strategy, release: Release) -> Strategy:
     """A strategy for other windows than the declared ones would count too few of them, and so too little loss."""
     schedule = release.schedule
+    for field in fields(strategy):  # type: ignore[arg-type]
+        value = getattr(strategy, field.name)
+        if str(field.type).startswith("int") and not (value is None or type(value) is int):
+            raise SpecError(f"{field.name} is a whole number")
     due: dict[str, int | None] = {
         "bins": schedule.bins,
         "first": schedule.base,
