@@ -56,7 +56,10 @@ def make_demo(folder: Path, *, patients: int, console: Console) -> None:
         if r.value is not None
         for low, high in [r.interval(0.95)]
     ]
-    console.print(f"\n   {sum(inside) / len(inside):.1%} of all 95 % intervals hold the truth\n")
+    console.print(
+        f"\n   {sum(inside) / len(inside):.1%} of all 95 % intervals hold the truth. They speak of the\n"
+        "   changes that count: what a patient does beyond at_most is not in them.\n"
+    )
     infected = [reading for reading in readings if reading.release == "infected_now"]
     console.print(plot(infected, [truth.of(reading) for reading in infected]), markup=False)
     console.print(
