@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from itertools import combinations, product
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
+import tidegauge.theory._stretches as stretches
 import tidegauge.theory.toeplitz_paths as convex
 from tidegauge.errors import SpecError
+from tidegauge.mechanism.shapes import damped_root, rounded_convex
 from tidegauge.model.constraint import AtMost, Unconstrained, Within
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.model.schedule import Schedule
 from tidegauge.theory import tree_paths
-from tidegauge.theory.gram_paths import gram_groups, gram_paths
-from tidegauge.theory.paths import Limits, limits
-from tidegauge.theory.toeplitz_paths import falling_paths, toeplitz_groups, toeplitz_paths, toeplitz_signs
+from tidegauge.theory._enumeration import every_path
+from tidegauge.theory.gram_paths import gram_paths, row_paths
+from tidegauge.theory.paths import Limits, Moves, limits
+from tidegauge.theory.remembered_paths import Remembered, remembered_paths
+from tidegauge.theory.toeplitz_paths import falling_paths, toeplitz_paths
 from tidegauge.theory.tree_paths import Costs, hierarchy_paths
 
 if TYPE_CHECKING:
@@ -47,26 +52,53 @@ def worst_energy(gram: Floats, limit: Limits) -> float:
     return best
 
 
-def worst_in_groups(gram: Floats, limit: Limits, groups: int, *, loaded: bool = False) -> float:
-    """Every walk through nothing and so many groups; loaded: the first change may come before the first bin."""
-    best, bins = 0.0, len(gram)
-    starts = [(0, limit)]
-    if loaded and limit.jumps != 1 and limit.bins != 1:
+def walks(bins: int, limit: Limits, moves: Moves) -> Iterator[Floats]:
+    """Every life, as its changes by group and bin; loaded: the first may come before the first bin."""
+    nothing = np.zeros(moves.groups)
+    places = [nothing]
+    for group, value in product(range(moves.groups), {moves.high, -moves.low} - {0.0}):
+        places.append(value * np.eye(moves.groups)[group])
+    starts = [(nothing, limit)]
+    if moves.loaded and limit.jumps != 1 and limit.bins != 1:
         fewer = Limits(*(None if most is None else most - 1 for most in limit))
-        starts.append((1, fewer))
+        starts += [(place, fewer) for place in places[1:]]
     for start, left in starts:
-        for walk in product(range(groups + 1), repeat=bins):
-            states = np.array([start, *walk])
-            changed = np.flatnonzero(np.diff(states))
+        for walk in product(range(len(places)), repeat=bins):
+            moved = np.diff([start, *(places[place] for place in walk)], axis=0).T
+            changed = np.flatnonzero(moved.any(axis=0))
             if left.jumps is not None and len(changed) > left.jumps:
                 continue
             if len(changed) and left.bins is not None:
-                last_allowed = left.bins if start else changed[0] + left.bins
-                if changed[-1] >= last_allowed:
+                first = changed[0] if start is nothing else 0
+                if changed[-1] >= first + left.bins:
                     continue
-            inside = np.array([states == group for group in range(1, groups + 1)], dtype=float)
-            moves = np.diff(inside, axis=1)
-            best = max(best, float(np.einsum("gi,ij,gj->", moves, gram, moves)))
+            yield moved
+
+
+def worst_walk(gram: Floats, limit: Limits, moves: Moves) -> float:
+    return max(float(np.einsum("gi,ij,gj->", moved, gram, moved)) for moved in walks(len(gram), limit, moves))
+
+
+def best_found(gram: Floats, weights: list[float], reach: int | None, rng: np.random.Generator) -> float:
+    """The most of a path with these changes, by moving one change after the other to its best bin, from many starts."""
+    bins, count, weight = len(gram), len(weights), np.array(weights)
+    room, best = min(reach or bins, bins), 0.0
+    for _ in range(40):
+        first = int(rng.integers(0, bins - room + 1))
+        at = first + np.sort(rng.choice(room, count, replace=False))
+        before, found = -1.0, 0.0
+        while found > before + 1e-12:
+            before = found
+            for p in range(count):
+                low = max(at[p - 1] + 1 if p else 0, 0 if p == count - 1 else at[-1] - room + 1)
+                high = min(at[p + 1] if p < count - 1 else bins, bins if p == 0 else at[0] + room)
+                others = np.arange(count) != p
+                gains = weight[p] ** 2 * gram.diagonal() + 2 * weight[p] * (
+                    gram[:, at[others]] @ weight[others]
+                )
+                at[p] = low + np.argmax(gains[low:high])
+            found = float(weight @ gram[np.ix_(at, at)] @ weight)
+        best = max(best, found)
     return best
 
 
@@ -338,7 +370,7 @@ def test_many_stretches_need_not_be_chained_one_by_one(
     steps = np.arange(1, 400)
     series = np.cumsum(np.concatenate([[1.0], np.cumprod((steps - 1.5) / steps * beta)]))
     found = toeplitz_paths(series, limits=limit, offset=offset)
-    monkeypatch.setattr(convex, "_CHAINED", 10**6)
+    monkeypatch.setattr(stretches, "_CHAINED", 10**6)
     chained = toeplitz_paths(series, limits=limit, offset=offset)
     assert chained * 0.9999 <= found <= chained * 1.001
 
@@ -372,46 +404,140 @@ def test_bounds_for_many_changes_of_any_matrix(monkeypatch: pytest.MonkeyPatch) 
                 assert worst <= falling_paths(series, jumps=jumps)
 
 
+MOVES = {
+    "signs": Moves(1.0, 1.0),
+    "signs, uneven": Moves(0.3, 1.0),
+    "signs, loaded": Moves(1.0, 0.4, loaded=True),
+    "groups": Moves(groups=3),
+    "two groups": Moves(groups=2),
+    "groups, loaded": Moves(groups=3, loaded=True),
+    "signs in groups": Moves(1.0, 0.5, groups=2),
+    "signs in groups, loaded": Moves(1.0, 1.0, groups=2, loaded=True),
+}
+"""Beyond on and off; the walks through them are few enough to be written out for four bins."""
+
+
+def some_measurements(rng: np.random.Generator, count: int) -> Iterator[tuple[Floats, Callable[..., float]]]:
+    """One of each kind: the inner products of its columns, and the bound for it."""
+    series, offset = convex_series(rng, count), float(rng.choice([0.0, rng.uniform(0.01, 1), 5.0]))
+    yield whitened_gram(series, offset), partial(toeplitz_paths, series, offset=offset)
+    yield whitened_gram(series, offset), partial(toeplitz_paths, series, offset=offset, coarse=True)
+    for rough in (rng.normal(size=count), np.sort(rng.exponential(size=count))[::-1]):
+        yield whitened_gram(rough, 0.0), partial(toeplitz_paths, rough)
+    matrix = np.tril(rng.normal(size=(count, count)))
+    yield matrix.T @ matrix, partial(gram_paths, matrix.T @ matrix)
+
+
+@pytest.mark.parametrize("kind", MOVES)
+def test_every_walk_is_tried(kind: str) -> None:
+    rng = np.random.default_rng(len(kind))
+    for _ in range(4):
+        limit = some_limits(rng, 4)
+        for gram, bound in some_measurements(rng, 4):
+            worst = worst_walk(gram, limit, MOVES[kind])
+            assert worst <= bound(limits=limit, moves=MOVES[kind]) <= worst * 1.001
+
+
+@pytest.mark.parametrize("kind", MOVES)
+def test_where_walks_are_too_many_no_bound_is_below(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convex, "affordable", lambda **_: False)
+    monkeypatch.setattr("tidegauge.theory.gram_paths.affordable", lambda **_: False)
+    rng = np.random.default_rng(len(kind) + 1)
+    for count in (2, 3, 4, 4, 4, 4):
+        limit = some_limits(rng, count)
+        for gram, bound in some_measurements(rng, count):
+            assert worst_walk(gram, limit, MOVES[kind]) <= bound(limits=limit, moves=MOVES[kind])
+
+
+@pytest.mark.parametrize("limit", [Limits(2, None), Limits(3, None), Limits(4, 8), Limits(None, 6)])
+@pytest.mark.parametrize("kind", [kind for kind in MOVES if "groups" not in kind])
+def test_longer_ones_as_well(kind: str, limit: Limits, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against the enumeration, which the tests above hold to the definition."""
+    rng = np.random.default_rng(len(kind) + 2)
+    for _ in range(3):
+        count = int(rng.integers(9, 13))
+        for gram, bound in some_measurements(rng, count):
+            band = np.array([np.append(np.diagonal(gram, lag), np.zeros(lag)) for lag in range(count)]).T
+            worst = every_path(band[:, : limit.within(count)[1]], limits=limit, moves=MOVES[kind])
+            with monkeypatch.context() as certified:
+                certified.setattr(convex, "affordable", lambda **_: False)
+                certified.setattr("tidegauge.theory.gram_paths.affordable", lambda **_: False)
+                assert worst <= bound(limits=limit, moves=MOVES[kind])
+
+
+@pytest.mark.parametrize(
+    ("limit", "noise"),
+    [
+        (Limits(3, None), (0.95, 0.0, 0.12)),
+        (Limits(4, None), (0.93, 0.0, 0.16)),
+        (Limits(8, None), (0.75, 0.0, 0.15)),
+        (Limits(4, 12), (0.9, 0.0, 0.1)),
+        (Limits(None, 20), (0.999, 2.0, 0.03)),
+    ],
+)
+@pytest.mark.parametrize("low", [1.0, 0.4])
+def test_values_of_both_signs_are_bounded_tightly(
+    limit: Limits, noise: tuple[float, float, float], low: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within 3 % of the worst path that is found, for shapes that are used."""
+    monkeypatch.setattr(convex, "affordable", lambda **_: False)
+    rng, count, (beta, white, offset) = np.random.default_rng(12), 60, noise
+    series = rounded_convex(damped_root(count, beta, white), 40) / 2**40
+    gram, apart, found = whitened_gram(series, offset), 1.0 + low, 0.0
+    jumps, _ = limit.within(count)
+    for changes in range(max(jumps - 2, 1), jumps + 1):
+        for first in (1.0, low):
+            later = [apart * (-1.0) ** (turn + 1) for turn in range(changes - 1)]
+            found = max(found, best_found(gram, [first, *later], limit.bins, rng))
+    bound = toeplitz_paths(series, limits=limit, moves=Moves(1.0, low), offset=offset)
+    assert found <= bound <= found * 1.03**2
+
+
+@pytest.mark.parametrize("tried", [True, False])
+def test_a_single_bin_that_an_entry_comes_to_from_before(
+    tried: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(convex, "affordable", lambda **_: tried)
+    monkeypatch.setattr("tidegauge.theory.gram_paths.affordable", lambda **_: tried)
+    moves = Moves(groups=3, loaded=True)
+    for limit, most in ((Limits(1, None), 1), (Limits(3, None), 2), (Limits(3, 1), 1), (Limits(None, 2), 2)):
+        assert toeplitz_paths(np.ones(1), limits=limit, moves=moves) == pytest.approx(most, rel=1e-5)
+        assert gram_paths(np.eye(1), limits=limit, moves=moves) == pytest.approx(most, rel=1e-5)
+
+
+def test_rows_of_their_own() -> None:
+    rng = np.random.default_rng(13)
+    for kind, moves in MOVES.items():
+        rows, limit = rng.normal(size=(3, 4)), some_limits(rng, 4)
+        found = row_paths(rows, limits=limit, moves=moves)
+        assert found is not None, kind
+        sums = max(float(np.abs(moved @ rows.T).sum()) for moved in walks(4, limit, moves))
+        assert sums <= found[0] <= sums * 1.001
+        worst = worst_walk(rows.T @ rows, limit, moves)
+        assert worst <= found[1] <= worst * 1.001
+    assert row_paths(np.ones((3, 60)), limits=Limits(3, None), moves=Moves()) is None
+
+
 @pytest.mark.parametrize("loaded", [False, True])
-def test_groups(loaded: bool) -> None:
-    rng = np.random.default_rng(5)
-    for _ in range(10):
-        count = 4
-        series, offset = convex_series(rng, count), float(rng.choice([0.0, rng.uniform(0.01, 1)]))
-        limit, gram = some_limits(rng, count), whitened_gram(series, offset)
-        worst = worst_in_groups(gram, limit, 3, loaded=loaded)
-        assert worst <= toeplitz_groups(series, limits=limit, offset=offset, loaded=loaded)
-        rough = rng.normal(size=count)
-        gram = whitened_gram(rough, 0.0)
-        worst = worst_in_groups(gram, limit, 3, loaded=loaded)
-        assert worst <= toeplitz_groups(rough, limits=limit, loaded=loaded)
-        assert worst <= gram_groups(gram, limits=limit, loaded=loaded)
-        falling = np.sort(rng.exponential(size=count))[::-1]
-        worst = worst_in_groups(whitened_gram(falling, 0.0), limit, 3, loaded=loaded)
-        assert worst <= toeplitz_groups(falling, limits=limit, loaded=loaded)
-
-
-def test_values_of_both_signs() -> None:
-    """Every path through nothing, `high` and `-low`; and for few changes of a measurement that forgets, nearly that much."""
-    rng = np.random.default_rng(11)
-    for _ in range(40):
-        count = int(rng.integers(2, 7))
-        series, offset = convex_series(rng, count), float(rng.choice([0.0, rng.uniform(0.01, 1)]))
-        high, low = float(rng.uniform(0.2, 2)), float(rng.uniform(0.2, 2))
-        limit, gram, worst = some_limits(rng, count), whitened_gram(series, offset), 0.0
-        for changed in lives(count, limit):
-            for values in product((0.0, high, -low), repeat=len(changed)):
-                moves = np.zeros(count)
-                moves[list(changed)] = np.diff([0.0, *values])
-                worst = max(worst, float(moves @ gram @ moves))
-        assert worst <= toeplitz_signs(series, limits=limit, high=high, low=low, offset=offset)
-    series = np.cumsum(np.concatenate([[1.0], np.cumprod((np.arange(1, 8) - 1.5) / np.arange(1, 8) * 0.5)]))
-    gram, worst = whitened_gram(series, 0.0), 0.0
-    for changed in lives(8, Limits(3, None)):
-        moves = np.zeros(8)
-        moves[list(changed)] = [1.0, -2.0, 2.0][: len(changed)]
-        worst = max(worst, float(moves @ gram @ moves))
-    assert worst <= toeplitz_signs(series, limits=Limits(3, None), high=1, low=1) <= worst * 1.03**2
+def test_what_is_remembered(loaded: bool) -> None:
+    """One shift for all lives: never below the least, over shifts, of the worst life; and no more than that."""
+    rng, bins = np.random.default_rng(14), 4
+    for _ in range(24):
+        memory, limit = float(rng.uniform(0, 1)), some_limits(rng, bins)
+        veil = None if rng.random() < 0.3 else float(rng.uniform(0.05, 3))
+        groups = 1 if veil is not None or rng.random() < 0.5 else 3
+        moves = Moves(1.0, float(rng.choice([0.0, 0.5, 1.0])) if groups == 1 else 0.0, groups, loaded)
+        levels = np.cumsum(np.array(list(walks(bins, limit, moves))), axis=2)
+        rows = levels - memory * np.concatenate([np.zeros((*levels.shape[:2], 1)), levels[:, :, :-1]], axis=2)
+        pull = np.array([1.0] + [1 - memory] * (bins - 1))
+        shifts = np.linspace(-2, 2, 2001) if veil is not None else np.zeros(1)
+        costs = [
+            np.abs(rows - shift * pull).sum(axis=(1, 2)).max() + abs(shift) * (veil or 0.0)
+            for shift in shifts
+        ]
+        worst = float(min(costs))
+        found = remembered_paths(Remembered(memory, veil, bins), limits=limit, moves=moves)
+        assert worst * 0.998 <= found <= worst * 1.001
 
 
 def test_refusals() -> None:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.exposed import most_changes, over_lives, spread
+from tidegauge.mechanism.exposed import moves, over_lives, spread, upward
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy
+from tidegauge.theory.remembered_paths import Remembered, remembered_paths
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -95,33 +96,25 @@ class Autoregressive(Strategy):
         return (np.cumsum(kept**2)[ages] + hidden) / self.denominator**2
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
-        """Exact for a fixed shift of the shared draw by the middle of the range; none where there are groups."""
+        """In L1 exact, for the best shift of the shared draw (of no use where there are groups); in L2 an upper bound."""
         S, M = spread(exposure)
         b, bins = self._memory, self.bins - self.first
-        middle = Fraction(abs(max(exposure.upper, 0) + min(exposure.lower, 0)), 2)
-        veiled = bool(self.veil) and not exposure.grouped
+        veil = None if exposure.grouped or not self.veil else float(1 / self.veil)
+
+        def most(limit: Limits, veil: float | None) -> Fraction:
+            rows = Remembered(float(b), veil, bins)
+            return M * upward(remembered_paths(rows, limits=limit, moves=moves(exposure, self.first)))
 
         def stock(limit: Limits) -> tuple[Fraction, Fraction]:
-            changes = most_changes(limit, bins)
-            later = min(changes, bins - 1) if veiled else changes - 1
-            rest = bins - 1 - later
-            if veiled:  # levels count from what they were before the first bin
-                shift = (S / 2 if self.first else middle) / self.veil
-                parts = [(1, S / 2), (later, (1 + b) * S / 2), (rest, (1 - b) * S / 2), (1, shift)]
-            elif self.first and exposure.grouped:  # the group that was left stays below its first level
-                parts = [(1, 2 * M), (later, 2 * M), (rest, 2 * (1 - b) * M)]
-            else:
-                most = S if self.first else M
-                parts = [(1, most), (later, (1 + b) * most), (rest, (1 - b) * most)]
-            return self._both(parts)
+            return self._both(most(limit, veil), most(limit, None), 2 * S)
 
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
-            most = counts.total * M
-            return self._both([(1, most), (bins - 1, (1 - b) * most)])
+            largest = counts.total * M
+            total = largest * (1 + (bins - 1) * (1 - b))
+            return self._both(total, total, largest)
 
         return over_lives(exposure, stock=stock, flow=flow)
 
-    def _both(self, parts: list[tuple[int, Fraction]]) -> tuple[Fraction, Fraction]:
-        l1 = sum((count * size for count, size in parts), Fraction(0))
-        square = sum((count * size**2 for count, size in parts), Fraction(0))
-        return l1 * self.denominator, square * self.denominator**2
+    def _both(self, l1: Fraction, total: Fraction, largest: Fraction) -> tuple[Fraction, Fraction]:
+        """An L2 for completeness: no row is moved further than this, and all together no further than that."""
+        return l1 * self.denominator, total * largest * self.denominator**2

@@ -18,7 +18,7 @@ from tidegauge.errors import SpecError
 from tidegauge.mechanism import shapes
 from tidegauge.mechanism.exposed import most_changes, over_lives, spread, stock_square, upward
 from tidegauge.mechanism.triangular import MOST_BINS, Triangular
-from tidegauge.theory.toeplitz_paths import toeplitz_groups, toeplitz_paths, toeplitz_signs
+from tidegauge.theory.toeplitz_paths import toeplitz_paths
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tidegauge.mechanism.exposed import Flow
     from tidegauge.mechanism.strategy import Exposure
-    from tidegauge.theory.paths import Limits
+    from tidegauge.theory.paths import Limits, Moves
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]
@@ -107,8 +107,7 @@ class Damped(Triangular):
 
         def stock(limit: Limits) -> tuple[Fraction, Fraction]:
             changes = most_changes(limit, count) * (2 if exposure.grouped else 1)
-            signs = None if self.first else self._signs
-            exact = stock_square(exposure, limit, paths=self._paths, groups=self._groups, signs=signs)
+            exact = stock_square(exposure, limit, first=self.first, most=self._most)
             return self._both(rounded_up(exact, S, changes), changes if exposure.grouped else 1)
 
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
@@ -123,11 +122,5 @@ class Damped(Triangular):
         size = upward(sqrt(square * len(self._shape) * groups))
         return size * self.denominator, square * self.denominator**2
 
-    def _paths(self, limit: Limits) -> float:
-        return toeplitz_paths(self._shape, offset=self.offset, limits=limit)
-
-    def _groups(self, limit: Limits) -> float:
-        return toeplitz_groups(self._shape, offset=self.offset, limits=limit, loaded=bool(self.first))
-
-    def _signs(self, limit: Limits, high: float, low: float) -> float:
-        return toeplitz_signs(self._shape, offset=self.offset, limits=limit, high=high, low=low)
+    def _most(self, limit: Limits, moves: Moves) -> float:
+        return toeplitz_paths(self._shape, offset=self.offset, limits=limit, moves=moves)

@@ -20,7 +20,7 @@ from tidegauge.errors import SpecError, StoreCorrupt
 from tidegauge.mechanism import shapes
 from tidegauge.mechanism.exposed import most_changes, over_lives, spread, stock_square, upward
 from tidegauge.mechanism.triangular import Triangular
-from tidegauge.theory.gram_paths import gram_groups, gram_paths
+from tidegauge.theory.gram_paths import gram_paths
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tidegauge.mechanism.exposed import Flow
     from tidegauge.mechanism.strategy import Exposure
-    from tidegauge.theory.paths import Limits
+    from tidegauge.theory.paths import Limits, Moves
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]
@@ -113,18 +113,16 @@ class Dense(Triangular):
         most = upward(float(self.gram.diagonal().max()))
 
         def stock(limit: Limits) -> tuple[Fraction, Fraction]:
-            square = stock_square(
-                exposure,
-                limit,
-                paths=lambda one: gram_paths(self.gram, limits=one),
-                groups=lambda one: gram_groups(self.gram, limits=one, loaded=bool(self.first)),
-            )
+            square = stock_square(exposure, limit, first=self.first, most=self._most)
             return self._both(square, 2 * most_changes(limit, len(self.entries)) if exposure.grouped else 1)
 
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
             return self._both((M * counts.total) ** 2 * most, counts.total if exposure.grouped else 1)
 
         return over_lives(exposure, stock=stock, flow=flow)
+
+    def _most(self, limit: Limits, moves: Moves) -> float:
+        return gram_paths(self.gram, limits=limit, moves=moves)
 
     def _both(self, square: Fraction, groups: int) -> tuple[Fraction, Fraction]:
         """An L1 for completeness: over so many rows, in as many groups as are touched, it is at most this."""

@@ -178,9 +178,10 @@ class Epochs(Strategy):
         )
 
         def stock(limit: Limits) -> tuple[Fraction, Fraction]:
-            changes = most_changes(limit, None)
-            changes = 2 * changes - 1 if exposure.grouped else changes
-            return changes * S * one, changes * S**2 * two
+            later = most_changes(limit, None) - 1
+            if exposure.grouped:
+                return (1 + 2 * later) * M * one, (1 + 2 * later) * S * M * two
+            return (M + later * S) * one, (M**2 + later * S**2) * two
 
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
             return counts.total * M * one, (counts.total * M) ** 2 * two

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import sqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidegauge.theory.paths import Limits, limits
+from tidegauge.theory.paths import Limits, Moves, limits
 from tidegauge.theory.sensitivity import Sensitivity, most_counted, sensitivity
 from tidegauge.theory.tree_paths import Costs
 
@@ -49,21 +48,36 @@ def _flow(exposure: Exposure, limit: Limits) -> Flow:
     return Flow(min(most), each, bins)
 
 
-def costs(exposure: Exposure) -> tuple[Costs, Costs]:
-    """What a changed measurement of a stock costs in L1 and in squared L2: from nothing to the ends of the range.  [T1]"""
-    if exposure.grouped:
+_TELLING: Final = 3
+"""Groups that are as good as any number for a hierarchy: the bins between which its nodes lie are coloured by three."""
+
+
+def costs(exposure: Exposure, *, coarse: bool = False) -> tuple[Costs, Costs]:
+    """What a changed measurement of a stock costs in L1 and in squared L2: from nothing to the ends of the range.  [T1]
+
+    `coarse`: any place in any group is as far from any other as two can be.
+    """
+    values = sorted({0, min(exposure.lower, 0), max(exposure.upper, 0)}, key=bool)
+    groups = min(exposure.groups, _TELLING)
+    if groups > 1 and (coarse or (groups == _TELLING and len(values) < 3)):
         change = sensitivity(lower=exposure.lower, upper=exposure.upper, grouped=True)
         (_, largest), nothing = spread(exposure), Fraction(0)
         return (
             Costs(((nothing, largest), (largest, nothing)), change.l1),
             Costs(((nothing, largest**2), (largest**2, nothing)), change.l2_squared),
         )
-    values = sorted({0, min(exposure.lower, 0), max(exposure.upper, 0)}, key=bool)
-    apart = [[Fraction(abs(end - start)) for end in values] for start in values]
-    return (
-        Costs(tuple(tuple(row) for row in apart)),
-        Costs(tuple(tuple(cost**2 for cost in row) for row in apart)),
+    places = [(0, 0), *((group, value) for group in range(groups) for value in values[1:])]
+    return tuple(  # type: ignore[return-value]
+        Costs(tuple(tuple(_moved(*start, *end, power) for end in places) for start in places))
+        for power in (1, 2)
     )
+
+
+def _moved(group: int, value: int, other: int, after: int, power: int) -> Fraction:
+    """What a measurement of both groups sees of a row that goes from one to the other."""
+    if group == other:
+        return Fraction(abs(after - value) ** power)
+    return Fraction(abs(value) ** power + abs(after) ** power)
 
 
 def spread(exposure: Exposure) -> tuple[Fraction, Fraction]:
@@ -81,33 +95,21 @@ def most_changes(limit: Limits, bins: int | None) -> int:
 
 
 def stock_square(
-    exposure: Exposure,
-    limit: Limits,
-    *,
-    paths: Callable[[Limits], float],
-    groups: Callable[[Limits], float],
-    signs: Callable[[Limits, float, float], float] | None = None,
+    exposure: Exposure, limit: Limits, *, first: int, most: Callable[[Limits, Moves], float]
 ) -> Fraction:
-    """The squared L2 of a stock, from the most that alternating changes by 1, or moves between groups, add up to.  [T10]"""
-    S, M = spread(exposure)
-    both_signs = S > M
-    once = limit.jumps == 1 or limit.bins == 1
-    if exposure.grouped:  # above and below nothing are as two groups, of which each weighs on the other
-        return M * (S if both_signs and not once else M) * upward(groups(limit))
-    if not both_signs:
-        return S**2 * upward(paths(limit))
-    most, fewer = limit.jumps, 0.0
-    if not once:
-        fewer = paths(limit if most is None else limit._replace(jumps=most - 1))
-    # from nothing to M, then to and fro by S: M / S of a path that begins with S, and the rest of one that skips it
-    triangle = upward(float(M) * sqrt(paths(limit)) + float(S - M) * sqrt(fewer)) ** 2
-    if once:
-        return triangle
-    if signs is not None:
-        return min(
-            triangle, upward(signs(limit, float(max(exposure.upper, 0)), float(-min(exposure.lower, 0))))
-        )
-    return min(triangle, M * S * upward(groups(limit)))
+    """The squared L2 of a stock, from the most that the changes of an entry add up to whose largest value is 1.  [T10]
+
+    `first`: the first bin that is measured; where that is not bin 0, an entry may be there before.
+    """
+    _, M = spread(exposure)
+    return M**2 * upward(most(limit, moves(exposure, first))) if M else Fraction(0)
+
+
+def moves(exposure: Exposure, first: int) -> Moves:
+    """Where a row can go, its largest value being 1."""
+    _, M = spread(exposure)
+    high, low = (float(Fraction(max(end, 0)) / (M or 1)) for end in (exposure.upper, -exposure.lower))
+    return Moves(high, low, exposure.groups, loaded=bool(first))
 
 
 def upward(value: float) -> Fraction:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 import numpy as np
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Indices = NDArray[np.int64]
+
+
+_TOLD_APART: Final = 1 << 11
+"""Bins times changes up to which values of both signs in groups are counted exactly where both are limited."""
 
 
 @dataclass(frozen=True)
@@ -220,13 +224,18 @@ class Hierarchy(Strategy):
         return total
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
-        """Exact, over every path that the constraint allows."""
-        l1, l2 = costs(exposure)
-        return over_lives(
-            exposure,
-            stock=lambda limit: (self._most(l1, limit, 1), self._most(l2, limit, 2)),
-            flow=lambda flow: self._flow(flow, spread(exposure)[1]),
-        )
+        """Exact, over every path that the constraint allows; for values of both signs in many groups sometimes from above."""
+
+        def stock(limit: Limits) -> tuple[Fraction, Fraction]:
+            l1, l2 = costs(exposure, coarse=self._many(limit))
+            return self._most(l1, limit, 1), self._most(l2, limit, 2)
+
+        return over_lives(exposure, stock=stock, flow=lambda flow: self._flow(flow, spread(exposure)[1]))
+
+    def _many(self, limit: Limits) -> bool:
+        """Whether there are so many paths, counted and in a limited reach, that groups and signs are not told apart."""
+        jumps, reach = limit
+        return jumps is not None and reach is not None and (self._leaves or reach**2) * jumps > _TOLD_APART
 
     def _weights(self, power: int) -> tuple[list[Fraction], Fraction]:
         *layers, load = (1 / scale**power for scale in self.scales)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.exposed import over_lives
+from tidegauge.mechanism.exposed import moves, over_lives, spread, upward
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy
+from tidegauge.theory.gram_paths import row_paths
 from tidegauge.theory.joint import joint
 from tidegauge.theory.sensitivity import Sensitivity
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from tidegauge.mechanism.exposed import Flow
     from tidegauge.model.schedule import Schedule
     from tidegauge.theory.paths import Limits
+
+
+_SHORT: Final = 12
+"""Readings up to which it may be possible to try all paths."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,9 @@ class Sliding(Strategy):
             return min(count for count in most if count is not None)
 
         def stock(limit: Limits) -> tuple[Fraction, Fraction]:
-            return both(folds(*limit))
+            found = both(folds(*limit))
+            exact = self._every_path(exposure, limit)
+            return found if exact is None else (min(found[0], exact[0]), min(found[1], exact[1]))
 
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
             return both(
@@ -111,3 +118,14 @@ class Sliding(Strategy):
             )
 
         return over_lives(exposure, stock=stock, flow=flow)
+
+    def _every_path(self, exposure: Exposure, limit: Limits) -> tuple[Fraction, Fraction] | None:
+        """What T3 bounds, exactly, for a release so short that all paths can be tried."""
+        if self.readings is None or self.readings > _SHORT:
+            return None
+        ages = np.arange(self.span + (self.readings - 1) * self.stride)
+        starts = self.stride * np.arange(self.readings)[:, None]
+        rows = ((starts <= ages) & (ages < starts + self.span)).astype(np.float64)
+        found = row_paths(rows, limits=limit, moves=moves(exposure, 1))
+        _, M = spread(exposure)
+        return None if found is None else (M * upward(found[0]), M**2 * upward(found[1]))

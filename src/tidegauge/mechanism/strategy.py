@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from tidegauge.model.query import Kind
     from tidegauge.model.schedule import Schedule
     from tidegauge.theory.sensitivity import Sensitivity
+
+
+MANY: Final = 1 << 30
+"""Groups, where nobody says how many there are."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,13 @@ class Exposure:
     grouped: bool = False
     rows: int = 1
     clip: int | None = None
+    cells: int | None = None
+    """How many groups there are; None is any number."""
+
+    @property
+    def groups(self) -> int:
+        """Groups between which an entry can move; 1 if there are none."""
+        return (self.cells or MANY) if self.grouped else 1
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,7 @@ from tidegauge.errors import SpecError
 from tidegauge.mechanism import shapes
 from tidegauge.mechanism.exposed import most_changes, over_lives, spread, stock_square, upward
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy
-from tidegauge.theory.toeplitz_paths import (
-    falling_paths,
-    toeplitz_groups,
-    toeplitz_paths,
-    toeplitz_signs,
-)
+from tidegauge.theory.toeplitz_paths import falling_paths, toeplitz_paths
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -26,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposed import Flow
-    from tidegauge.theory.paths import Limits
+    from tidegauge.theory.paths import Limits, Moves
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]
@@ -155,11 +150,9 @@ class Toeplitz(Strategy):
 
         def stock(limit: Limits) -> tuple[Fraction, Fraction]:
             changes = most_changes(limit, self.bins) * (2 if exposure.grouped else 1)
-            signs = self._signs if self.bins is not None and not self.first else None
             return (
                 S * changes * upward(size) * self.denominator,
-                stock_square(exposure, limit, paths=self._paths, groups=self._groups, signs=signs)
-                * self.denominator**2,
+                stock_square(exposure, limit, first=self.first, most=self._most) * self.denominator**2,
             )
 
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
@@ -168,23 +161,10 @@ class Toeplitz(Strategy):
 
         return over_lives(exposure, stock=stock, flow=flow)
 
-    def _seen(self, limit: Limits) -> Floats | None:
-        """The coefficients in all bins that a path can reach and all rows that can see it; None: there is no end."""
+    def _most(self, limit: Limits, moves: Moves) -> float:
         a = self.coefficients / self.denominator
-        if self.bins is not None:
-            return a
-        return None if limit.bins is None else np.concatenate([a, np.zeros(limit.bins)])
-
-    def _paths(self, limit: Limits) -> float:
-        if (a := self._seen(limit)) is not None:
-            return toeplitz_paths(a, limits=limit)
-        return falling_paths(self.coefficients / self.denominator, jumps=most_changes(limit, None))
-
-    def _groups(self, limit: Limits) -> float:
-        if (a := self._seen(limit)) is not None:
-            return toeplitz_groups(a, limits=limit, loaded=bool(self.first))
-        return falling_paths(self.coefficients / self.denominator, jumps=2 * most_changes(limit, None) - 1)
-
-    def _signs(self, limit: Limits, high: float, low: float) -> float:
-        a = self.coefficients / self.denominator
-        return toeplitz_signs(a, limits=limit, high=high, low=low)
+        if self.bins is None and limit.bins is None:
+            return falling_paths(a, jumps=most_changes(limit, None), moves=moves)
+        if self.bins is None:  # all bins that a path can reach, and all rows that can see it
+            a = np.concatenate([a, np.zeros(limit.bins or 0)])
+        return toeplitz_paths(a, limits=limit, moves=moves)

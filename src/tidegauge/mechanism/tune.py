@@ -17,9 +17,10 @@ from tidegauge.mechanism import shapes
 from tidegauge.mechanism.autoregressive import Autoregressive
 from tidegauge.mechanism.damped import Damped
 from tidegauge.mechanism.hierarchy import Hierarchy
+from tidegauge.mechanism.strategy import MANY
 from tidegauge.mechanism.toeplitz import Toeplitz
-from tidegauge.theory.paths import Limits
-from tidegauge.theory.toeplitz_paths import toeplitz_groups, toeplitz_paths
+from tidegauge.theory.paths import ON_OFF, Limits
+from tidegauge.theory.toeplitz_paths import toeplitz_paths
 from tidegauge.theory.tree_paths import Costs, hierarchy_paths
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from tidegauge.mechanism.strategy import Exposure, Strategy
     from tidegauge.model.schedule import Schedule
+    from tidegauge.theory.paths import Moves
 
     Floats = NDArray[np.float64]
 
@@ -89,7 +91,7 @@ def damped(
     changes = [limit.within(count) for limit in limits]
     jumps = max(jumps for jumps, _ in changes)
     bursts = _bursts(changes, count)
-    bound = toeplitz_groups if grouped else _coarse_paths
+    moves = ON_OFF._replace(groups=MANY if grouped else 1)
     ages = target.bins - first
     whole = np.full(len(ages), True) if target.span is None else ages < target.span
 
@@ -104,7 +106,7 @@ def damped(
         noise = shapes.inverse(np.diff(shape, prepend=0.0))
         variances = np.cumsum(shapes.lag_difference(noise, target.span) ** 2)[ages]
         level = target.level(variances + np.where(whole, offset, 0.0))
-        return sqrt(level * max(bound(shape, limits=limit, offset=offset) for limit in limits))
+        return sqrt(level * max(_coarsely(shape, limit, moves, offset) for limit in limits))
 
     pace = 0.1 if bursts else {1: 0.3, 2: 1.6}.get(jumps, 2.5 * jumps)
     start = [log(min(0.6, pace / count)), log(0.12 if target.span is None else 1.3)]
@@ -120,7 +122,7 @@ def root(target: Target, limits: Sequence[Limits], *, bins: int, grouped: bool =
     """A damped root alone, for more bins than a full matrix can have."""
     changes = [limit.within(bins) for limit in limits]
     jumps, bursts = max(jumps for jumps, _ in changes), _bursts(changes, bins)
-    bound = toeplitz_groups if grouped else _coarse_paths
+    moves = ON_OFF._replace(groups=MANY if grouped else 1)
 
     def strategy(at: Floats) -> Toeplitz:
         beta = 1 - _digits(exp(min(at[0], -0.05)))
@@ -130,7 +132,7 @@ def root(target: Target, limits: Sequence[Limits], *, bins: int, grouped: bool =
         found = strategy(at)
         shape = found.coefficients / found.denominator
         level = target.level(found.variances(target.bins, target.span)) * float(found.denominator) ** 2
-        return sqrt(level * max(bound(shape, limits=limit, offset=0.0) for limit in limits))
+        return sqrt(level * max(_coarsely(shape, limit, moves, 0.0) for limit in limits))
 
     start, steps = [log(min(0.6, (0.1 if bursts else 0.8 * jumps) / bins))], [1.0]
     if bursts:
@@ -149,8 +151,8 @@ def _white(bursts: list[int]) -> float:
     return float(0.36 * max(bursts) ** 0.65)
 
 
-def _coarse_paths(shape: Floats, *, limits: Limits, offset: float) -> float:
-    return toeplitz_paths(shape, limits=limits, offset=offset, coarse=True)
+def _coarsely(shape: Floats, limit: Limits, moves: Moves, offset: float) -> float:
+    return toeplitz_paths(shape, limits=limit, moves=moves, offset=offset, coarse=True)
 
 
 def autoregressive(

@@ -62,6 +62,7 @@ def exposure(release: Release, part: Component, constraint: Constraint, rows: in
         grouped=len(release.query.cells) > 1,
         rows=rows,
         clip=release.clip,
+        cells=len(release.query.cells),
     )
 
 

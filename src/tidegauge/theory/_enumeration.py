@@ -1,7 +1,13 @@
-"""Every path an entry can take, where there are few enough to try them all."""
+"""Every path an entry can take, where there are few enough to try them all.
+
+Between two changes the entry stays in one group with one value.  For fixed bins of change all measurements are linear in the
+values, so they lie at the ends of the range; what remains is which stays share a group, and which end each has.  For one such
+pattern the squared length is a fixed combination of the inner products of the changed columns: the same for all paths.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import combinations, islice
 from math import comb
 from typing import TYPE_CHECKING
@@ -9,17 +15,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
+
+    from tidegauge.theory.paths import Limits, Moves
 
     Floats = NDArray[np.float64]
 
 _AFFORDABLE = 3 * 10**7
 _BATCH = 4096
+_PATTERNS = 4096
+"""Products of inner products and patterns that can be tried in a fraction of a second, paths at a time, and patterns at most."""
 
 
-def affordable(*, starts: int, jumps: int, reach: int, coarse: bool = False) -> bool:
+def affordable(*, starts: int, jumps: int, reach: int, moves: Moves, coarse: bool = False) -> bool:
     """Whether so many paths can be tried one by one in a fraction of a second (coarse: of a hundredth)."""
-    left = (_AFFORDABLE // 16 if coarse else _AFFORDABLE) // (starts * max(jumps, 2) ** 2)
+    patterns = _count(jumps + moves.loaded, moves)
+    if patterns > _PATTERNS:
+        return False
+    each = max(jumps, 2) ** 2 * (1 if patterns == 1 else 1 + patterns // 8)
+    left = (_AFFORDABLE // 16 if coarse else _AFFORDABLE) // (starts * each)
     for more in range(jumps):
         left -= comb(reach - 1, more)
         if left < 0:
@@ -27,26 +43,103 @@ def affordable(*, starts: int, jumps: int, reach: int, coarse: bool = False) -> 
     return True
 
 
-def every_path(band: Floats, *, jumps: int, starts: int | None = None) -> float:
-    """Most squared length of a measurement of alternating changes by 1, trying every path: exact but for rounding.
+def every_path(band: Floats, *, limits: Limits, moves: Moves, starts: int | None = None) -> float:
+    """Most squared length of a measurement of any path, trying all of them: exact but for rounding.
 
-    band[i, l] is the inner product of columns i and i + l; changes lie in as many bins as it is wide, the first of
-    them in one of the first `starts` bins (None: anywhere).
+    band[i, l] is the inner product of columns i and i + l.  A path that begins from nothing does so in one of the
+    first `starts` bins (None: anywhere).
     """
-    bins, reach = band.shape
-    begin = np.arange(bins if starts is None else starts)[:, None]
+    jumps, reach = limits.within(len(band))
+    first = np.arange(len(band) if starts is None else starts)
     best = 0.0
-    for more in range(min(jumps, reach)):
-        signs = (-1.0) ** np.arange(more + 1)
-        later = combinations(range(1, reach), more)
-        while batch := list(islice(later, max(1, _BATCH // len(begin)))):
-            offsets = np.array([(0, *rest) for rest in batch])
-            total = np.zeros((len(begin), len(batch)))
-            inside = begin + offsets[None, :, -1] < bins
-            for p in range(more + 1):
-                for q in range(p, more + 1):
-                    row = np.minimum(begin + offsets[None, :, p], bins - 1)
-                    factor = signs[p] * signs[q] * (1 if p == q else 2)
-                    total += factor * band[row, (offsets[:, q] - offsets[:, p])[None, :]]
-            best = max(best, float(total[inside].max(initial=0.0)))
+    for changes in range(1, jumps + 1):
+        best = max(best, _most(band, first, reach, changes, _shapes(changes, moves)))
+    if moves.loaded:
+        jumps, reach = limits.after_load(len(band))
+        for changes in range(1, jumps + 1):
+            shapes = _shapes(changes, moves, loaded=True)
+            for begin in range(reach - changes + 1):
+                best = max(best, _most(band, np.array([begin]), reach - begin, changes, shapes))
     return best
+
+
+def every_sum(rows: Floats, *, limits: Limits, moves: Moves) -> float:
+    """The same of the sum of what all rows move by, given the rows themselves."""
+    bins, best = rows.shape[1], 0.0
+    kinds = [(False, *limits.within(bins))]
+    if moves.loaded:
+        kinds.append((True, *limits.after_load(bins)))
+    for loaded, jumps, reach in kinds:
+        for changes in range(1, jumps + 1):
+            stays = _between(changes, loaded=loaded)
+            patterns = list(_patterns(len(stays), moves))
+            levels = np.zeros((len(patterns), min(moves.groups, len(stays)), len(stays)))
+            for at, pattern in enumerate(patterns):
+                for stay, (group, value) in enumerate(pattern):
+                    levels[at, group, stay] = value
+            moved = levels @ stays
+            for changed in combinations(range(reach if loaded else bins), changes):
+                if changed[-1] - changed[0] < reach:
+                    sums = np.abs(moved @ rows[:, changed].T).sum(axis=(1, 2))
+                    best = max(best, float(sums.max()))
+    return best
+
+
+def _most(band: Floats, first: NDArray[np.int64], reach: int, changes: int, shapes: Floats) -> float:
+    """Over all paths with so many changes that begin in one of these bins."""
+    bins, best = len(band), 0.0
+    pairs = [(p, q) for p in range(changes) for q in range(p, changes)]
+    later = combinations(range(1, reach), changes - 1)
+    while batch := list(islice(later, max(1, _BATCH // len(first)))):
+        offsets = np.array([(0, *rest) for rest in batch])
+        inside = first[:, None] + offsets[None, :, -1] < bins
+        products = np.empty((int(inside.sum()), len(pairs)))
+        for at, (p, q) in enumerate(pairs):
+            rows = np.minimum(first[:, None] + offsets[None, :, p], bins - 1)
+            products[:, at] = band[rows, (offsets[:, q] - offsets[:, p])[None, :]][inside]
+        best = max(best, float((products @ shapes).max(initial=0.0)))
+    return best
+
+
+@lru_cache(maxsize=256)
+def _shapes(changes: int, moves: Moves, *, loaded: bool = False) -> Floats:
+    """A column for each pattern: what the inner product of every two changed columns counts."""
+    stays = _between(changes, loaded=loaded)
+    doubled = np.triu(np.full((changes, changes), 2.0), 1) + np.eye(changes)
+    columns = []
+    for pattern in _patterns(len(stays), moves):
+        levels = np.array([value for _, value in pattern])
+        together = np.equal.outer(*[[group for group, _ in pattern]] * 2) * np.outer(levels, levels)
+        columns.append((stays.T @ together @ stays * doubled)[np.triu_indices(changes)])
+    return np.array(columns).T
+
+
+def _between(changes: int, *, loaded: bool) -> Floats:
+    """For each stay, the changes with which it begins and ends."""
+    stays: Floats = np.eye(changes) - np.eye(changes, k=1)
+    if loaded:  # what was there before is taken away at the first change, and missing ever after
+        stays = np.vstack([-np.eye(1, changes), stays])
+    return stays
+
+
+def _patterns(stays: int, moves: Moves) -> Iterator[tuple[tuple[int, float], ...]]:
+    """Every way to give each stay a group and a value; groups are named in the order of their first use."""
+    values = (moves.high, -moves.low)
+
+    def longer(so_far: tuple[tuple[int, float], ...], used: int) -> Iterator[tuple[tuple[int, float], ...]]:
+        if len(so_far) == stays:
+            yield so_far
+            return
+        for value in values:
+            known = 0 if value == 0 else min(used + 1, moves.groups)
+            for group in range(known) if known else (-1,):
+                if not so_far or so_far[-1] != (group, value):
+                    yield from longer((*so_far, (group, value)), max(used, group + 1))
+
+    yield from longer((), 0)
+
+
+def _count(stays: int, moves: Moves) -> int:
+    """More than there are patterns."""
+    count = 1 if moves.groups == 1 and not moves.low else 2
+    return count if moves.groups == 1 else 2**stays * min(moves.groups, stays) ** max(stays - 1, 0)

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -99,3 +102,18 @@ class Stationary:
     def level_of_last(self) -> Floats:
         """The sum of `level` over the last so many bins."""
         return np.concatenate([[0.0], np.cumsum(self.level[::-1])])
+
+    def later(self, bins: int) -> Stationary:
+        """The same, as an entry sees it that comes so many bins later."""
+        return Stationary(self.coefficients[: self.bins - bins]) if bins else self
+
+
+def blocks(last: int, ratio: float) -> Iterator[tuple[int, int]]:
+    """Cover 0..last by blocks that grow away from both ends."""
+    edges = {0, last + 1}
+    at = 0
+    while at < (last + 1) // 2:
+        at = max(at + 1, int(at * ratio))
+        edges |= {min(at, last + 1), max(last + 1 - at, 0)}
+    for start, end in pairwise(sorted(edges)):
+        yield start, end - 1

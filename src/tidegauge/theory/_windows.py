@@ -11,12 +11,13 @@ A shift of the offset changes h along a line, so the bound is a parabola in it.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from math import cos, pi
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, toeplitz
+
+from tidegauge.theory._stationary import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,10 +41,15 @@ class _Settling(NamedTuple):
     levels: Floats
 
 
-def any_changes_within(found: Stationary, offset: float, reach: int, *, coarse: bool) -> float:
-    """Most energy of an entry whose changes all lie in `reach` bins."""
-    free = reach - 1
-    settlings = list(_settlings(found, free, 1.35 if coarse else 1.15))
+def any_changes_within(
+    found: Stationary, offset: float, reach: int, *, below: tuple[float, bool] | None = None, coarse: bool
+) -> float:
+    """Most energy of an entry whose changes all lie in `reach` bins.
+
+    `below`: one that is on or off less so much from its first change on, and whether it ends on (None: from nothing, to and fro).
+    """
+    free, ratio = reach - 1, 1.35 if coarse else 1.15
+    settlings = list(_settlings(found, free, ratio) if below is None else _sunk(found, free, ratio, *below))
     stiffness = 1 / offset + found.open[-1] if offset else 0.0
     shifts = np.linspace(0, 0.9, 46) if offset else np.zeros(1)
     bound = np.full((len(settlings), len(shifts)), np.inf)
@@ -51,31 +57,46 @@ def any_changes_within(found: Stationary, offset: float, reach: int, *, coarse: 
         bound = np.minimum(bound, _free_bins(found, settlings, shifts, slack))
     bound += stiffness * shifts**2
     after = [(each.energies[:, None] - 2 * np.outer(each.levels, shifts)).max(axis=0) for each in settlings]
-    return float((bound + np.array(after)).min(axis=1).max())
+    bound += np.array(after)
+    return float(
+        max(bound.min(axis=1).max(), bound[-1, 0] if below else 0.0)
+    )  # cut off by the end: as if earlier
 
 
 def _settlings(found: Stationary, free: int, ratio: float) -> Iterator[_Settling]:
     """Off for good; or on, from every block of starts."""
     nothing = np.zeros(1)
     yield _Settling(np.zeros(free), np.full(free, found.level.min()), nothing, nothing)
-    distances, slots = np.arange(free, 0, -1), np.arange(free)
-    for start, end in _blocks(found.bins - free - 1, ratio):
+    distances = np.arange(free, 0, -1)
+    for start, end in blocks(found.bins - free - 1, ratio):
         longest, shortest = found.bins - free - start, found.bins - free - end
-        least = np.maximum(found.level_before[end + slots], found.level_after[start + slots])
         tail = slice(shortest, longest + 1)
         crosses = 2 * found.beyond(distances, shortest)
+        least = _least_level(found, free, start, end)
         yield _Settling(crosses, least, found.open[tail], found.level_of_last[tail])
 
 
-def _blocks(last: int, ratio: float) -> Iterator[tuple[int, int]]:
-    """Cover 0..last by blocks that grow away from both ends."""
-    edges = {0, last + 1}
-    at = 0
-    while at < (last + 1) // 2:
-        at = max(at + 1, int(at * ratio))
-        edges |= {min(at, last + 1), max(last + 1 - at, 0)}
-    for start, end in pairwise(sorted(edges)):
-        yield start, end - 1
+def _sunk(found: Stationary, free: int, ratio: float, sunk: float, ends_on: bool) -> Iterator[_Settling]:
+    """On for good, or off, less what is sunk from the first change on; from every block of starts."""
+    distances = np.arange(free, 0, -1)
+    apart = np.cumsum(found.coefficients[: found.bins - free] * found.coefficients[free:])
+    for start, end in blocks(found.bins - free - 1, ratio):
+        longest, shortest = found.bins - free - start, found.bins - free - end
+        tail, whole = slice(shortest, longest + 1), slice(free + shortest, free + longest + 1)
+        crosses = -2 * sunk * found.later(start).level[:free]
+        energies, levels = sunk**2 * found.open[whole], -sunk * found.level_of_last[whole]
+        if ends_on:
+            crosses += 2 * found.beyond(distances, shortest)
+            energies = energies + found.open[tail] - 2 * sunk * apart[shortest - 1 : longest]
+            levels = levels + found.level_of_last[tail]
+        yield _Settling(crosses, _least_level(found, free, start, end), energies, levels)
+
+
+def _least_level(found: Stationary, free: int, start: int, end: int) -> Floats:
+    """What each of the free bins feels of a shift at the least, if the first of them is one of these."""
+    slots = np.arange(free)
+    least: Floats = np.maximum(found.level_before[end + slots], found.level_after[start + slots])
+    return least
 
 
 def _free_bins(found: Stationary, settlings: list[_Settling], shifts: Floats, slack: float) -> Floats:

@@ -8,7 +8,7 @@ they lie at the ends of the range: its changes alternate between +S and -S, S = 
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidegauge.errors import SpecError
 from tidegauge.theory.folds import most_span
@@ -32,6 +32,27 @@ class Limits(NamedTuple):
         """The limits in a stretch of so many bins."""
         bins = count if self.bins is None else min(self.bins, count)
         return bins if self.jumps is None else min(self.jumps, bins), bins
+
+    def after_load(self, count: int) -> tuple[int, int]:
+        """What is left of them in so many bins for an entry whose first change lies before these."""
+        bins = count if self.bins is None else min(self.bins - 1, count)
+        return bins if self.jumps is None else min(self.jumps - 1, bins), bins
+
+
+class Moves(NamedTuple):
+    """Where a change may lead: to a value from -`low` to `high` in one of so many groups, each measured by itself.
+
+    `loaded`: the entry may be somewhere before the first bin, by the first of its changes; levels count from there.
+    """
+
+    high: float = 1.0
+    low: float = 0.0
+    groups: int = 1
+    loaded: bool = False
+
+
+ON_OFF: Final = Moves()
+"""Between nothing and 1, not in groups."""
 
 
 def limits(constraint: Constraint, schedule: Schedule) -> tuple[Limits, ...]:

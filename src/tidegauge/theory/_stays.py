@@ -1,0 +1,106 @@
+"""The bound for any measurement from the energies of an entry's stays, one after another.
+
+A stay is the time between two changes, in one group and on one side of nothing.  What stays add up to is the sum of their own
+energies and of cross terms between those that share a group and a side; where these can be positive, each stay is charged
+with the most that they can be.  Which stays there are is then a longest path, found bin by bin.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tidegauge.theory.paths import Limits, Moves
+
+    Floats = NDArray[np.float64]
+
+_STEPS = 4 * 10**8
+_MOST_BINS = 2048
+
+
+def countable(bins: int, limits: Limits) -> bool:
+    """Whether `by_stays` takes less than a second."""
+    jumps, reach = limits.within(bins)
+    steps = jumps * bins**2 if reach == bins else jumps * bins * (reach**2 + 1000)
+    return bins <= _MOST_BINS and steps <= _STEPS
+
+
+def by_stays(gram: Floats, *, limits: Limits, moves: Moves) -> float:
+    """Most squared length of a measurement, from the inner products of its columns."""
+    high, low, groups, loaded = moves
+    bins, apart, both = len(gram), high + low, high * low
+    sides = (apart * max(high, low),) if groups > 1 else (apart * high, apart * low)
+    energies, shared, pull = _energies(gram)
+    # of both sides together, an entry that came from nothing is there from its first change on
+    stays = [_later(side * (energies + shared) + both * shared) for side in sides]
+    best = _longest(stays, [-both * gram.diagonal()] * len(sides), *limits.within(bins))
+    if loaded:  # what was there before is missing ever after
+        stays = [_later(side * (energies + shared + pull)) for side in sides]
+        missing = [side * gram.diagonal() for side in sides[::-1]]
+        best = max(best, _longest(stays, missing, *limits.after_load(bins), anchored=True))
+    return best
+
+
+def _energies(gram: Floats) -> tuple[Floats, Floats, Floats]:
+    """Of every stay, by the bin it begins with and the one it ends before (the last: never).
+
+    Its own; the most of its cross terms with other stays; the most of that with an earlier level that it comes back to.
+    """
+    bins = len(gram)
+    padded = np.zeros((bins + 1, bins + 1))
+    padded[:bins, :bins] = gram
+    squares = padded.diagonal()
+    energies = squares[:, None] + squares[None, :] - 2 * padded
+    attract = padded[:-1, :-1] - padded[:-1, 1:] - padded[1:, :-1] + padded[1:, 1:]
+    np.fill_diagonal(attract, 0.0)
+    sums = np.zeros_like(padded)
+    sums[1:, 1:] = np.maximum(attract, 0.0).cumsum(axis=0).cumsum(axis=1)
+    inside = sums.diagonal()[:, None] + sums.diagonal()[None, :] - 2 * sums
+    shared = sums[None, :, -1] - sums[:, None, -1] - inside
+    rises = np.where(np.tri(bins, dtype=bool).T, np.diff(padded, axis=1)[:-1], 0.0)
+    pulls = 2 * np.concatenate([[0.0], np.cumsum(np.maximum(rises.max(axis=0), 0.0))])
+    return energies, shared, pulls[None, :] - pulls[:, None]
+
+
+def _later(stays: Floats) -> Floats:
+    stays[np.tri(len(stays), dtype=bool)] = -inf
+    return stays
+
+
+def _longest(
+    stays: list[Floats], begun: list[Floats], jumps: int, reach: int, *, anchored: bool = False
+) -> float:
+    """The most of a chain of stays; sides take turns.  `begun`: what comes before a first stay from each bin on.
+
+    Changes lie in so many bins that follow one another; anchored: in the first of all.
+    """
+    bins = len(begun[0])
+    if jumps == 0:
+        return 0.0
+    if reach == bins:
+        return _chain(stays, begun, jumps)
+    best = 0.0
+    for first in range(1 if anchored else bins):
+        last = min(first + reach, bins)
+        kept = np.append(np.arange(first, last), bins)
+        entered = [one[first:last].copy() for one in begun]
+        for one in entered if not anchored else ():
+            one[1:] = -inf
+        best = max(best, _chain([one[np.ix_(kept, kept)] for one in stays], entered, jumps))
+    return best
+
+
+def _chain(stays: list[Floats], begun: list[Floats], jumps: int) -> float:
+    best, so_far = 0.0, begun
+    for _ in range(jumps):
+        ended = [
+            (before[:, None] + stay[:-1]).max(axis=0) for before, stay in zip(so_far, stays, strict=True)
+        ]
+        best = max(best, *(float(one[-1]) for one in ended))  # the last stay lasts: that is never less
+        so_far = [one[:-1] for one in ended[::-1]]
+    return best
