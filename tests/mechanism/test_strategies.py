@@ -198,7 +198,9 @@ def test_autoregressive_is_the_known_formula() -> None:
     known = Fraction(1, 2) + (1 - b) * (count - 1 - changes) / 2 + (1 + b) * changes / 2 + 1 / (2 * veil)
     assert float(found.l1) == pytest.approx(float(known * 2**24), rel=1e-9)
     centred = strategy.sensitivity(Exposure(AtMost(changes), Schedule(0, DAILY, count), "stock", -1, 1))
-    plain = 1 + (changes - 1) * (1 + b) + (count - changes) * (1 - b)  # nothing to shift: the range lies around 0
+    plain = (
+        1 + (changes - 1) * (1 + b) + (count - changes) * (1 - b)
+    )  # nothing to shift: the range lies around 0
     assert float(centred.l1) == pytest.approx(float(plain * 2**24), rel=1e-9)
 
 

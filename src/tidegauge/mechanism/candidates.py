@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tidegauge.errors import SpecError
@@ -47,12 +48,11 @@ def candidates(
     """
     if schedule.bins == 1:  # one reading of everything so far: measured once, and nothing to add up
         return [Disjoint(schedule.base)]
-    target = tune.Target.of(schedule, worst=worst)
     allowed = limits(exposure.constraint, schedule)
     if exposure.kind == "flow":  # mutations in one bin add up, as if one of them had that size
         allowed = (Limits(1, None),)
-    find = _pure if pure else _gaussian
-    found = [Disjoint(schedule.base), *find(schedule, target, allowed, exposure.grouped)]
+    tuned = _tuned(schedule, allowed, grouped=exposure.grouped, pure=pure, worst=worst)
+    found = [Disjoint(schedule.base), *tuned]
     if schedule.sliding:
         found.append(Sliding.of(schedule))
     if not shared:
@@ -76,6 +76,15 @@ def dense_problem(schedule: Schedule, exposure: Exposure, *, worst: bool = True)
         stride=schedule.stride,
         worst=worst,
     )
+
+
+@lru_cache(maxsize=64)
+def _tuned(
+    schedule: Schedule, allowed: tuple[Limits, ...], *, grouped: bool, pure: bool, worst: bool
+) -> tuple[Strategy, ...]:
+    """The same for all releases that are read at the same times and changed in the same way."""
+    target = tune.Target.of(schedule, worst=worst)
+    return tuple((_pure if pure else _gaussian)(schedule, target, allowed, grouped))
 
 
 def _pure(

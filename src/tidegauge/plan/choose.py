@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import lru_cache
 from math import sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -218,9 +219,15 @@ def _fitting(strategy: Strategy, release: Release) -> Strategy:
     return strategy
 
 
+@lru_cache(maxsize=256)
+def _sensitivity(strategy: Strategy, exposure: Exposure) -> Sensitivity:
+    """Once for all releases that are exposed alike, such as the counts of several means."""
+    return strategy.sensitivity(exposure)
+
+
 def _option(release: Release, strategy: Strategy, exposures: Sequence[Exposure], *, pure: bool) -> Option:
     schedule, component = release.schedule, release.query.components[0]
-    sensitivities = tuple(strategy.sensitivity(exposure) for exposure in exposures)
+    sensitivities = tuple(_sensitivity(strategy, exposure) for exposure in exposures)
     bins = schedule.offset + schedule.stride * np.arange(schedule.count or HORIZON)
     reach = float(sensitivities[0].l1) * sqrt(2) if pure else sqrt(sensitivities[0].l2_squared / 2)
     reach *= float(component.grid) * (len(exposures) if pure else sqrt(len(exposures)))

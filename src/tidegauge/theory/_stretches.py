@@ -10,7 +10,7 @@ one more shift, of the bins that follow it.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,19 +30,31 @@ _CHAINED = 12
 """Stretches after which each further one is taken to add as much as the last."""
 
 
+_SEARCHED = 6
+"""Blocks of first changes for which the best shift and price are searched for; the others take theirs."""
+
+
 def least(value: Callable[[Floats], float], simplex: list[list[float]], tries: int = 80) -> float:
     """The least found of a convex function; any of its values is a bound."""
+    return value(search(value, simplex, tries))
+
+
+def search(value: Callable[[Floats], float], simplex: list[list[float]], tries: int) -> Floats:
+    """Where that is."""
     options = {"initial_simplex": simplex, "maxfev": tries, "fatol": 1e-5, "xatol": 1e-6}
-    return float(minimize(value, simplex[0], method="Nelder-Mead", options=options).fun)
+    found: Floats = minimize(value, simplex[0], method="Nelder-Mead", options=options).x
+    return found
 
 
 class _Begun(NamedTuple):
-    """First changes from one bin to another: what the level feels from the first of them on, and how long it may last."""
+    """First changes in bins up to `last`, and what the level feels from the first of them on: its least, and more near both ends."""
 
-    first: int
     last: int
     seen: Stationary
-    shifted: bool = True
+    floor: float
+    near_start: Floats
+    near_end: Floats
+    shifted: bool
     """Whether a shift of the offset is tried: not for those whose reach the end cuts off, which are as if earlier."""
 
 
@@ -108,12 +120,18 @@ class Stretches:
         fixed = (shift**2 * self.stiffness if shift else 0.0) + price * self.room
         alone = last.max() if ends_on else first.max()
         stretches = (self.jumps + ends_on) // 2
-        return float(fixed + max(0.0, alone, self._chain((first, middle, last), price, stretches)))
+        return float(
+            fixed + max(0.0, alone, self._chain((first, middle, last), self._joined(price), stretches))
+        )
 
-    def _chain(self, earned: tuple[Floats, Floats, Floats], price: float, stretches: int) -> float:
+    def _joined(self, price: float) -> Floats:
+        """The most of two neighbours' cross term and of the gap between them, by their classes."""
+        joined: Floats = (self.crosses - price * self.classes[None, :, None]).max(axis=1)
+        return joined
+
+    def _chain(self, earned: tuple[Floats, Floats, Floats], joined: Floats, stretches: int) -> float:
         """The most that two stretches earn, or more, up to so many: the first, those between, and the last."""
         first, middle, last = earned
-        joined = (self.crosses - price * self.classes[None, :, None]).max(axis=1)
         best, so_far = -inf, first
         for more in range(1, stretches):
             reached = (so_far[:, None] + joined).max(axis=0)
@@ -136,37 +154,43 @@ class Stretches:
 
     def bound_below(self, sunk: float, *, ends_on: bool) -> float:
         """For paths that are on or off less `sunk` from the first change on; 1 between the two."""
-        best, price = 0.0, 0.5 / self.bins
-        for begun in self._beginnings():
-            value = partial(self._below, begun, sunk, ends_on)
-            if value(np.array([price])) <= best:
-                continue
-            simplex = [[0.0], [price]]
-            if self.offset and begun.shifted:
-                shift = max(0.48 - sunk, 0.02)
-                simplex = [[price, shift], [price, 0.8 * shift], [0.0, shift]]
-            best = max(best, least(value, simplex, self.tries))
-        return best
+        price, shift = 0.5 / self.bins, max(0.48 - sunk, 0.02)
+        values = [partial(self._below, begun, sunk, ends_on) for begun in self.begun]
+        starts = [[price, shift] if begun.shifted else [price] for begun in self.begun]
+        bounds = [value(np.array(start)) for value, start in zip(values, starts, strict=True)]
+        searched: set[int] = set()
+        while (worst := int(np.argmax(bounds))) not in searched and len(searched) < _SEARCHED:
+            searched.add(worst)
+            corners = [[price, shift], [price, 0.8 * shift], [0.0, shift]]
+            at = search(values[worst], corners if self.begun[worst].shifted else [[0.0], [price]], self.tries)
+            for one, (value, start) in enumerate(zip(values, starts, strict=True)):
+                bounds[one] = min(bounds[one], value(at[: len(start)]))
+        return max(bounds)
 
-    def _beginnings(self) -> list[_Begun]:
+    @cached_property
+    def begun(self) -> list[_Begun]:
         """Blocks of bins for the first change; without an offset, more rows see what comes earlier."""
         whole = self.bins - self.reach
-        if not self.offset:
-            return [_Begun(0, 0, self.found)]
-        if not self.limited:
-            return [_Begun(0, 0, self.found), _Begun(1, self.bins - 1, self.found.later(1))]
-        full = [_Begun(first, last, self.found.later(first)) for first, last in blocks(whole, 1.3)]
-        return [*full, _Begun(whole, self.bins - 1, self.found.later(whole), shifted=False)]
+        ends = [(0, 0, bool(self.offset))]
+        if self.offset and not self.limited:
+            ends.append((1, self.bins - 1, True))
+        elif self.offset:
+            ends = [(*block, True) for block in blocks(whole, 1.5)] + [(whole, self.bins - 1, False)]
+        return [self._begun(*end) for end in ends]
+
+    def _begun(self, first: int, last: int, shifted: bool) -> _Begun:
+        seen = self.found.later(first)
+        near = seen.level[: self.reach]
+        floor = float(near.min())
+        starts = self._extra(np.minimum.accumulate(near), floor)
+        return _Begun(last, seen, floor, starts, self._extra(seen.level_after[::-1], floor), shifted)
 
     def _below(self, begun: _Begun, sunk: float, ends_on: bool, at: Floats) -> float:
         found, seen = self.found, begun.seen
         price, shift = abs(at[0]), abs(at[1]) if len(at) > 1 else 0.0
-        near = seen.level[: self.reach]
-        floor = near.min()
-        middle = self._closed(
-            found.closed - (2 * sunk * floor + 2 * shift * self.floor + price) * self.lengths
-        )
-        extra = 2 * sunk * self._extra(np.minimum.accumulate(near), floor)
+        taken = 2 * sunk * begun.floor + 2 * shift * self.floor + price
+        middle = self._closed(found.closed - taken * self.lengths)
+        extra = 2 * sunk * begun.near_start
         if begun.last == 0 and not self.limited:
             extra = extra + 2 * shift * self.near_start
         paid = price * self.gaps[:, None]
@@ -179,14 +203,14 @@ class Stretches:
         if ends_on:
             last = few = self._lasting(begun, sunk, shift, price)
         elif not self.limited:
-            extra = 2 * sunk * self._extra(seen.level_after[::-1], floor) + 2 * shift * self.near_end
-            last = middle - (extra + paid).min(axis=0)
+            last = middle - (2 * sunk * begun.near_end + 2 * shift * self.near_end + paid).min(axis=0)
         best = max(0.0 if not ends_on else -inf, few.max() if self.jumps + ends_on > 2 else -inf)
-        best = max(best, self._chain((later, middle, last), price, (self.jumps - 1 + ends_on) // 2))
+        joined = self._joined(price)
+        best = max(best, self._chain((later, middle, last), joined, (self.jumps - 1 + ends_on) // 2))
         if (self.jumps + ends_on) % 2 == 0:  # on with the first change
             stretches = (self.jumps + ends_on) // 2
             best = max(best, at_once.max() if not ends_on else -inf)
-            best = max(best, self._chain((at_once, middle, last), price, stretches))
+            best = max(best, self._chain((at_once, middle, last), joined, stretches))
         return float(fixed + best)
 
     def _lasting(self, begun: _Begun, sunk: float, shift: float, price: float) -> Floats:

@@ -113,7 +113,7 @@ def _both_sides(found: Stationary, offset: float, limits: Limits, moves: Moves, 
 
     ends = [
         min(bound(low, ends_on=True), bound(high, ends_on=False))
-        for low, high in ((moves.low, moves.high), (moves.high, moves.low))
+        for low, high in {(moves.low, moves.high), (moves.high, moves.low)}
     ]
     if moves.loaded and (later := limits.after_load(found.bins))[0]:  # to and fro from there, one change less
         between = ON_OFF._replace(high=apart)
