@@ -440,6 +440,7 @@ def test_every_key_of_a_release_is_refused_beside_of() -> None:
             "release.parts.parts_of: 'six' is derived itself; name a release with an sql of its own",
         ),
         ({"six": {"of": "now", "windw": "6 days"}}, "release.six.windw: is not a key here; did you mean 'window'?"),
+        ({"six": {**COUNT, "off": "now"}}, "release.six.off: is not a key here; did you mean 'of'?"),
         ({"six": {"of": ""}}, "release.six.of: is empty; fill it in"),
         ({"six": {"of": 6}}, "release.six.of: input should be a valid string"),
         (

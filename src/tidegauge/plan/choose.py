@@ -57,7 +57,7 @@ class Option:
         """Whether its measurements tell the last `span` bins (None: all) whenever these can be told."""
         schedule = self.release.schedule
         try:
-            self.strategy.weights(schedule.bin_of_reading(schedule.first_telling(span)), span)
+            self.strategy.variances(np.array([schedule.bin_of_reading(schedule.first_telling(span))]), span)
         except SpecError:
             return False
         return True

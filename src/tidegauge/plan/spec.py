@@ -341,7 +341,10 @@ def _explain(model: type[BaseModel], problem: Any) -> str:
             )
         case "extra_forbidden":
             model = create_model("One", release=(dict[str, DerivedSpec], ...)) if derived else model
-            near = difflib.get_close_matches(place[-1], _keys_at(model, place[:-1]), n=1)
+            known = _keys_at(model, place[:-1]) + (
+                ["of"] if place[0] == "release" and len(place) == 3 else []
+            )
+            near = difflib.get_close_matches(place[-1], known, n=1)
             return f"{key}: is not a key here" + (f"; did you mean '{near[0]}'?" if near else "")
         case "missing":
             return f"{key}: is missing"
