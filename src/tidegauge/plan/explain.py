@@ -85,7 +85,8 @@ def _derived(plan: ReleasePlan, whole: Plan, *, why: bool) -> Iterator[str]:
     derived = whole.derived_of(plan)
     if not derived:
         return
-    yield "  The same measurements also tell, at no further loss:"
+    ever = "" if plan.release.schedule.count is not None else " (errors over the first 1,000 readings)"
+    yield f"  The same measurements also tell, at no further loss{ever}:"
     head = ("", "release", "what", "readings", "from", whole.measure, "worst 95 %", "mean 95 %")
     rows = []
     for one in derived:
