@@ -26,7 +26,7 @@ def life(seed: int = 0, days: int = 30) -> list[tuple[Any, ...] | Crash]:
 
 
 def gauge(folder: Path, source: Script, **changes: Any) -> Gauge:
-    """Three releases over thirty instants."""
+    """Three releases over thirty instants, and two that are derived."""
     every = {"start": "1970-01-01T00:00:00.000005Z", "every": "5 microseconds", "for": "25 microseconds"}
     declared: dict[str, Any] = {
         "source": source,
@@ -43,6 +43,8 @@ def gauge(folder: Path, source: Script, **changes: Any) -> Gauge:
                 "sql": "SELECT COUNT(*) FROM changes(t) WHERE before.ward = 'a' AND after.ward = 'b'",
                 **every,
             },
+            "ward_change": {"of": "by_ward", "window": "10 microseconds"},
+            "moved_so_far": {"of": "moved"},
         },
         "store": folder / "store.db",
         "now": Clock(1000),

@@ -29,7 +29,7 @@ from tidegauge.proof import Verified, compare, prove
 from tidegauge.source import open_source, secret
 from tidegauge.source.check import Check
 from tidegauge.store import NOTHING_YET, Store, begun, parse_key, use_memory
-from tidegauge.tick import Ticker, smooth
+from tidegauge.tick import Ticker, derivable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -302,11 +302,14 @@ class Gauge:
             plan = self._committed(store) if store.plan is not None else None
             if plan is None:
                 return []
-            rows = smooth(store, plan) if smoothed else store.readings()
+            if smoothed:
+                rows = [one for rows in derivable(store, plan, smoothed=True).values() for one in rows]
+            else:
+                rows = store.readings()
             readings = [plan_reading(plan, reading) for reading in rows]
         if consistent:
             wholes = {
-                name: one.parts_of for name, one in self.spec.release.items() if one.parts_of is not None
+                name: one.parts_of for name, one in self.spec.measured.items() if one.parts_of is not None
             }
             readings = agree(readings, plan, wholes)
         return [reading for reading in readings if release in (None, reading.release)]
@@ -348,14 +351,15 @@ class Gauge:
         with self._store() as store:
             plan = None if store.plan is None else self._committed(store)
             releases = {}
-            for release in () if plan is None else plan.releases:
-                schedule, first = release.release.schedule, store.next_bin(release.release.name, 0)
-                done = max(0, -(-(first - schedule.offset) // schedule.stride))
+            for name, series in {} if plan is None else plan.series.items():
+                release = series.plan.release
+                schedule, first = release.schedule, store.next_bin(release.name, 0)
+                done = max(series.first, -(-(first - schedule.offset) // schedule.stride))
                 finished = schedule.count is not None and done >= schedule.count
                 upcoming = None if finished else rfc3339(schedule.bin_end(schedule.bin_of_reading(done)))
-                releases[release.release.name] = {
-                    "readings": done,
-                    "readings_total": schedule.count,
+                releases[name] = {
+                    "readings": done - series.first,
+                    "readings_total": series.timetable.count,
                     "next": upcoming,
                 }
             reached = store.clock.watermark

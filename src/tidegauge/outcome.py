@@ -22,19 +22,20 @@ if TYPE_CHECKING:
 
 def plan_reading(plan: Plan, published: Published) -> Reading:
     """A published row as users see it."""
-    release = next(one for one in plan.releases if one.release.name == published.release)
-    bin_ = release.release.schedule.bin_of_reading(published.number)
+    series = plan.series[published.release]
+    release = series.plan.release
+    bin_ = release.schedule.bin_of_reading(published.number)
 
     def interval(level: float) -> tuple[float, float]:
         if level == 0.95 or published.value is None or published.stderr is None:
             return published.low, published.high
-        half = release.decoder.half_width(bin_, published.stderr, level)
+        half = series.decoder.half_width(bin_, published.stderr, level)
         return published.value - half, published.value + half
 
     return Reading(
         release=published.release,
         time=moment(published.time),
-        group=release.release.query.cells[published.cell],
+        group=release.query.cells[published.cell],
         value=published.value,
         stderr=published.stderr,
         _interval=interval,
@@ -68,10 +69,11 @@ def agree(readings: list[Reading], plan: Plan, wholes: Mapping[str, str]) -> lis
         whole = spots.get((wholes.get(name, ""), time), [])
         if len(whole) == 1:
             _add_up(found, parts, whole[0])
-    counts = {one.release.name for one in plan.releases if one.release.query.aggregate == "count"}
-    levels = {one.release.name for one in plan.releases if one.release.schedule.window is None}
+    counts = {
+        name for name, one in plan.series.items() if one.level and one.plan.release.query.aggregate == "count"
+    }
     for i, reading in enumerate(found):
-        if reading.value is not None and reading.stderr is not None and reading.release in counts & levels:
+        if reading.value is not None and reading.stderr is not None and reading.release in counts:
             clipped = not_negative(reading.value, reading.stderr)
             found[i] = replace(reading, value=clipped.value, bias=clipped.bias)
         elif reading.bias is None:

@@ -13,7 +13,7 @@ from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.outcome import same
 from tidegauge.plan.certify import certify
 from tidegauge.plan.plan import Plan
-from tidegauge.tick import derivable, journal_arrays
+from tidegauge.tick import derivable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,11 +52,9 @@ def prove(store: Store) -> Verified:
     if store.ledger.spent() > plan.total:
         raise StoreCorrupt("the ledger has reserved more than the budget")
     certify(plan)
-    for release in plan.releases:
-        bins = store.next_bin(release.release.name, 0)
-        derived = derivable(release, journal_arrays(store, release), bins)
-        if not same(derived, store.readings(release.release.name)):
-            raise StoreCorrupt(f"readings of '{release.release.name}' do not follow from the journal")
+    for name, readings in derivable(store, plan).items():
+        if not same(readings, store.readings(name)):
+            raise StoreCorrupt(f"readings of '{name}' do not follow from the journal")
     return Verified(entries, measurements, len(store.readings()))
 
 

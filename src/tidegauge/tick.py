@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tidegauge.engine.duckdb import DuckEngine
     from tidegauge.mechanism.noise import Sampler
     from tidegauge.model.mutation import Batch
-    from tidegauge.plan.plan import Plan, ReleasePlan
+    from tidegauge.plan.plan import Plan, ReleasePlan, Series
     from tidegauge.store import Store
 
 
@@ -90,7 +90,8 @@ class Ticker:
             fresh = np.array([value for _, _, value in noisy], dtype=np.float64).reshape(-1, cells)
             rows[j] = np.concatenate([rows[j], fresh])
         self._rows[release.name] = rows
-        published = decode(plan, rows, [schedule.reading_of_bin(bin_) for bin_ in ended])
+        readings = [schedule.reading_of_bin(bin_) for bin_ in ended]
+        published = [one for series in self.plan.series_of(plan) for one in decode(series, rows, readings)]
         self.store.record(measured, published)
         self.store.set_next_bin(release.name, last + 1)
         self.store.forget(release.name, plan.channels[0].strategy.needed_from(last))
@@ -109,17 +110,17 @@ class Ticker:
 
 
 def decode(
-    plan: ReleasePlan,
+    series: Series,
     rows: list[NDArray[np.float64]],
     readings: list[int | None],
     *,
     through: int | None = None,
 ) -> list[Published]:
     """The readings that follow from what was measured; smoothed, if from all bins `through` this one."""
-    schedule, decoder = plan.release.schedule, plan.decoder
+    schedule, decoder = series.plan.release.schedule, series.decoder
     return [
         Published(
-            plan.release.name,
+            series.name,
             reading,
             cell,
             schedule.bin_end(schedule.bin_of_reading(reading)),
@@ -129,26 +130,21 @@ def decode(
             estimate.high,
         )
         for reading in readings
-        if reading is not None
+        if reading is not None and reading >= series.first
         for cell, estimate in enumerate(decoder.estimates(reading, rows, through=through))
     ]
 
 
-def derivable(
-    plan: ReleasePlan, rows: list[NDArray[np.float64]], bins: int, *, smoothed: bool = False
-) -> list[Published]:
-    """Every reading that follows from the journal, when so many bins have been measured."""
-    schedule = plan.release.schedule
-    readings = [schedule.reading_of_bin(bin_) for bin_ in range(bins)]
-    return decode(plan, rows, readings, through=bins - 1 if smoothed else None)
+def derivable(store: Store, plan: Plan, *, smoothed: bool = False) -> dict[str, list[Published]]:
+    """Every reading that follows from the journal, by the name it is published under.
 
-
-def smooth(store: Store, plan: Plan) -> list[Published]:
-    """All readings once more, from everything measured by now."""
-    return [
-        reading
-        for one in plan.releases
-        for reading in derivable(
-            one, journal_arrays(store, one), store.next_bin(one.release.name, 0), smoothed=True
-        )
-    ]
+    `smoothed`: as all that is measured by now would have it.
+    """
+    found: dict[str, list[Published]] = {}
+    for release in plan.releases:
+        rows, bins = journal_arrays(store, release), store.next_bin(release.release.name, 0)
+        readings = [release.release.schedule.reading_of_bin(bin_) for bin_ in range(bins)]
+        through = bins - 1 if smoothed else None
+        for series in plan.series_of(release):
+            found[series.name] = decode(series, rows, readings, through=through)
+    return found

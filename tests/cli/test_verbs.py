@@ -251,3 +251,44 @@ def test_an_optimum_is_found_on_request(world: Path, tidegauge: Shell) -> None:
     assert asked["chosen"]["strategy"] == "dense"
     assert (world / "tidegauge.matrices").is_dir()
     assert "numerical optimum for just this release" in tidegauge("plan", "--explain")
+
+
+DERIVED = """
+[release.change_3_days]
+of = "by_city"
+window = "3 days"
+"""
+
+
+def test_a_derived_release_in_every_verb(tidegauge: Shell) -> None:
+    bare = tidegauge.json("plan")
+    Path("tidegauge.toml").write_text(DECLARATION.format(epsilon=10**9) + DERIVED)
+    planned = tidegauge.json("plan")
+    change = planned["releases"].pop("change_3_days")
+    assert planned["releases"] == bare["releases"]
+    assert planned["budget"] == bare["budget"]
+    assert change["of"] == "by_city"
+    assert change["chosen"]["epsilon"] == 0.0
+    text = tidegauge("plan")
+    assert text.index("by_city:") < text.index("change_3_days") < text.index("mean_age:")
+    assert "44 readings published" in tidegauge("run", "--once")
+    rows = tidegauge.json("readings", "change_3_days")
+    north, south = (
+        [row["value"] for row in rows if row["group"]["city"] == city] for city in ("north", "south")
+    )
+    assert north == [0, -1, -1, 0, 0, 0, 0]
+    assert south == [2, 1, 0, -1, -1, 0, 0]
+    assert rows[0]["time"] == "2026-01-04T00:00:00Z"
+    table = tidegauge("readings", "change_3_days", "--last", "1")
+    assert table.count("change_3_days") == 2
+    exported = list(csv.DictReader(tidegauge("readings", "--format", "csv").splitlines()))
+    assert sum(row["release"] == "change_3_days" for row in exported) == 14
+    tidegauge("readings", "--format", "parquet", "--output", "out.parquet")
+    assert "All 44 readings in out.parquet" in tidegauge("verify", "--against", "out.parquet")
+    assert "change_3_days: 7 readings of 7, finished" in tidegauge("status")
+    assert "change_3_days city=north" in tidegauge("plot", "change_3_days")
+    assert len(tidegauge.json("readings", "change_3_days", "--smoothed")) == 14
+    assert len(tidegauge.json("readings", "change_3_days", "--consistent")) == 14
+    assert set(tidegauge.json("ledger")[0]["body"]["releases"]) == {"by_city", "mean_age"}
+    Path("tidegauge.toml").write_text(DECLARATION.format(epsilon=10**9) + DERIVED.replace("3 days", "4 days"))
+    assert "release.change_3_days.window.micros: was changed" in tidegauge.refused("run", "--once")

@@ -27,7 +27,10 @@ def plan(
             "source": {"kind": "object", "table": "t"},
             "budget": budget,
             "constraint": constraint,
-            "release": {f"r{i}": {**release, **every} for i, release in enumerate(releases)},
+            "release": {
+                f"r{i}": release if "of" in release else {**release, **every}
+                for i, release in enumerate(releases)
+            },
         }
     )
     return make_plan(spec, table="t", columns={"c": "VARCHAR", "v": "BIGINT"}, now=0)
@@ -56,9 +59,16 @@ def test_several_releases_with_groups_are_planned_in_time_and_as_private_as_decl
 ) -> None:
     """Twice the time that is allowed, in seconds of one processor that may be busy with other things."""
     begun = thread_time()
-    made = plan(budget, constraint, GROUPS, COUNT, MEAN, {**COUNT, "window": "7 days"}, for_=for_)
+    derived = [
+        {"of": "r0", "window": "7 days"},
+        {"of": "r1", "window": "28 days"},
+        {"of": "r3", "window": "28 days"},
+    ]
+    made = plan(budget, constraint, GROUPS, COUNT, MEAN, {**COUNT, "window": "7 days"}, *derived, for_=for_)
     assert thread_time() - begun < 10
     assert made.needed <= made.total
+    assert len(made.releases) == 4
+    assert len(made.derived) == 3
     for release in made.releases:
         assert loss(release, made.program) <= release.loss
         assert release.chosen == min(release.candidates, key=lambda one: one.half_width_worst)

@@ -38,6 +38,10 @@ start = "2025-01-01"
 every = "1 day"
 for = "200 days"
 
+[release.level_in_a_week]
+of = "level"
+window = "7 days"
+
 [release.total]
 sql = "SELECT SUM(x) FROM t"
 bounds.x = [0, 50]

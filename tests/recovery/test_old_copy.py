@@ -54,7 +54,7 @@ def test_the_witness_shows_it(restored: Gauge) -> None:
         with pytest.raises(StoreBehind, match=r"says that tick \d+ .* ends with tick \d+: it is an old copy"):
             use()
     assert restored.path.read_bytes() == before
-    assert len(rows(restored)) == 3 * 3 + 3  # what it remembers can still be read
+    assert len(rows(restored)) == 4 * 3 + 2 + 3  # what it remembers can still be read
 
 
 def test_a_new_store_in_its_place_is_refused(restored: Gauge) -> None:
@@ -69,7 +69,7 @@ def test_a_gauge_that_has_published_nothing_may_begin_anew(tmp_path: Path) -> No
     assert list(one.run()) == []
     assert json.loads(Path(f"{one.path}.witness").read_text())["tick"] == 0
     one.path.unlink()
-    assert len(list(world(tmp_path, constraint={"at_most": 2}).run())) == 24
+    assert len(list(world(tmp_path, constraint={"at_most": 2}).run())) == 38
 
 
 def test_the_store_of_another_gauge_is_refused(restored: Gauge, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_dying_beside_the_witness(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert deaths == 3
     assert [row for row in rows(one) if row not in seen]  # committed, and not handed on before the end
     assert all(row in rows(one) for row in seen)
-    assert one.verify().readings == len(rows(one)) == 24
+    assert one.verify().readings == len(rows(one)) == 38
 
 
 def test_a_witness_that_cannot_be_written(tmp_path: Path) -> None:
@@ -153,12 +153,12 @@ def test_readings_that_were_handed_on_show_it(restored: Gauge, tmp_path: Path, f
     whole, known = tmp_path / f"all.{form}", tmp_path / f"known.{form}"
     export(restored, tmp_path, "known")
     assert restored.verify(known).compared == len(rows(restored))
-    with pytest.raises(StoreBehind, match=r"12 of 24 readings in all\..* are not in the store"):
+    with pytest.raises(StoreBehind, match=r"21 of 38 readings in all\..* are not in the store"):
         restored.verify(whole)
     list(restored.run())
     with pytest.raises(StoreCorrupt, match="noise was drawn twice"):
         restored.verify(whole)
-    assert restored.verify(known).compared == 12
+    assert restored.verify(known).compared == 17
 
 
 @pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "[{}]", "[1]", "{", "release,time,value,stderr,low,high\nx,y,1,1,1,1\n"])  # fmt: skip
@@ -183,4 +183,4 @@ def test_crashes_that_are_values_leave_store_and_witness_in_step(tmp_path: Path)
             break
         except Crashed:
             one.verify()
-    assert one.verify().readings == 24
+    assert one.verify().readings == 38

@@ -138,7 +138,7 @@ def test_a_run_that_was_stopped_before_it_wrote_anything(tmp_path: Path) -> None
     assert one.plan().hash
     with pytest.raises(StoreError, match="is empty"):
         one.published()
-    assert len(list(one.run())) == 24
+    assert len(list(one.run())) == 38
 
 
 def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:

@@ -248,6 +248,10 @@ def _rest(draft: Draft) -> list[str]:
         '# start = "2026-01-01"            # the first reading; default: when the plan is committed',
         'every = "1 day"',
         'for = "1 year"                    # or "ever"',
+        "",
+        "# [release.change_7_days]          # how that changed in a week: the same measurements tell it, at no cost",
+        '# of = "total"',
+        '# window = "7 days"',
     ]
     for column, values in list(draft.words.items())[:1]:
         quoted = '"' + column.replace('"', '""') + '"'

@@ -122,7 +122,9 @@ class Truth:
         if reading.release == "mean_age":
             return self._value("ages", "", reading.time) / max(1.0, self._value("people", "", reading.time))
         group = str((reading.group or {}).get("ward", ""))
-        value = self._value(reading.release, group, reading.time)
-        if reading.release == "into_intensive_care":
-            value -= self._value(reading.release, group, reading.time - timedelta(weeks=1))
+        changes = {"into_intensive_care": "into_intensive_care", "infected_change": "infected_now"}
+        name = changes.get(reading.release, reading.release)
+        value = self._value(name, group, reading.time)
+        if reading.release in changes:
+            value -= self._value(name, group, reading.time - timedelta(weeks=1))
         return value

@@ -32,17 +32,16 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Decoder:
-    """Turns what was measured of one release into readings."""
+    """Turns what was measured of one release into readings of its last `span` bins (None: all)."""
 
     query: Query
     schedule: Schedule
     channels: tuple[Channel, ...]
+    span: int | None
 
     def law(self, component: int, bin_: int, through: int | None = None) -> Law:
         """How far the component's estimate at this bin is from the truth."""
-        return _law(
-            self.channels[component], self.query.components[component], bin_, self.schedule.span, through
-        )
+        return _law(self.channels[component], self.query.components[component], bin_, self.span, through)
 
     def estimates(
         self, reading: int, measured: Sequence[NDArray[np.float64]], *, through: int | None = None
@@ -55,7 +54,7 @@ class Decoder:
         laws = [self.law(j, bin_, through) for j in range(len(self.channels))]
         values = []
         for channel, component, rows in zip(self.channels, self.query.components, measured, strict=True):
-            weights = _weights(channel, component, bin_, self.schedule.span, through)
+            weights = _weights(channel, component, bin_, self.span, through)
             values.append(weights @ rows[: len(weights)])
         if self.query.aggregate == "avg":
             return [

@@ -121,7 +121,7 @@ class Strategy(ABC):
         Where no two rows tell of the same bins, later ones have nothing to add.
         """
         early = self.weights(bin_, span)
-        return np.concatenate([early, np.zeros(sum(1 for _ in self.measured(through)) - len(early))])
+        return np.concatenate([early, np.zeros(len(self.layers(through)) - len(early))])
 
     def variances(self, bins: NDArray[np.int64], span: int | None) -> NDArray[np.float64]:
         """Of the decoded sums ending with each of the bins, in squared grid units, for noise of base variance 1."""

@@ -77,6 +77,14 @@ class Schedule:
         """Bins that a reading sums; None is all since the beginning."""
         return None if self.window is None else self._in_bins(self.window)
 
+    def bins_in(self, window: Span) -> int | None:
+        """How many whole bins make up this window; None where they do not."""
+        width = self.bin_width
+        if bool(window.months) != bool(width.months):
+            return None
+        count, rest = divmod(window.months or window.micros, width.months or width.micros)
+        return None if rest else count
+
     @property
     def offset(self) -> int:
         """The bin with which the first reading ends."""
@@ -103,6 +111,10 @@ class Schedule:
     def bin_of_reading(self, reading: int) -> int:
         """The bin with which this reading ends."""
         return self.offset + reading * self.stride
+
+    def first_telling(self, span: int | None) -> int:
+        """The first reading whose last `span` bins all lie after bin 0, which has no beginning (None: all bins)."""
+        return 0 if span is None else max(0, -(-(span - self.offset) // self.stride))
 
     def reading_of_bin(self, index: int) -> int | None:
         """The reading that ends with this bin, if one does."""

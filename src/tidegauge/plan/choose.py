@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import sqrt
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 import numpy as np
 
@@ -46,11 +46,30 @@ class Option:
     sensitivities: tuple[Sensitivity, ...]
     folds: int | None
     pure: bool
+    span: int | None
+    """Bins that a reading sums; None is all."""
     worst: float
     """Standard deviation of the worst reading for a loss of 1, in published units."""
     mean: float
     growth: tuple[tuple[int, float], ...] = ()
     """Of an endless release: the worst of its first so many readings."""
+
+    def tells(self, span: int | None) -> bool:
+        """Whether its measurements tell the last `span` bins (None: all) whenever these can be told."""
+        schedule = self.release.schedule
+        try:
+            self.strategy.variances(np.array([schedule.bin_of_reading(schedule.first_telling(span))]), span)
+        except SpecError:
+            return False
+        return True
+
+    def telling(self, span: int | None) -> Option:
+        """How well the same measurements tell the last `span` bins."""
+        first = self.release.schedule.first_telling(span)
+        found = _errors(
+            self.release, self.strategy, self.sensitivities, pure=self.pure, span=span, first=first
+        )
+        return replace(self, span=span, **found)
 
     def error(self, aim: Aim) -> float:
         """What is to be made small."""
@@ -114,7 +133,7 @@ class Option:
         if not self.pure:
             return NormalDist().inv_cdf(0.975)
         schedule = self.release.schedule
-        decoder = Decoder(self.release.query, schedule, self.channels(loss))
+        decoder = Decoder(self.release.query, schedule, self.channels(loss), self.span)
         law = decoder.law(0, schedule.bin_of_reading((schedule.count or HORIZON) - 1))
         return law.half_width(0.95) / law.stderr if law.stderr else 0.0
 
@@ -226,26 +245,47 @@ def _sensitivity(strategy: Strategy, exposure: Exposure) -> Sensitivity:
 
 
 def _option(release: Release, strategy: Strategy, exposures: Sequence[Exposure], *, pure: bool) -> Option:
-    schedule, component = release.schedule, release.query.components[0]
+    schedule = release.schedule
     sensitivities = tuple(_sensitivity(strategy, exposure) for exposure in exposures)
-    bins = schedule.offset + schedule.stride * np.arange(schedule.count or HORIZON)
-    reach = float(sensitivities[0].l1) * sqrt(2) if pure else sqrt(sensitivities[0].l2_squared / 2)
-    reach *= float(component.grid) * (len(exposures) if pure else sqrt(len(exposures)))
-    if release.query.aggregate == "avg":
-        reach /= 1000
-    deviations = np.sqrt(strategy.variances(bins, schedule.span)) * reach
     folds = None
     if isinstance(strategy, Disjoint):
         measured = None if schedule.bins is None else schedule.bins - strategy.base
         folds = bin_folds(exposures[0].constraint, schedule, measured)
-    growth = () if schedule.count else tuple((int(n), float(deviations[:n].max())) for n in _MILESTONES)
     return Option(
         release,
         strategy,
         sensitivities,
         folds,
         pure,
-        float(deviations.max()),
-        float(deviations.mean()),
-        growth,
+        schedule.span,
+        **_errors(release, strategy, sensitivities, pure=pure, span=schedule.span),
     )
+
+
+class _Errors(TypedDict):
+    """Standard deviations for a loss of 1, in published units."""
+
+    worst: float
+    mean: float
+    growth: tuple[tuple[int, float], ...]
+
+
+def _errors(
+    release: Release,
+    strategy: Strategy,
+    sensitivities: Sequence[Sensitivity],
+    *,
+    pure: bool,
+    span: int | None,
+    first: int = 0,
+) -> _Errors:
+    """How far the release's readings from the `first` on are from the truth, where they sum `span` bins."""
+    schedule, component = release.schedule, release.query.components[0]
+    readings = np.arange(first, first + HORIZON if schedule.count is None else schedule.count)
+    reach = float(sensitivities[0].l1) * sqrt(2) if pure else sqrt(sensitivities[0].l2_squared / 2)
+    reach *= float(component.grid) * (len(sensitivities) if pure else sqrt(len(sensitivities)))
+    if release.query.aggregate == "avg":
+        reach /= 1000
+    deviations = np.sqrt(strategy.variances(schedule.offset + schedule.stride * readings, span)) * reach
+    growth = () if schedule.count else tuple((int(n), float(deviations[:n].max())) for n in _MILESTONES)
+    return {"worst": float(deviations.max()), "mean": float(deviations.mean()), "growth": growth}

@@ -5,13 +5,14 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from tidegauge.model.quantity import rfc3339
 from tidegauge.theory.conversion import rho_to_epsilon
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tidegauge.model.budget import Budget
-    from tidegauge.plan.plan import Candidate, Plan, ReleasePlan
+    from tidegauge.plan.plan import Candidate, Plan, ReleasePlan, Series
 
 
 def explain(plan: Plan, *, why: bool = False) -> str:
@@ -75,7 +76,50 @@ def _release(plan: ReleasePlan, whole: Plan, *, why: bool) -> list[str]:
         *_growth(plan.chosen),
         *([f"  {plan.hint}."] if plan.hint else ()),
         *(_reasons(plan) if why else ()),
+        *_derived(plan, whole, why=why),
     ]
+
+
+def _derived(plan: ReleasePlan, whole: Plan, *, why: bool) -> Iterator[str]:
+    """What else the same measurements tell."""
+    derived = whole.derived_of(plan)
+    if not derived:
+        return
+    ever = "" if plan.release.schedule.count is not None else " (errors over the first 1,000 readings)"
+    yield f"  The same measurements also tell, at no further loss{ever}:"
+    head = ("", "release", "what", "readings", "from", whole.measure, "worst 95 %", "mean 95 %")
+    rows = []
+    for one in derived:
+        series = one.series(plan)
+        rows.append(
+            (
+                " ",
+                one.name,
+                _what(plan, series),
+                "ever" if series.timetable.count is None else f"{series.timetable.count:,}",
+                rfc3339(series.timetable.start),
+                number(one.chosen.loss),
+                f"± {one.chosen.half_width_worst:,.4g}",
+                f"± {one.chosen.half_width_mean:,.4g}",
+            )
+        )
+    yield from _table(head, rows)
+    for one in derived if why else ():
+        others = [other for other in one.candidates if other != one.chosen]
+        if others and one.chosen.half_width_worst:
+            ratios = (
+                f"{other.half_width_worst / one.chosen.half_width_worst:,.2f} with {other.strategy}"
+                for other in others
+            )
+            yield f"    {one.name} would be so many times as far off at its worst: {', '.join(ratios)}."
+    if why:
+        yield f"    The strategy is chosen for the error of {plan.release.name} alone."
+
+
+def _what(plan: ReleasePlan, series: Series) -> str:
+    if series.level:
+        return "running total" if plan.release.query.kind == "flow" else "running value"
+    return f"{'total' if plan.release.query.kind == 'flow' else 'change'} over {series.window}"
 
 
 def _row(candidate: Candidate, *, chosen: bool) -> tuple[str, ...]:

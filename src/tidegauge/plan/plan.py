@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import TypeAdapter
@@ -17,6 +18,8 @@ from tidegauge.mechanism.encode import Channel
 from tidegauge.mechanism.noise import DiscreteGaussian, DiscreteLaplace, Noise
 from tidegauge.model.budget import Budget
 from tidegauge.model.program import Program, Release
+from tidegauge.model.quantity import Span
+from tidegauge.model.schedule import Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,9 +77,15 @@ class ReleasePlan:
     """What the planner left undone and would do if it were asked; of no use once the plan is committed."""
 
     @property
+    def series(self) -> Series:
+        """What is published of it under its own name."""
+        schedule = self.release.schedule
+        return Series(self.release.name, self, schedule.window, schedule.span)
+
+    @property
     def decoder(self) -> Decoder:
         """What turns its measurements into readings."""
-        return Decoder(self.release.query, self.release.schedule, self.channels)
+        return self.series.decoder
 
     def record(self) -> dict[str, Any]:
         """All that is needed to go on measuring."""
@@ -87,6 +96,79 @@ class ReleasePlan:
             "candidates": [_candidate_record(candidate) for candidate in self.candidates],
             "promise": self.promise,
         }
+
+
+@dataclass(frozen=True)
+class Series:
+    """What is published under one name: a release as it was declared, or another window of what it measures."""
+
+    name: str
+    plan: ReleasePlan
+    """How it is measured."""
+    window: Span | None
+    span: int | None
+    """Bins that a reading sums; None is all."""
+    first: int = 0
+    """The first of the release's readings that tells it: for earlier ones the window begins before what was measured."""
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        """What turns the measurements into readings."""
+        release = self.plan.release
+        return Decoder(release.query, release.schedule, self.plan.channels, self.span)
+
+    @property
+    def level(self) -> bool:
+        """Whether it is a running value and not a change."""
+        return self.window is None
+
+    @property
+    def timetable(self) -> Schedule:
+        """When it is read, as a release of its own would have it."""
+        schedule = self.plan.release.schedule
+        start = schedule.bin_end(schedule.bin_of_reading(self.first))
+        count = None if schedule.count is None else schedule.count - self.first
+        return Schedule(start, schedule.every, count, self.window)
+
+
+@dataclass(frozen=True)
+class Derived:
+    """Another series of a measured release: the change over another window, or its running value.  It costs nothing."""
+
+    name: str
+    of: str
+    window: Span | None
+    chosen: Candidate
+    """How well it is told by what was chosen for the release, and ..."""
+    candidates: tuple[Candidate, ...]
+    """... by whatever else was considered for it."""
+
+    def series(self, plan: ReleasePlan) -> Series:
+        """What is published of it."""
+        schedule = plan.release.schedule
+        span = None if self.window is None else schedule.bins_in(self.window)
+        return Series(self.name, plan, self.window, span, schedule.first_telling(span))
+
+    def record(self) -> dict[str, Any]:
+        """All that is needed to go on publishing it."""
+        return {
+            "name": self.name,
+            "of": self.of,
+            "window": None if self.window is None else str(self.window),
+            "chosen": _candidate_record(self.chosen),
+            "candidates": [_candidate_record(candidate) for candidate in self.candidates],
+        }
+
+    @classmethod
+    def from_record(cls, record: dict[str, Any]) -> Derived:
+        """As it was committed."""
+        return cls(
+            name=record["name"],
+            of=record["of"],
+            window=None if record["window"] is None else Span.parse(record["window"]),
+            chosen=_candidate(record["chosen"]),
+            candidates=tuple(_candidate(candidate) for candidate in record["candidates"]),
+        )
 
 
 @dataclass(frozen=True)
@@ -103,6 +185,20 @@ class Plan:
     releases: tuple[ReleasePlan, ...]
     protects: str
     warnings: tuple[str, ...] = ()
+    derived: tuple[Derived, ...] = ()
+
+    @cached_property
+    def series(self) -> dict[str, Series]:
+        """All that is published, by its name: every release, and after it what is derived from it."""
+        return {one.name: one for release in self.releases for one in self.series_of(release)}
+
+    def series_of(self, release: ReleasePlan) -> tuple[Series, ...]:
+        """What is published of what a release measures: its own readings, and what is derived."""
+        return (release.series, *(one.series(release) for one in self.derived_of(release)))
+
+    def derived_of(self, release: ReleasePlan) -> tuple[Derived, ...]:
+        """What else is published of a release."""
+        return tuple(one for one in self.derived if one.of == release.release.name)
 
     @property
     def needed(self) -> Fraction:
@@ -129,6 +225,7 @@ class Plan:
             "releases": {plan.release.name: plan.record() for plan in self.releases},
             "protects": self.protects,
             "warnings": list(self.warnings),
+            **({"derived": [one.record() for one in self.derived]} if self.derived else {}),
             **({"matrices": matrices} if matrices else {}),
         }
 
@@ -149,6 +246,7 @@ class Plan:
             ),
             protects=record["protects"],
             warnings=tuple(record["warnings"]),
+            derived=tuple(Derived.from_record(one) for one in record.get("derived", ())),
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -163,15 +261,19 @@ class Plan:
             "hash": self.hash,
             "protects": self.protects,
             "warnings": list(self.warnings),
-            "releases": {
-                plan.release.name: {
-                    "chosen": plan.chosen.as_json(self.measure),
-                    "candidates": [candidate.as_json(self.measure) for candidate in plan.candidates],
-                    "promise": plan.promise,
-                    "schedule": str(plan.release.schedule),
-                }
-                for plan in self.releases
-            },
+            "releases": {name: self._told(one) for name, one in self.series.items()},
+        }
+
+    def _told(self, series: Series) -> dict[str, Any]:
+        plan = series.plan
+        derived = next((one for one in self.derived if one.name == series.name), None)
+        told: ReleasePlan | Derived = derived or plan
+        return {
+            **({"of": derived.of} if derived else {}),
+            "chosen": told.chosen.as_json(self.measure),
+            "candidates": [candidate.as_json(self.measure) for candidate in told.candidates],
+            "promise": plan.promise,
+            "schedule": str(series.timetable),
         }
 
     def __str__(self) -> str:

@@ -12,6 +12,7 @@ from tidegauge.model.program import Limit, Program, Release, Scope
 from tidegauge.model.schedule import Schedule
 from tidegauge.plan.certify import exposure
 from tidegauge.plan.choose import options, unsought
+from tidegauge.plan.derive import able, derive, derived_spans
 from tidegauge.plan.plan import Plan, ReleasePlan
 from tidegauge.plan.sql import compile_query
 from tidegauge.theory.conversion import epsilon_to_rho
@@ -51,16 +52,22 @@ def make_plan(
     budget = spec.budget.budget
     measure: Measure = "epsilon" if budget.pure else "rho"
     total = accounted(budget)
-    releases = {name: _release(name, one, table, columns, now) for name, one in spec.release.items()}
+    releases = {name: _release(name, one, table, columns, now) for name, one in spec.measured.items()}
+    spans = {name: derived_spans(spec.derived, release) for name, release in releases.items()}
     found = {
-        name: _options(release, spec, name, pure=budget.pure, cache=cache, ask=ask)
+        name: _options(release, spec, spans[name], pure=budget.pure, cache=cache, ask=ask)
         for name, release in releases.items()
     }
-    shares = split(spec, {name: options[0] for name, (options, _) in found.items()})
-    plans = tuple(
-        _plan_release(options, loss=shares[name] * total, hint=hint)
-        for name, (options, hint) in found.items()
-    )
+    shares = split(spec, {name: valid[0] for name, (valid, _) in found.items()})
+    plans, derived = [], []
+    for name, (valid, hint) in found.items():
+        loss = shares[name] * total
+        possible = [option for option in valid if option.possible(loss)] or valid[:1]
+        plans.append(_plan_release(possible, loss=loss, hint=hint))
+        derived += [
+            derive(also, spec.derived[also], span=span, plan=plans[-1], options=possible)
+            for also, span in spans[name].items()
+        ]
     return Plan(
         declaration=spec.canonical(),
         budget=budget,
@@ -68,9 +75,10 @@ def make_plan(
         total=total,
         columns=dict(columns),
         program=_program(spec, tuple(releases.values()), columns, leaves_out),
-        releases=plans,
+        releases=tuple(plans),
         protects=_protects(spec),
         warnings=_warnings(spec, budget),
+        derived=tuple(derived),
     )
 
 
@@ -103,17 +111,18 @@ def split(spec: GaugeSpec, best: Mapping[str, Option]) -> dict[str, Fraction]:
     Relative to what one unit can contribute: the errors of the releases without a share, each times its weight, come out
     equal.  An error falls with the loss (pure) or its root.
     """
-    given = {name: release.share for name, release in spec.release.items() if release.share is not None}
+    given = {name: release.share for name, release in spec.measured.items() if release.share is not None}
     left = 1 - sum(given.values(), Fraction(0))
-    others = [name for name in spec.release if name not in given]
+    others = [name for name in spec.measured if name not in given]
     if left < 0 or (others and left == 0):
         raise BudgetExceeded("the sum of all shares", measure="share", needed=1 - left, left=Fraction(1))
     wants = {}
     for name in others:
-        relative = float(spec.release[name].weight) * best[name].relative_error(spec.release[name].minimise)
+        declared = spec.measured[name]
+        relative = float(declared.weight) * best[name].relative_error(declared.minimise)
         wants[name] = Fraction(relative if best[name].pure else relative**2).limit_denominator(10**9)
     whole = sum(wants.values(), Fraction(0))
-    return {name: given[name] if name in given else left * wants[name] / whole for name in spec.release}
+    return {name: given[name] if name in given else left * wants[name] / whole for name in spec.measured}
 
 
 def _release(name: str, spec: ReleaseSpec, table: str, columns: Mapping[str, str], now: int) -> Release:
@@ -144,8 +153,8 @@ def _release(name: str, spec: ReleaseSpec, table: str, columns: Mapping[str, str
 
 
 def _scopes(spec: GaugeSpec, columns: Mapping[str, str]) -> tuple[Scope, ...]:
-    shared = tuple(name for name, release in spec.release.items() if release.constraint is None)
-    own = [((name,), release.constraint) for name, release in spec.release.items() if release.constraint]
+    shared = tuple(name for name, release in spec.measured.items() if release.constraint is None)
+    own = [((name,), release.constraint) for name, release in spec.measured.items() if release.constraint]
     scopes = ([(shared, spec.constraint)] if shared else []) + own
     return tuple(_scope(names, constraint, columns) for names, constraint in scopes)
 
@@ -159,15 +168,22 @@ def _scope(releases: tuple[str, ...], spec: ConstraintSpec | None, columns: Mapp
 
 
 def _constraint(spec: GaugeSpec, name: str) -> Constraint:
-    declared = spec.release[name].constraint or spec.constraint
+    declared = spec.measured[name].constraint or spec.constraint
     return Unconstrained() if declared is None else declared.constraint
 
 
 def _options(
-    release: Release, spec: GaugeSpec, name: str, *, pure: bool, cache: Path | None, ask: bool
+    release: Release,
+    spec: GaugeSpec,
+    spans: Mapping[str, int | None],
+    *,
+    pure: bool,
+    cache: Path | None,
+    ask: bool,
 ) -> tuple[list[Option], str]:
-    """Every valid strategy, and what might be found beyond them."""
-    constraint, declared = _constraint(spec, name), spec.release[name]
+    """Every strategy that is valid and tells what is derived too (`spans`), and what might be found beyond them."""
+    name = release.name
+    constraint, declared = _constraint(spec, name), spec.measured[name]
     if isinstance(constraint, Unconstrained) and release.schedule.count is None:
         raise SpecError(
             "without a [constraint] every reading adds to the loss, so a release for ever has no bound; "
@@ -189,11 +205,10 @@ def _options(
         )
     except SpecError as error:
         raise SpecError(str(error), key=None if error.key else f"release.{name}") from None
-    return found, _HINT if unsought(release, exposures[0], found) else ""
+    return able(found, spans), _HINT if unsought(release, exposures[0], found) else ""
 
 
-def _plan_release(found: list[Option], *, loss: Fraction, hint: str) -> ReleasePlan:
-    possible = [option for option in found if option.possible(loss)] or found[:1]
+def _plan_release(possible: list[Option], *, loss: Fraction, hint: str) -> ReleasePlan:
     best = next((option for option in possible if option.exact(loss)), possible[0])
     return ReleasePlan(
         release=best.release,
@@ -235,7 +250,7 @@ def _warnings(spec: GaugeSpec, budget: Budget) -> tuple[str, ...]:
         warnings.append(
             "delta is the chance of no protection at all; keep it far below one over the number of units."
         )
-    if any(isinstance(_constraint(spec, name), Unconstrained) for name in spec.release):
+    if any(isinstance(_constraint(spec, name), Unconstrained) for name in spec.measured):
         warnings.append(
             "Without a [constraint] a unit may change every reading: the loss is counted for all of them."
         )

@@ -10,7 +10,16 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError, create_model, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    create_model,
+    model_validator,
+)
 
 from tidegauge.errors import SpecError, TidegaugeError
 from tidegauge.model.budget import Budget
@@ -167,6 +176,24 @@ class ReleaseSpec(Table):
         return {"name": self.strategy} if isinstance(self.strategy, str) else self.strategy
 
 
+class DerivedSpec(Table):
+    """Another window of what a release measures."""
+
+    of: Name
+    window: Duration | None = None
+
+
+def _way(release: object) -> str:
+    """How a release comes about."""
+    derived = isinstance(release, DerivedSpec) or (isinstance(release, dict) and "of" in release)
+    return "derived" if derived else "measured"
+
+
+AnyRelease = Annotated[
+    Annotated[ReleaseSpec, Tag("measured")] | Annotated[DerivedSpec, Tag("derived")], Discriminator(_way)
+]
+
+
 class StoreSpec(Table):
     """How the store is kept; nothing that is promised depends on it."""
 
@@ -180,7 +207,7 @@ class GaugeSpec(Table):
     source: SourceSpec
     constraint: ConstraintSpec | None = None
     budget: BudgetSpec
-    release: Annotated[dict[str, ReleaseSpec], Field(min_length=1)]
+    release: Annotated[dict[str, AnyRelease], Field(min_length=1)]
     store: StoreSpec = StoreSpec()
 
     @model_validator(mode="after")
@@ -191,10 +218,27 @@ class GaugeSpec(Table):
                 "time, its influence has no bound"
             )
         _plainly(lambda spec: spec.budget, self.budget)
-        for name, release in self.release.items():
-            if release.parts_of is not None and release.parts_of not in self.release:
-                raise ValueError(f"release.{name}.parts_of: there is no release '{release.parts_of}'")
+        for name, release in self.measured.items():
+            self._require_measured(release.parts_of, f"release.{name}.parts_of")
+        for name, derived in self.derived.items():
+            self._require_measured(derived.of, f"release.{name}.of")
         return self
+
+    def _require_measured(self, name: str | None, key: str) -> None:
+        if name in self.derived:
+            raise ValueError(f"{key}: '{name}' is derived itself; name a release with an sql of its own")
+        if name is not None and name not in self.release:
+            raise ValueError(f"{key}: there is no release '{name}'")
+
+    @property
+    def measured(self) -> dict[str, ReleaseSpec]:
+        """The releases that are measured, and have a part in the budget."""
+        return {name: one for name, one in self.release.items() if isinstance(one, ReleaseSpec)}
+
+    @property
+    def derived(self) -> dict[str, DerivedSpec]:
+        """The releases that are decoded from what others measure."""
+        return {name: one for name, one in self.release.items() if isinstance(one, DerivedSpec)}
 
     def canonical(self) -> dict[str, Any]:
         """The declaration in one form for all ways to write it; what is compared with what was committed.
@@ -285,10 +329,22 @@ def _explain(model: type[BaseModel], problem: Any) -> str:
     if place[:1] == ["source"]:
         model = _source_of(*place[1:2]) or model
         place[1:2] = []  # the kind, by which the table's keys were chosen
+    derived = place[:1] == ["release"] and place[2:3] == ["derived"]
+    if place[:1] == ["release"] and place[2:3] in (["derived"], ["measured"]):
+        place[2:3] = []
     key = ".".join(place)
     match problem["type"]:
+        case "extra_forbidden" if derived and place[-1] in _keys_at(ReleaseSpec, []):
+            return (
+                f"{key}: does not go with 'of': what is derived is decoded from what another release measures, and takes "
+                "'of' and 'window' alone"
+            )
         case "extra_forbidden":
-            near = difflib.get_close_matches(place[-1], _keys_at(model, place[:-1]), n=1)
+            model = create_model("One", release=(dict[str, DerivedSpec], ...)) if derived else model
+            known = _keys_at(model, place[:-1]) + (
+                ["of"] if place[0] == "release" and len(place) == 3 else []
+            )
+            near = difflib.get_close_matches(place[-1], known, n=1)
             return f"{key}: is not a key here" + (f"; did you mean '{near[0]}'?" if near else "")
         case "missing":
             return f"{key}: is missing"

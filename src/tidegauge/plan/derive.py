@@ -1,0 +1,92 @@
+"""What else the measurements of a release tell, at no further loss: changes over other windows, running values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from tidegauge.errors import SpecError
+from tidegauge.model.quantity import Span
+from tidegauge.plan.plan import Derived
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tidegauge.model.program import Release
+    from tidegauge.model.schedule import Schedule
+    from tidegauge.plan.choose import Option
+    from tidegauge.plan.plan import ReleasePlan
+    from tidegauge.plan.spec import DerivedSpec
+
+
+def derived_spans(wanted: Mapping[str, DerivedSpec], release: Release) -> dict[str, int | None]:
+    """How many bins of this release each series sums that is derived from it (None: all); refused where that is none of them."""
+    return {name: _span(name, one, release) for name, one in wanted.items() if one.of == release.name}
+
+
+def _span(name: str, spec: DerivedSpec, release: Release) -> int | None:
+    schedule, of = release.schedule, f"'{release.name}'"
+    if release.query.aggregate == "avg":
+        raise SpecError(
+            f"{of} is a mean, and the change of a mean does not follow from changes of its sum and count over a window. Only "
+            "COUNT and SUM can be derived from",
+            key=f"release.{name}.of",
+        )
+    key = f"release.{name}.window"
+    if spec.window == schedule.window:
+        told = "running value" if spec.window is None else f"change over {spec.window}"
+        raise SpecError(f"the {told} is what {of} itself publishes; name another window", key=key)
+    if spec.window is None:
+        if schedule.sliding:
+            raise SpecError(
+                f"is missing, and {of} cannot tell a running value: it measures changes, and not what was there before the "
+                "first. Name a window, or derive from a release without one",
+                key=key,
+            )
+        return None
+    span = schedule.bins_in(spec.window)
+    if span is None:
+        raise SpecError(f"must be a whole multiple of {_fitting(spec.window, schedule)}", key=key)
+    if schedule.count is not None and schedule.first_telling(span) >= schedule.count:
+        raise SpecError(f"{spec.window} is longer than all that {of} measures{_longest(schedule)}", key=key)
+    return span
+
+
+def _fitting(window: Span, schedule: Schedule) -> str:
+    """The width of a bin, and the windows around this one that are made of some."""
+    width = schedule.bin_width
+    told = f"{width}, in which the release is measured"
+    if width.months or window.months:
+        return told
+    below = window.micros // width.micros
+    near = [f"'{Span(micros=count * width.micros)}'" for count in (below, below + 1) if count]
+    return f"{told}: {' or '.join(near)} would fit"
+
+
+def _longest(schedule: Schedule) -> str:
+    assert schedule.bins is not None
+    if schedule.bins == 1:
+        return ", which is a single reading"
+    width, most = schedule.bin_width, schedule.bins - 1
+    return f"; at most '{Span(width.months * most, width.micros * most)}' fits"
+
+
+def able(found: Sequence[Option], spans: Mapping[str, int | None]) -> list[Option]:
+    """The strategies whose measurements tell all of these; refused where the one that was pinned does not."""
+    for name, span in spans.items():
+        if not any(option.tells(span) for option in found):
+            raise SpecError(
+                f"strategy '{found[0].strategy.name}' measures the windows of '{found[0].release.name}' alone and tells of no "
+                "other. Pin another strategy there, or leave it to the planner",
+                key=f"release.{name}.of",
+            )
+    return [option for option in found if all(option.tells(span) for span in spans.values())]
+
+
+def derive(
+    name: str, spec: DerivedSpec, *, span: int | None, plan: ReleasePlan, options: Sequence[Option]
+) -> Derived:
+    """How well what was chosen for a release tells this too, and how well each other option would have."""
+    told = tuple(replace(option.telling(span).candidate(plan.loss), loss=Fraction(0)) for option in options)
+    return Derived(name, spec.of, spec.window, told[plan.candidates.index(plan.chosen)], told)
