@@ -103,7 +103,7 @@ def _gaussian(
 ) -> Iterator[Strategy]:
     bins, first, span = schedule.bins, schedule.base, schedule.span
     yield tune.hierarchy(target, allowed, pure=False, bins=bins, levels=not first)
-    if span is not None and span > 1 and (bins is None or bins <= _LONGEST_ROWS):
+    if span is not None and 1 < span <= _LONGEST_ROWS and (bins is None or bins <= _LONGEST_ROWS):
         yield Toeplitz("banded", bins, first, width=span)
         if bins is not None:
             yield Toeplitz("window", bins, first, width=span)

@@ -38,7 +38,9 @@ _UNIT = Costs(((Fraction(0), Fraction(1)), (Fraction(1), Fraction(0))))
 _SEVERAL, _MANY = 8, 32
 """Changes from which on a hierarchy is tuned for one limit at a time, and for its folds alone."""
 _ENDLESS = 3650
-"""Readings over which a release without an end is judged."""
+"""Readings over which a release without an end is judged ..."""
+_JUDGED = 1 << 13
+"""... and of which many one that has more of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +53,12 @@ class Target:
 
     @classmethod
     def of(cls, schedule: Schedule, *, worst: bool = True) -> Target:
-        """All readings of a schedule (the first thousands, where it has no end)."""
+        """All readings of a schedule (the first thousands, where it has no end; some of them, where there are very many)."""
         count = _ENDLESS if schedule.count is None else schedule.count
-        return cls(schedule.offset + schedule.stride * np.arange(count), schedule.span, worst)
+        readings = np.arange(count)
+        if count > _JUDGED:
+            readings = np.linspace(0, count - 1, _JUDGED).astype(np.int64)
+        return cls(schedule.offset + schedule.stride * readings, schedule.span, worst)
 
     def level(self, variances: Floats) -> float:
         """The variance that counts."""

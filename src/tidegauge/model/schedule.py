@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SpecError
 from tidegauge.model.quantity import Span, moment, rfc3339
@@ -18,6 +18,10 @@ from tidegauge.model.quantity import Span, moment, rfc3339
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
+
+
+MOST_BINS: Final = 1 << 22
+"""Bins that can be planned for; a release without an end has no such limit, its window has."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,11 @@ class Schedule:
         if self.window is not None and bool(self.window.months) != bool(self.every.months):
             raise SpecError(
                 "a window in calendar months needs a period in calendar months, and the other way round"
+            )
+        if max(self.offset, self.bins or 0) > MOST_BINS:
+            raise SpecError(
+                f"a window or a release may be cut into {MOST_BINS:,} pieces at most, as long as 'every' (and what divides "
+                "'every' and 'window' alike); read less often, for a shorter time, or for = 'ever'"
             )
 
     @classmethod
