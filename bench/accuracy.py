@@ -34,7 +34,7 @@ from peers import (
 )
 from tidegauge.mechanism.candidates import candidates
 from tidegauge.mechanism.optimum import Problem, optimal_gram
-from tidegauge.mechanism.tune import Target
+from tidegauge.mechanism.tune import Target, error
 from tidegauge.model.constraint import AtMost, Constraint, Within
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.model.schedule import Schedule
@@ -253,6 +253,26 @@ def histograms(report: Report, bins: int, changes: list[int]) -> None:
     report.table(f"Gaussian, histogram, n = {bins}, at most k changes", [f"k = {k}" for k in changes], rows)
 
 
+def memories(report: Report) -> None:
+    """Worst errors, and how many exact numbers are kept of each cell at the end, by strategy."""
+    cells = [(bins, k) for bins in (365, 1024, 3650, 17_520) for k in (4, 16)]
+    rows: dict[str, list[str]] = {name: [] for name in ("toeplitz", "damped", "buffered")}
+    for bins, k in cells:
+        case = Case(Schedule(0, DAILY, bins), AtMost(k))
+        offered = candidates(case.schedule, case.exposure, pure=False)
+        for name, row in rows.items():
+            found = next((one for one in offered if one.name == name), None)
+            if found is None:
+                row.append("-")
+                continue
+            width = 0 if found.stream is None else found.stream.width
+            numbers = bins - found.needed_from(bins - 2) + width
+            size = error(found, case.exposure, Target.of(case.schedule), pure=False)
+            row.append(f"{size:.3f}, {numbers:,} kept")
+    columns = [f"n = {bins:,}, k = {k}" for bins, k in cells]
+    report.table("Gaussian, running value: worst error, and exact numbers kept of a cell", columns, rows)
+
+
 # --- the numbers to reach
 
 
@@ -376,6 +396,7 @@ def main(arguments: list[str] | None = None) -> int:
         for k in (1, 4, 16):
             sliding(report, bins, [7, 28, 90] if long else [7, 28], k)
         histograms(report, bins, changes)
+    memories(report)
     planning(report)
     print(f"\n{perf_counter() - begun:.0f} s")
     if chosen.full:

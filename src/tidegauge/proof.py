@@ -13,7 +13,7 @@ from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.outcome import same
 from tidegauge.plan.certify import certify
 from tidegauge.plan.plan import Plan
-from tidegauge.tick import derivable
+from tidegauge.tick import carried, derivable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,7 +40,10 @@ class Verified:
 
 
 def prove(store: Store) -> Verified:
-    """The ledger's chain, the journal's chain, the loss, that every reading follows from the journal, and that none is newer."""
+    """The ledger's chain, the journal's chain, the loss, that every reading follows from the journal, and that none is newer.
+
+    And that what streams keep is there and belongs to the last bin that was measured.
+    """
     store.require_newest()
     entries, measurements = store.ledger.prove(), store.prove_journal()
     record = store.plan
@@ -52,6 +55,9 @@ def prove(store: Store) -> Verified:
     if store.ledger.spent() > plan.total:
         raise StoreCorrupt("the ledger has reserved more than the budget")
     certify(plan)
+    for release in plan.releases:
+        for component in range(len(release.channels)):
+            carried(store, release, component, store.next_bin(release.release.name, 0))
     for name, readings in derivable(store, plan).items():
         if not same(readings, store.readings(name)):
             raise StoreCorrupt(f"readings of '{name}' do not follow from the journal")

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tidegauge.errors import StoreCorrupt
 from tidegauge.mechanism.encode import measure
-from tidegauge.store import Clock, Measured, Published
+from tidegauge.store import Carried, Clock, Measured, Published
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,7 +82,17 @@ class Ticker:
         for j, channel in enumerate(plan.channels):
             exact = {(bin_, cell): amount for (part, bin_, cell), amount in totals.items() if part == j}
             veils = self._veils(plan, j, cells)
-            noisy = measure(channel, exact, bins=range(first, last + 1), veils=veils, sampler=self.sampler)
+            state = carried(self.store, plan, j, first)
+            noisy = measure(
+                channel,
+                exact,
+                bins=range(first, last + 1),
+                veils=veils,
+                sampler=self.sampler,
+                carried=state,
+            )
+            if state is not None:
+                self.store.carry(release.name, j, Carried(last + 1, state.tolist()))
             start = len(rows[j])
             measured += [
                 Measured(release.name, j, start + n // cells, cell, bin_, value)
@@ -107,6 +118,20 @@ class Ticker:
             known = self.sampler.draw(veil, cells)
             self.store.set_veils(name, component, known)
         return known
+
+
+def carried(store: Store, plan: ReleasePlan, component: int, bins: int) -> NDArray[np.object_] | None:
+    """What a stream keeps, once so many bins are measured; None where the strategy is none."""
+    stream, name = plan.channels[component].strategy.stream, plan.release.name
+    if stream is None:
+        return None
+    shape, known = (stream.width, len(plan.release.query.cells)), store.carried(name, component)
+    state = np.zeros(shape, dtype=object)
+    if (0 if known is None else known.bins) != bins:
+        raise StoreCorrupt(f"what is kept of '{name}' does not belong to its last measurement")
+    if known is not None:
+        state[...] = known.state
+    return state
 
 
 def decode(

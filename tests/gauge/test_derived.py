@@ -207,6 +207,7 @@ STRATEGIES = [
     (GAUSSIAN, "hierarchy"),
     (GAUSSIAN, "toeplitz"),
     (GAUSSIAN, "damped"),
+    (GAUSSIAN, "buffered"),
     (GAUSSIAN, "epochs"),
     (PURE, "disjoint"),
     (PURE, "hierarchy"),

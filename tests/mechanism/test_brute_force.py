@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from tidegauge.mechanism.autoregressive import Autoregressive
+from tidegauge.mechanism.buffered import Buffered
 from tidegauge.mechanism.damped import Damped
 from tidegauge.mechanism.dense import Dense
 from tidegauge.mechanism.disjoint import Disjoint
@@ -183,6 +184,14 @@ def a_dense(rng: Rng, first: int) -> Strategy:
     )
 
 
+def a_buffered(rng: Rng, first: int) -> Strategy:
+    cuts = sorted({0, 10**6, *rng.integers(1, 10**6, 3).tolist()})
+    weights = [(after - before) / 1e6 for before, after in pairwise(cuts)]
+    forgets = [round(float(rng.uniform(0, 1)), 3) for _ in weights[1:]] + [float(rng.choice([0.0, 1.0]))]
+    parts = [f"{weight:.6f}:{forgotten}" for weight, forgotten in zip(weights, forgets, strict=True)]
+    return Buffered(BINS, " ".join(parts), round(float(rng.uniform(0, 2)), 2), first)
+
+
 RUNNING: dict[str, Callable[[Rng, int], Strategy]] = {
     "disjoint": lambda _, first: Disjoint(first),
     "hierarchy": a_hierarchy,
@@ -198,6 +207,7 @@ RUNNING: dict[str, Callable[[Rng, int], Strategy]] = {
         round(float(rng.uniform(0, 2)), 2),
         first,
     ),
+    "buffered": a_buffered,
     "dense": a_dense,
     "autoregressive": lambda rng, first: Autoregressive(
         BINS, int(rng.integers(2**14, 2**16)), Fraction(int(rng.integers(0, 8)), 2), first

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tidegauge.mechanism.autoregressive import Autoregressive
+from tidegauge.mechanism.buffered import Buffered
 from tidegauge.mechanism.damped import Damped
 from tidegauge.mechanism.epochs import Epochs
 from tidegauge.mechanism.hierarchy import Hierarchy
@@ -33,6 +34,8 @@ STRATEGIES: list[tuple[Strategy, int | None]] = [
     (Toeplitz("banded", BINS, 1, width=7), 7),
     (Damped(BINS, 0.93, 0.0, 0.15), None),
     (Damped(BINS, 0.999, 1.3, 0.1), 7),
+    (Buffered(BINS, "0.3:1 0.4:0.5 0.2:0.07 0.1:0", 0.15), None),
+    (Buffered(BINS, "0.1:1 0.5:0.5 0.4:0.01", 0.9), 7),
     (Epochs(8), None),
     (Autoregressive(BINS, 62000, Fraction(3, 4)), None),
 ]

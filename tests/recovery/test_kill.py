@@ -29,7 +29,7 @@ at_most = 5
 within = "60 days"
 
 [budget]
-epsilon = {epsilon}
+{budget}
 
 [release.level]
 sql = "SELECT grp, COUNT(*) FROM t GROUP BY grp"
@@ -37,6 +37,7 @@ groups.grp = ["a", "b", "c"]
 start = "2025-01-01"
 every = "1 day"
 for = "200 days"
+{strategy}
 
 [release.level_in_a_week]
 of = "level"
@@ -48,13 +49,19 @@ bounds.x = [0, 50]
 start = "2025-01-01"
 every = "6 hours"
 for = "200 days"
+{strategy}
 """
 
 
-def world(folder: Path, epsilon: str) -> None:
+EXACT = {"budget": "epsilon = 1e9", "strategy": ""}
+STREAM = {"budget": "epsilon = 1e36\ndelta = 1e-6", "strategy": 'strategy = "buffered"'}
+"""Without noise, measured from bins and from a state."""
+
+
+def world(folder: Path, declared: dict[str, str]) -> None:
     rng = random.Random(5)
     folder.mkdir()
-    (folder / "tidegauge.toml").write_text(DECLARATION.format(epsilon=epsilon))
+    (folder / "tidegauge.toml").write_text(DECLARATION.format(**declared))
     with (folder / "log.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["ts", "id", "grp", "x"])
@@ -104,11 +111,19 @@ def killed_often(folder: Path, kills: int, seed: int) -> int:
     return hits
 
 
-@pytest.mark.parametrize("kills", [4, pytest.param(50, marks=pytest.mark.slow)])
-def test_killing_run(tmp_path: Path, kills: int) -> None:
+@pytest.mark.parametrize(
+    ("declared", "kills"),
+    [
+        (EXACT, 4),
+        (STREAM, 2),
+        pytest.param(EXACT, 50, marks=pytest.mark.slow),
+        pytest.param(STREAM, 25, marks=pytest.mark.slow),
+    ],
+)
+def test_killing_run(tmp_path: Path, declared: dict[str, str], kills: int) -> None:
     calm, hard = tmp_path / "calm", tmp_path / "hard"
-    world(calm, "1e9")
-    world(hard, "1e9")
+    world(calm, declared)
+    world(hard, declared)
     assert start(calm).communicate()[1] == b""
     assert killed_often(hard, kills, seed=kills) > 0
     assert call(hard, "readings") == call(calm, "readings")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tidegauge.errors import SpecError
 from tidegauge.mechanism import tune
 from tidegauge.mechanism.autoregressive import Autoregressive
+from tidegauge.mechanism.buffered import LONGEST, Buffered
 from tidegauge.mechanism.damped import Damped
 from tidegauge.mechanism.dense import Dense
 from tidegauge.mechanism.disjoint import Disjoint
@@ -113,10 +114,11 @@ def _gaussian(
         return
     if bins <= _LONGEST_ROWS and span is None:
         yield Toeplitz("root", bins, first)
-        if bins > MOST_BINS:
-            yield tune.root(target, allowed, bins=bins, grouped=grouped)
-    if bins - first <= MOST_BINS:
-        yield tune.damped(target, allowed, bins=bins, first=first, grouped=grouped)
+    if bins - first <= LONGEST:
+        noise = tune.level(target, allowed, bins=bins, first=first, grouped=grouped)
+        if bins - first <= MOST_BINS:
+            yield Damped(bins, *noise, first)
+        yield tune.buffered(noise, target, allowed, bins=bins, first=first, grouped=grouped)
 
 
 def build(
@@ -140,7 +142,9 @@ def build(
             if matrices is None or digest not in matrices:
                 raise SpecError("an optimised dense strategy is found, not given: pin it by its name alone")
             return Dense.unpacked(matrices[digest], digest=digest, first=int(values["first"]))
-    kinds: dict[str, type[Strategy]] = {kind.name: kind for kind in (Damped, Disjoint, Sliding, Toeplitz)}
+    kinds: dict[str, type[Strategy]] = {
+        kind.name: kind for kind in (Buffered, Damped, Disjoint, Sliding, Toeplitz)
+    }
     if name not in kinds:
         raise SpecError(f"there is no strategy called {name!r}")
     return kinds[name](**values)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from tidegauge.mechanism.noise import Noise, Sampler
-    from tidegauge.mechanism.strategy import Row, Strategy
+    from tidegauge.mechanism.strategy import Strategy, Stream, Whole
 
 _NARROW: Final = 2**62
 """Sums that stay below this are exact in 64-bit integers; others are computed with Python's own."""
@@ -57,20 +57,27 @@ def measure(
     bins: range,
     veils: Sequence[int],
     sampler: Sampler,
+    carried: Whole | None = None,
 ) -> list[tuple[int, int, int]]:
     """Measure every row that these bins complete: (bin, cell, noisy integer), in the strategy's order.
 
     `totals` holds the exact change by (bin, cell) of every bin that the rows speak of; absent is 0.  `veils` holds one
-    number a cell: its shared draw, or 0.
+    number a cell: its shared draw, or 0.  `carried` is the state of a strategy that is a stream (width by cells; None: that
+    before the first bin), and is brought to the last of these bins.
     """
-    cells = len(veils)
+    cells, stream = len(veils), channel.strategy.stream
+    if stream is None:
+        sums_of_rows = _combinations(channel.strategy, totals, bins, cells)
+    else:
+        state = np.zeros((stream.width, cells), dtype=object) if carried is None else carried
+        sums_of_rows = _streamed(stream, totals, bins, state)
     exact = [
         (
             bin_,
-            row.layer,
-            [row.shared * veil + channel.refine * amount for veil, amount in zip(veils, sums, strict=True)],
+            layer,
+            [shared * veil + channel.refine * amount for veil, amount in zip(veils, sums, strict=True)],
         )
-        for bin_, row, sums in _combinations(channel.strategy, totals, bins, cells)
+        for bin_, layer, shared, sums in sums_of_rows
     ]
     drawn = {
         layer: iter(
@@ -87,8 +94,8 @@ def measure(
 
 def _combinations(
     strategy: Strategy, totals: Mapping[tuple[int, int], int], bins: range, cells: int
-) -> Iterator[tuple[int, Row, list[int]]]:
-    """The exact integer C x of every row, by prefix sums over the bins."""
+) -> Iterator[tuple[int, int, int, list[int]]]:
+    """(bin, layer, share in the shared draw) of every row, and its exact integers C x, by prefix sums over the bins."""
     first = min((bin_ for bin_, _ in totals), default=0)
     shape = (max([bins.stop, *(bin_ + 1 for bin_, _ in totals)]) - first + 1, cells)
     largest = sum(map(abs, totals.values()))
@@ -104,4 +111,17 @@ def _combinations(
             fits = narrow is not None and 2 * largest * sum(map(abs, factors)) < _NARROW
             source = narrow if fits and narrow is not None else prefix
             weights = np.array(factors, dtype=np.int64 if fits else object)
-            yield bin_, row, [int(amount) for amount in weights @ (source[spots[1]] - source[spots[0]])]
+            sums = weights @ (source[spots[1]] - source[spots[0]])
+            yield bin_, row.layer, row.shared, [int(amount) for amount in sums]
+
+
+def _streamed(
+    stream: Stream, totals: Mapping[tuple[int, int], int], bins: range, state: Whole
+) -> Iterator[tuple[int, int, int, list[int]]]:
+    """The same from the state alone, which moves on with every bin."""
+    cells = range(state.shape[1])
+    for bin_ in bins:
+        changes = np.array([totals.get((bin_, cell), 0) for cell in cells], dtype=object)
+        state[...], rows = stream.advance(bin_, state, changes)
+        for sums in rows:
+            yield bin_, 0, 0, sums.tolist()

@@ -7,7 +7,8 @@ each once, when the last bin it speaks of has ended:
 
 with the base scale s calibrated from the strategy's `sensitivity`.  A strategy may also have a shared draw: one noise
 of scale s * shared for each cell, made before the first row, never shown, and added row.shared times to every row (it
-hides where the cell's level lies; the sensitivity counts on it).  A reading is the sum of the last `span` bins
+hides where the cell's level lies; the sensitivity counts on it).  A strategy may be a stream: it keeps a few whole
+numbers of each cell instead of its bins, and its rows are integers within a known distance of C x (Strategy.stream).  A reading is the sum of the last `span` bins
 (None: all); it is estimated by a linear decoding of what was measured so far, `weights @ y`.  The noise goes on
 the integers C x; decoding comes after it and may use floats.
 """
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from tidegauge.model.query import Kind
     from tidegauge.model.schedule import Schedule
     from tidegauge.theory.sensitivity import Sensitivity
+
+    Whole = NDArray[np.object_]
+    """Python's own integers, of any size."""
 
 
 MANY: Final = 1 << 30
@@ -67,6 +71,19 @@ class Row:
     """How many times the cell's shared draw is added to it, where the strategy has one."""
 
 
+class Stream(ABC):
+    """A measurement that forgets the bins it has seen: all it needs of a cell is a few integers, which are as secret."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """How many integers it keeps of each cell; all of them are 0 before the first bin."""
+
+    @abstractmethod
+    def advance(self, bin_: int, state: Whole, changes: Whole) -> tuple[Whole, Whole]:
+        """The state (width by cells) once this bin has ended with these exact changes, and its rows by cells, without noise."""
+
+
 class Strategy(ABC):
     """A frozen, stateless description; everything about it is public."""
 
@@ -96,6 +113,14 @@ class Strategy(ABC):
     def adaptive(self) -> bool:
         """Whether the promise holds for data that react to what was published: each row speaks of ended bins alone."""
         return True
+
+    @property
+    def stream(self) -> Stream | None:
+        """How it is measured from a state instead of from bins: one layer, nothing shared.  None: from the bins, by `rows`.
+
+        The rows of a stream then tell the linear map that it follows, to the nearest integers, for whoever checks it.
+        """
+        return None
 
     @abstractmethod
     def rows(self, bin_: int) -> tuple[Row, ...]:

@@ -8,17 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, exp, log, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import minimize, nnls
 
 from tidegauge.mechanism import shapes
 from tidegauge.mechanism.autoregressive import Autoregressive
-from tidegauge.mechanism.damped import Damped
+from tidegauge.mechanism.buffered import Buffered
 from tidegauge.mechanism.hierarchy import Hierarchy
 from tidegauge.mechanism.strategy import MANY
-from tidegauge.mechanism.toeplitz import Toeplitz
 from tidegauge.theory.paths import ON_OFF, Limits
 from tidegauge.theory.toeplitz_paths import toeplitz_paths
 from tidegauge.theory.tree_paths import Costs, hierarchy_paths
@@ -30,13 +29,20 @@ if TYPE_CHECKING:
 
     from tidegauge.mechanism.strategy import Exposure, Strategy
     from tidegauge.model.schedule import Schedule
-    from tidegauge.theory.paths import Moves
 
     Floats = NDArray[np.float64]
 
 _UNIT = Costs(((Fraction(0), Fraction(1)), (Fraction(1), Fraction(0))))
 _SEVERAL, _MANY = 8, 32
 """Changes from which on a hierarchy is tuned for one limit at a time, and for its folds alone."""
+_FEW_BINS, _ENOUGH, _MANY_BINS = 1 << 10, 1 << 12, 1 << 15
+"""Bins for which buffers are tuned in full; the noise of a level is; and several ladders of buffers are compared."""
+_LONG_BURST = 128
+"""Bins in a row, in all of which an entry may change, that are many."""
+_SOME_OFFSET = 1e-6
+"""A smaller shared offset hides nothing."""
+_RUNGS = 7
+"""Rates on a ladder of buffers."""
 _ENDLESS = 3650
 """Readings over which a release without an end is judged ..."""
 _JUDGED = 1 << 13
@@ -88,30 +94,80 @@ def _digits(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def damped(
-    target: Target, limits: Sequence[Limits], *, bins: int, first: int = 0, grouped: bool = False
-) -> Damped:
-    """A damped root with white noise and offset."""
-    count = bins - first
-    changes = [limit.within(count) for limit in limits]
-    jumps = max(jumps for jumps, _ in changes)
-    bursts = _bursts(changes, count)
-    moves = ON_OFF._replace(groups=MANY if grouped else 1)
-    ages = target.bins - first
-    whole = np.full(len(ages), True) if target.span is None else ages < target.span
+class Level(NamedTuple):
+    """Noise of a level: a damped root, white noise and a shared offset, both relative to the root's innovations."""
 
-    def strategy(at: Floats) -> tuple[float, float, float]:
+    beta: float
+    white: float
+    offset: float
+
+    def shape(self, count: int) -> Floats:
+        """What a change does to so many rows before the offset is taken off."""
+        return shapes.rounded_convex(shapes.damped_root(count, self.beta, self.white), 40) / 2**40
+
+    def over(self, count: int, known: int, target: Target) -> Level:
+        """What is best for so many bins, if this is for `known`: of running sums, as much slower or faster."""
+        if target.span is not None or count == known:
+            return self
+        return self._replace(beta=1 - _digits(min((1 - self.beta) * known / count, 0.9)))
+
+
+def _enough(least: int, count: int, limits: Sequence[Limits]) -> int:
+    """Bins that show what is best for more of them: so many that changes stay rare, where they are rare."""
+    return min(count, max(least, *(8 * limit.within(count)[0] for limit in limits)))
+
+
+def _early(target: Target, first: int, count: int) -> Target:
+    """As if there were only so many bins; where all of the past is summed up, each of them is read."""
+    if target.span is None:
+        return replace(target, bins=first + np.arange(count))
+    return replace(target, bins=target.bins[target.bins < first + count])
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Weighs the noise of levels that are read at the target's bins against what an entry can do to them."""
+
+    target: Target
+    limits: Sequence[Limits]
+    first: int
+    grouped: bool
+
+    def error(self, shape: Floats, offset: float) -> float:
+        """Root mean squared, at rho = 1/2: nearly, and quickly."""
+        ages, span = self.target.bins - self.first, self.target.span
+        noise = shapes.inverse(np.diff(shape, prepend=0.0))
+        variances = np.cumsum(shapes.lag_difference(noise, span) ** 2)[ages]
+        whole = np.full(len(ages), True) if span is None else ages < span
+        level = self.target.level(variances + np.where(whole, offset, 0.0))
+        moves = ON_OFF._replace(groups=MANY if self.grouped else 1)
+        bounds = (
+            toeplitz_paths(shape, limits=limit, moves=moves, offset=offset, coarse=True)
+            for limit in self.limits
+        )
+        return sqrt(level * max(bounds))
+
+
+def level(
+    target: Target, limits: Sequence[Limits], *, bins: int, first: int = 0, grouped: bool = False
+) -> Level:
+    """A damped root with white noise and offset.  For very many bins: as for fewer, and damped as much more slowly."""
+    count = bins - first
+    if count > (enough := _enough(_ENOUGH, count, limits)):
+        early = _early(target, first, enough)
+        found = level(early, limits, bins=first + enough, first=first, grouped=grouped)
+        return found.over(count, enough, target)
+    changes = [limit.within(count) for limit in limits]
+    jumps, bursts = max(jumps for jumps, _ in changes), _bursts(changes, count)
+    judge = _Judge(target, limits, first, grouped)
+
+    def noise(at: Floats) -> Level:
         beta = 1 - exp(min(at[0], -0.05))
-        return beta, max(float(at[2]), 0.0) if len(at) > 2 else 0.0, exp(min(at[1], 3.0))
+        return Level(beta, max(float(at[2]), 0.0) if len(at) > 2 else 0.0, exp(min(at[1], 3.0)))
 
     def value(at: Floats) -> float:
-        beta, white, offset = strategy(at)
-        shape = shapes.damped_root(count, beta, white)
-        shape = shapes.rounded_convex(shape, 40) / 2**40
-        noise = shapes.inverse(np.diff(shape, prepend=0.0))
-        variances = np.cumsum(shapes.lag_difference(noise, target.span) ** 2)[ages]
-        level = target.level(variances + np.where(whole, offset, 0.0))
-        return sqrt(level * max(_coarsely(shape, limit, moves, offset) for limit in limits))
+        found = noise(at)
+        return judge.error(found.shape(count), found.offset)
 
     pace = 0.1 if bursts else {1: 0.3, 2: 1.6}.get(jumps, 2.5 * jumps)
     start = [log(min(0.6, pace / count)), log(0.12 if target.span is None else 1.3)]
@@ -119,31 +175,65 @@ def damped(
     if bursts:
         start.append(_white(bursts))
         steps.append(0.3 * start[-1])
-    beta, white, offset = map(_digits, strategy(_search(value, start, steps, 30)))
-    return Damped(bins, 1 - _digits(1 - beta), white, offset, first)
+    beta, white, offset = map(_digits, noise(_search(value, start, steps, 30)))
+    return Level(1 - _digits(1 - beta), white, offset)
 
 
-def root(target: Target, limits: Sequence[Limits], *, bins: int, grouped: bool = False) -> Toeplitz:
-    """A damped root alone, for more bins than a full matrix can have."""
-    changes = [limit.within(bins) for limit in limits]
-    jumps, bursts = max(jumps for jumps, _ in changes), _bursts(changes, bins)
-    moves = ON_OFF._replace(groups=MANY if grouped else 1)
+def buffered(
+    noise: Level,
+    target: Target,
+    limits: Sequence[Limits],
+    *,
+    bins: int,
+    first: int = 0,
+    grouped: bool = False,
+) -> Buffered:
+    """Buffers that come near to this noise: the best of a few ladders of them, tilted as suits it best.
 
-    def strategy(at: Floats) -> Toeplitz:
-        beta = 1 - _digits(exp(min(at[0], -0.05)))
-        return Toeplitz("root", bins, beta=beta, white=_digits(max(at[1], 0.0)) if bursts else 0.0)
+    How to tilt it is found for fewer bins.
+    """
+    count, judge = bins - first, _Judge(target, limits, first, grouped)
+    few = _enough(_FEW_BINS, count, limits)
+    brief = _Judge(_early(target, first, few), limits, first, grouped)
+    shapes_wanted = {count: noise.shape(count), few: noise.over(few, count, target).shape(few)}
 
-    def value(at: Floats) -> float:
-        found = strategy(at)
-        shape = found.coefficients / found.denominator
-        level = target.level(found.variances(target.bins, target.span)) * float(found.denominator) ** 2
-        return sqrt(level * max(_coarsely(shape, limit, moves, 0.0) for limit in limits))
+    def strategy(count: int, rungs: tuple[float, float], tilt: Floats) -> Buffered:
+        parts = _exponentials(shapes_wanted[count], rungs, np.clip(tilt, -3, 3))
+        offset = _digits(noise.offset * exp(min(tilt[-1], 3.0)))
+        return Buffered(first + count, parts, offset if offset > _SOME_OFFSET else 0.0, first)
 
-    start, steps = [log(min(0.6, (0.1 if bursts else 0.8 * jumps) / bins))], [1.0]
-    if bursts:
-        start.append(_white(bursts))
-        steps.append(0.3 * start[-1])
-    return strategy(_search(value, start, steps, 16))
+    def value(found: Buffered, judge: _Judge = judge) -> float:
+        return judge.error(found.shape, found.offset)
+
+    bursts = max(_bursts([limit.within(count) for limit in limits], count), default=0)
+    fastest = (0.7, 0.5, 0.35) if count <= _MANY_BINS and not bursts else (0.5,)
+    even, ladders = np.zeros(5), [(fast, slow) for fast in fastest for slow in (0.3, 2.5)]
+    best = min(ladders, key=lambda rungs: value(strategy(count, rungs, even)))
+    if bursts > _LONG_BURST:  # each try takes long
+        return strategy(count, best, even)
+    rounds = 16 if bursts else 24
+    tilt = _search(lambda at: value(strategy(few, best, at), brief), even.tolist(), [0.2] * 5, rounds)
+    return min((strategy(count, best, at) for at in (even, tilt)), key=value)
+
+
+def _exponentials(wanted: Floats, rungs: tuple[float, float], tilt: Floats) -> str:
+    """Buffers that forget at rates on a geometric ladder, or nothing, or all: by non-negative least squares, then tilted.
+
+    Every octave of ages counts alike, by its relative error.
+    """
+    fastest, slowest = rungs[0], min(rungs[1] / len(wanted), rungs[0])
+    ages = np.unique(np.geomspace(1, len(wanted), 160).astype(int)) - 1
+    forgets = np.array([1.0, *(float(f"{one:.3g}") for one in np.geomspace(fastest, slowest, _RUNGS)), 0.0])
+    care = np.sqrt(np.diff(ages + 1, append=2 * len(wanted)) / (ages + 1)) / wanted[ages]
+    care[0] = 30 * care.max()  # the weights add up to the first
+    powers = (1 - forgets) ** ages[:, None] * care[:, None]
+    weights, _ = nnls(powers, wanted[ages] * care)
+    at = np.linspace(1, -1, _RUNGS)
+    weights *= np.exp([tilt[0], *(tilt[1] * at + tilt[2] * (at**2 - 0.5)), tilt[3]])
+    millionths = np.rint(weights / weights.sum() * 1e6).astype(int)
+    millionths[millionths.argmax()] += 10**6 - millionths.sum()
+    parts = zip(millionths.tolist(), forgets.tolist(), strict=True)
+    return " ".join(f"{weight / 1e6:.6g}:{forgotten:.9g}" for weight, forgotten in parts if weight)
 
 
 def _bursts(changes: list[tuple[int, int]], count: int) -> list[int]:
@@ -154,10 +244,6 @@ def _bursts(changes: list[tuple[int, int]], count: int) -> list[int]:
 def _white(bursts: list[int]) -> float:
     """How much white noise to begin with, from experience."""
     return float(0.36 * max(bursts) ** 0.65)
-
-
-def _coarsely(shape: Floats, limit: Limits, moves: Moves, offset: float) -> float:
-    return toeplitz_paths(shape, limits=limit, moves=moves, offset=offset, coarse=True)
 
 
 def autoregressive(

@@ -126,7 +126,8 @@ class Option:
         """Exact numbers that must be kept of each cell, at the worst, until the last reading (or the thousandth)."""
         schedule = self.release.schedule
         last = schedule.bin_of_reading((schedule.count or HORIZON) - 1)
-        return last + 1 - self.strategy.needed_from(last - 1)
+        kept = 0 if self.strategy.stream is None else self.strategy.stream.width
+        return last + 1 - self.strategy.needed_from(last - 1) + kept
 
     def _tail(self, loss: Fraction) -> float:
         """The 95 % half-width in standard deviations, at the worst reading."""

@@ -169,6 +169,7 @@ _TELL = {
     "disjoint": "measures every window once and adds them up, so errors add up too",
     "hierarchy": "measures windows of several widths, so that few of them make any stretch of time",
     "toeplitz": "measures weighted sums of the past whose errors cancel when they are decoded",
+    "buffered": "keeps a few fading sums of the past, with a shared offset, tuned to how often a unit may change",
     "damped": "measures fading sums of the past, with a shared offset, tuned to how often a unit may change",
     "autoregressive": "lets each error fade into the next, behind one shared secret draw",
     "sliding": "measures each window that is read, as a whole",

@@ -3,10 +3,11 @@
 from tidegauge.store.cipher import parse_key
 from tidegauge.store.database import begun, refusal
 from tidegauge.store.scratch import use_memory
-from tidegauge.store.store import NOTHING_YET, Clock, Measured, Published, Store
+from tidegauge.store.store import NOTHING_YET, Carried, Clock, Measured, Published, Store
 
 __all__ = [
     "NOTHING_YET",
+    "Carried",
     "Clock",
     "Measured",
     "Published",

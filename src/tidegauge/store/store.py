@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 NOTHING_YET = -(2**62)
 """The watermark of a store that has read nothing: earlier than any time a source can deliver."""
 
+_ALIKE = 80
+"""Characters of a sealed number, so that its length tells nothing of its size."""
+
 
 @dataclass(frozen=True)
 class Clock:
@@ -46,6 +49,14 @@ class Measured:
     cell: int
     bin: int
     value: int
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What a stream keeps of its cells once so many bins are measured: integers of any size, by cell."""
+
+    bins: int
+    state: list[list[int]]
 
 
 @dataclass(frozen=True)
@@ -228,6 +239,22 @@ class Store:
     def set_veils(self, release: str, component: int, draws: list[int]) -> None:
         """Keep them; inside the tick's transaction."""
         self._set_secret(f"veils:{release}:{component}", draws)
+
+    def carried(self, release: str, component: int) -> Carried | None:
+        """The secret state of a component that is measured as a stream; None before its first bin."""
+        found = self._get_secret(f"carried:{release}:{component}")
+        if found is None:
+            return None
+        bins, state = found
+        return Carried(bins, [[int(number) for number in cells] for cells in state])
+
+    def carry(self, release: str, component: int, carried: Carried) -> None:
+        """Keep it; inside the tick's transaction, with the measurements that it led to."""
+        state = [
+            [str(number).rjust(0 if self._cipher is None else _ALIKE) for number in cells]
+            for cells in carried.state
+        ]
+        self._set_secret(f"carried:{release}:{component}", [carried.bins, state])
 
     # -- what was published -----------------------------------------------------------------------------------------
 

@@ -1,0 +1,215 @@
+"""Nearly the damped square root with its offset, in a few numbers a cell: for stocks with Gaussian noise, and for long releases.
+
+What a change does to the rows after it is a mixture of exponentials, so a row needs no past bins: leaky sums of the changes
+tell it (buffers.py), and one number more takes the shared offset off.  Mixtures of exponentials fall and are convex, which
+is all that the certificates of T10 ask for; what fixed point adds is bounded in T13.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import sqrt
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import numpy as np
+
+from tidegauge.errors import SpecError
+from tidegauge.mechanism import shapes
+from tidegauge.mechanism.buffers import BILLION, BITS, GAIN, MILLION, SHAPE, Buffers
+from tidegauge.mechanism.exposed import most_changes, over_lives, spread, stock_square, upward
+from tidegauge.mechanism.strategy import Row, Strategy
+from tidegauge.theory.toeplitz_paths import toeplitz_paths
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tidegauge.mechanism.exposed import Flow
+    from tidegauge.mechanism.strategy import Exposure
+    from tidegauge.theory.paths import Limits, Moves
+    from tidegauge.theory.sensitivity import Sensitivity
+
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+
+LONGEST: Final = 1 << 17
+"""Bins up to which the sensitivity is certified in about a second."""
+_TRIED: Final = 20_000
+"""Bins up to which every pair of two changes is tried; beyond, they are bounded as more changes are."""
+_MOST_BUFFERS: Final = 32
+
+
+@dataclass(frozen=True)
+class Buffered(Strategy):
+    """Leaky sums of the changes, weighed, without the best estimate of a shared offset.
+
+    buffers: "weight:forgets ...", the weights (multiples of a millionth) adding up to 1; a bin takes this part of a buffer
+    away (multiples of a billionth, from 0, which forgets nothing, to 1, which remembers nothing).
+    offset:  the variance of the shared draw, over that of a row's noise.
+    """
+
+    name: ClassVar[str] = "buffered"
+
+    bins: int
+    buffers: str
+    offset: float
+    first: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.bins - self.first <= LONGEST:
+            raise SpecError(f"a buffered strategy has up to {LONGEST} bins")
+        if not (self.offset == 0 or 1e-9 <= self.offset <= 1e9):  # false also for NaN
+            raise SpecError("a buffered strategy has an offset of 0, or between 1e-9 and 1e9")
+        weights, forgets = self._parts
+        if not 0 < len(weights) <= _MOST_BUFFERS or min(weights) <= 0 or sum(weights) != MILLION:
+            raise SpecError(
+                f"the weights of up to {_MOST_BUFFERS} buffers are above 0 and add up to 1 exactly"
+            )
+        if not (min(forgets) >= 0 and max(forgets) <= BILLION):
+            raise SpecError("what buffers forget lies between 0 and 1")
+
+    @cached_property
+    def _parts(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        try:
+            parts = [part.split(":") for part in self.buffers.split()]
+            found = [(Fraction(weight) * MILLION, Fraction(forgets) * BILLION) for weight, forgets in parts]
+        except (AttributeError, ValueError, ArithmeticError):
+            raise SpecError("buffers are written as 'weight:forgets weight:forgets ...'") from None
+        if any(number.denominator != 1 for part in found for number in part):
+            raise SpecError(
+                "buffers have weights in whole millionths, and forget whole billionths of themselves"
+            )
+        return tuple(int(weight) for weight, _ in found), tuple(int(forgets) for _, forgets in found)
+
+    @property
+    def parameters(self) -> dict[str, int | float | str]:
+        """The buffers and the offset."""
+        return {"bins": self.bins, "first": self.first, "offset": self.offset, "buffers": self.buffers}
+
+    @property
+    def denominator(self) -> int:
+        """2^24."""
+        return 1 << BITS
+
+    @cached_property
+    def stream(self) -> Buffers:
+        """The numbers that it keeps."""
+        weights, forgets = self._parts
+        return Buffers(weights, forgets, Fraction(self.offset), self.bins, self.first)
+
+    def needed_from(self, bin_: int) -> int:
+        """No bin that was measured."""
+        return bin_ + 1
+
+    @cached_property
+    def _units(self) -> Integers:
+        """What a change by 1 does to later rows, in units of 2^-48: falling and convex in these very numbers."""
+        weights, forgets = (
+            np.array(part) / whole for part, whole in zip(self._parts, (MILLION, BILLION), strict=True)
+        )
+        ages = np.arange(self.bins - self.first - 1)
+        falls = np.zeros(len(ages))
+        for weight, forgotten in zip(weights, forgets, strict=True):
+            falls += weight * forgotten * (1 - forgotten) ** ages
+        whole = np.minimum.accumulate(np.rint(falls * 2**SHAPE).astype(np.int64))
+        found: Integers = (1 << SHAPE) - np.concatenate([[0], np.cumsum(whole)])
+        return found - min(int(found[-1]), 0)
+
+    @cached_property
+    def shape(self) -> Floats:
+        """The same as numbers: these are certified."""
+        found: Floats = self._units / 2**SHAPE
+        return found
+
+    @cached_property
+    def _noise(self) -> Floats:
+        """What a row's noise does to the levels after it."""
+        return shapes.inverse(np.diff(self.shape, prepend=0.0))
+
+    @cached_property
+    def _before(self) -> Floats:
+        """How much more certain the offset is before each row than at the beginning; and after the last."""
+        return np.concatenate([[1.0], 1 + self.offset * np.cumsum(self.shape**2)])
+
+    def rows(self, bin_: int) -> tuple[Row, ...]:
+        """The linear map that the stream follows, to the nearest integers."""
+        age = bin_ - self.first
+        if age < 0:
+            return ()
+        a, before = self.shape[: age + 1], self._before
+        learned = np.zeros(age + 1)
+        if age:
+            learned[:age] = shapes.convolve(
+                np.concatenate([a[:age], np.zeros(age)]), np.concatenate([a[age - 1 :: -1], np.zeros(age)])
+            )[age - 1 : 2 * age - 1]
+        new = a[::-1] - self.offset * a[-1] / before[age] * learned
+        weights = np.rint(new * sqrt(before[age] / before[age + 1]) * self.denominator).astype(np.int64)
+        stretches = ((self.first + i, self.first + i, weight) for i, weight in enumerate(weights.tolist()))
+        return (Row(0, age, tuple(one for one in stretches if one[2])),)
+
+    def layers(self, through: int) -> Integers:
+        """All alike."""
+        return np.zeros(max(through - self.first + 1, 0), dtype=np.int64)
+
+    def weights(self, bin_: int, span: int | None) -> Floats:
+        """By the inverse series; what a row teaches of the offset goes to every level after it."""
+        if self.first and (span is None or span > bin_):
+            raise SpecError("this strategy does not measure the initial load: it tells changes, not levels")
+        age = bin_ - self.first
+        found = self._level(age)
+        if span is not None and span <= age:
+            found[: age - span + 1] -= self._level(age - span)
+        return found / self.denominator
+
+    def _level(self, age: int) -> Floats:
+        a, back, after = self.shape[: age + 1], self._noise[age::-1], self._before[1 : age + 2]
+        later = 1 - np.cumsum(back * a)  # the level takes the offset once, of all rows together
+        weights: Floats = (back + self.offset * a / after * later) * np.sqrt(after / self._before[: age + 1])
+        return weights
+
+    def smoothed(self, bin_: int, span: int | None, *, through: int) -> Floats:
+        """As many rows as bins: later ones have nothing to add."""
+        return np.concatenate([self.weights(bin_, span), np.zeros(through - bin_)])
+
+    def variances(self, bins: Integers, span: int | None) -> Floats:
+        """In closed form for all bins at once."""
+        ages = bins - self.first
+        parts = np.cumsum(shapes.lag_difference(self._noise, span) ** 2)[ages]
+        levels = self.offset if span is None else np.where(ages < span, self.offset, 0.0)
+        return (parts + levels) / self.denominator**2
+
+    def sensitivity(self, exposure: Exposure) -> Sensitivity:
+        """Certified: that of the linear map, and what fixed point can add to it.  [T13]"""
+        S, M = spread(exposure)
+        count, stream = len(self._units), self.stream
+        apart = int(np.abs(self._units - stream.shape).max()) + 1
+        away = float(Fraction(apart, 1 << SHAPE) + stream.slack)
+        gains = (1 + (1 + self.offset) * count) / 2**GAIN
+
+        def fixed_point(square: Fraction, moved: Fraction, cells: int) -> tuple[Fraction, Fraction]:
+            """The certified square, and an L1 for completeness: over so many rows and cells it is at most this."""
+            exact, rows, changed = sqrt(square), sqrt(count), float(moved)
+            rounded = 2 * sqrt(cells) * float(stream.slack) + sqrt(cells) / 2**BITS
+            whole = exact * (1 + sqrt(self.offset) * rows * away) + rows * (
+                changed * (away + gains) + rounded
+            )
+            whole += rows * gains * 2 * cells * float(stream.slack)
+            most = upward(whole) ** 2 * self.denominator**2
+            return upward(sqrt(most * count * cells)), most
+
+        def stock(limit: Limits) -> tuple[Fraction, Fraction]:
+            changes = most_changes(limit, count) * (2 if exposure.grouped else 1)
+            exact = stock_square(exposure, limit, first=self.first, most=self._most)
+            return fixed_point(exact, S * changes, changes if exposure.grouped else 1)
+
+        def flow(counts: Flow) -> tuple[Fraction, Fraction]:
+            most = M * counts.total
+            exact = most**2 * upward(float(self.shape @ self.shape))
+            return fixed_point(exact, most, counts.total if exposure.grouped else 1)
+
+        return over_lives(exposure, stock=stock, flow=flow)
+
+    def _most(self, limit: Limits, moves: Moves) -> float:
+        coarse = len(self.shape) > _TRIED
+        return toeplitz_paths(self.shape, offset=self.offset, limits=limit, moves=moves, coarse=coarse)
