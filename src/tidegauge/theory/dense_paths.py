@@ -31,6 +31,8 @@ _MARGIN: Final = 1 + 1e-6
 _FITTED: Final = 200
 _CHAINED: Final = 32
 """Changes beyond which on-stretches are not put side by side."""
+_ROUGH: Final = 4e-7
+"""A few times what the roundings of a matrix make of nothing, in units of its largest squared column."""
 _ANCHORED: Final = 3 * 10**8
 _GOLDEN: Final = (5**0.5 - 1) / 2
 
@@ -159,8 +161,16 @@ class _Chain:
         self.v = np.concatenate([[0.0], np.cumsum(v)])
         between = levels(gram) + np.outer(v, v)
         np.fill_diagonal(between, 0.0)
-        extra = np.concatenate([[0.0], np.cumsum(np.maximum(between, 0.0).sum(axis=1))])
         alone = np.add.outer(squares, squares) - 2 * padded + np.subtract.outer(self.v, self.v) ** 2
+        every, rough = np.maximum(between, 0.0).sum(axis=1), np.where(np.abs(between) < _ROUGH, between, 0.0)
+        most = max(float(np.linalg.eigvalsh(rough)[-1]), 0.0) + 1e-12
+        others = np.maximum(between - rough, 0.0).sum(axis=1) + most
+        if others.sum() < every.sum():  # what is left of roundings is counted as a whole
+            sums = _sums(rough)
+            own = sums.diagonal()
+            alone -= np.add.outer(own, own) - 2 * sums
+            every, between = others, between - rough
+        extra = np.concatenate([[0.0], np.cumsum(every)])
         alone += extra[None, :] - extra[:, None]
         self.alone = np.where(np.less.outer(self.jumps, self.jumps), alone, -np.inf)[:bins]
         self.lengths = 3 ** np.arange(len(np.base_repr(bins, 3)))
@@ -171,8 +181,7 @@ class _Chain:
 
     def _crosses(self, between: Floats) -> Floats:
         """Twice the terms between the end of a stretch and the beginning of the next: [its length, its start, length, gap]."""
-        sums = np.zeros((self.bins + 1, self.bins + 1))
-        sums[1:, 1:] = between.cumsum(axis=0).cumsum(axis=1)
+        sums = _sums(between)
         start = self.jumps[:-1, None, None]
         left = np.maximum(start - np.arange(1, self.gaps + 1), 0)
         begun = np.maximum(left - self.lengths[:, None], 0)
@@ -212,6 +221,13 @@ class _Chain:
         further = np.maximum.accumulate(ended[0] + price * ends)[: bins - 1] - price * np.arange(1, bins)
         before[1:] = np.maximum(before[1:], further[:, None])
         return before
+
+
+def _sums(values: Floats) -> Floats:
+    """Over all bins before one and all before another."""
+    sums = np.zeros((len(values) + 1, len(values) + 1))
+    sums[1:, 1:] = values.cumsum(axis=0).cumsum(axis=1)
+    return sums
 
 
 class _Stays:
