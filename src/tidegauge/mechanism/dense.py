@@ -137,12 +137,16 @@ def most_energy(gram: Floats, limits: Limits, moves: Moves = ON_OFF) -> float:
     if jumps <= 2 and moves == ON_OFF:
         return bound
     most, apart = max(moves.high, moves.low), moves.high + moves.low
-    if moves.groups > 1 or apart > most:  # both sides of nothing are as two groups, of which each weighs on the other
+    if (
+        moves.groups > 1 or apart > most
+    ):  # both sides of nothing are as two groups, of which each weighs on the other
         bound = min(bound, most * apart * dense_groups(gram, limits=limits, loaded=moves.loaded))
     if moves.groups > 1:
         return bound
     path = most * sqrt(dense_paths(gram, limits=limits))
-    if apart > most and jumps > 1:  # to one side, and then to and fro; or, if it was there before, only to and fro
+    if (
+        apart > most and jumps > 1
+    ):  # to one side, and then to and fro; or, if it was there before, only to and fro
         fewer = sqrt(dense_paths(gram, limits=limits._replace(jumps=jumps - 1)))
         path = max(path + (apart - most) * fewer, apart * fewer if moves.loaded else 0.0)
     return min(bound, path**2)
