@@ -66,8 +66,15 @@ def test_modules_stay_small_and_are_named_after_something(path: Path) -> None:
     assert path.stem not in {"utils", "util", "helpers", "common", "misc"}
 
 
-SIMULATION = {"mechanism/noise.py", "demo/hospital.py", "cli/local.py", "source/postgres_access.py"}
-"""Where other randomness is at home: simulation that says so, invented data, and how long to wait before a next try."""
+SIMULATION = {
+    "mechanism/noise.py",
+    "mechanism/path_crowds.py",
+    "demo/hospital.py",
+    "cli/local.py",
+    "source/postgres_access.py",
+}
+"""Where other randomness is at home: simulation that says so, the search for a strategy (which sees no data), invented
+data, and how long to wait before a next try."""
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))

@@ -31,6 +31,7 @@ def world(
     budget: dict[str, Any] = RHO,
     now: int = 10_000,
     changes: int = 2,
+    constraint: dict[str, Any] | None = None,
     **release: Any,
 ) -> tuple[Gauge, list[int]]:
     """Who comes and goes, and how many are there at each reading."""
@@ -43,7 +44,7 @@ def world(
     life.sort(key=lambda mutation: mutation[:2])
     gauge = Gauge(
         source=Script({"x": "BIGINT"}, life),
-        constraint={"at_most": changes},
+        constraint=constraint or {"at_most": changes},
         budget=budget,
         releases={"now": {**COUNT, "for": f"{readings - 1} microseconds", **release}},
         store=folder / "store.db",
@@ -96,6 +97,40 @@ def test_without_noise_it_tells_the_truth_from_exact_integers(tmp_path: Path, re
         journal = [value for *_, value in store.journal("now")]
     assert journal == (channel.refine * channel.strategy.matrix.astype(np.int64) @ changes).tolist()
     assert gauge.verify().readings == len(readings)
+
+
+@pytest.mark.parametrize(
+    "life",
+    [{"at_most": 4}, {"within": "6 microseconds"}, {"at_most": 3, "within": "20 microseconds"}],
+    ids=["changes", "reach", "both"],
+)
+def test_for_many_changes_it_is_found_on_request(tmp_path: Path, life: dict[str, Any]) -> None:
+    gauge, _ = world(tmp_path, 32, constraint=life)
+    plain = gauge.plan()
+    assert plain.releases[0].chosen.strategy != "dense"
+    assert "tidegauge plan --optimise" in explain(plain)
+    asked = gauge.plan(optimise=True)
+    (release,) = asked.releases
+    assert release.chosen.strategy == "dense"
+    assert release.chosen.half_width_worst < 0.98 * plain.releases[0].chosen.half_width_worst
+    assert gauge.plan().hash == asked.hash
+    readings = list(gauge.run())
+    assert gauge.verify().readings == len(readings) == 32
+
+
+def test_in_groups_it_is_found_when_it_is_pinned(tmp_path: Path) -> None:
+    grouped: dict[str, Any] = {
+        "sql": "SELECT x, COUNT(*) FROM t GROUP BY x",
+        "groups": {"x": [1, 2]},
+    }
+    budget = {"epsilon": 10**18, "delta": "1e-6"}
+    gauge, truth = world(tmp_path, 24, budget=budget, changes=3, strategy="dense", **grouped)
+    readings = list(gauge.run())
+    one = [reading.value for reading in readings if (reading.group or {}).get("x") == 1]
+    assert one == pytest.approx(truth, abs=1e-3)
+    assert gauge.plan().releases[0].chosen.strategy == "dense"
+    assert len(list((tmp_path / "store.matrices").iterdir())) == 1
+    assert gauge.verify().readings == len(readings) == 48
 
 
 def test_a_committed_plan_needs_no_folder(tmp_path: Path) -> None:

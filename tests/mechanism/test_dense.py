@@ -9,19 +9,23 @@ import numpy as np
 import pytest
 
 from tidegauge.errors import SpecError, StoreCorrupt
+from tidegauge.mechanism import tune
+from tidegauge.mechanism.candidates import dense_problem
 from tidegauge.mechanism.dense import Dense
-from tidegauge.mechanism.optimum import Problem, offered, optimal_gram, optimise, recall
+from tidegauge.mechanism.optimum import Problem, offered, optimal_gram, optimise, recall, rounded
 from tidegauge.mechanism.strategy import Exposure
 from tidegauge.mechanism.tune import Target, error
-from tidegauge.model.constraint import AtMost
+from tidegauge.model.constraint import AtMost, Within
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.model.schedule import Schedule
-from tidegauge.theory.paths import Limits
+from tidegauge.theory.paths import Limits, limits
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+    from tidegauge.model.constraint import Constraint
 
 DAILY = Span(micros=DAY)
 
@@ -42,18 +46,83 @@ def test_dense_meets_its_bound_and_is_kept(tmp_path: Path) -> None:
 
 
 def test_dense_for_pairs_and_windows(tmp_path: Path) -> None:
-    for first, span, limits in [
+    for first, span, allowed in [
         (0, None, Limits(2, None)),
         (1, 5, Limits(1, None)),
         (0, None, Limits(None, 2)),
     ]:
-        problem = Problem.of([limits], bins=24, first=first, span=span, stride=1, worst=True)
+        problem = Problem.of([allowed], bins=24, first=first, span=span, stride=1, worst=True)
         assert problem is not None
         gram, limit = optimal_gram(problem, rounds=150, gap=2e-3)
         assert limit > 1
         assert np.linalg.eigvalsh(gram)[0] > 0
-    assert Problem.of([Limits(3, None)], bins=24, first=0, span=None, stride=1, worst=True) is None
-    assert Problem.of([Limits(1, None)], bins=2000, first=0, span=None, stride=1, worst=True) is None
+
+
+def problem_of(limits: Limits, bins: int, *, grouped: bool = False) -> Problem | None:
+    return Problem.of([limits], bins=bins, first=0, span=None, stride=1, worst=True, grouped=grouped)
+
+
+def test_what_there_is_an_optimum_for() -> None:
+    for allowed, bins, grouped in [
+        (Limits(16, None), 1024, False),
+        (Limits(16, None), 1024, True),
+        (Limits(None, 100), 365, False),
+        (Limits(None, 30), 365, True),
+        (Limits(40, None), 30, True),
+    ]:
+        assert problem_of(allowed, bins, grouped=grouped) is not None
+    for allowed, bins, grouped in [
+        (Limits(1, None), 2000, False),
+        (Limits(17, None), 1024, False),
+        (Limits(None, 200), 365, False),
+        (Limits(None, 60), 365, True),
+    ]:
+        assert problem_of(allowed, bins, grouped=grouped) is None
+    assert problem_of(Limits(1, None), 9, grouped=True) == problem_of(Limits(1, None), 9)
+    assert len({problem_of(Limits(2, None), 9, grouped=one) for one in (False, True)}) == 2
+
+
+@pytest.mark.parametrize(
+    ("constraint", "bins", "grouped", "better"),
+    [
+        (AtMost(4), 64, False, 0.96),
+        (AtMost(3), 48, False, 0.99),
+        (AtMost(2), 64, True, 0.97),
+        (AtMost(4), 48, True, 0.98),
+        (Within("4 days"), 48, False, 0.95),
+        (Within("15 days"), 48, False, 0.97),
+        (AtMost(4) & Within("20 days"), 48, False, 0.97),
+        (AtMost(4) & Within("6 days"), 48, True, 0.97),
+    ],
+    ids=str,
+)
+def test_the_optimum_for_many_changes_is_near_its_limit_and_better_than_damped(
+    tmp_path: Path, constraint: Constraint, bins: int, grouped: bool, better: float
+) -> None:
+    """Its certified error is never below the limit, and far enough below that of the next best strategy."""
+    schedule = Schedule(0, DAILY, bins)
+    exposure = Exposure(constraint, schedule, "stock", 0, 1, grouped=grouped)
+    problem = dense_problem(schedule, exposure)
+    assert problem is not None
+    assert not problem.quick
+    assert offered(problem, tmp_path, ask=False) is None
+    gram, limit = optimal_gram(problem, rounds=80, gap=1e-3)
+    found, target = rounded(problem, gram), Target.of(schedule)
+    reached = error(found, exposure, target, pure=False)
+    damped = tune.damped(target, limits(constraint, schedule), bins=bins, first=0, grouped=grouped)
+    assert limit < reached < limit * 1.05
+    assert reached < better * error(damped, exposure, target, pure=False)
+
+
+def test_sliding_windows_have_an_optimum_for_many_changes_too() -> None:
+    schedule = Schedule(0, DAILY, 30, Span(micros=5 * DAY))
+    for grouped in (False, True):
+        exposure = Exposure(AtMost(3), schedule, "stock", 0, 1, grouped=grouped)
+        problem = dense_problem(schedule, exposure)
+        assert problem is not None
+        gram, limit = optimal_gram(problem, rounds=40, gap=1e-3)
+        found = rounded(problem, gram)
+        assert error(found, exposure, Target.of(schedule), pure=False) > limit
 
 
 def test_a_kept_matrix_that_was_changed_is_passed_over(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def candidates(
 
 def dense_problem(schedule: Schedule, exposure: Exposure, *, worst: bool = True) -> Problem | None:
     """What a dense strategy would be the optimum of, if this release can have one."""
-    if schedule.bins is None or exposure.grouped:
+    if schedule.bins is None:
         return None
     allowed = (Limits(1, None),) if exposure.kind == "flow" else limits(exposure.constraint, schedule)
     return Problem.of(
@@ -76,6 +76,7 @@ def dense_problem(schedule: Schedule, exposure: Exposure, *, worst: bool = True)
         span=schedule.span,
         stride=schedule.stride,
         worst=worst,
+        grouped=exposure.grouped,
     )
 
 

@@ -20,7 +20,9 @@ from tidegauge.errors import SpecError, StoreCorrupt
 from tidegauge.mechanism import shapes
 from tidegauge.mechanism.exposed import most_changes, over_lives, spread, stock_square, upward
 from tidegauge.mechanism.triangular import Triangular
+from tidegauge.theory.dense_paths import dense_groups, dense_paths
 from tidegauge.theory.gram_paths import gram_paths
+from tidegauge.theory.paths import ON_OFF
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -122,11 +124,32 @@ class Dense(Triangular):
         return over_lives(exposure, stock=stock, flow=flow)
 
     def _most(self, limit: Limits, moves: Moves) -> float:
-        return gram_paths(self.gram, limits=limit, moves=moves)
+        return most_energy(self.gram, limit, moves)
 
     def _both(self, square: Fraction, groups: int) -> tuple[Fraction, Fraction]:
         """An L1 for completeness: over so many rows, in as many groups as are touched, it is at most this."""
         return upward(sqrt(square * len(self.entries) * groups)), square
+
+
+def most_energy(gram: Floats, limits: Limits, moves: Moves = ON_OFF) -> float:
+    """The least certified bound of what one entry can do, the largest value of which is 1.  [T14]"""
+    bound, (jumps, _) = gram_paths(gram, limits=limits, moves=moves), limits.within(len(gram))
+    if jumps <= 2 and moves == ON_OFF:
+        return bound
+    most, apart = max(moves.high, moves.low), moves.high + moves.low
+    if (
+        moves.groups > 1 or apart > most
+    ):  # both sides of nothing are as two groups, of which each weighs on the other
+        bound = min(bound, most * apart * dense_groups(gram, limits=limits, loaded=moves.loaded))
+    if moves.groups > 1:
+        return bound
+    path = most * sqrt(dense_paths(gram, limits=limits))
+    if (
+        apart > most and jumps > 1
+    ):  # to one side, and then to and fro; or, if it was there before, only to and fro
+        fewer = sqrt(dense_paths(gram, limits=limits._replace(jumps=jumps - 1)))
+        path = max(path + (apart - most) * fewer, apart * fewer if moves.loaded else 0.0)
+    return min(bound, path**2)
 
 
 def _digest(entries: Integers, first: int) -> str:

@@ -1,9 +1,10 @@
-"""Numerically optimal measurements for entries that change once or twice, and for up to 1,024 bins.
+"""Numerically optimal measurements for entries that change a few times or within a reach, and for up to 1,024 bins.
 
 For weights w on the readings and a law p on the paths, no measurement whose noise is Gaussian beats the nuclear norm of the
 two together, and the one that attains it is known in closed form; weights and law then move to where its error and its
-sensitivity are largest, until bound and measurement meet.  That takes a moment for a hundred bins and minutes for a
-thousand, so what was asked for is kept in a folder, named after the problem and after its own content.
+sensitivity are largest, until bound and measurement meet.  That takes a moment for a hundred bins and two changes, and
+minutes for a thousand bins or many changes, so what was asked for is kept in a folder, named after the problem and
+after its own content.
 """
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ import numpy as np
 
 from tidegauge.errors import SpecError
 from tidegauge.mechanism import shapes
-from tidegauge.mechanism.dense import MOST_BINS, Dense
+from tidegauge.mechanism.dense import MOST_BINS, Dense, most_energy
+from tidegauge.mechanism.path_laws import law
+from tidegauge.mechanism.shaping import shaped
+from tidegauge.mechanism.strategy import MANY
+from tidegauge.theory.paths import ON_OFF, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,18 +31,24 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tidegauge.theory.paths import Limits
-
     Floats = NDArray[np.float64]
 
 _QUICK: Final = 256
-"""Bins up to which the best is found in a second, and so without being asked for ..."""
+"""Bins up to which the best for at most two changes is found in a second, and so without being asked for ..."""
 _QUICK_GAP: Final = 3e-3
 """... to this much of the least error there is."""
+_MOST_JUMPS: Final = 16
+"""Changes for which there is an optimum; or any number of them ..."""
+_MOST_BITS: Final = 128
+"""... in a reach of so many bins ..."""
+_MOST_MOVES: Final = 32
+"""... and where they may be moves between groups."""
+_LOOKED: Final = 10
+"""Rounds after which the worst path is looked for, where that takes as long as a round."""
 
 
 class Problem(NamedTuple):
-    """What a dense strategy is optimal for: one or two changes `reach` bins apart, and readings every `stride` bins."""
+    """What a dense strategy is optimal for: `jumps` changes in `reach` bins, and readings every `stride` bins."""
 
     bins: int
     first: int
@@ -46,6 +57,7 @@ class Problem(NamedTuple):
     jumps: int
     reach: int
     worst: bool
+    grouped: bool = False
 
     @property
     def size(self) -> int:
@@ -53,20 +65,40 @@ class Problem(NamedTuple):
         return self.bins - self.first
 
     @property
+    def ends(self) -> NDArray[np.int64]:
+        """The last measured bin of every reading."""
+        first = 0 if self.span is None else self.span - 1
+        return np.arange(first, self.size)[:: self.stride]
+
+    @property
     def key(self) -> str:
         """Its name in the folder."""
         return hashlib.sha256(json.dumps(self._asdict(), sort_keys=True).encode()).hexdigest()[:16]
 
+    @property
+    def quick(self) -> bool:
+        """Whether it is solved in less than a second."""
+        return self.jumps <= 2 and not self.grouped and self.size <= _QUICK
+
     @classmethod
     def of(
-        cls, limits: Sequence[Limits], *, bins: int, first: int, span: int | None, stride: int, worst: bool
+        cls,
+        limits: Sequence[Limits],
+        *,
+        bins: int,
+        first: int,
+        span: int | None,
+        stride: int,
+        worst: bool,
+        grouped: bool = False,
     ) -> Problem | None:
-        """None where entries may change more than twice, or there are too many bins."""
+        """None where entries may change too often in too long a time, or there are too many bins."""
         known = [limit.within(bins - first) for limit in limits]
         jumps, reach = (max(each) for each in zip(*known, strict=True))
-        if jumps > 2 or not 1 < bins - first <= MOST_BINS:
+        most = _MOST_MOVES if grouped and reach < bins - first else _MOST_BITS
+        if not 1 < bins - first <= MOST_BINS or (jumps > _MOST_JUMPS and reach > most):
             return None
-        return cls(bins, first, span, stride, jumps, reach, worst)
+        return cls(bins, first, span, stride, jumps, reach, worst, grouped and jumps > 1)
 
 
 def recall(folder: Path, problem: Problem) -> Dense | None:
@@ -95,16 +127,14 @@ def offered(problem: Problem, folder: Path | None, *, ask: bool) -> Dense | None
     try:
         if ask:
             return optimise(problem, folder)
-        return optimise(problem, None, gap=_QUICK_GAP) if problem.size <= _QUICK else None
+        return optimise(problem, None, gap=_QUICK_GAP) if problem.quick else None
     except np.linalg.LinAlgError:  # too many readings at once for double precision
         return None
 
 
-def optimise(problem: Problem, folder: Path | None, *, rounds: int = 200, gap: float = 1e-3) -> Dense:
+def optimise(problem: Problem, folder: Path | None, *, rounds: int | None = None, gap: float = 1e-3) -> Dense:
     """The best there is for this problem, kept in the folder if there is one."""
-    gram, _ = optimal_gram(problem, rounds=rounds, gap=gap)
-    root = np.linalg.cholesky(gram[::-1, ::-1]).T[::-1, ::-1]
-    found = Dense.of(shapes.rounded(root / np.abs(root).max(), shapes.BITS), problem.first)
+    found = rounded(problem, optimal_gram(problem, rounds=rounds, gap=gap)[0])
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"dense-{problem.key}-{found.digest}.npz"
@@ -114,64 +144,51 @@ def optimise(problem: Problem, folder: Path | None, *, rounds: int = 200, gap: f
     return found
 
 
-def optimal_gram(problem: Problem, *, rounds: int, gap: float) -> tuple[Floats, float]:
+def rounded(problem: Problem, gram: Floats) -> Dense:
+    """The strategy whose columns have these inner products, in the form that has the least certified error."""
+    forms = [gram]
+    if (problem.jumps > 2 or problem.grouped) and problem.span is None and problem.worst:
+        forms += shaped(gram, symmetric=problem.jumps % 2 == 0 and problem.reach == problem.size)
+    best = min(forms, key=lambda form: _certified(problem, form))
+    root = np.linalg.cholesky(best[::-1, ::-1]).T[::-1, ::-1]
+    return Dense.of(shapes.rounded(root / np.abs(root).max(), shapes.BITS), problem.first)
+
+
+def optimal_gram(problem: Problem, *, rounds: int | None = None, gap: float) -> tuple[Floats, float]:
     """Inner products of the best columns found, and the least error (at rho = 1/2) of any linear Gaussian release."""
-    count = problem.size
-    ends = np.arange(count) if problem.span is None else np.arange(problem.span - 1, count)
-    ends = ends[:: problem.stride]
-    weights, paths = np.full(len(ends), 1 / len(ends)), _Paths(count, problem)
-    best, least, limit = np.inf, np.eye(count), 0.0
-    for _ in range(rounds):
+    count, ends = problem.size, problem.ends
+    weights = np.full(len(ends), 1 / len(ends))
+    paths = law(count, jumps=problem.jumps, reach=problem.reach, grouped=problem.grouped)
+    best, least, limit, mean = np.inf, np.eye(count), 0.0, np.eye(count)
+    for turn in range(1, (rounds or paths.rounds) + 1):
         demand = _demand(weights, ends, problem.span, count)
-        root, back = paths.roots()
+        moments = paths.moments()
+        root, back = _roots(moments)
         middle, _ = _roots(root @ demand @ root)
         gram = back @ middle @ back
         limit = max(limit, float(np.trace(middle)))
-        covariance: Floats = np.linalg.inv(gram).astype(np.float64)
-        errors = _errors(covariance, ends, problem.span)
-        energies = paths.energies(gram)
-        value = sqrt(paths.most(energies) * (errors.max() if problem.worst else errors.mean()))
-        if value < best:
-            best, least = value, gram
-        if best <= limit * (1 + gap):
-            break
+        errors = _errors(gram, ends, problem.span)
+        if paths.noisy:  # both energies and errors are convex in it, so the mean of many is better than each
+            mean += min(2 / turn, 1.0) * (gram / (gram * moments).sum() - mean)
+        if not paths.noisy or turn % _LOOKED == 0:
+            seen, spread = (mean, _errors(mean, ends, problem.span)) if paths.noisy else (gram, errors)
+            value = sqrt(paths.most(seen) * (spread.max() if problem.worst else spread.mean()))
+            if value < best:
+                best, least = value, seen.copy()
+            if best <= limit * (1 + gap):
+                break
         if problem.worst:
             weights = weights * errors
             weights /= weights.sum()
-        paths.shift(energies)
+        paths.shift(gram)
     return least, limit
 
 
-class _Paths:
-    """A law on single changes and on pairs of them."""
-
-    def __init__(self, count: int, problem: Problem) -> None:
-        lags = np.subtract.outer(np.arange(count), np.arange(count)).T
-        self.near = (lags > 0) & (lags < (problem.reach if problem.jumps > 1 else 0))
-        self.one = np.full(count, 0.3 / count if self.near.any() else 1 / count)
-        self.two = 0.7 * self.near / max(self.near.sum(), 1)
-
-    def roots(self) -> tuple[Floats, Floats]:
-        """Of its second moments, and of their inverse."""
-        if not self.near.any():
-            return np.diag(np.sqrt(self.one)), np.diag(1 / np.sqrt(self.one))
-        return _roots(np.diag(self.one + self.two.sum(axis=0) + self.two.sum(axis=1)) - self.two - self.two.T)
-
-    def energies(self, gram: Floats) -> tuple[Floats, Floats]:
-        """Of single changes and of pairs."""
-        squares = gram.diagonal()
-        return squares, np.where(self.near, np.add.outer(squares, squares) - 2 * gram, 0.0)
-
-    @staticmethod
-    def most(energies: tuple[Floats, Floats]) -> float:
-        """The worst path's."""
-        return float(max(energies[0].max(), energies[1].max()))
-
-    def shift(self, energies: tuple[Floats, Floats]) -> None:
-        """Towards the paths with most energy."""
-        self.one, self.two = self.one * energies[0] ** 2, self.two * energies[1] ** 2
-        total = self.one.sum() + self.two.sum()
-        self.one, self.two = np.maximum(self.one / total, 1e-12), self.two / total
+def _certified(problem: Problem, gram: Floats) -> float:
+    errors = _errors(gram, problem.ends, problem.span)
+    moves = ON_OFF._replace(groups=MANY if problem.grouped else 1)
+    energy = most_energy(gram, Limits(problem.jumps, problem.reach), moves)
+    return energy * float(errors.max() if problem.worst else errors.mean())
 
 
 def _roots(matrix: Floats) -> tuple[Floats, Floats]:
@@ -195,7 +212,8 @@ def _demand(weights: Floats, ends: NDArray[np.int64], span: int | None, count: i
     return demand + 1e-12 * np.eye(count)
 
 
-def _errors(covariance: Floats, ends: NDArray[np.int64], span: int | None) -> Floats:
+def _errors(gram: Floats, ends: NDArray[np.int64], span: int | None) -> Floats:
+    covariance = np.linalg.inv(gram)
     sums = np.zeros((len(covariance) + 1, len(covariance) + 1))
     sums[1:, 1:] = covariance.cumsum(axis=0).cumsum(axis=1)
     start = np.zeros_like(ends) if span is None else ends + 1 - span

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _SLACK: Final = Fraction(1, 1000)
-"""How much larger a bound may be that another machine minimised; that of a dense matrix is the same on all."""
+"""How much larger a bound may be that another machine minimised."""
 
 
 def certify(plan: Plan, *, kind: str | None = None) -> None:
@@ -28,7 +28,7 @@ def certify(plan: Plan, *, kind: str | None = None) -> None:
         name = release.channels[0].strategy.name
         if kind not in (None, name):
             continue
-        most = release.loss * (1 if name == "dense" else 1 + _SLACK)
+        most = release.loss * (1 + _SLACK)
         if {_measure(one) for one in release.channels} != {plan.measure} or loss(
             release, plan.program
         ) > most:

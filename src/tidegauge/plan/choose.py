@@ -208,7 +208,8 @@ def _pinned(
         if strategy.name == name:
             return strategy
     why = (
-        " (an optimum is found where a unit changes at most twice and stays in its group)"
+        " (an optimum is found for up to 1,024 windows with Gaussian noise, where a unit changes at most 16 times or "
+        "within a short time)"
         if name == "dense"
         else ""
     )

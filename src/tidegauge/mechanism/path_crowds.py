@@ -1,0 +1,215 @@
+"""Crowds of paths, for laws on too many paths to list: each is drawn anew, piece by piece, in every round of a search."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.special import expit
+
+from tidegauge.theory.dense_paths import levels
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+
+SOFTEST: Final = 2.0
+"""The power of its energy by which a path's weight grows in a round."""
+_CROWD: Final = 1000
+_KNOWN: Final = 50
+_SEED: Final = 20260101
+"""Public: what is searched for has nothing to do with data."""
+
+
+class Crowd:
+    """Paths with many changes: a crowd of them, each change of which is drawn anew in every round, given the others.
+
+    changes[p, i] is the bin of the i-th change of path p, or the number of bins where it has no such change.
+    """
+
+    noisy = True
+    rounds = 200
+
+    def __init__(self, bins: int, jumps: int, reach: int) -> None:
+        self.bins, self.jumps, self.reach = bins, jumps, reach
+        self.chance = np.random.default_rng(_SEED)
+        start = self.chance.integers(bins, size=(_CROWD, 1))
+        apart = self.chance.random((_CROWD, min(reach, bins) - 1)).argsort(axis=1)[:, : jumps - 1] + 1
+        first = np.concatenate([start, start + apart], axis=1)
+        self.changes = np.sort(np.where(first < bins, first, bins), axis=1)
+        self.signs: Floats = np.where(np.arange(jumps) % 2, -1.0, 1.0)
+        self.weights = np.zeros((bins + 1, bins + 1))
+        self.worst = self.changes[:_KNOWN]
+        self.turn, self.found = 0, np.eye(bins)
+        for _ in range(4):
+            self.found = self._drawn()
+
+    def moments(self) -> Floats:
+        """A mean over the last rounds."""
+        return self.found
+
+    def shift(self, gram: Floats) -> None:
+        """In the scale of the mean energy, as if each weight were multiplied by a power of its energy."""
+        mean = float((gram * self.found).sum())
+        self.weights[:-1, :-1] += 1.5 * SOFTEST / mean * gram
+        self.turn += 1
+        self.found = self.found + 4 / (self.turn + 4) * (self._drawn() - self.found)
+
+    def most(self, gram: Floats) -> float:
+        """Of the paths to which single moves of changes lead from the crowd and from the worst known before."""
+        padded = np.zeros((self.bins + 1, self.bins + 1))
+        padded[:-1, :-1] = gram
+        paths = np.concatenate([self.worst, self.changes[:: len(self.changes) // 200]])
+        fields = self._fields(padded, paths)
+        for _ in range(40):
+            before = paths.copy()
+            for at in range(self.jumps):
+                fields -= self.signs[at] * padded[paths[:, at]]
+                paths[:, at] = self._gains(padded, fields, paths, at).argmax(axis=1)
+                fields += self.signs[at] * padded[paths[:, at]]
+            if (paths == before).all():
+                break
+        each = padded[paths[:, :, None], paths[:, None, :]] * np.outer(self.signs, self.signs)
+        energies = each.sum(axis=(1, 2))
+        self.worst = paths[np.argsort(-energies)[:_KNOWN]]
+        return float(energies.max())
+
+    def _fields(self, weights: Floats, paths: Integers) -> Floats:
+        """What all changes of each path together weigh on every bin."""
+        fields = np.zeros((len(paths), self.bins + 1))
+        for at in range(self.jumps):
+            fields += self.signs[at] * weights[paths[:, at]]
+        return fields
+
+    def _gains(self, weights: Floats, others: Floats, paths: Integers, at: int) -> Floats:
+        """What each place of one change adds to the weight of each path; -inf where it may not be."""
+        bins, places = self.bins, np.arange(self.bins + 1)
+        low = paths[:, at - 1] + 1 if at else np.zeros(len(paths), dtype=np.int64)
+        high = paths[:, at + 1] if at < self.jumps - 1 else np.full(len(paths), bins)
+        allowed = (places >= np.minimum(low, bins)[:, None]) & (
+            (places < high[:, None]) | (places == bins) & (high == bins)[:, None]
+        )
+        if self.reach < bins:
+            if at:
+                allowed &= (places < paths[:, :1] + self.reach) | (places == bins)
+            else:
+                last = np.where(paths[:, 1:] < bins, paths[:, 1:], -1).max(axis=1)
+                allowed &= places > (last - self.reach)[:, None]
+                allowed[:, bins] &= last < 0
+        gains: Floats = np.where(allowed, 2 * self.signs[at] * others + weights.diagonal(), -np.inf)
+        return gains
+
+    def _drawn(self) -> Floats:
+        """Each change of each path in turn; the mean moments, with the law of each new place in place of its draw."""
+        crowd, bins = self.changes.shape[0], self.bins
+        found = np.zeros((bins + 1, bins + 1))
+        fields = self._fields(self.weights, self.changes)
+        for at in range(self.jumps):
+            fields -= self.signs[at] * self.weights[self.changes[:, at]]
+            gains = self._gains(self.weights, fields, self.changes, at)
+            chances: Floats = np.exp(gains - gains.max(axis=1, keepdims=True))
+            sums: Floats = chances.cumsum(axis=1)
+            drawn = self.chance.random((crowd, 1)) * sums[:, -1:]
+            chances /= sums[:, -1:]
+            rest = self._others(at)
+            crossed = self.signs[at] * (rest @ chances)
+            found += crossed + crossed.T + (rest @ rest.T).toarray() + np.diag(chances.sum(axis=0))
+            self.changes[:, at] = np.minimum((sums < drawn).sum(axis=1), bins)
+            fields += self.signs[at] * self.weights[self.changes[:, at]]
+        found /= crowd * self.jumps
+        return found[:bins, :bins]
+
+    def _others(self, at: int) -> csr_array:
+        """All changes but one of each path: [bin, path]."""
+        others = np.delete(self.changes, at, axis=1)
+        signs = np.where(others < self.bins, np.delete(self.signs, at)[None, :], 0.0)
+        paths = np.broadcast_to(np.arange(len(others))[:, None], others.shape)
+        return csr_array((signs.ravel(), (others.ravel(), paths.ravel())), shape=(self.bins + 1, len(others)))
+
+
+class Switches:
+    """Paths that are on or off at will in all bins of a window but the last, in which they settle: switched bin by bin."""
+
+    noisy = True
+    rounds = 300
+
+    def __init__(self, bins: int, reach: int) -> None:
+        self.bins, self.reach = bins, reach
+        self.chance = np.random.default_rng(_SEED)
+        self.starts = self.chance.integers(bins - reach + 1, size=_CROWD)
+        self.bits = self.chance.integers(2, size=(_CROWD, reach)).astype(np.float64)
+        self.weights = np.zeros((bins, bins))
+        self.worst = (self.starts[:_KNOWN], self.bits[:_KNOWN])
+        self.turn, self.found = 0, self._drawn()
+
+    def moments(self) -> Floats:
+        """A mean over the last rounds, and a few single changes."""
+        return 0.99 * self.found + 0.01 / self.bins * np.eye(self.bins)
+
+    def shift(self, gram: Floats) -> None:
+        """In the scale of the mean energy, as if each weight were multiplied by a power of its energy."""
+        self.weights += SOFTEST / float((gram * self.moments()).sum()) * levels(gram)
+        self.turn += 1
+        self.found = self.found + 4 / (self.turn + 4) * (self._drawn() - self.found)
+
+    def most(self, gram: Floats) -> float:
+        """Of the paths to which switching single bins leads from the crowd and from the worst known before."""
+        weights, some = levels(gram), slice(None, None, len(self.starts) // 200)
+        starts = np.concatenate([self.worst[0], self.starts[some]])
+        bits = np.concatenate([self.worst[1], self.bits[some]])
+        for _ in range(40):
+            before = bits.copy()
+            self._switch(weights, starts, bits, None)
+            if (bits == before).all():
+                break
+        energies = self._energies(weights, starts, bits)
+        first = np.argsort(-energies)[:_KNOWN]
+        self.worst = starts[first], bits[first]
+        return float(energies.max())
+
+    def _drawn(self) -> Floats:
+        self._switch(self.weights, self.starts, self.bits, self.chance)
+        last = self.bins - self.reach
+        for step in (np.full(len(self.starts), last), 1 + self.chance.integers(3, size=len(self.starts))):
+            moved = self.starts + self.chance.integers(-step, step + 1)
+            moved = np.where((moved < 0) | (moved > last), self.starts, moved)
+            gain = self._energies(self.weights, moved, self.bits) - self._energies(
+                self.weights, self.starts, self.bits
+            )
+            taken = np.log(self.chance.random(len(gain))) < gain
+            self.starts = np.where(taken, moved, self.starts)
+        changes = np.diff(self._levels(self.starts, self.bits), axis=1, prepend=0.0)
+        found: Floats = changes.T @ changes / len(changes)
+        return found
+
+    def _levels(self, starts: Integers, bits: Floats) -> Floats:
+        at = np.arange(self.bins)[None, :] - starts[:, None]
+        return np.where(at < 0, 0.0, np.take_along_axis(bits, np.clip(at, 0, self.reach - 1), axis=1))
+
+    def _energies(self, weights: Floats, starts: Integers, bits: Floats) -> Floats:
+        found = self._levels(starts, bits)
+        energies: Floats = ((found @ weights) * found).sum(axis=1)
+        return energies
+
+    def _switch(
+        self, weights: Floats, starts: Integers, bits: Floats, chance: np.random.Generator | None
+    ) -> None:
+        """Each bit in turn: drawn given the others, or (without chance) as has more energy."""
+        fields, members = self._levels(starts, bits) @ weights, np.arange(len(starts))
+        tails = weights[::-1].cumsum(axis=0)[::-1]
+        own = tails[:, ::-1].cumsum(axis=1)[:, ::-1].diagonal()
+        for at in range(self.reach):
+            place, old = starts + at, bits[:, at].copy()
+            if at < self.reach - 1:
+                alone, rows, field = weights[place, place], weights, fields[members, place]
+            else:
+                after = np.arange(self.bins)[None, :] >= place[:, None]
+                alone, rows, field = own[place], tails, (fields * after).sum(axis=1)
+            gain = 2 * (field - old * alone) + alone
+            new = gain > 0 if chance is None else chance.random(len(gain)) < expit(gain)
+            bits[:, at] = new
+            changed = np.flatnonzero(bits[:, at] != old)
+            fields[changed] += (bits[changed, at] - old[changed])[:, None] * rows[place[changed]]

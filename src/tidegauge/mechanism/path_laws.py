@@ -1,0 +1,209 @@
+"""Laws on the paths of an entry, which move towards the paths that the measurements found so far tell most about.
+
+All of them are soft: a path has a weight that grows with the energies it has had.  Where there are few kinds of paths each
+has its own weight; moves between groups are a chain, summed over exactly; and of long paths with many changes a crowd
+is kept that is drawn anew, change by change, in every round.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+from scipy.special import logsumexp
+
+from tidegauge.mechanism.path_crowds import SOFTEST, Crowd, Switches
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+LISTED: Final = 13
+"""Bins of a reach up to which all patterns of changes are listed."""
+
+
+class Law(Protocol):
+    """What the search for an optimum asks of a law on paths."""
+
+    noisy: bool
+    """Whether moments are estimates, so that several rounds are to be averaged."""
+    rounds: int
+    """In which a search with it comes to an end."""
+
+    def moments(self) -> Floats:
+        """Mean outer product of the changes of a path."""
+
+    def shift(self, gram: Floats) -> None:
+        """Towards the paths with most energy."""
+
+    def most(self, gram: Floats) -> float:
+        """The most energy of any path that is known."""
+
+
+def law(bins: int, *, jumps: int, reach: int, grouped: bool) -> Law:
+    """The law for entries with so many changes in so many bins, all paths being alike at first."""
+    if grouped and jumps > 1:
+        return Moves(bins, jumps, reach)
+    if jumps <= 2:
+        return Pairs(bins, reach if jumps > 1 else 0)
+    if reach <= LISTED:
+        return Patterns(bins, jumps, reach)
+    return Crowd(bins, jumps, reach) if jumps < reach else Switches(bins, reach)
+
+
+class Pairs:
+    """Single changes and pairs of them."""
+
+    noisy = False
+    rounds = 200
+
+    def __init__(self, bins: int, reach: int) -> None:
+        lags = np.subtract.outer(np.arange(bins), np.arange(bins)).T
+        self.near = (lags > 0) & (lags < reach)
+        self.one = np.full(bins, 0.3 / bins if self.near.any() else 1 / bins)
+        self.two = 0.7 * self.near / max(self.near.sum(), 1)
+
+    def moments(self) -> Floats:
+        """Of changes by one and their reversals."""
+        return _of_stays(self.one, self.two)
+
+    def shift(self, gram: Floats) -> None:
+        """Each by the square of its energy."""
+        one, two = self._energies(gram)
+        self.one, self.two = self.one * one**2, self.two * two**2
+        total = self.one.sum() + self.two.sum()
+        self.one, self.two = np.maximum(self.one / total, 1e-12), self.two / total
+
+    def most(self, gram: Floats) -> float:
+        """Exactly."""
+        one, two = self._energies(gram)
+        return float(max(one.max(), two.max()))
+
+    def _energies(self, gram: Floats) -> tuple[Floats, Floats]:
+        squares = gram.diagonal()
+        return squares, np.where(self.near, np.add.outer(squares, squares) - 2 * gram, 0.0)
+
+
+class Moves:
+    """Stays in groups that follow one another, every one in a group of its own; all changes in one window of `reach` bins.
+
+    One row for each window: that in which all bins are, or that in which the first bin has the first change.
+    """
+
+    noisy = False
+    rounds = 200
+
+    def __init__(self, bins: int, jumps: int, reach: int) -> None:
+        self.bins, self.jumps = bins, jumps
+        starts = np.arange(bins if reach < bins else 1)
+        places = starts[:, None] + np.arange(min(reach, bins))
+        self.places, self.within = np.minimum(places, bins - 1), places < bins
+        self.first = np.where(self.within, 0.0, -np.inf)
+        if reach < bins:
+            self.first[:, 1:] = -np.inf
+        self.energies = np.zeros((bins, bins)), np.zeros(bins)
+
+    def moments(self) -> Floats:
+        """Of all stays together, by summing over what comes before and after each."""
+        closed, lasting = self._there(*self.energies)
+        after = [np.full_like(lasting, -np.inf)]
+        for change in range(self.jumps, 0, -1):
+            ways = [lasting]
+            if change < self.jumps:
+                ways.append(logsumexp(closed + after[-1][:, None, :], axis=2))
+            after.append(logsumexp(ways, axis=0))
+        after.reverse()
+        total = logsumexp(self.first + after[0])
+        before, one, two = self.first, np.zeros(self.bins), np.zeros((self.bins, self.bins))
+        last = np.zeros_like(lasting)
+        stays = np.zeros_like(closed)
+        for change in range(self.jumps):
+            last += np.exp(before + lasting - total)
+            if change < self.jumps - 1:
+                stays += np.exp(before[:, :, None] + closed + after[change + 1][:, None, :] - total)
+                before = logsumexp(before[:, :, None] + closed, axis=1)
+        np.add.at(one, self.places, last)
+        np.add.at(two, (self.places[:, :, None], self.places[:, None, :]), stays)
+        return _of_stays(np.maximum(one, 1e-12), two)
+
+    def shift(self, gram: Floats) -> None:
+        """In the scale of the mean energy, as if each weight were multiplied by a power of its energy."""
+        scale = SOFTEST / float((gram * self.moments()).sum())
+        closed, lasting = _stays(gram)
+        self.energies = self.energies[0] + scale * closed, self.energies[1] + scale * lasting
+
+    def most(self, gram: Floats) -> float:
+        """Exactly, where no two stays in one group have more energy than each alone."""
+        closed, lasting = self._there(*_stays(gram))
+        so_far, best = self.first, 0.0
+        for change in range(self.jumps):
+            best = max(best, float((so_far + lasting).max()))
+            if change < self.jumps - 1:
+                so_far = (so_far[:, :, None] + closed).max(axis=1)
+        return best
+
+    def _there(self, closed: Floats, lasting: Floats) -> tuple[Floats, Floats]:
+        """In every window: of a stay from one bin to a later one, and of one that lasts."""
+        later = np.triu(np.ones((self.places.shape[1],) * 2, dtype=bool), 1)
+        fits = later[None] & self.within[:, None, :]
+        found = np.where(fits, closed[self.places[:, :, None], self.places[:, None, :]], -np.inf)
+        return found, np.where(self.within, lasting[self.places], -np.inf)
+
+
+class Patterns:
+    """All changes within a few bins: every pattern of them, from every start."""
+
+    noisy = False
+    rounds = 600
+
+    def __init__(self, bins: int, jumps: int, reach: int) -> None:
+        later = np.array(list(product((0, 1), repeat=reach - 1)))
+        marks = np.concatenate([np.ones((len(later), 1), dtype=np.int64), later], axis=1)
+        marks = marks[marks.sum(axis=1) <= jumps]
+        self.changes = (marks * np.where(marks.cumsum(axis=1) % 2, 1, -1)).astype(np.float64)
+        last = reach - 1 - marks[:, ::-1].argmax(axis=1)
+        self.bins, self.reach = bins, reach
+        fits = np.arange(bins)[:, None] + last[None, :] < bins
+        self.law: Floats = fits / fits.sum()
+
+    def moments(self) -> Floats:
+        """Start by start."""
+        found = np.zeros((self.bins + self.reach, self.bins + self.reach))
+        for start in range(self.bins):
+            there = slice(start, start + self.reach)
+            found[there, there] += (self.changes.T * self.law[start]) @ self.changes
+        found = found[: self.bins, : self.bins]
+        found[np.diag_indices(self.bins)] += 1e-12
+        return found
+
+    def shift(self, gram: Floats) -> None:
+        """Each by the square of its energy."""
+        self.law = self.law * self._energies(gram) ** 2
+        self.law /= self.law.sum()
+
+    def most(self, gram: Floats) -> float:
+        """Exactly."""
+        return float(self._energies(gram).max())
+
+    def _energies(self, gram: Floats) -> Floats:
+        wide = np.zeros((self.bins + self.reach, self.bins + self.reach))
+        wide[: self.bins, : self.bins] = gram
+        found = np.empty_like(self.law)
+        for start in range(self.bins):
+            there = slice(start, start + self.reach)
+            found[start] = ((self.changes @ wide[there, there]) * self.changes).sum(axis=1)
+        return found
+
+
+def _stays(gram: Floats) -> tuple[Floats, Floats]:
+    """Energies of stays that begin and end, and of those that last."""
+    squares = gram.diagonal()
+    return np.add.outer(squares, squares) - 2 * gram, squares
+
+
+def _of_stays(lasting: Floats, closed: Floats) -> Floats:
+    """Moments of changes that are made (`lasting`), or made and reversed (`closed`), by their chances."""
+    moments: Floats = np.diag(lasting + closed.sum(axis=0) + closed.sum(axis=1)) - closed - closed.T
+    return moments

@@ -1,0 +1,285 @@
+"""What one entry can do to measurements by a full matrix, where on-stretches weigh on one another by one shared level.
+
+Let G be the inner products of the columns, on changes, and Y the same on levels: a path that is on in s adds up to s'Ys.
+For any v and T = Y + vv', and for any shift d,
+
+    s'Ys  =  s'Ts - (v's)^2  <=  d^2 + s'Ts - 2 d v's,
+
+which has no term for two on-stretches but those of T.  Where these are not positive they may be left out, or be kept for
+parts of two stretches side by side; where they are, they are counted for every bin that is on.  What remains is a chain.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from tidegauge.theory.dense_windows import WIDEST, any_changes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from tidegauge.theory.paths import Limits
+
+    Floats = NDArray[np.float64]
+
+_MARGIN: Final = 1 + 1e-6
+"""Far more than all roundings, here and on any other machine, together."""
+_FITTED: Final = 200
+_CHAINED: Final = 32
+"""Changes beyond which on-stretches are not put side by side."""
+_ROUGH: Final = 4e-7
+"""A few times what the roundings of a matrix make of nothing, in units of its largest squared column."""
+_ANCHORED: Final = 3 * 10**8
+_GOLDEN: Final = (5**0.5 - 1) / 2
+
+
+def dense_paths(gram: Floats, *, limits: Limits) -> float:
+    """Most squared length of any measurement of alternating changes by 1, from its columns' inner products.  [T14]
+
+    Certified: from above for every matrix; tightly where, on levels, columns beyond their neighbours are negatively
+               correlated by one shared level.
+    Proof:     docs/theory/T14.md
+    """
+    jumps, reach = limits.within(len(gram))
+    scale = float(gram.diagonal().max())
+    if scale <= 0:
+        return 0.0
+    unit = gram / scale
+    bound = np.inf
+    if reach <= WIDEST and 2 * jumps >= reach:
+        bound = any_changes(unit, reach)
+    if jumps <= _CHAINED:
+        bound = min(bound, _chained(unit, jumps, reach))
+    return bound * scale * _MARGIN
+
+
+def dense_groups(gram: Floats, *, limits: Limits, loaded: bool = False) -> float:
+    """The same where every change may move the entry to another group, each group measured by itself.  [T14]
+
+    Requires: a row contributes at most 1 to the group that it is in, and nothing below 0.
+    Loaded:   the entry may be in a group before the first bin, by the first of its changes; levels count from there.
+    Proof:    docs/theory/T14.md
+    """
+    jumps, reach = limits.within(len(gram))
+    scale = float(gram.diagonal().max())
+    if scale <= 0:
+        return 0.0
+    unit = gram / scale
+    stays = _Stays(unit, again=jumps > 2)
+    bound = stays.most(jumps, reach)
+    for returns in range(
+        (jumps + 1) // 2 if loaded and jumps > 1 else 0
+    ):  # to the group of before the first bin
+        left = float(unit.diagonal().max()) if not returns else _chained(unit, 2 * returns + 1, reach)
+        bound = max(bound, left + stays.most(jumps - 1 - returns, reach, apart=returns > 0))
+    return bound * scale * _MARGIN
+
+
+def _chained(gram: Floats, jumps: int, reach: int) -> float:
+    """With the shared level of bins far apart, and the best shift and price of a bin for it."""
+    bins = len(gram)
+    chain = _Chain(gram, shared_level(levels(gram), max(2, bins // 4)), gaps=max(8, bins // 16))
+    furthest = float(chain.v[-1])
+
+    def priced(price: float, tries: int = 18) -> float:
+        return _least(lambda shift: chain.most(shift, price, jumps, reach), furthest, tries)
+
+    if reach == chain.bins:
+        return priced(0.0)
+    return _least(lambda price: priced(price, 12), 2 * jumps / reach, 9)
+
+
+def _least(value: Callable[[float], float], furthest: float, tries: int) -> float:
+    """The least found of a convex function between 0 and there, by golden sections; any of its values is a bound."""
+    low, high = 0.0, furthest
+    first, second = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_first, at_second = value(first), value(second)
+    best = min(value(0.0), at_first, at_second)
+    for _ in range(tries - 3):
+        if at_first < at_second:
+            high, second, at_second = second, first, at_first
+            first = high - _GOLDEN * (high - low)
+            at_first = value(first)
+        else:
+            low, first, at_first = first, second, at_second
+            second = low + _GOLDEN * (high - low)
+            at_second = value(second)
+        best = min(best, at_first, at_second)
+    return best
+
+
+def levels(gram: Floats) -> Floats:
+    """Inner products on levels from those on changes.  [T14]
+
+    Proof:     docs/theory/T14.md
+    """
+    padded = np.zeros((len(gram) + 1, len(gram) + 1))
+    padded[:-1, :-1] = gram
+    return -np.diff(-np.diff(padded, axis=0), axis=1)
+
+
+def on_changes(found: Floats) -> Floats:
+    """Inner products on changes from those on levels.  [T14]
+
+    Proof:     docs/theory/T14.md
+    """
+    sums: Floats = found[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1]
+    return sums
+
+
+def shared_level(found: Floats, near: int) -> Floats:
+    """The v >= 0 whose products are nearest to -Y for bins that are not near each other, by a fixed number of steps.  [T14]
+
+    Proof:     docs/theory/T14.md (any v will do)
+    """
+    bins = len(found)
+    if near >= bins:
+        return np.zeros(bins)
+    apart = np.abs(np.subtract.outer(np.arange(bins), np.arange(bins)))
+    far = (apart >= near).astype(np.float64)
+    wanted = -found * far
+    v = np.full(bins, np.sqrt(max(wanted.sum() / far.sum(), 0.0)))
+    for _ in range(_FITTED):
+        fit = (wanted @ v) / np.maximum(far @ (v * v), 1e-300)
+        v = (v + np.maximum(fit, 0.0)) / 2
+    return v
+
+
+class _Chain:
+    """On-stretches side by side, for one T and v, in units of the largest G(i, i)."""
+
+    def __init__(self, gram: Floats, v: Floats, *, gaps: int) -> None:
+        bins = len(gram)
+        padded = np.zeros((bins + 1, bins + 1))
+        padded[:-1, :-1] = gram
+        squares = padded.diagonal()
+        self.bins, self.jumps = bins, np.arange(bins + 1)
+        self.v = np.concatenate([[0.0], np.cumsum(v)])
+        between = levels(gram) + np.outer(v, v)
+        np.fill_diagonal(between, 0.0)
+        alone = np.add.outer(squares, squares) - 2 * padded + np.subtract.outer(self.v, self.v) ** 2
+        every, rough = np.maximum(between, 0.0).sum(axis=1), np.where(np.abs(between) < _ROUGH, between, 0.0)
+        most = max(float(np.linalg.eigvalsh(rough)[-1]), 0.0) + 1e-12
+        others = np.maximum(between - rough, 0.0).sum(axis=1) + most
+        if others.sum() < every.sum():  # what is left of roundings is counted as a whole
+            sums = _sums(rough)
+            own = sums.diagonal()
+            alone -= np.add.outer(own, own) - 2 * sums
+            every, between = others, between - rough
+        extra = np.concatenate([[0.0], np.cumsum(every)])
+        alone += extra[None, :] - extra[:, None]
+        self.alone = np.where(np.less.outer(self.jumps, self.jumps), alone, -np.inf)[:bins]
+        self.lengths = 3 ** np.arange(len(np.base_repr(bins, 3)))
+        length = np.maximum(np.subtract.outer(self.jumps, self.jumps[:-1]).T, 1)
+        self.class_of = np.searchsorted(self.lengths, length, side="right") - 1
+        self.gaps = min(gaps, bins)
+        self.crosses = self._crosses(np.minimum(between, 0.0))
+
+    def _crosses(self, between: Floats) -> Floats:
+        """Twice the terms between the end of a stretch and the beginning of the next: [its length, its start, length, gap]."""
+        sums = _sums(between)
+        start = self.jumps[:-1, None, None]
+        left = np.maximum(start - np.arange(1, self.gaps + 1), 0)
+        begun = np.maximum(left - self.lengths[:, None], 0)
+        crosses = np.empty((len(self.lengths), self.bins, len(self.lengths), self.gaps))
+        for at, length in enumerate(self.lengths):
+            end = np.minimum(start + length, self.bins)
+            crosses[at] = 2 * (sums[left, end] - sums[begun, end] - sums[left, start] + sums[begun, start])
+        return crosses
+
+    def most(self, shift: float, price: float, jumps: int, reach: int) -> float:
+        """For this shift of the shared level and this price of a bin, the most that so many changes add up to."""
+        earned = self.alone - 2 * shift * (self.v[None, :] - self.v[:-1, None])
+        if reach < self.bins:
+            length = np.subtract.outer(self.jumps, self.jumps[:-1]).T[:, :-1]
+            earned[:, :-1] = np.where(length < reach, earned[:, :-1] - price * length, -np.inf)
+        so_far, best = earned, 0.0
+        for stretches in range(1, (jumps + 1) // 2 + 1):
+            if stretches > 1:
+                so_far = earned + self._before(so_far, price)[self.jumps[:-1, None], self.class_of]
+            best = max(best, float(so_far[:, self.bins].max()))
+            if 2 * stretches <= jumps:
+                best = max(best, float(so_far[:, :-1].max()))
+        return best + shift**2 + price * (reach - 1)
+
+    def _before(self, so_far: Floats, price: float) -> Floats:
+        """The most of all stretches before one, by where it starts and by its class of lengths."""
+        bins, gaps = self.bins, self.gaps
+        longest = np.maximum.accumulate(so_far, axis=0)
+        ended = np.full((len(self.lengths), gaps + bins), -np.inf)  # by class of lengths, and by end
+        for at, length in enumerate(self.lengths):
+            ends = np.arange(length, bins)
+            ended[at, gaps + ends] = longest[ends - length, ends]
+        near = np.lib.stride_tricks.sliding_window_view(ended, gaps, axis=1)[:, :bins, ::-1]
+        near = near.transpose(1, 0, 2) - price * np.arange(1, gaps + 1)
+        before: Floats = (self.crosses + near).max(axis=(2, 3)).T
+        ends = np.arange(-gaps, bins)
+        further = np.maximum.accumulate(ended[0] + price * ends)[: bins - 1] - price * np.arange(1, bins)
+        before[1:] = np.maximum(before[1:], further[:, None])
+        return before
+
+
+def _sums(values: Floats) -> Floats:
+    """Over all bins before one and all before another."""
+    sums = np.zeros((len(values) + 1, len(values) + 1))
+    sums[1:, 1:] = values.cumsum(axis=0).cumsum(axis=1)
+    return sums
+
+
+class _Stays:
+    """Stays in groups that follow one another, each in a group of its own."""
+
+    def __init__(self, gram: Floats, *, again: bool) -> None:
+        """`again`: there are changes enough to come back to a group."""
+        squares = gram.diagonal()
+        between = levels(gram) if again else np.zeros_like(gram)
+        np.fill_diagonal(between, 0.0)
+        extra = np.concatenate([[0.0], np.cumsum(np.maximum(between, 0.0).sum(axis=1))])
+        bins = np.arange(len(gram))
+        self.lengths = np.subtract.outer(bins, bins).T
+        closed = np.add.outer(squares, squares) - 2 * gram + np.subtract.outer(extra[:-1], extra[:-1]).T
+        self.closed = np.where(self.lengths > 0, closed, -np.inf)
+        self.lasting = squares + extra[-1] - extra[:-1]
+
+    def most(self, jumps: int, reach: int, *, apart: bool = False) -> float:
+        """What so many stays add up to that begin in so many bins (`apart`: not at once one after the other)."""
+        bins = len(self.lasting)
+        if jumps <= 0:
+            return 0.0
+        if reach == bins:
+            return _most_stays(self.closed[None], self.lasting[None], np.zeros((1, bins)), jumps, apart=apart)
+        if bins * reach**2 * jumps > _ANCHORED:
+            return _least(lambda price: self._priced(price, jumps, reach, apart=apart), 2 * jumps / reach, 16)
+        places = np.arange(bins)[:, None] + np.arange(reach)
+        inside, places = places < bins, np.minimum(places, bins - 1)
+        closed = np.where(inside[:, None, :], self.closed[places[:, :, None], places[:, None, :]], -np.inf)
+        first = np.full((bins, reach), -np.inf)
+        first[:, 0] = 0.0
+        lasting = np.where(inside, self.lasting[places], -np.inf)
+        return _most_stays(closed, lasting, first, jumps, apart=apart)
+
+    def _priced(self, price: float, jumps: int, reach: int, *, apart: bool) -> float:
+        """Stays of any window, at so much for every bin from the first change to the last."""
+        bins = np.arange(len(self.lasting))
+        closed = np.where(self.lengths < reach, self.closed, -np.inf) - price * np.subtract.outer(
+            -bins, -bins
+        )
+        most = _most_stays(closed[None], self.lasting[None], np.zeros((1, len(bins))), jumps, apart=apart)
+        return most + price * (reach - 1)
+
+
+def _most_stays(closed: Floats, lasting: Floats, first: Floats, jumps: int, *, apart: bool) -> float:
+    """By windows, over chains of stays from `first` on; the last of them lasts."""
+    so_far, best = first, 0.0
+    for change in range(jumps):
+        best = max(best, float((so_far + lasting).max()))
+        if change < jumps - 1:
+            so_far = (so_far[:, :, None] + closed).max(axis=1)
+            if apart:
+                best = max(best, float(so_far.max()))
+                so_far = np.maximum.accumulate(so_far, axis=1)
+    return best

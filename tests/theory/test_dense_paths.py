@@ -1,0 +1,162 @@
+"""Bounds for full matrices, against all paths of small worlds and against the worst path that a search finds in large ones."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tidegauge.mechanism.path_crowds import Crowd, Switches
+from tidegauge.theory.dense_paths import dense_groups, dense_paths, levels, on_changes, shared_level
+from tidegauge.theory.dense_windows import any_changes
+from tidegauge.theory.paths import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Rng = np.random.Generator
+
+
+def any_gram(rng: Rng, bins: int) -> Floats:
+    """Of a matrix without any structure."""
+    matrix = np.tril(rng.normal(size=(bins, bins)))
+    return matrix.T @ matrix
+
+
+def formed_gram(rng: Rng, bins: int, noise: float = 0.0) -> Floats:
+    """Neighbours less a shared level, as an optimum has it, and some noise."""
+    apart = np.abs(np.subtract.outer(np.arange(bins), np.arange(bins)))
+    between = -np.where(apart > 0, rng.uniform(0.2, 0.3) * 0.4**apart, 0.0)
+    level = rng.uniform(0.01, 0.3) / np.sqrt(bins) * np.ones(bins)
+    rough = rng.normal(size=(bins, bins)) * noise
+    found = between - np.outer(level, level) + rough + rough.T
+    np.fill_diagonal(found, 0.0)
+    found += np.diag(np.abs(found).sum(axis=1) + rng.uniform(0.001, 0.1))
+    return on_changes(found)
+
+
+def paths(bins: int, limits: Limits) -> Iterator[Floats]:
+    """Every alternating path of changes."""
+    jumps, reach = limits.within(bins)
+    for count in range(1, jumps + 1):
+        for at in combinations(range(bins), count):
+            if at[-1] - at[0] < reach:
+                path = np.zeros(bins)
+                path[list(at)] = (-1.0) ** np.arange(count)
+                yield path
+
+
+def lives(bins: int, limits: Limits, *, loaded: bool) -> Iterator[Floats]:
+    """Every life that moves between as many groups as it can tell apart: changes by group and bin."""
+    jumps, reach = limits.within(bins)
+    for before in (False, True) if loaded else (False,):
+        for count in range(jumps - before + 1):
+            for at in combinations(range(bins), count):
+                if count and at[-1] - at[0] >= reach:
+                    continue
+                for groups in product(range(-1, jumps), repeat=count):
+                    path = np.zeros((jumps, bins))
+                    now = 0 if before else -1
+                    for change, group in zip(at, groups, strict=True):
+                        if now >= 0:
+                            path[now, change] -= 1
+                        if group >= 0:
+                            path[group, change] += 1
+                        now = group
+                    yield path
+
+
+LIMITS = [
+    Limits(1, None),
+    Limits(2, None),
+    Limits(3, None),
+    Limits(4, None),
+    Limits(5, None),
+    Limits(None, 3),
+    Limits(None, 5),
+    Limits(3, 5),
+    Limits(4, 6),
+    Limits(None, None),
+]
+
+
+@pytest.mark.parametrize("limits", LIMITS, ids=str)
+def test_no_path_adds_up_to_more(limits: Limits) -> None:
+    rng = np.random.default_rng(1)
+    for bins in (2, 5, 9, 12):
+        for gram in (any_gram(rng, bins), *(formed_gram(rng, bins, noise) for noise in (0, 1e-7, 0.02))):
+            most = max(path @ gram @ path for path in paths(bins, limits))
+            assert most <= dense_paths(gram, limits=limits)
+
+
+@pytest.mark.parametrize("limits", [Limits(3, None), Limits(4, None), Limits(7, None)], ids=str)
+def test_the_bound_is_not_far_off_for_the_form_of_an_optimum(limits: Limits) -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(4):
+        gram = formed_gram(rng, 12)
+        most = max(path @ gram @ path for path in paths(12, limits))
+        assert dense_paths(gram, limits=limits) <= 1.1 * most
+
+
+@pytest.mark.parametrize("loaded", [False, True], ids=["from nothing", "loaded"])
+@pytest.mark.parametrize(
+    "limits",
+    [Limits(1, None), Limits(2, None), Limits(3, None), Limits(4, None), Limits(None, 2), Limits(3, 3)],
+    ids=str,
+)
+def test_no_life_in_groups_adds_up_to_more(limits: Limits, loaded: bool) -> None:
+    rng = np.random.default_rng(3)
+    for bins in (2, 4, 5):
+        for gram in (any_gram(rng, bins), formed_gram(rng, bins), formed_gram(rng, bins, 0.05)):
+            most = max(float(((life @ gram) * life).sum()) for life in lives(bins, limits, loaded=loaded))
+            assert most <= dense_groups(gram, limits=limits, loaded=loaded)
+            if not loaded and (levels(gram)[~np.eye(bins, dtype=bool)] <= 0).all():
+                assert dense_groups(gram, limits=limits) == pytest.approx(most, rel=2e-6)
+
+
+def test_windows_as_a_whole_and_one_by_one() -> None:
+    """A reach that holds few bins is nearly exact; for all bins at once it is the relaxation of all signs."""
+    rng = np.random.default_rng(4)
+    for bins, reach in ((12, 4), (14, 8), (10, 10)):
+        for gram in (any_gram(rng, bins), formed_gram(rng, bins)):
+            most = max(path @ gram @ path for path in paths(bins, Limits(None, reach)))
+            assert most <= any_changes(gram, reach) <= 1.15 * most
+
+
+@pytest.mark.parametrize(("bins", "jumps", "reach"), [(64, 4, 64), (128, 8, 128), (64, 12, 12), (96, 24, 24)])
+def test_the_worst_path_found_is_nearly_as_bad(bins: int, jumps: int, reach: int) -> None:
+    rng = np.random.default_rng(5)
+    gram = formed_gram(rng, bins)
+    crowd = Switches(bins, reach) if jumps == reach else Crowd(bins, jumps, reach)
+    found = max(crowd.most(gram) for _ in range(3))
+    assert found <= dense_paths(gram, limits=Limits(jumps, reach)) <= found * 1.03**2
+
+
+def test_a_wrong_bound_would_be_noticed() -> None:
+    """With one change fewer, or one bin less of reach, the bound is too small."""
+    gram = formed_gram(np.random.default_rng(6), 12)
+    for right, wrong in ((Limits(4, None), Limits(3, None)), (Limits(None, 5), Limits(None, 4))):
+        most = max(path @ gram @ path for path in paths(12, right))
+        assert most > dense_paths(gram, limits=wrong)
+
+
+def test_levels_and_changes() -> None:
+    rng = np.random.default_rng(7)
+    gram = any_gram(rng, 9)
+    assert on_changes(levels(gram)) == pytest.approx(gram)
+    path = np.array([0, 1, 0, -1, 0, 1, 0, 0, 0.0])
+    assert path.cumsum() @ levels(gram) @ path.cumsum() == pytest.approx(path @ gram @ path)
+    level = rng.uniform(0.5, 1, size=30)
+    assert shared_level(-np.outer(level, level), 8) == pytest.approx(level, rel=1e-3)
+    assert not shared_level(gram, 9).any()
+
+
+def test_measurements_of_nothing() -> None:
+    nothing = np.zeros((4, 4))
+    assert dense_paths(nothing, limits=Limits(3, None)) == 0
+    assert dense_groups(nothing, limits=Limits(3, None)) == 0
