@@ -11,6 +11,7 @@ import pytest
 from tidegauge.errors import SpecError, StoreCorrupt
 from tidegauge.mechanism import tune
 from tidegauge.mechanism.candidates import dense_problem
+from tidegauge.mechanism.damped import Damped
 from tidegauge.mechanism.dense import Dense
 from tidegauge.mechanism.optimum import Problem, offered, optimal_gram, optimise, recall, rounded
 from tidegauge.mechanism.strategy import Exposure
@@ -109,7 +110,8 @@ def test_the_optimum_for_many_changes_is_near_its_limit_and_better_than_damped(
     gram, limit = optimal_gram(problem, rounds=80, gap=1e-3)
     found, target = rounded(problem, gram), Target.of(schedule)
     reached = error(found, exposure, target, pure=False)
-    damped = tune.damped(target, limits(constraint, schedule), bins=bins, first=0, grouped=grouped)
+    level = tune.level(target, limits(constraint, schedule), bins=bins, grouped=grouped)
+    damped = Damped(bins, *level)
     assert limit < reached < limit * 1.05
     assert reached < better * error(damped, exposure, target, pure=False)
 
