@@ -119,3 +119,26 @@ def test_a_single_reading_can_be_planned(budget: dict[str, Any]) -> None:
 def test_an_end_that_is_none_is_one_mistake() -> None:
     with pytest.raises(SpecError, match=r"^release\.r0\.for: 'soon' is not a duration[^\n]*$"):
         plan({"epsilon": 1}, {"at_most": 3}, COUNT, for_="soon")
+
+
+@pytest.mark.parametrize(
+    "release",
+    [{**COUNT, "window": "110000000 days"}, {**COUNT, "every": "1 second"}],
+    ids=["window", "every"],
+)
+def test_more_bins_than_can_be_planned_are_refused_at_once(release: dict[str, Any]) -> None:
+    spec = {"every": "1 day", "for": "3650 days", "start": "2026-01-01", **release}
+    with pytest.raises(SpecError, match=r"release\.r: cuts time into [\d,]+ bins .* 4,194,304 is the most"):
+        make_plan(
+            GaugeSpec.parse(
+                {
+                    "source": {"kind": "object", "table": "t"},
+                    "budget": {"epsilon": 1},
+                    "constraint": {"at_most": 2},
+                    "release": {"r": spec},
+                }
+            ),
+            table="t",
+            columns={"c": "VARCHAR", "v": "BIGINT"},
+            now=0,
+        )

@@ -304,3 +304,23 @@ def test_planning_ten_years_takes_few_steps(
     planned(constraint, count, window, pure=pure, grouped=False)
     assert 0 < work["tree"] < 2 * 10**8
     assert work["stretches"] < 10**8
+
+
+@pytest.mark.parametrize("pure", [False, True])
+@pytest.mark.parametrize(
+    ("every", "count", "window"),
+    [(3600, 17_520, None), (60, 86_400, 1440), (60, 300_000, 1440), (60, None, 10_080)],
+)
+def test_hours_and_minutes_are_planned_as_well(
+    every: int, count: int | None, window: int | None, pure: bool
+) -> None:
+    """Windows longer than what suffices to tune a strategy, and more readings than are worth judging one by one."""
+    step = Span(micros=every * 10**6)
+    schedule = Schedule(0, step, count, None if window is None else Span(micros=window * step.micros))
+    exposure = Exposure(AtMost(8), schedule, "stock", 0, 1)
+    begun = thread_time()
+    found = candidates(schedule, exposure, pure=pure)
+    assert {strategy.name for strategy in found} >= {"disjoint", "hierarchy"}
+    assert thread_time() - begun < 10
+    if count is not None and not pure:
+        assert ("buffered" in {strategy.name for strategy in found}) == (count <= 2**17)

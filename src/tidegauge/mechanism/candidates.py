@@ -94,9 +94,9 @@ def _pure(
 ) -> Iterator[Strategy]:
     bins, first = schedule.bins, schedule.base
     yield tune.hierarchy(target, allowed, pure=True, bins=bins, levels=not first)
-    if bins is not None:
+    if bins is not None and bins - first <= LONGEST:
         yield tune.autoregressive(target, allowed, bins=bins, first=first, grouped=grouped)
-    elif schedule.span is None:
+    elif bins is None and schedule.span is None:
         yield Epochs(64, branching=8, pure=True)
 
 

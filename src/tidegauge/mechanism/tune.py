@@ -112,9 +112,9 @@ class Level(NamedTuple):
         return self._replace(beta=1 - _digits(min((1 - self.beta) * known / count, 0.9)))
 
 
-def _enough(least: int, count: int, limits: Sequence[Limits]) -> int:
-    """Bins that show what is best for more of them: so many that changes stay rare, where they are rare."""
-    return min(count, max(least, *(8 * limit.within(count)[0] for limit in limits)))
+def _enough(least: int, count: int, limits: Sequence[Limits], span: int | None) -> int:
+    """Bins that show what is best for more of them: some windows, and so many that changes stay rare, where they are rare."""
+    return min(count, max(least, 4 * (span or 0), *(8 * limit.within(count)[0] for limit in limits)))
 
 
 def _early(target: Target, first: int, count: int) -> Target:
@@ -153,7 +153,7 @@ def level(
 ) -> Level:
     """A damped root with white noise and offset.  For very many bins: as for fewer, and damped as much more slowly."""
     count = bins - first
-    if count > (enough := _enough(_ENOUGH, count, limits)):
+    if count > (enough := _enough(_ENOUGH, count, limits, target.span)):
         early = _early(target, first, enough)
         found = level(early, limits, bins=first + enough, first=first, grouped=grouped)
         return found.over(count, enough, target)
@@ -193,7 +193,7 @@ def buffered(
     How to tilt it is found for fewer bins.
     """
     count, judge = bins - first, _Judge(target, limits, first, grouped)
-    few = _enough(_FEW_BINS, count, limits)
+    few = _enough(_FEW_BINS, count, limits, target.span)
     brief = _Judge(_early(target, first, few), limits, first, grouped)
     shapes_wanted = {count: noise.shape(count), few: noise.over(few, count, target).shape(few)}
 

@@ -40,10 +40,10 @@ class Schedule:
             raise SpecError(
                 "a window in calendar months needs a period in calendar months, and the other way round"
             )
-        if max(self.offset, self.bins or 0) > MOST_BINS:
+        if (cut := max(self.offset, self.bins or 0)) > MOST_BINS:
             raise SpecError(
-                f"a window or a release may be cut into {MOST_BINS:,} pieces at most, as long as 'every' (and what divides "
-                "'every' and 'window' alike); read less often, for a shorter time, or for = 'ever'"
+                f"cuts time into {cut:,} bins (each as long as divides 'every' and 'window' alike), and {MOST_BINS:,} is the most: "
+                "read less often, over a shorter window, for a shorter time, or for = 'ever'"
             )
 
     @classmethod
