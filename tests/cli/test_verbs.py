@@ -260,6 +260,18 @@ window = "3 days"
 """
 
 
+def test_consistent_readings_tell_their_bias_in_every_form(tidegauge: Shell) -> None:
+    tidegauge("run", "--once")
+    assert tidegauge("readings", "by_city", "--consistent").splitlines()[0].split()[-1] == "bias"
+    assert "bias" not in tidegauge("readings", "by_city")
+    told = list(
+        csv.DictReader(tidegauge("readings", "by_city", "--consistent", "--format", "csv").splitlines())
+    )
+    assert [float(row["bias"]) for row in told] == [
+        row["bias"] for row in tidegauge.json("readings", "by_city", "--consistent")
+    ]
+
+
 def test_a_derived_release_in_every_verb(tidegauge: Shell) -> None:
     bare = tidegauge.json("plan")
     Path("tidegauge.toml").write_text(DECLARATION.format(epsilon=10**9) + DERIVED)

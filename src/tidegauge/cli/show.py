@@ -57,7 +57,8 @@ def show_readings(readings: list[Reading]) -> None:
     table = Table(box=None, pad_edge=False)
     for name in ("release", "time", "group"):
         table.add_column(name)
-    for name in ("value", "stderr", "95 % from", "to"):
+    biased = any(reading.bias is not None for reading in readings)
+    for name in ("value", "stderr", "95 % from", "to", *(["bias"] if biased else [])):
         table.add_column(name, justify="right")
     for reading in readings:
         low, high = reading.interval(0.95)
@@ -75,6 +76,7 @@ def show_readings(readings: list[Reading]) -> None:
             number(reading.stderr),
             number(low),
             number(high),
+            *([number(reading.bias)] if biased else []),
         )
     console = Console(
         highlight=False, width=_WIDE
@@ -89,13 +91,13 @@ def write_readings(readings: list[Reading], form: str, output: Path | None) -> N
         case "json":
             text = json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
         case "csv":
-            groups = list(dict.fromkeys(name for row in rows for name in row["group"] or {}))
+            groups, numbers = _columns(rows)
             buffer = io.StringIO()
             writer = csv.writer(buffer, lineterminator="\n")
-            writer.writerow(["release", "time", *groups, "value", "stderr", "low", "high"])
+            writer.writerow(["release", "time", *groups, *numbers])
             for row in rows:
                 group = row["group"] or {}
-                ends = [row[name] for name in ("value", "stderr", "low", "high")]
+                ends = [row[name] for name in numbers]
                 writer.writerow(
                     [row["release"], row["time"], *(group.get(name, "") for name in groups), *ends]
                 )
@@ -115,13 +117,25 @@ def write_readings(readings: list[Reading], form: str, output: Path | None) -> N
         output.write_text(text, "utf-8")
 
 
+def _columns(rows: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
+    """What readings are grouped by, and their numbers: the bias only of those that were made consistent."""
+    groups = list(dict.fromkeys(name for row in rows for name in row["group"] or {}))
+    return groups, [
+        "value",
+        "stderr",
+        "low",
+        "high",
+        *(["bias"] if any("bias" in row for row in rows) else []),
+    ]
+
+
 def _write_parquet(rows: list[dict[str, Any]], output: Path | None) -> None:
     import pyarrow as pa  # noqa: PLC0415  (slow to load, and only this needs it)
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     if output is None:
         raise SpecError("parquet is not text; name a file with --output", key="--format")
-    groups = list(dict.fromkeys(name for row in rows for name in row["group"] or {}))
+    groups, numbers = _columns(rows)
     table: dict[str, Any] = {"release": pa.array([row["release"] for row in rows], pa.string())}
     table["time"] = pa.array([row["time"] for row in rows], pa.string()).cast(pa.timestamp("us", tz="UTC"))
     for name in groups:
@@ -129,7 +143,7 @@ def _write_parquet(rows: list[dict[str, Any]], output: Path | None) -> None:
         table[f"group.{name}"] = pa.array(
             [None if value is None else str(value) for value in values], pa.string()
         )
-    for name in ("value", "stderr", "low", "high"):
+    for name in numbers:
         table[name] = pa.array([row[name] for row in rows], pa.float64())
     pq.write_table(pa.table(table), output)
 
