@@ -91,7 +91,7 @@ def test_several_releases_with_groups_are_planned_in_time_and_as_private_as_decl
         ({"name": "toeplitz", "shape": "root", "bins": 31, "white": -2.0}, "no negative noise"),
         ({"name": "toeplitz", "shape": "banded", "bins": 31, "width": -3}, "no negative width"),
         ({"name": "magic", "bins": 31}, "there is no strategy called 'magic'"),
-        ("dense", "changes at most twice and stays in its group"),
+        ("sliding", "there are: buffered, damped, disjoint, hierarchy, toeplitz"),
     ],
 )
 def test_a_pinned_strategy_must_be_one_for_the_declared_windows(strategy: Any, told: str) -> None:
@@ -99,6 +99,12 @@ def test_a_pinned_strategy_must_be_one_for_the_declared_windows(strategy: Any, t
     with pytest.raises(SpecError, match=told) as refusal:
         plan({"rho": "0.5"}, {"at_most": 8}, {**GROUPS, "strategy": strategy}, for_="30 days")
     assert str(refusal.value).startswith("release.r0.strategy: ")
+
+
+def test_an_optimum_is_refused_where_none_can_be_found() -> None:
+    for constraint, for_ in (({"at_most": 40}, "300 days"), ({"at_most": 2}, "ever")):
+        with pytest.raises(SpecError, match=r"^release\.r0\.strategy: .*an optimum is found"):
+            plan({"rho": "0.5"}, constraint, {**COUNT, "strategy": "dense"}, for_=for_)
 
 
 def test_a_pinned_strategy_with_what_the_planner_would_give_it_is_taken() -> None:

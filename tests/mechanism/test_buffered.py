@@ -26,7 +26,7 @@ from tidegauge.mechanism.strategy import MANY, Exposure
 from tidegauge.model.constraint import AtMost, Within
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.model.schedule import Schedule
-from tidegauge.theory.paths import ON_OFF, limits
+from tidegauge.theory.paths import ON_OFF, Moves, limits
 from tidegauge.theory.toeplitz_paths import toeplitz_paths
 
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ def test_it_is_as_good_as_a_full_matrix(count: int, constraint: Constraint, grou
 def test_any_tuned_offset_makes_a_strategy(offset: float) -> None:
     schedule = Schedule(0, DAILY, 30)
     target, allowed = tune.Target.of(schedule), limits(AtMost(2), schedule)
-    found = tune.buffered(tune.Level(0.9, 0.0, offset), target, allowed, bins=30, grouped=True)
+    found = tune.buffered(tune.Level(0.9, 0.0, offset), target, allowed, bins=30, moves=Moves(groups=MANY))
     assert (found.offset > 0) is (offset == 20.0)
 
 

@@ -14,12 +14,12 @@ from tidegauge.mechanism.candidates import dense_problem
 from tidegauge.mechanism.damped import Damped
 from tidegauge.mechanism.dense import Dense
 from tidegauge.mechanism.optimum import Problem, offered, optimal_gram, optimise, recall, rounded
-from tidegauge.mechanism.strategy import Exposure
+from tidegauge.mechanism.strategy import MANY, Exposure
 from tidegauge.mechanism.tune import Target, error
 from tidegauge.model.constraint import AtMost, Within
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.model.schedule import Schedule
-from tidegauge.theory.paths import Limits, limits
+from tidegauge.theory.paths import Limits, Moves, limits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,7 +110,9 @@ def test_the_optimum_for_many_changes_is_near_its_limit_and_better_than_damped(
     gram, limit = optimal_gram(problem, rounds=80, gap=1e-3)
     found, target = rounded(problem, gram), Target.of(schedule)
     reached = error(found, exposure, target, pure=False)
-    level = tune.level(target, limits(constraint, schedule), bins=bins, grouped=grouped)
+    level = tune.level(
+        target, limits(constraint, schedule), bins=bins, moves=Moves(groups=MANY if grouped else 1)
+    )
     damped = Damped(bins, *level)
     assert limit < reached < limit * 1.05
     assert reached < better * error(damped, exposure, target, pure=False)

@@ -14,12 +14,14 @@ from tidegauge.mechanism.damped import Damped
 from tidegauge.mechanism.dense import Dense
 from tidegauge.mechanism.disjoint import Disjoint
 from tidegauge.mechanism.epochs import Epochs
+from tidegauge.mechanism.exposed import moves
 from tidegauge.mechanism.hierarchy import Hierarchy
 from tidegauge.mechanism.optimum import Problem, offered
 from tidegauge.mechanism.sliding import Sliding
+from tidegauge.mechanism.strategy import MANY
 from tidegauge.mechanism.toeplitz import Toeplitz
 from tidegauge.mechanism.triangular import MOST_BINS
-from tidegauge.theory.paths import Limits, limits
+from tidegauge.theory.paths import ON_OFF, Limits, limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from tidegauge.mechanism.strategy import Exposure, Strategy
     from tidegauge.model.schedule import Schedule
+    from tidegauge.theory.paths import Moves
 
 _LONGEST_ROWS = 1 << 15
 """Bins beyond which rows that speak of every past bin are too long."""
@@ -52,7 +55,7 @@ def candidates(
     allowed = limits(exposure.constraint, schedule)
     if exposure.kind == "flow":  # mutations in one bin add up, as if one of them had that size
         allowed = (Limits(1, None),)
-    tuned = _tuned(schedule, allowed, grouped=exposure.grouped, pure=pure, worst=worst)
+    tuned = _tuned(schedule, allowed, _sorted(exposure), pure=pure, worst=worst)
     found = [Disjoint(schedule.base), *tuned]
     if schedule.sliding:
         found.append(Sliding.of(schedule))
@@ -80,28 +83,38 @@ def dense_problem(schedule: Schedule, exposure: Exposure, *, worst: bool = True)
     )
 
 
+def _sorted(exposure: Exposure) -> Moves:
+    """Where an entry can go, as far as it matters to what is best: which end is which, and how many groups, does not."""
+    if exposure.kind == "flow":
+        return ON_OFF._replace(groups=MANY if exposure.grouped else 1)
+    found = moves(exposure, 0)
+    return found._replace(
+        high=max(found[:2]), low=round(min(found[:2]), 2), groups=MANY if exposure.grouped else 1
+    )
+
+
 @lru_cache(maxsize=64)
 def _tuned(
-    schedule: Schedule, allowed: tuple[Limits, ...], *, grouped: bool, pure: bool, worst: bool
+    schedule: Schedule, allowed: tuple[Limits, ...], moves: Moves, *, pure: bool, worst: bool
 ) -> tuple[Strategy, ...]:
     """The same for all releases that are read at the same times and changed in the same way."""
     target = tune.Target.of(schedule, worst=worst)
-    return tuple((_pure if pure else _gaussian)(schedule, target, allowed, grouped))
+    return tuple((_pure if pure else _gaussian)(schedule, target, allowed, moves))
 
 
 def _pure(
-    schedule: Schedule, target: tune.Target, allowed: Sequence[Limits], grouped: bool
+    schedule: Schedule, target: tune.Target, allowed: Sequence[Limits], moves: Moves
 ) -> Iterator[Strategy]:
     bins, first = schedule.bins, schedule.base
     yield tune.hierarchy(target, allowed, pure=True, bins=bins, levels=not first)
     if bins is not None and bins - first <= LONGEST:
-        yield tune.autoregressive(target, allowed, bins=bins, first=first, grouped=grouped)
+        yield tune.autoregressive(target, allowed, bins=bins, first=first, moves=moves)
     elif bins is None and schedule.span is None:
         yield Epochs(64, branching=8, pure=True)
 
 
 def _gaussian(
-    schedule: Schedule, target: tune.Target, allowed: Sequence[Limits], grouped: bool
+    schedule: Schedule, target: tune.Target, allowed: Sequence[Limits], moves: Moves
 ) -> Iterator[Strategy]:
     bins, first, span = schedule.bins, schedule.base, schedule.span
     yield tune.hierarchy(target, allowed, pure=False, bins=bins, levels=not first)
@@ -116,10 +129,10 @@ def _gaussian(
     if bins <= _LONGEST_ROWS and span is None:
         yield Toeplitz("root", bins, first)
     if bins - first <= LONGEST:
-        noise = tune.level(target, allowed, bins=bins, first=first, grouped=grouped)
+        noise = tune.level(target, allowed, bins=bins, first=first, moves=moves)
         if bins - first <= MOST_BINS:
             yield Damped(bins, *noise, first)
-        yield tune.buffered(noise, target, allowed, bins=bins, first=first, grouped=grouped)
+        yield tune.buffered(noise, target, allowed, bins=bins, first=first, moves=moves)
 
 
 def build(

@@ -17,7 +17,6 @@ from tidegauge.mechanism import shapes
 from tidegauge.mechanism.autoregressive import Autoregressive
 from tidegauge.mechanism.buffered import Buffered
 from tidegauge.mechanism.hierarchy import Hierarchy
-from tidegauge.mechanism.strategy import MANY
 from tidegauge.theory.paths import ON_OFF, Limits
 from tidegauge.theory.toeplitz_paths import toeplitz_paths
 from tidegauge.theory.tree_paths import Costs, hierarchy_paths
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from tidegauge.mechanism.strategy import Exposure, Strategy
     from tidegauge.model.schedule import Schedule
+    from tidegauge.theory.paths import Moves
 
     Floats = NDArray[np.float64]
 
@@ -131,7 +131,7 @@ class _Judge:
     target: Target
     limits: Sequence[Limits]
     first: int
-    grouped: bool
+    moves: Moves
 
     def error(self, shape: Floats, offset: float) -> float:
         """Root mean squared, at rho = 1/2: nearly, and quickly."""
@@ -140,26 +140,25 @@ class _Judge:
         variances = np.cumsum(shapes.lag_difference(noise, span) ** 2)[ages]
         whole = np.full(len(ages), True) if span is None else ages < span
         level = self.target.level(variances + np.where(whole, offset, 0.0))
-        moves = ON_OFF._replace(groups=MANY if self.grouped else 1)
         bounds = (
-            toeplitz_paths(shape, limits=limit, moves=moves, offset=offset, coarse=True)
+            toeplitz_paths(shape, limits=limit, moves=self.moves, offset=offset, coarse=True)
             for limit in self.limits
         )
         return sqrt(level * max(bounds))
 
 
 def level(
-    target: Target, limits: Sequence[Limits], *, bins: int, first: int = 0, grouped: bool = False
+    target: Target, limits: Sequence[Limits], *, bins: int, first: int = 0, moves: Moves = ON_OFF
 ) -> Level:
     """A damped root with white noise and offset.  For very many bins: as for fewer, and damped as much more slowly."""
     count = bins - first
     if count > (enough := _enough(_ENOUGH, count, limits, target.span)):
         early = _early(target, first, enough)
-        found = level(early, limits, bins=first + enough, first=first, grouped=grouped)
+        found = level(early, limits, bins=first + enough, first=first, moves=moves)
         return found.over(count, enough, target)
     changes = [limit.within(count) for limit in limits]
     jumps, bursts = max(jumps for jumps, _ in changes), _bursts(changes, count)
-    judge = _Judge(target, limits, first, grouped)
+    judge = _Judge(target, limits, first, moves)
 
     def noise(at: Floats) -> Level:
         beta = 1 - exp(min(at[0], -0.05))
@@ -175,7 +174,7 @@ def level(
     if bursts:
         start.append(_white(bursts))
         steps.append(0.3 * start[-1])
-    beta, white, offset = map(_digits, noise(_search(value, start, steps, 30)))
+    beta, white, offset = map(_digits, noise(_search(value, start, steps, 20 if moves.low else 30)))
     return Level(1 - _digits(1 - beta), white, offset)
 
 
@@ -186,15 +185,15 @@ def buffered(
     *,
     bins: int,
     first: int = 0,
-    grouped: bool = False,
+    moves: Moves = ON_OFF,
 ) -> Buffered:
     """Buffers that come near to this noise: the best of a few ladders of them, tilted as suits it best.
 
     How to tilt it is found for fewer bins.
     """
-    count, judge = bins - first, _Judge(target, limits, first, grouped)
+    count, judge = bins - first, _Judge(target, limits, first, moves)
     few = _enough(_FEW_BINS, count, limits, target.span)
-    brief = _Judge(_early(target, first, few), limits, first, grouped)
+    brief = _Judge(_early(target, first, few), limits, first, moves)
     shapes_wanted = {count: noise.shape(count), few: noise.over(few, count, target).shape(few)}
 
     def strategy(count: int, rungs: tuple[float, float], tilt: Floats) -> Buffered:
@@ -211,7 +210,7 @@ def buffered(
     best = min(ladders, key=lambda rungs: value(strategy(count, rungs, even)))
     if bursts > _LONG_BURST:  # each try takes long
         return strategy(count, best, even)
-    rounds = 16 if bursts else 24
+    rounds = 16 if bursts or moves.low else 24
     tilt = _search(lambda at: value(strategy(few, best, at), brief), even.tolist(), [0.2] * 5, rounds)
     return min((strategy(count, best, at) for at in (even, tilt)), key=value)
 
@@ -247,11 +246,12 @@ def _white(bursts: list[int]) -> float:
 
 
 def autoregressive(
-    target: Target, limits: Sequence[Limits], *, bins: int, first: int = 0, grouped: bool = False
+    target: Target, limits: Sequence[Limits], *, bins: int, first: int = 0, moves: Moves = ON_OFF
 ) -> Autoregressive:
     """Noise that forgets, with a shared draw where there are no groups."""
-    count = bins - first
+    count, grouped = bins - first, moves.groups > 1
     changes = max(limit.within(count)[0] for limit in limits)
+    apart, middle = moves.high + moves.low, abs(moves.high - moves.low) / 2
 
     def strategy(at: Floats) -> Autoregressive:
         memory = round((1 - exp(min(at[0], -0.05))) * 2**16)
@@ -264,7 +264,7 @@ def autoregressive(
         b, veil = found.memory / 2**16, float(found.veil)
         later = min(changes, count - 1)
         size = 1 + later * (1 + b) + (count - 1 - later) * (1 - b)
-        return sqrt(level) * (size if grouped else (size + 1 / veil) / 2)
+        return sqrt(level) * (size if grouped else apart * size / 2 + middle / veil)
 
     start = [log(min(0.6, 2 * changes / count)), log(1.0 if target.span is None else 50.0)]
     return strategy(_search(value, start, [1.0, 0.7], 60))

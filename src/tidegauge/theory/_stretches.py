@@ -30,10 +30,6 @@ _CHAINED = 12
 """Stretches after which each further one is taken to add as much as the last."""
 
 
-_SEARCHED = 6
-"""Blocks of first changes for which the best shift and price are searched for; the others take theirs."""
-
-
 def least(value: Callable[[Floats], float], simplex: list[list[float]], tries: int = 80) -> float:
     """The least found of a convex function; any of its values is a bound."""
     return value(search(value, simplex, tries))
@@ -62,7 +58,7 @@ class Stretches:
     """At most so many changes, of which the first and the last are less than `reach` bins apart."""
 
     def __init__(self, found: Stationary, offset: float, jumps: int, reach: int, *, coarse: bool) -> None:
-        self.tries = 24 if coarse else 80
+        self.tries, self.searched, self.ratio = (24, 1, 4.0) if coarse else (80, 6, 1.5)
         self.found, self.jumps = found, jumps
         self.bins, self.reach, self.limited = found.bins, reach, reach < found.bins
         self.room = reach - 1 if self.limited else self.bins
@@ -153,13 +149,16 @@ class Stretches:
     # --- above and below nothing
 
     def bound_below(self, sunk: float, *, ends_on: bool) -> float:
-        """For paths that are on or off less `sunk` from the first change on; 1 between the two."""
+        """For paths that are on or off less `sunk` from the first change on; 1 between the two.
+
+        The best shift and price are searched for where the bound is worst; other first changes take theirs.
+        """
         price, shift = 0.5 / self.bins, max(0.48 - sunk, 0.02)
         values = [partial(self._below, begun, sunk, ends_on) for begun in self.begun]
         starts = [[price, shift] if begun.shifted else [price] for begun in self.begun]
         bounds = [value(np.array(start)) for value, start in zip(values, starts, strict=True)]
         searched: set[int] = set()
-        while (worst := int(np.argmax(bounds))) not in searched and len(searched) < _SEARCHED:
+        while (worst := int(np.argmax(bounds))) not in searched and len(searched) < self.searched:
             searched.add(worst)
             corners = [[price, shift], [price, 0.8 * shift], [0.0, shift]]
             at = search(values[worst], corners if self.begun[worst].shifted else [[0.0], [price]], self.tries)
@@ -175,7 +174,7 @@ class Stretches:
         if self.offset and not self.limited:
             ends.append((1, self.bins - 1, True))
         elif self.offset:
-            ends = [(*block, True) for block in blocks(whole, 1.5)] + [(whole, self.bins - 1, False)]
+            ends = [(*block, True) for block in blocks(whole, self.ratio)] + [(whole, self.bins - 1, False)]
         return [self._begun(*end) for end in ends]
 
     def _begun(self, first: int, last: int, shifted: bool) -> _Begun:

@@ -48,8 +48,11 @@ def any_changes_within(
 
     `below`: one that is on or off less so much from its first change on, and whether it ends on (None: from nothing, to and fro).
     """
-    free, ratio = reach - 1, 1.35 if coarse else 1.15
-    settlings = list(_settlings(found, free, ratio) if below is None else _sunk(found, free, ratio, *below))
+    free = reach - 1
+    if below is None:
+        settlings = list(_settlings(found, free, 1.35 if coarse else 1.15))
+    else:
+        settlings = list(_sunk(found, free, 2.0 if coarse else 1.15, *below))
     stiffness = 1 / offset + found.open[-1] if offset else 0.0
     shifts = np.linspace(0, 0.9, 46) if offset else np.zeros(1)
     bound = np.full((len(settlings), len(shifts)), np.inf)
