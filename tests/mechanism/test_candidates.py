@@ -306,6 +306,13 @@ def test_planning_ten_years_takes_few_steps(
     assert work["stretches"] < 10**8
 
 
+def test_a_clipped_flow_has_no_known_optimum() -> None:
+    schedule = Schedule(0, DAILY, 40, days(1))
+    for clip, known in ((None, True), (2, False)):
+        exposure = Exposure(AtMost(8), schedule, "flow", 0, 1, clip=clip)
+        assert (dense_problem(schedule, exposure) is not None) == known
+
+
 @pytest.mark.parametrize("pure", [False, True])
 @pytest.mark.parametrize(
     ("every", "count", "window"),

@@ -68,8 +68,11 @@ def candidates(
 
 
 def dense_problem(schedule: Schedule, exposure: Exposure, *, worst: bool = True) -> Problem | None:
-    """What a dense strategy would be the optimum of, if this release can have one."""
-    if schedule.bins is None:
+    """What a dense strategy would be the optimum of, if this release can have one.
+
+    None is known for a flow that is clipped: its mutations may lie in one bin or in many.
+    """
+    if schedule.bins is None or (exposure.kind == "flow" and exposure.clip is not None):
         return None
     allowed = (Limits(1, None),) if exposure.kind == "flow" else limits(exposure.constraint, schedule)
     return Problem.of(

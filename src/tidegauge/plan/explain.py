@@ -174,7 +174,7 @@ _TELL = {
     "autoregressive": "lets each error fade into the next, behind one shared secret draw",
     "sliding": "measures each window that is read, as a whole",
     "epochs": "starts anew in stretches of doubling length",
-    "dense": "is the numerical optimum for just this release",
+    "dense": "was optimised numerically for how often a unit may change here",
 }
 
 
