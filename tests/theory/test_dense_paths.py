@@ -119,7 +119,9 @@ def test_no_life_in_groups_adds_up_to_more(limits: Limits, loaded: bool) -> None
                 assert dense_groups(gram, limits=limits) == pytest.approx(most, rel=2e-6)
 
 
-@pytest.mark.parametrize("limits", [Limits(3, None), Limits(4, 3), Limits(None, 3), Limits(None, None)], ids=str)
+@pytest.mark.parametrize(
+    "limits", [Limits(3, None), Limits(4, 3), Limits(None, 3), Limits(None, None)], ids=str
+)
 def test_an_entry_that_was_there_goes_and_comes_back(limits: Limits) -> None:
     """Columns that point away from each other: a stay elsewhere that ends weighs more than one that lasts."""
     rng = np.random.default_rng(8)

@@ -263,11 +263,9 @@ class _Stays:
 
     def _priced(self, price: float, jumps: int, reach: int, *, apart: bool) -> float:
         """Stays of any window, at so much for every bin from the first change to the last."""
-        bins = np.arange(len(self.lasting))
-        closed = np.where(self.lengths < reach, self.closed, -np.inf) - price * np.subtract.outer(
-            -bins, -bins
-        )
-        most = _most_stays(closed[None], self.lasting[None], np.zeros((1, len(bins))), jumps, apart=apart)
+        closed = np.where(self.lengths < reach, self.closed, -np.inf) - price * self.lengths
+        first = np.zeros((1, len(self.lasting)))
+        most = _most_stays(closed[None], self.lasting[None], first, jumps, apart=apart)
         return most + price * (reach - 1)
 
 
