@@ -187,7 +187,7 @@ def test_a_matrix_that_cannot_be_decoded() -> None:
 
 @pytest.mark.parametrize("most", [3, 4, None], ids=["fewer changes than bins", "one more", "any"])
 def test_an_entry_that_was_there_before_may_change_in_every_bin(most: int | None) -> None:
-    """Its first change lies before the bins that are measured, and so do not count there: to and fro by the whole range."""
+    """Its first change lies before the bins that are measured, and does not count there: to and fro by the whole range."""
     matrix = np.array([[339, 0, 0], [-1381, 1417, 0], [754, -699, -457]])
     exposure = Exposure(
         AtMost(most) if most else Unconstrained(), Schedule(0, DAILY, 4), "stock", -1, 1, cells=1
