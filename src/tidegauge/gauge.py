@@ -25,7 +25,7 @@ from tidegauge.plan.certify import certify
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec import GaugeSpec, declared_form, differences, load
-from tidegauge.proof import Verified, compare, prove
+from tidegauge.proof import Verified, compare, prove, require_committed
 from tidegauge.source import open_source, secret
 from tidegauge.source.check import Check
 from tidegauge.store import NOTHING_YET, Store, begun, parse_key, use_memory
@@ -174,6 +174,7 @@ class Gauge:
             )
         plan = Plan.from_record(record)
         certify(plan, kind="dense")  # made by rounding, not by a formula: counted again wherever it is loaded
+        require_committed(store)
         return plan
 
     def _commit(self, store: Store) -> Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
@@ -177,6 +178,35 @@ def test_a_state_of_another_time_is_found_out(tmp_path: Path) -> None:
         store._db.execute("DELETE FROM meta WHERE key = 'carried:moved:0'")
     with pytest.raises(StoreCorrupt, match="'moved' does not belong"):
         again.verify()
+
+
+@pytest.mark.parametrize("what", ["offset", "buffers", "noise", "loss"])
+def test_a_committed_plan_that_was_changed_is_not_carried_on(tmp_path: Path, what: str) -> None:
+    """Neither verify nor run takes it for the one that the loss was reserved for, and nothing more is measured."""
+    one = streams(tmp_path, Script(COLUMNS, life()), now=Clock(7), releases=FEW)
+    before = len(list(one.run()))
+    with sqlite3.connect(one.path) as db:
+        (text,) = db.execute("SELECT value FROM meta WHERE key = 'plan'").fetchone()
+        plan = json.loads(text)
+        release = plan["releases"]["by_ward"]
+        channel = release["channels"][0]
+        match what:
+            case "offset":
+                channel["strategy"]["offset"] = 0.1
+            case "buffers":
+                channel["strategy"]["buffers"] = "1:0"
+            case "noise":
+                channel["noise"]["sigma_squared"] = "1/1000000"
+            case _:
+                release["loss"] = "7"
+        db.execute("UPDATE meta SET value = ? WHERE key = 'plan'", (json.dumps(plan),))
+    db.close()
+    again = streams(tmp_path, Script(COLUMNS, life()), releases=FEW)
+    for do in (again.verify, lambda: list(again.run())):
+        with pytest.raises(StoreCorrupt, match="not the one that the ledger committed"):
+            do()
+    with Store(one.path) as store:
+        assert len(store.readings()) == before
 
 
 def test_a_sealed_state_is_as_long_whatever_it_holds(tmp_path: Path) -> None:

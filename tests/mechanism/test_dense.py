@@ -16,7 +16,7 @@ from tidegauge.mechanism.dense import Dense
 from tidegauge.mechanism.optimum import Problem, offered, optimal_gram, optimise, recall, rounded
 from tidegauge.mechanism.strategy import MANY, Exposure
 from tidegauge.mechanism.tune import Target, error
-from tidegauge.model.constraint import AtMost, Within
+from tidegauge.model.constraint import AtMost, Unconstrained, Within
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.model.schedule import Schedule
 from tidegauge.theory.paths import Limits, Moves, limits
@@ -183,3 +183,17 @@ def test_a_matrix_that_cannot_be_decoded() -> None:
     broken = Dense.of(np.zeros((3, 3), dtype=np.int32), 0)
     with pytest.raises(SpecError, match="cannot be decoded"):
         broken.weights(2, None)
+
+
+@pytest.mark.parametrize("most", [3, 4, None], ids=["fewer changes than bins", "one more", "any"])
+def test_an_entry_that_was_there_before_may_change_in_every_bin(most: int | None) -> None:
+    """Its first change lies before the bins that are measured, and does not count there: to and fro by the whole range."""
+    matrix = np.array([[339, 0, 0], [-1381, 1417, 0], [754, -699, -457]])
+    exposure = Exposure(
+        AtMost(most) if most else Unconstrained(), Schedule(0, DAILY, 4), "stock", -1, 1, cells=1
+    )
+    certified = Dense.of(matrix, 1).sensitivity(exposure).l2_squared
+    paths = [[2 * a, 2 * b, 2 * c] for a, b, c in ((1, -1, 1), (1, -1, 0), (0, 1, -1), (1, 0, -1))]
+    allowed = [path for path in paths if most is None or sum(map(bool, path)) < most]
+    worst = max(int((matrix @ path) @ (matrix @ path)) for path in allowed)
+    assert worst <= certified <= worst * Fraction(105, 100)

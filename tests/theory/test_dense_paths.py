@@ -53,14 +53,14 @@ def paths(bins: int, limits: Limits) -> Iterator[Floats]:
 
 def lives(bins: int, limits: Limits, *, loaded: bool) -> Iterator[Floats]:
     """Every life that moves between as many groups as it can tell apart: changes by group and bin."""
-    jumps, reach = limits.within(bins)
     for before in (False, True) if loaded else (False,):
-        for count in range(jumps - before + 1):
+        jumps, reach = limits.after_load(bins) if before else limits.within(bins)
+        for count in range(jumps + 1):
             for at in combinations(range(bins), count):
                 if count and at[-1] - at[0] >= reach:
                     continue
-                for groups in product(range(-1, jumps), repeat=count):
-                    path = np.zeros((jumps, bins))
+                for groups in product(range(-1, min(jumps + before, 4)), repeat=count):
+                    path = np.zeros((jumps + 1, bins))
                     now = 0 if before else -1
                     for change, group in zip(at, groups, strict=True):
                         if now >= 0:
@@ -117,6 +117,26 @@ def test_no_life_in_groups_adds_up_to_more(limits: Limits, loaded: bool) -> None
             assert most <= dense_groups(gram, limits=limits, loaded=loaded)
             if not loaded and (levels(gram)[~np.eye(bins, dtype=bool)] <= 0).all():
                 assert dense_groups(gram, limits=limits) == pytest.approx(most, rel=2e-6)
+
+
+@pytest.mark.parametrize(
+    "limits", [Limits(3, None), Limits(4, 3), Limits(None, 3), Limits(None, None)], ids=str
+)
+def test_an_entry_that_was_there_goes_and_comes_back(limits: Limits) -> None:
+    """Columns that point away from each other: a stay elsewhere that ends weighs more than one that lasts."""
+    rng = np.random.default_rng(8)
+    for bins in (2, 3, 4):
+        for _ in range(25):
+            matrix = np.tril(rng.integers(-1, 2, size=(bins, bins))).astype(np.float64)
+            gram = matrix.T @ matrix
+            most = max(float(((life @ gram) * life).sum()) for life in lives(bins, limits, loaded=True))
+            assert most <= dense_groups(gram, limits=limits, loaded=True)
+
+
+def test_bins_that_nobody_sees() -> None:
+    """A window in which no change is measured bounds nothing, and is no reason to stop."""
+    gram = np.diag([1.0, 0, 0, 0, 0, 1])
+    assert dense_paths(gram, limits=Limits(None, 2)) == pytest.approx(1, rel=1e-3)
 
 
 def test_windows_as_a_whole_and_one_by_one() -> None:

@@ -144,11 +144,13 @@ def most_energy(gram: Floats, limits: Limits, moves: Moves = ON_OFF) -> float:
     if moves.groups > 1:
         return bound
     path = most * sqrt(dense_paths(gram, limits=limits))
-    if (
-        apart > most and jumps > 1
-    ):  # to one side, and then to and fro; or, if it was there before, only to and fro
-        fewer = sqrt(dense_paths(gram, limits=limits._replace(jumps=jumps - 1)))
-        path = max(path + (apart - most) * fewer, apart * fewer if moves.loaded else 0.0)
+    if apart > most:  # to one side, and then to and fro; or, if it was there before, only to and fro
+        later = limits.after_load(len(gram))[0] if moves.loaded else 0
+        fewer, back = (
+            sqrt(dense_paths(gram, limits=limits._replace(jumps=count))) if count else 0.0
+            for count in (jumps - 1, later)
+        )
+        path = max(path + (apart - most) * fewer, apart * back)
     return min(bound, path**2)
 
 

@@ -208,8 +208,7 @@ class Plan:
     @property
     def hash(self) -> str:
         """The plan's address: equal plans, equal hashes."""
-        text = json.dumps(self.record(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return address(self.record())
 
     def record(self) -> dict[str, Any]:
         """The plan as it is committed; an optimised matrix goes with it, so that nothing else need be kept."""
@@ -280,6 +279,12 @@ class Plan:
         from tidegauge.plan.explain import explain  # noqa: PLC0415  (explain reads plans)
 
         return explain(self)
+
+
+def address(record: Mapping[str, Any]) -> str:
+    """What a plan with this record is known by."""
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _release(release: Release, record: dict[str, Any], matrices: Mapping[str, str]) -> ReleasePlan:

@@ -71,11 +71,10 @@ def dense_groups(gram: Floats, *, limits: Limits, loaded: bool = False) -> float
     unit = gram / scale
     stays = _Stays(unit, again=jumps > 2)
     bound = stays.most(jumps, reach)
-    for returns in range(
-        (jumps + 1) // 2 if loaded and jumps > 1 else 0
-    ):  # to the group of before the first bin
-        left = float(unit.diagonal().max()) if not returns else _chained(unit, 2 * returns + 1, reach)
-        bound = max(bound, left + stays.most(jumps - 1 - returns, reach, apart=returns > 0))
+    later, left = limits.after_load(len(gram)) if loaded else (0, 0)
+    for returns in range(later // 2 + 1 if later else 0):  # to the group of before the first bin
+        missing = _chained(unit, min(2 * returns + 1, later), left) if returns else 1.0
+        bound = max(bound, missing + stays.most(later - returns, left, apart=returns > 0))
     return bound * scale * _MARGIN
 
 
@@ -264,22 +263,20 @@ class _Stays:
 
     def _priced(self, price: float, jumps: int, reach: int, *, apart: bool) -> float:
         """Stays of any window, at so much for every bin from the first change to the last."""
-        bins = np.arange(len(self.lasting))
-        closed = np.where(self.lengths < reach, self.closed, -np.inf) - price * np.subtract.outer(
-            -bins, -bins
-        )
-        most = _most_stays(closed[None], self.lasting[None], np.zeros((1, len(bins))), jumps, apart=apart)
+        closed = np.where(self.lengths < reach, self.closed, -np.inf) - price * self.lengths
+        first = np.zeros((1, len(self.lasting)))
+        most = _most_stays(closed[None], self.lasting[None], first, jumps, apart=apart)
         return most + price * (reach - 1)
 
 
 def _most_stays(closed: Floats, lasting: Floats, first: Floats, jumps: int, *, apart: bool) -> float:
-    """By windows, over chains of stays from `first` on; the last of them lasts."""
+    """By windows, over chains of stays from `first` on; the last of them lasts (`apart`: or ends)."""
     so_far, best = first, 0.0
     for change in range(jumps):
         best = max(best, float((so_far + lasting).max()))
-        if change < jumps - 1:
+        if apart or change < jumps - 1:
             so_far = (so_far[:, :, None] + closed).max(axis=1)
-            if apart:
-                best = max(best, float(so_far.max()))
-                so_far = np.maximum.accumulate(so_far, axis=1)
+        if apart:
+            best = max(best, float(so_far.max()))
+            so_far = np.maximum.accumulate(so_far, axis=1)
     return best

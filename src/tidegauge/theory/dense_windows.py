@@ -79,6 +79,8 @@ def _diagonal(form: Floats, near: Floats | None) -> tuple[Floats, float]:
     """The diagonal with the least sum, by Newton steps along its central path."""
     count = len(form)
     largest = float(np.linalg.eigvalsh(form)[-1])
+    if largest <= 0:  # no change in this window is seen
+        return np.zeros(count), _bound(form, np.zeros(count))
     found, stiffness = np.full(count, largest * 1.01), 1.0 / largest
     if near is not None:
         short = float(np.linalg.eigvalsh(np.diag(near) - form)[0])
