@@ -127,7 +127,7 @@ class Option:
         schedule = self.release.schedule
         last = schedule.bin_of_reading((schedule.count or HORIZON) - 1)
         kept = 0 if self.strategy.stream is None else self.strategy.stream.width
-        return last + 1 - self.strategy.needed_from(last - 1) + kept
+        return max(bin_ + 1 - self.strategy.needed_from(bin_ - 1) for bin_ in range(last + 1)) + kept
 
     def _tail(self, loss: Fraction) -> float:
         """The 95 % half-width in standard deviations, at the worst reading."""
