@@ -152,3 +152,19 @@ def test_a_derived_window_that_another_strategy_tells_far_better_is_remarked_on(
         plan(tmp_path, window="4 days", strategy="buffered", more={"six": {"of": "now", "window": "6 days"}})
     )
     assert "six would be" not in pinned
+
+
+def test_the_worst_half_width_is_that_of_the_worst_reading(tmp_path: Path) -> None:
+    """Laplace noise: how many standard deviations the half-width is depends on the reading."""
+    derived = {"four": {"of": "now", "window": "4 days"}}
+    made = plan(tmp_path, budget={"epsilon": 1}, more=derived, strategy="epochs", **{"for": "ever"})
+    decoder = made.series["four"].decoder
+    worst = max(decoder.law(0, bin_).half_width(0.95) for bin_ in range(4, 300))
+    assert made.derived[0].chosen.half_width_worst == pytest.approx(worst, rel=0.002)
+
+
+@pytest.mark.parametrize("days", [2, 3, 4, 5, 6])
+def test_an_optimum_for_a_few_windows_in_groups_is_found_without_a_warning(tmp_path: Path, days: int) -> None:
+    grouped = {"sql": "SELECT v, COUNT(*) FROM t GROUP BY v", "groups": {"v": [1, 2, 3]}, "strategy": "dense"}
+    found = plan(tmp_path, constraint={"at_most": 3}, **grouped, **{"for": f"{days} days"}).releases[0]
+    assert 3 < found.chosen.half_width_worst < 5
