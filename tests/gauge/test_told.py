@@ -122,7 +122,7 @@ def test_the_reason_is_the_real_one(tmp_path: Path) -> None:
     def why(**declared: Any) -> str:
         return explain(plan(tmp_path, **declared), why=True)
 
-    assert "Why dense: it is the numerical optimum" in why()
+    assert "Why dense: it was optimised numerically" in why()
     assert "Why hierarchy: it was pinned. It measures" in why(strategy="hierarchy")
     assert "Why disjoint: for so much loss it has no noise" in why(budget={"epsilon": 10**9})
     assert "Why disjoint: it measures every window once, and each is a reading." in why(more={"f": FLOW})
