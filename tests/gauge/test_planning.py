@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from time import thread_time
 from typing import Any
 
@@ -92,6 +93,9 @@ def test_several_releases_with_groups_are_planned_in_time_and_as_private_as_decl
         ({"name": "toeplitz", "shape": "banded", "bins": 31, "width": -3}, "no negative width"),
         ({"name": "magic", "bins": 31}, "there is no strategy called 'magic'"),
         ("sliding", "there are: buffered, damped, disjoint, hierarchy, toeplitz"),
+        ({"name": "dense", "first": 0, "digest": "1"}, "is found, not given: pin it by its name alone"),
+        ({"name": "hierarchy", "branching": 4, "height": 900, "bins": 31}, "lower its height or branching"),
+        ({"name": "damped", "bins": 31, "beta": 0.9, "white": inf, "offset": 0.0}, "finite noise"),
     ],
 )
 def test_a_pinned_strategy_must_be_one_for_the_declared_windows(strategy: Any, told: str) -> None:

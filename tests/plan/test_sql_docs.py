@@ -47,7 +47,7 @@ def test_shown_declarations_compile(example: str) -> None:
         columns=TYPES,
         groups=declared.get("groups"),
         bounds=declared.get("bounds"),
-        grids=declared.get("grids"),
+        grids=declared.get("grid"),
     )
     assert query.components
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import sqrt
+from math import inf, sqrt
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -50,10 +50,11 @@ class Damped(Triangular):
         if not (
             0 < self.bins - self.first <= MOST_BINS
             and 0 <= self.beta <= 1
-            and min(self.white, self.offset) >= 0
-        ):
+            and 0 <= self.white < inf
+            and 0 <= self.offset < inf
+        ):  # false also for NaN
             raise SpecError(
-                f"a damped strategy has up to {MOST_BINS} bins, 0 <= beta <= 1 and no negative noise"
+                f"a damped strategy has up to {MOST_BINS} bins, 0 <= beta <= 1 and finite noise, none of it negative"
             )
 
     @property

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _TOLD_APART: Final = 1 << 11
 """Bins times changes up to which values of both signs in groups are counted exactly where both are limited."""
 
+_HIGHEST: Final = 40
+"""Doublings from a bin to the longest node."""
+
 
 @dataclass(frozen=True)
 class Hierarchy(Strategy):
@@ -50,6 +53,10 @@ class Hierarchy(Strategy):
     def __post_init__(self) -> None:
         if self.branching < 2 or self.height < 1:
             raise SpecError("a hierarchy branches at least in two and has at least one layer")
+        if self.height > _HIGHEST or self.branching ** (self.height - 1) > 1 << _HIGHEST:
+            raise SpecError(
+                f"a node of a hierarchy spans 2^{_HIGHEST} bins at most; lower its height or branching"
+            )
         if self.load not in {"apart", "leaf", "none"}:
             raise SpecError(
                 "a hierarchy measures the initial load apart, as a leaf or not: 'apart', 'leaf' or 'none'"

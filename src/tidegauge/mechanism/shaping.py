@@ -24,6 +24,8 @@ _ALONG: Final = 0.4
 """How far means reach in the logarithm of the distance from either end ..."""
 _ACROSS: Final = 0.15
 """... and from the main diagonal."""
+_NOTHING: Final = 1e-100
+"""What is shared with so little is shared with none."""
 
 
 def shaped(gram: Floats, *, symmetric: bool) -> Iterator[Floats]:
@@ -73,7 +75,8 @@ def _row_level(found: Floats, near: int) -> Floats:
     sums = np.maximum(_means(-(found * far).sum(axis=1), *_ends(at, len(at))), 0.0)
     v: Floats = np.full(len(at), np.sqrt(sums.sum() / far.sum()))
     for _ in range(200):
-        v = np.sqrt(v * sums / np.maximum(far @ v, 1e-300))
+        shared = far @ v
+        v = np.sqrt(np.divide(v * sums, shared, out=np.zeros(len(v)), where=shared > _NOTHING))
     return v
 
 

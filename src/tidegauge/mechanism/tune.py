@@ -118,10 +118,11 @@ def _enough(least: int, count: int, limits: Sequence[Limits], span: int | None) 
 
 
 def _early(target: Target, first: int, count: int) -> Target:
-    """As if there were only so many bins; where all of the past is summed up, each of them is read."""
+    """As if there were only so many bins; where all of the past is summed up, or the first window is longer, each is read."""
     if target.span is None:
         return replace(target, bins=first + np.arange(count))
-    return replace(target, bins=target.bins[target.bins < first + count])
+    soon = target.bins[target.bins < first + count]
+    return replace(target, bins=soon if len(soon) else first + np.arange(count))
 
 
 @dataclass(frozen=True)

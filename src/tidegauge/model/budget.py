@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SpecError
 from tidegauge.model.quantity import fraction
 
 if TYPE_CHECKING:
     from tidegauge.model.quantity import Number
+
+_MOST: Final = Fraction(10**300)
+"""Beyond it no double tells a loss; far below it there is no noise left."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class Budget:
         for name, number in numbers.items():
             if number is not None and number <= 0:
                 raise SpecError("must be greater than 0", key=f"budget.{name}")
+            if number is not None and number > _MOST:
+                raise SpecError("must be at most 1e300", key=f"budget.{name}")
             object.__setattr__(self, name, number)
         if (self.epsilon is None) == (self.rho is None):
             raise SpecError("give epsilon (with or without delta) or rho, one of the two", key="budget")

@@ -45,7 +45,7 @@ def fraction(value: Number | str) -> Fraction:
     try:
         return Fraction(str(value))
     except (ValueError, ZeroDivisionError):
-        raise SpecError(f"{value!r} is not a finite number") from None
+        raise SpecError(f"'{value}' is not a finite number") from None
 
 
 def exact(value: Quantity | Exact) -> Exact:
@@ -119,6 +119,10 @@ class Span:
             return value
         if isinstance(value, timedelta):
             return cls(micros=micros(value))
+        if not isinstance(value, str):
+            raise SpecError(
+                f"{value} is not a duration: write it with its unit ('1 day', '90 minutes', '2 years')"
+            )
         text, at, months, total = value.strip().lower(), 0, 0, Fraction(0)
         while at < len(text) and (part := _PART.match(text, at)):
             count, unit = Fraction(part[1] or 1), part[2].removesuffix("s")

@@ -51,12 +51,17 @@ class Schedule:
         """The schedule whose last reading is not later than start + duration; None is for ever."""
         if duration is None:
             return cls(start, every, None, window)
-        end, low, high = duration.after(start), 0, 1
-        while every.after(start, high) <= end:
+        low, high = 0, 1
+        end = _told(duration, start)
+        if end is None:
+            raise SpecError(
+                f"for = '{duration}' goes beyond the year 9999; shorten it, or write for = 'ever'"
+            )
+        while _by(end, every, start, high):
             low, high = high, 2 * high
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if every.after(start, middle) <= end else (low, middle)
+            low, high = (middle, high) if _by(end, every, start, middle) else (low, middle)
         return cls(start, every, low + 1, window)
 
     @property
@@ -162,3 +167,19 @@ class Schedule:
         last = "ever" if self.count is None else f"{self.count} readings"
         window = "" if self.window is None else f", change over {self.window}"
         return f"every {self.every} from {rfc3339(self.start)}, {last}{window}"
+
+
+def _told(span: Span, start: int, times: int = 1) -> int | None:
+    """The instant so many spans after start; None where no calendar has it."""
+    try:
+        at = span.after(start, times)
+        moment(at)
+    except (ValueError, OverflowError):
+        return None
+    return at
+
+
+def _by(end: int, span: Span, start: int, times: int) -> bool:
+    """Whether so many spans after start are over by the end."""
+    at = _told(span, start, times)
+    return at is not None and at <= end

@@ -51,6 +51,8 @@ class Option:
     worst: float
     """Standard deviation of the worst reading for a loss of 1, in published units."""
     mean: float
+    at: int
+    """The worst reading."""
     growth: tuple[tuple[int, float], ...] = ()
     """Of an endless release: the worst of its first so many readings."""
 
@@ -127,7 +129,7 @@ class Option:
         schedule = self.release.schedule
         last = schedule.bin_of_reading((schedule.count or HORIZON) - 1)
         kept = 0 if self.strategy.stream is None else self.strategy.stream.width
-        return last + 1 - self.strategy.needed_from(last - 1) + kept
+        return max(bin_ + 1 - self.strategy.needed_from(bin_ - 1) for bin_ in range(last + 1)) + kept
 
     def _tail(self, loss: Fraction) -> float:
         """The 95 % half-width in standard deviations, at the worst reading."""
@@ -135,7 +137,7 @@ class Option:
             return NormalDist().inv_cdf(0.975)
         schedule = self.release.schedule
         decoder = Decoder(self.release.query, schedule, self.channels(loss), self.span)
-        law = decoder.law(0, schedule.bin_of_reading((schedule.count or HORIZON) - 1))
+        law = decoder.law(0, schedule.bin_of_reading(self.at))
         return law.half_width(0.95) / law.stderr if law.stderr else 0.0
 
 
@@ -269,6 +271,7 @@ class _Errors(TypedDict):
 
     worst: float
     mean: float
+    at: int
     growth: tuple[tuple[int, float], ...]
 
 
@@ -290,4 +293,9 @@ def _errors(
         reach /= 1000
     deviations = np.sqrt(strategy.variances(schedule.offset + schedule.stride * readings, span)) * reach
     growth = () if schedule.count else tuple((int(n), float(deviations[:n].max())) for n in _MILESTONES)
-    return {"worst": float(deviations.max()), "mean": float(deviations.mean()), "growth": growth}
+    return {
+        "worst": float(deviations.max()),
+        "mean": float(deviations.mean()),
+        "at": int(readings[deviations.argmax()]),
+        "growth": growth,
+    }

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidegauge.model.quantity import rfc3339
 from tidegauge.theory.conversion import rho_to_epsilon
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tidegauge.model.budget import Budget
-    from tidegauge.plan.plan import Candidate, Plan, ReleasePlan, Series
+    from tidegauge.plan.plan import Candidate, Derived, Plan, ReleasePlan, Series
 
 
 def explain(plan: Plan, *, why: bool = False) -> str:
@@ -56,6 +56,9 @@ def _release(plan: ReleasePlan, whole: Plan, *, why: bool) -> list[str]:
     )
     unit = " (of a mean over 1,000 rows)" if release.query.aggregate == "avg" else ""
     ever = "" if release.schedule.count is not None else ", over the first 1,000 readings"
+    schedule = str(release.schedule)
+    if release.query.kind == "flow":
+        schedule = schedule.replace("change over", "total over")
     head = (
         "",
         "strategy",
@@ -69,13 +72,13 @@ def _release(plan: ReleasePlan, whole: Plan, *, why: bool) -> list[str]:
     )
     rows = [_row(candidate, chosen=candidate == plan.chosen) for candidate in plan.candidates]
     return [
-        f"{release.name}: {what}{groups}, {release.schedule}",
+        f"{release.name}: {what}{groups}, {schedule}",
         f"  {release.query.text}",
         *_table(head, rows),
         f"  95 % half-widths{unit}{ever}. Promise: {plan.promise}.",
         *_growth(plan.chosen),
         *([f"  {plan.hint}."] if plan.hint else ()),
-        *(_reasons(plan) if why else ()),
+        *(_reasons(plan, whole.declaration["release"][release.name]) if why else ()),
         *_derived(plan, whole, why=why),
     ]
 
@@ -104,16 +107,37 @@ def _derived(plan: ReleasePlan, whole: Plan, *, why: bool) -> Iterator[str]:
             )
         )
     yield from _table(head, rows)
+    for one in derived:
+        yield from _far_better(one, plan)
     for one in derived if why else ():
-        others = [other for other in one.candidates if other != one.chosen]
+        others = [
+            (other, label)
+            for other, label in zip(one.candidates, _labels(one.candidates), strict=True)
+            if other != one.chosen
+        ]
         if others and one.chosen.half_width_worst:
             ratios = (
-                f"{other.half_width_worst / one.chosen.half_width_worst:,.2f} with {other.strategy}"
-                for other in others
+                f"{other.half_width_worst / one.chosen.half_width_worst:,.2f} with {label}"
+                for other, label in others
             )
             yield f"    {one.name} would be so many times as far off at its worst: {', '.join(ratios)}."
     if why:
         yield f"    The strategy is chosen for the error of {plan.release.name} alone."
+
+
+def _far_better(derived: Derived, plan: ReleasePlan) -> Iterator[str]:
+    """What is derived is not what the strategy was chosen for: say so where another would tell it far better."""
+    best = min(range(len(plan.candidates)), key=lambda at: derived.candidates[at].half_width_worst)
+    other = derived.candidates[best]
+    if other.half_width_worst < derived.chosen.half_width_worst / _FAR:
+        yield (
+            f"    {derived.name} would be ± {other.half_width_worst:,.4g} with {_labels(plan.candidates)[best]} (and "
+            f"{plan.release.name} ± {plan.candidates[best].half_width_worst:,.4g}): pin it by 'strategy', if that matters more."
+        )
+
+
+_FAR = 2
+"""Times as large an error that is worth a remark."""
 
 
 def _what(plan: ReleasePlan, series: Series) -> str:
@@ -125,13 +149,15 @@ def _what(plan: ReleasePlan, series: Series) -> str:
 def _row(candidate: Candidate, *, chosen: bool) -> tuple[str, ...]:
     parameters = ", ".join(
         f"{name}={str(value)[:_SHORT] if name == 'digest' else value}"
-        for name, value in candidate.parameters.items()
+        for name, value in sorted(
+            candidate.parameters.items(), key=lambda item: (len(str(item[1])) > _SHORT, item[0])
+        )
         if name not in _IMPLIED
     )
     return (
         "*" if chosen else " ",
         candidate.strategy,
-        parameters if len(parameters) <= 36 else f"{parameters[:35]}…",
+        parameters if len(parameters) <= _WIDEST else f"{parameters[: _WIDEST - 1]}…",
         f"{candidate.noise:,.4g}",
         number(candidate.loss),
         f"± {candidate.half_width_worst:,.4g}",
@@ -144,27 +170,65 @@ def _row(candidate: Candidate, *, chosen: bool) -> tuple[str, ...]:
 _IMPLIED = {"bins", "first", "base"}
 """Parameters that follow from the schedule."""
 _SHORT = 12
-"""Digits of a digest that are shown."""
+"""Digits of a digest that are shown; longer values come last."""
+_WIDEST = 44
+"""Characters of parameters that are shown."""
 
 
 def _growth(chosen: Candidate) -> Iterator[str]:
     if chosen.growth:
         points = ", ".join(f"± {width:,.4g} in the first {reading:,}" for reading, width in chosen.growth)
-        yield f"  It has no end, and its error grows: {points} readings."
+        first, last = chosen.growth[0][1], chosen.growth[-1][1]
+        yield (
+            f"  It has no end, and its error grows: {points} readings."
+            if last > first * _LEVEL
+            else "  It has no end, and its error does not grow."
+        )
 
 
-def _reasons(plan: ReleasePlan) -> Iterator[str]:
+def _reasons(plan: ReleasePlan, declared: Mapping[str, Any]) -> Iterator[str]:
     """Why this one: how much worse each other is, and what it measures."""
-    best = plan.chosen
-    yield f"  Why {best.strategy}: {_TELL.get(best.strategy, 'it is the best here')}."
-    for other in plan.candidates:
-        if other != best and best.half_width_worst:
-            ratio = other.half_width_worst / best.half_width_worst
-            yield f"    {other.strategy} would be {ratio:,.2f} times as far off at its worst: {_TELL.get(other.strategy, '')}."
+    best, labels = plan.chosen, _labels(plan.candidates)
+    if not best.noise:
+        yield f"  Why {best.strategy}: for so much loss it has no noise, and adds up whole numbers."
+    elif "strategy" in declared:
+        yield f"  Why {best.strategy}: it was pinned. It {_tell(best, plan)}."
+    else:
+        yield f"  Why {labels[plan.candidates.index(best)]}: it {_tell(best, plan)}."
+        mean = declared.get("minimise") == "mean"
+        for other, label in zip(plan.candidates, labels, strict=True):
+            widths = [one.half_width_mean if mean else one.half_width_worst for one in (other, best)]
+            if other != best and widths[1]:
+                yield (
+                    f"    {label} would be {widths[0] / widths[1]:,.2f} times as far off "
+                    f"{'on average' if mean else 'at its worst'}: it {_tell(other, plan)}."
+                )
     if plan.chosen.folds is not None:
         yield f"    One unit can change at most {plan.chosen.folds} of its measurements."
 
 
+def _labels(candidates: Sequence[Candidate]) -> list[str]:
+    """What each is called: by its name, and where several have it, by what else tells them apart."""
+    found = []
+    for one in candidates:
+        alike = [other.parameters for other in candidates if other.strategy == one.strategy]
+        differ = [
+            f"{name}={value}"
+            for name, value in sorted(one.parameters.items())
+            if any(other.get(name) != value for other in alike)
+        ]
+        found.append(f"{one.strategy} ({', '.join(differ)})" if differ else one.strategy)
+    return found
+
+
+def _tell(candidate: Candidate, plan: ReleasePlan) -> str:
+    if candidate.strategy == "disjoint" and plan.release.schedule.span == 1:
+        return "measures every window once, and each is a reading"
+    return _TELL[candidate.strategy]
+
+
+_LEVEL = 1.001
+"""Errors that differ by less are as good as equal."""
 _TELL = {
     "disjoint": "measures every window once and adds them up, so errors add up too",
     "hierarchy": "measures windows of several widths, so that few of them make any stretch of time",

@@ -62,7 +62,13 @@ def make_plan(
     plans, derived = [], []
     for name, (valid, hint) in found.items():
         loss = shares[name] * total
-        possible = [option for option in valid if option.possible(loss)] or valid[:1]
+        possible = [option for option in valid if option.possible(loss)]
+        if not possible:
+            raise SpecError(
+                f"what it may lose ({measure} = {float(loss):.3g}) needs noise wider than 2^52 steps of the grid; raise [budget] "
+                "or its share, or declare narrower bounds or a coarser grid",
+                key=f"release.{name}",
+            )
         plans.append(_plan_release(possible, loss=loss, hint=hint))
         derived += [
             derive(also, spec.derived[also], span=span, plan=plans[-1], options=possible)

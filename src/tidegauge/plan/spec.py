@@ -21,42 +21,17 @@ from pydantic import (
     model_validator,
 )
 
-from tidegauge.errors import SpecError, TidegaugeError
+from tidegauge.errors import SpecError
 from tidegauge.model.budget import Budget
 from tidegauge.model.constraint import AtMost, Both, Constraint, Either, Unconstrained, Within
 from tidegauge.model.program import Limit
-from tidegauge.model.quantity import Span, fraction, instant
+from tidegauge.model.quantity import Span
 from tidegauge.model.query import Value
 from tidegauge.plan.spec_source import KINDS, REACH, Name, ObjectSpec, Secret, SourceSpec, Table
+from tidegauge.plan.spec_values import Duration, Number, Time, a_strategy, an_end, plainly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-def _exact(value: object) -> Fraction:
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | Fraction | str):
-        raise ValueError("must be a number")  # noqa: TRY004  (pydantic turns it into a message)
-    return Fraction(_plainly(fraction, value))
-
-
-def _plainly(parse: Any, value: Any) -> Any:
-    """Let pydantic attribute a refusal to its key."""
-    try:
-        return parse(value)
-    except TidegaugeError as error:
-        raise ValueError(str(error)) from None
-
-
-Number = Annotated[Fraction, BeforeValidator(_exact)]
-Duration = Annotated[Span, BeforeValidator(lambda value: _plainly(Span.parse, value))]
-Time = Annotated[
-    int, BeforeValidator(lambda value: value if isinstance(value, int) else _plainly(instant, value))
-]
-
-
-def _end(value: object) -> object:
-    """A duration, or no end; both ways of being wrong are one mistake."""
-    return value if value == "ever" else _plainly(Span.parse, value)
 
 
 class LimitSpec(Table):
@@ -150,13 +125,13 @@ class ReleaseSpec(Table):
     grid: dict[str, Number] = {}
     start: Time | None = None
     every: Duration
-    for_: Annotated[Span | Literal["ever"], BeforeValidator(_end), Field(alias="for")] = "ever"
+    for_: Annotated[Span | Literal["ever"], BeforeValidator(an_end), Field(alias="for")] = "ever"
     window: Duration | None = None
     share: Number | None = None
     weight: Number = Fraction(1)
     minimise: Literal["worst", "mean"] = "worst"
     parts_of: Name | None = None
-    strategy: Name | dict[str, int | float | str] | None = None
+    strategy: Annotated[Name | dict[str, int | float | str] | None, BeforeValidator(a_strategy)] = None
     clip: Annotated[int, Field(ge=1, strict=True)] | None = None
     constraint: ConstraintSpec | None = None
 
@@ -217,7 +192,7 @@ class GaugeSpec(Table):
                 "source: 'unit' and 'max_rows' go together: without a limit on the rows of one unit that count at a "
                 "time, its influence has no bound"
             )
-        _plainly(lambda spec: spec.budget, self.budget)
+        plainly(lambda spec: spec.budget, self.budget)
         for name, release in self.measured.items():
             self._require_measured(release.parts_of, f"release.{name}.parts_of")
         for name, derived in self.derived.items():
@@ -228,7 +203,9 @@ class GaugeSpec(Table):
         if name in self.derived:
             raise ValueError(f"{key}: '{name}' is derived itself; name a release with an sql of its own")
         if name is not None and name not in self.release:
-            raise ValueError(f"{key}: there is no release '{name}'")
+            raise ValueError(
+                f"{key}: there is no release '{name}'; there is {', '.join(self.measured) or 'none to name'}"
+            )
 
     @property
     def measured(self) -> dict[str, ReleaseSpec]:
@@ -356,7 +333,10 @@ def _explain(model: type[BaseModel], problem: Any) -> str:
             return "release: declare at least one [release.NAME]"
         case "value_error":
             message = str(problem["ctx"]["error"])
-            return message if not key or message.startswith(key) else f"{key}: {message}"
+            if not key or message.startswith(key):
+                return message
+            inside = message.partition(": ")[0] in _keys_at(model, place)
+            return f"{key}{'.' if inside else ': '}{message}"
         case _:
             return f"{key}: {problem['msg'][0].lower()}{problem['msg'][1:]}"
 

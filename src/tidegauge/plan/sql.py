@@ -114,7 +114,7 @@ def _measured(
     of = parts.aggregate.this
     if isinstance(parts.aggregate, exp.Count):
         refuse_declared(what, "bounds", bounds)
-        refuse_declared(what, "grids", grids)
+        refuse_declared(what, "grid", grids)
         return "count", (count_of(None if of is None or isinstance(of, exp.Star) else lower(of)),)
     term = lower.quantity(of)
     column = of.name if isinstance(of, exp.Column) else None

@@ -58,13 +58,13 @@ def declared_range(
         raise Refused("the lower bound is above the upper one; turn them round", key=at)
     if low == high:
         raise Refused("the bounds are equal, so nothing is left to measure; COUNT the rows instead", key=at)
-    grid_key = _declared("grids", names, grids)
+    grid_key = _declared("grid", names, grids)
     grid = _default_grid(low, high, at) if grid_key is None else _declared_grid(grids[grid_key], grid_key)
     if not _on(grid, low, high):
         raise Refused(f"the bounds do not lie on the grid {grid}; move them to a multiple of it", key=at)
     steps = Range(int(low / grid), int(high / grid), grid)
     if max(abs(steps.lower), abs(steps.upper)) > MOST_STEPS:
-        coarser = f"declare a coarser grids.{toml_key(key)} or narrower bounds"
+        coarser = f"declare a coarser grid.{toml_key(key)} or narrower bounds"
         raise Refused(f"the bounds are more than 2^50 steps of the grid {grid} from 0; {coarser}", key=at)
     return steps
 
@@ -111,7 +111,7 @@ def _default_grid(low: Fraction, high: Fraction, at: str) -> Fraction:
 
 
 def _declared_grid(written: Fraction, key: str) -> Fraction:
-    at = f"grids.{toml_key(key)}"
+    at = f"grid.{toml_key(key)}"
     try:
         grid = fraction(written)
     except SpecError:
