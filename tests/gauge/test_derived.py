@@ -16,6 +16,7 @@ from tidegauge.gauge import Gauge
 from tidegauge.mechanism.noise import SimulationSampler
 from tidegauge.plan.explain import explain
 from tidegauge.plan.plan import Plan
+from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec import GaugeSpec
 from tidegauge.store import Store
 from tidegauge.testing import Clock, Crash, Crashed, Script
@@ -316,7 +317,7 @@ def test_the_plan_tells_how_well_it_is_told(tmp_path: Path) -> None:
     assert "running total" in text
     why = explain(plan, why=True)
     assert "six would be so many times as far off at its worst: " in why
-    assert "The strategy is chosen for the error of wards alone." in why
+    assert "The strategy is chosen for the error of wards; what is derived counts half as much." in why
 
 
 def test_a_plan_goes_through_its_record_and_an_old_one_is_still_read(tmp_path: Path) -> None:
@@ -559,3 +560,26 @@ def test_a_strategy_that_cannot_tell_it_is_not_considered(tmp_path: Path, budget
     kept = [one for one in alone.candidates if one.strategy != "sliding"]
     assert list(both.candidates) == kept
     assert both.chosen == min(both.candidates, key=lambda one: one.half_width_worst)
+
+
+def test_an_optimum_for_one_window_is_not_taken_where_it_tells_nothing_of_another() -> None:
+    """Four weeks are told best by a matrix that hardly tells six."""
+    weekly = {"sql": "SELECT COUNT(*) FROM t", "start": "2026-01-01", "every": "1 week", "for": "30 weeks"}
+    release = {**weekly, "window": "4 weeks"}
+
+    def plan(**releases: Any) -> Plan:
+        spec = {
+            "source": {"kind": "object", "table": "t"},
+            "budget": {"rho": "0.01"},
+            "constraint": {"at_most": 2},
+            "release": releases,
+        }
+        return make_plan(GaugeSpec.parse(spec), table="t", columns={"c": "VARCHAR"}, now=0)
+
+    assert plan(four=release).releases[0].chosen.strategy == "dense"
+    both = plan(four=release, six={"of": "four", "window": "6 weeks"})
+    chosen, derived = both.releases[0].chosen, both.derived[0]
+    assert chosen.strategy != "dense"
+    least = min(one.half_width_worst for one in both.releases[0].candidates)
+    assert chosen.half_width_worst < 1.1 * least
+    assert derived.chosen.half_width_worst < 2 * min(one.half_width_worst for one in derived.candidates)

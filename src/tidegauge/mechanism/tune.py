@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _UNIT = Costs(((Fraction(0), Fraction(1)), (Fraction(1), Fraction(0))))
 _SEVERAL, _MANY = 8, 32
 """Changes from which on a hierarchy is tuned for one limit at a time, and for its folds alone."""
-_FEW_BINS, _ENOUGH, _MANY_BINS = 1 << 10, 1 << 12, 1 << 15
+_FEW_BINS, _ENOUGH, _MANY_BINS = 1 << 10, 1 << 11, 1 << 15
 """Bins for which buffers are tuned in full; the noise of a level is; and several ladders of buffers are compared."""
 _LONG_BURST = 128
 """Bins in a row, in all of which an entry may change, that are many."""
@@ -141,11 +141,21 @@ class _Judge:
         variances = np.cumsum(shapes.lag_difference(noise, span) ** 2)[ages]
         whole = np.full(len(ages), True) if span is None else ages < span
         level = self.target.level(variances + np.where(whole, offset, 0.0))
-        bounds = (
+        return sqrt(level * max(self._bounds(shape, offset)))
+
+    def _bounds(self, shape: Floats, offset: float) -> list[float]:
+        return [
             toeplitz_paths(shape, limits=limit, moves=self.moves, offset=offset, coarse=True)
             for limit in self.limits
-        )
-        return sqrt(level * max(bounds))
+        ]
+
+    def weighty(self, shape: Floats, offset: float) -> _Judge:
+        """For kinds of lives that weigh much here; the others are not looked at again."""
+        if len(self.limits) == 1:
+            return self
+        bounds = self._bounds(shape, offset)
+        pairs = zip(self.limits, bounds, strict=True)
+        return replace(self, limits=[limit for limit, bound in pairs if bound > 0.6 * max(bounds)])
 
 
 def level(
@@ -153,7 +163,8 @@ def level(
 ) -> Level:
     """A damped root with white noise and offset.  For very many bins: as for fewer, and damped as much more slowly."""
     count = bins - first
-    if count > (enough := _enough(_ENOUGH, count, limits, target.span)):
+    least = _ENOUGH if target.span is None else 2 * _ENOUGH
+    if count > (enough := _enough(least, count, limits, target.span)):
         early = _early(target, first, enough)
         found = level(early, limits, bins=first + enough, first=first, moves=moves)
         return found.over(count, enough, target)
@@ -175,7 +186,14 @@ def level(
     if bursts:
         start.append(_white(bursts))
         steps.append(0.3 * start[-1])
-    beta, white, offset = map(_digits, noise(_search(value, start, steps, 20 if moves.low else 30)))
+    judge = judge.weighty(noise(np.array(start)).shape(count), noise(np.array(start)).offset)
+    rounds = 30
+    if moves.low:  # much the same as from nothing to 1, with less to hide; each try takes longer
+        known = level(target, limits, bins=bins, first=first, moves=moves._replace(low=0.0))
+        start[:2] = [log(max(1 - known.beta, 1e-9)), log(max(known.offset, 1e-6)) - 2 * moves.low]
+        start[2:] = [known.white] if bursts else []
+        steps, rounds = [0.5, 1.0, max(0.3 * known.white, 0.1)][: len(start)], 12
+    beta, white, offset = map(_digits, noise(_search(value, start, steps, rounds)))
     return Level(1 - _digits(1 - beta), white, offset)
 
 
@@ -192,7 +210,9 @@ def buffered(
 
     How to tilt it is found for fewer bins.
     """
-    count, judge = bins - first, _Judge(target, limits, first, moves)
+    count = bins - first
+    judge = _Judge(target, limits, first, moves).weighty(noise.shape(count), noise.offset)
+    limits = judge.limits
     few = _enough(_FEW_BINS, count, limits, target.span)
     brief = _Judge(_early(target, first, few), limits, first, moves)
     shapes_wanted = {count: noise.shape(count), few: noise.over(few, count, target).shape(few)}
@@ -206,12 +226,12 @@ def buffered(
         return judge.error(found.shape, found.offset)
 
     bursts = max(_bursts([limit.within(count) for limit in limits], count), default=0)
-    fastest = (0.7, 0.5, 0.35) if count <= _MANY_BINS and not bursts else (0.5,)
+    fastest = (0.7, 0.5, 0.35) if count <= _MANY_BINS and not (bursts or moves.low) else (0.5,)
     even, ladders = np.zeros(5), [(fast, slow) for fast in fastest for slow in (0.3, 2.5)]
     best = min(ladders, key=lambda rungs: value(strategy(count, rungs, even)))
-    if bursts > _LONG_BURST:  # each try takes long
+    if bursts > _LONG_BURST or moves.low:  # each try takes long
         return strategy(count, best, even)
-    rounds = 16 if bursts or moves.low else 24
+    rounds = 16 if bursts else 24
     tilt = _search(lambda at: value(strategy(few, best, at), brief), even.tolist(), [0.2] * 5, rounds)
     return min((strategy(count, best, at) for at in (even, tilt)), key=value)
 

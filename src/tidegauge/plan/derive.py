@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from tidegauge.errors import SpecError
 from tidegauge.model.quantity import Span
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
     from tidegauge.model.program import Release
     from tidegauge.model.schedule import Schedule
-    from tidegauge.plan.choose import Option
+    from tidegauge.plan.choose import Aim, Option
     from tidegauge.plan.plan import ReleasePlan
     from tidegauge.plan.spec import DerivedSpec
 
@@ -72,8 +74,16 @@ def _longest(schedule: Schedule) -> str:
     return f"; at most '{Span(width.months * most, width.micros * most)}' fits"
 
 
-def able(found: Sequence[Option], spans: Mapping[str, int | None]) -> list[Option]:
-    """The strategies whose measurements tell all of these; refused where the one that was pinned does not."""
+_HALF: Final = 2
+"""How many times as far off as it could be a derived series may be, before the release itself has to be further off for it."""
+
+
+def able(found: Sequence[Option], spans: Mapping[str, int | None], aim: Aim) -> list[Option]:
+    """The strategies whose measurements tell all of these, the best first; refused where the one that was pinned does not.
+
+    The best is the one that is least times as far off as another would be, at the release itself or, counting half as much, at
+    anything derived from it.
+    """
     for name, span in spans.items():
         if not any(option.tells(span) for option in found):
             raise SpecError(
@@ -81,7 +91,15 @@ def able(found: Sequence[Option], spans: Mapping[str, int | None]) -> list[Optio
                 "other. Pin another strategy there, or leave it to the planner",
                 key=f"release.{name}.of",
             )
-    return [option for option in found if all(option.tells(span) for span in spans.values())]
+    left = [option for option in found if all(option.tells(span) for span in spans.values())]
+    if not spans:
+        return left
+    own = np.array([option.error(aim) for option in left])
+    worst = own / own.min()
+    for span in spans.values():
+        told = np.array([option.telling(span).error(aim) for option in left])
+        worst = np.maximum(worst, told / told.min() / _HALF)
+    return [left[at] for at in np.argsort(worst, kind="stable")]
 
 
 def derive(

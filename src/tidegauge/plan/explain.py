@@ -122,7 +122,7 @@ def _derived(plan: ReleasePlan, whole: Plan, *, why: bool) -> Iterator[str]:
             )
             yield f"    {one.name} would be so many times as far off at its worst: {', '.join(ratios)}."
     if why:
-        yield f"    The strategy is chosen for the error of {plan.release.name} alone."
+        yield f"    The strategy is chosen for the error of {plan.release.name}; what is derived counts half as much."
 
 
 def _far_better(derived: Derived, plan: ReleasePlan) -> Iterator[str]:

@@ -211,7 +211,7 @@ def _options(
         )
     except SpecError as error:
         raise SpecError(str(error), key=None if error.key else f"release.{name}") from None
-    return able(found, spans), _HINT if unsought(release, exposures[0], found) else ""
+    return able(found, spans, declared.minimise), _HINT if unsought(release, exposures[0], found) else ""
 
 
 def _plan_release(possible: list[Option], *, loss: Fraction, hint: str) -> ReleasePlan:
