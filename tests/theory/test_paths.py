@@ -525,8 +525,8 @@ def test_what_is_remembered(loaded: bool) -> None:
     for _ in range(24):
         memory, limit = float(rng.uniform(0, 1)), some_limits(rng, bins)
         veil = None if rng.random() < 0.3 else float(rng.uniform(0.05, 3))
-        groups = 1 if veil is not None or rng.random() < 0.5 else 3
-        moves = Moves(1.0, float(rng.choice([0.0, 0.5, 1.0])) if groups == 1 else 0.0, groups, loaded)
+        groups = 1 if veil is not None or rng.random() < 0.3 else int(rng.integers(2, 4))
+        moves = Moves(1.0, float(rng.choice([0.0, 0.5, 1.0])) if groups < 3 else 0.0, groups, loaded)
         levels = np.cumsum(np.array(list(walks(bins, limit, moves))), axis=2)
         rows = levels - memory * np.concatenate([np.zeros((*levels.shape[:2], 1)), levels[:, :, :-1]], axis=2)
         pull = np.array([1.0] + [1 - memory] * (bins - 1))

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from tidegauge.theory.gram_paths import row_paths
+
 if TYPE_CHECKING:
     from tidegauge.theory.paths import Limits, Moves
+
+_SHORT = 12
+"""Bins up to which paths through two groups are tried."""
 
 
 class Remembered(NamedTuple):
@@ -25,7 +30,7 @@ def remembered_paths(rows: Remembered, *, limits: Limits, moves: Moves) -> float
     Path:     s is 0, and from the first change on `high` or -`low`.
     Shift:    one for all paths, so that the bound also holds for data that react to what was published.
     Groups:   however many there are; without a shared draw.
-    Exact:    but for rounding and, loaded, for two groups.
+    Exact:    but for rounding and, loaded, for two groups and many bins.
     Proof:    docs/theory/T10.md
     """
     jumps, reach = limits.within(rows.bins)
@@ -33,7 +38,12 @@ def remembered_paths(rows: Remembered, *, limits: Limits, moves: Moves) -> float
     q, most, apart = 1 - rows.memory, max(moves.high, moves.low), moves.high + moves.low
     if moves.groups > 1:
         new = 1 + (jumps - 1) * (1 + rows.memory) + (rows.bins - jumps) * q
-        return most * max(new, 2 * later + 2 * (rows.bins - later) * q if later else 0.0)
+        bound = most * max(new, 2 * later + 2 * (rows.bins - later) * q if later else 0.0)
+        if moves.groups == 2 and later and rows.bins <= _SHORT:  # there may be nowhere else to go
+            matrix = q * np.tri(rows.bins, k=-1) + np.eye(rows.bins)
+            tried = row_paths(matrix, limits=limits, moves=moves)
+            return bound if tried is None else min(bound, tried[0])
+        return bound
 
     begun = _Begun(jumps, reach, (moves.high, -moves.low), anchored=False)
     kinds = [begun]
