@@ -24,7 +24,7 @@ from tidegauge.mechanism.triangular import MOST_BINS
 from tidegauge.theory.paths import ON_OFF, Limits, limits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from tidegauge.mechanism.strategy import Exposure, Strategy
@@ -101,15 +101,27 @@ def _tuned(
     schedule: Schedule, allowed: tuple[Limits, ...], moves: Moves, *, pure: bool, worst: bool
 ) -> tuple[Strategy, ...]:
     """The same for all releases that are read at the same times and changed in the same way."""
+    find = _pure if pure else _gaussian
+    return (_hierarchy(schedule, allowed, pure=pure, worst=worst), *find(schedule, allowed, moves, worst))
+
+
+@lru_cache(maxsize=64)
+def _hierarchy(schedule: Schedule, allowed: tuple[Limits, ...], *, pure: bool, worst: bool) -> Strategy:
     target = tune.Target.of(schedule, worst=worst)
-    return tuple((_pure if pure else _gaussian)(schedule, target, allowed, moves))
+    return tune.hierarchy(target, allowed, pure=pure, bins=schedule.bins, levels=not schedule.base)
 
 
-def _pure(
-    schedule: Schedule, target: tune.Target, allowed: Sequence[Limits], moves: Moves
-) -> Iterator[Strategy]:
-    bins, first = schedule.bins, schedule.base
-    yield tune.hierarchy(target, allowed, pure=True, bins=bins, levels=not first)
+@lru_cache(maxsize=64)
+def _level(schedule: Schedule, allowed: tuple[Limits, ...], moves: Moves, *, worst: bool) -> tune.Level:
+    """Noise of a level that has an end; where values have both signs, found from that of values that have one."""
+    assert schedule.bins is not None
+    known = _level(schedule, allowed, moves._replace(low=0.0), worst=worst) if moves.low else None
+    target = tune.Target.of(schedule, worst=worst)
+    return tune.level(target, allowed, bins=schedule.bins, first=schedule.base, moves=moves, known=known)
+
+
+def _pure(schedule: Schedule, allowed: tuple[Limits, ...], moves: Moves, worst: bool) -> Iterator[Strategy]:
+    bins, first, target = schedule.bins, schedule.base, tune.Target.of(schedule, worst=worst)
     if bins is not None and bins - first <= LONGEST:
         yield tune.autoregressive(target, allowed, bins=bins, first=first, moves=moves)
     elif bins is None and schedule.span is None:
@@ -117,10 +129,9 @@ def _pure(
 
 
 def _gaussian(
-    schedule: Schedule, target: tune.Target, allowed: Sequence[Limits], moves: Moves
+    schedule: Schedule, allowed: tuple[Limits, ...], moves: Moves, worst: bool
 ) -> Iterator[Strategy]:
     bins, first, span = schedule.bins, schedule.base, schedule.span
-    yield tune.hierarchy(target, allowed, pure=False, bins=bins, levels=not first)
     if span is not None and 1 < span <= _LONGEST_ROWS and (bins is None or bins <= _LONGEST_ROWS):
         yield Toeplitz("banded", bins, first, width=span)
         if bins is not None:
@@ -132,7 +143,7 @@ def _gaussian(
     if bins <= _LONGEST_ROWS and span is None:
         yield Toeplitz("root", bins, first)
     if bins - first <= LONGEST:
-        noise = tune.level(target, allowed, bins=bins, first=first, moves=moves)
+        noise, target = _level(schedule, allowed, moves, worst=worst), tune.Target.of(schedule, worst=worst)
         if bins - first <= MOST_BINS:
             yield Damped(bins, *noise, first)
         yield tune.buffered(noise, target, allowed, bins=bins, first=first, moves=moves)

@@ -159,14 +159,24 @@ class _Judge:
 
 
 def level(
-    target: Target, limits: Sequence[Limits], *, bins: int, first: int = 0, moves: Moves = ON_OFF
+    target: Target,
+    limits: Sequence[Limits],
+    *,
+    bins: int,
+    first: int = 0,
+    moves: Moves = ON_OFF,
+    known: Level | None = None,
 ) -> Level:
-    """A damped root with white noise and offset.  For very many bins: as for fewer, and damped as much more slowly."""
+    """A damped root with white noise and offset.  For very many bins: as for fewer, and damped as much more slowly.
+
+    `known`: what is best where values have one sign, to go on from where they have both.
+    """
     count = bins - first
     least = _ENOUGH if target.span is None else 2 * _ENOUGH
     if count > (enough := _enough(least, count, limits, target.span)):
         early = _early(target, first, enough)
-        found = level(early, limits, bins=first + enough, first=first, moves=moves)
+        near = None if known is None else known.over(enough, count, target)
+        found = level(early, limits, bins=first + enough, first=first, moves=moves, known=near)
         return found.over(count, enough, target)
     changes = [limit.within(count) for limit in limits]
     jumps, bursts = max(jumps for jumps, _ in changes), _bursts(changes, count)
@@ -188,11 +198,11 @@ def level(
         steps.append(0.3 * start[-1])
     judge = judge.weighty(noise(np.array(start)).shape(count), noise(np.array(start)).offset)
     rounds = 30
-    if moves.low:  # much the same as from nothing to 1, with less to hide; each try takes longer
-        known = level(target, limits, bins=bins, first=first, moves=moves._replace(low=0.0))
-        start[:2] = [log(max(1 - known.beta, 1e-9)), log(max(known.offset, 1e-6)) - 2 * moves.low]
+    if known is not None:  # much the same, with less to hide; each try takes longer
+        faster = max(log(max(1 - known.beta, 1e-9)), start[0])
+        start[:2] = [faster, log(max(known.offset, 1e-6)) - 2 * moves.low]
         start[2:] = [known.white] if bursts else []
-        steps, rounds = [0.5, 1.0, max(0.3 * known.white, 0.1)][: len(start)], 12
+        steps, rounds = [0.5, 1.0, max(0.3 * known.white, 0.1)][: len(start)], 14
     beta, white, offset = map(_digits, noise(_search(value, start, steps, rounds)))
     return Level(1 - _digits(1 - beta), white, offset)
 
