@@ -434,7 +434,7 @@ def test_every_key_of_a_release_is_refused_beside_of() -> None:
 @pytest.mark.parametrize(
     ("releases", "message"),
     [
-        ({"six": over("wards", 6)}, "release.six.of: there is no release 'wards'; there is now"),
+        ({"six": over("wards", 6)}, "release.six.of: there is no release 'wards'; there is 'now'"),
         (
             {"six": over("now", 6), "two": over("six", 2)},
             "release.two.of: 'six' is derived itself; name a release with an sql of its own",

@@ -267,6 +267,23 @@ def test_some_life_does_nearly_as_much(kind: str, window: int | None) -> None:
             assert float(found.l2_squared) <= worst(strategy, world)[1] * 1.03**2
         if kind in PURE:
             assert float(found.l1) <= worst_for_one_shift(strategy, world) * 1.03
+        if kind in {"disjoint", "hierarchy"}:
+            l1, square = worst(strategy, world)
+            assert float(found.l1) == pytest.approx(l1)
+            assert float(found.l2_squared) == pytest.approx(square)
+
+
+@pytest.mark.parametrize("kind", ["hierarchy", "disjoint"])
+def test_in_groups_as_well(kind: str) -> None:
+    rng = np.random.default_rng(sum(map(ord, kind)) + 2)
+    for changes in (1, 2, 3):
+        for _ in range(4):
+            world = World(Schedule(0, Span(micros=DAY), BINS), AtMost(changes) & span_of(rng), grouped=True)
+            strategy = RUNNING[kind](rng, 0)
+            l1, square = worst(strategy, world)
+            found = strategy.sensitivity(world.exposure)
+            assert float(found.l1) == pytest.approx(l1)
+            assert float(found.l2_squared) == pytest.approx(square)
 
 
 ENDLESS: dict[str, Strategy] = {

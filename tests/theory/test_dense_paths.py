@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from tidegauge.mechanism.dense import most_energy
 from tidegauge.mechanism.path_crowds import Crowd, Switches
 from tidegauge.theory.dense_paths import dense_groups, dense_paths, levels, on_changes, shared_level
 from tidegauge.theory.dense_windows import any_changes
@@ -101,6 +102,7 @@ def test_the_bound_is_not_far_off_for_the_form_of_an_optimum(limits: Limits) -> 
         gram = formed_gram(rng, 12)
         most = max(path @ gram @ path for path in paths(12, limits))
         assert dense_paths(gram, limits=limits) <= 1.1 * most
+        assert most <= most_energy(gram, limits) <= 1.03**2 * most  # what a strategy takes
 
 
 @pytest.mark.parametrize("loaded", [False, True], ids=["from nothing", "loaded"])

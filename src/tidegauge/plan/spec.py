@@ -203,9 +203,8 @@ class GaugeSpec(Table):
         if name in self.derived:
             raise ValueError(f"{key}: '{name}' is derived itself; name a release with an sql of its own")
         if name is not None and name not in self.release:
-            raise ValueError(
-                f"{key}: there is no release '{name}'; there is {', '.join(self.measured) or 'none to name'}"
-            )
+            known = ", ".join(f"'{one}'" for one in self.measured) or "none with an sql of its own"
+            raise ValueError(f"{key}: there is no release '{name}'; there is {known}")
 
     @property
     def measured(self) -> dict[str, ReleaseSpec]:
