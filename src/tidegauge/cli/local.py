@@ -1,4 +1,7 @@
-"""tidegauge local: plan a survey, try it out, collect its reports, read its estimates."""
+"""tidegauge local: plan a survey, try it out, collect its reports, read its estimates.
+
+Each verb imports what it needs itself: `tidegauge --help` loads this module, and needs no numerical library.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,16 @@ import sys
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 import typer
 
 from tidegauge.errors import LocalError
-from tidegauge.local import Collector, Receipt, ReporterError, Survey, report_from_json
-from tidegauge.local.simulate import invent_lives, simulated_tally, true_histogram
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tidegauge.local import Collector
 
 app = typer.Typer(help="Local DP: people report for themselves, and no one is trusted.", no_args_is_help=True)
 
@@ -55,6 +57,8 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Compare the protocols by predicted error and choose one; nothing is collected."""
+    from tidegauge.local import Survey  # noqa: PLC0415
+
     setting: dict[str, Any] = {
         "answers": [each.strip() for each in answers.split(",")],
         "windows": windows,
@@ -84,6 +88,11 @@ def simulate(
     as_json: AsJson = False,
 ) -> None:
     """Run a survey on invented lives and show how near its estimates come; the noise is seeded and of no other use."""
+    import numpy as np  # noqa: PLC0415
+
+    from tidegauge.local import Collector, Survey  # noqa: PLC0415
+    from tidegauge.local.simulate import invent_lives, simulated_tally, true_histogram  # noqa: PLC0415
+
     survey = Survey.from_json(survey_file.read_text())
     random, z = np.random.default_rng(seed), len(survey.answers)
     lives = invent_lives(
@@ -135,6 +144,8 @@ def collect(
     as_json: AsJson = False,
 ) -> None:
     """Count reports, each once, into a collector's file; refused ones are counted by reason."""
+    from tidegauge.local import Collector, Receipt, Survey  # noqa: PLC0415
+
     collector = Collector(Survey.from_json(survey_file.read_text()), path=store)
     try:
         total = Receipt()
@@ -153,6 +164,8 @@ def collect(
 
 
 def _reports(path: Path) -> bytes | list[bytes]:
+    from tidegauge.local import ReporterError, report_from_json  # noqa: PLC0415
+
     if str(path) == "-":
         return sys.stdin.buffer.read()
     if path.suffix != ".jsonl":
@@ -192,13 +205,17 @@ def readings(
     as_json: AsJson = False,
 ) -> None:
     """Estimate the histogram of every window, with standard errors."""
+    from pyarrow import parquet  # noqa: PLC0415
+
+    from tidegauge.local import Collector  # noqa: PLC0415
+
     collector = Collector.load(store)
     table = _with_interval(collector.estimate(simplex=simplex))
     chosen = Format.json if as_json else output
     if chosen is Format.parquet:
         if out is None:
             raise LocalError("--format parquet needs --out FILE")
-        pa.parquet.write_table(table, out)
+        parquet.write_table(table, out)
         return
     text = _text(table, chosen)
     if out is None:
@@ -208,6 +225,9 @@ def readings(
 
 
 def _with_interval(table: pa.Table) -> pa.Table:
+    import numpy as np  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415
+
     value, half = (np.array(table[name].to_numpy()) for name in ("value", "stderr"))
     half = half * Z95
     for name, edge in (("low", value - half), ("high", value + half)):
@@ -217,8 +237,11 @@ def _with_interval(table: pa.Table) -> pa.Table:
 
 def _text(table: pa.Table, output: Format) -> str:
     if output is Format.csv:
+        import pyarrow as pa  # noqa: PLC0415
+        from pyarrow import csv  # noqa: PLC0415
+
         sink = pa.BufferOutputStream()
-        pa.csv.write_csv(table, sink)
+        csv.write_csv(table, sink)
         return str(sink.getvalue().to_pybytes(), "utf-8").rstrip("\n")
     if output is Format.json:
         return json.dumps(table.to_pylist(), indent=2)
