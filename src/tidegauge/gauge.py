@@ -138,7 +138,9 @@ class Gauge:
     @contextmanager
     def _source(self) -> Iterator[Source]:
         """The source; what it holds on to is let go at the end."""
-        declared = self.spec.source.model_dump(exclude={"max_rows"}, exclude_none=True, by_alias=True)
+        declared = self.spec.source.model_dump(
+            exclude={"max_rows", "dialect"}, exclude_none=True, by_alias=True
+        )
         source = self._given or open_source(declared, self._base, beside=self.path)
         try:
             yield source

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.engine.oracle import Mutation, Oracle, Row, Sees
 from tidegauge.engine.duckdb import DuckEngine
+from tidegauge.model.expression import Constant, Native
 from tidegauge.model.program import Folded, Limit, Program, Release, Scope
 from tidegauge.model.quantity import Span
 from tidegauge.model.query import Component, Group, Query
@@ -27,9 +28,9 @@ def query(kind: str, cell: str, *values: str, groups: tuple[Group, ...] = ()) ->
         aggregate="count",
         table="t",
         text=cell,
-        cell=cell,
-        outside="false",
-        components=tuple(Component("sum", value, -9, 9, Fraction(1)) for value in values),
+        cell=Native(cell),
+        outside=Constant(False),
+        components=tuple(Component("sum", Native(value), -9, 9, Fraction(1)) for value in values),
         groups=groups,
         before=("s",),
         after=("s", "x"),

@@ -6,9 +6,13 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
+from tidegauge.engine.render import render
 from tidegauge.errors import QueryError
+from tidegauge.model.expression import Column, Constant, call
 from tidegauge.model.query import Component, Group, Query
+from tidegauge.plan.spec_source import SourceSpec
 from tidegauge.plan.sql import compile_query
 
 ODD = 'x"; drop table y; --'
@@ -48,9 +52,11 @@ def test_a_count() -> None:
         aggregate="count",
         table="patients",
         text="select count(*) from patients where status = 'ill'",
-        cell="""TRY(CASE WHEN after IS NOT NULL AND (after."status" = 'ill') THEN 0 END)""",
-        outside="FALSE",
-        components=(Component("count", "1", 0, 1),),
+        cell=call(
+            "where", call("and", call("present", "after"), call("=", Column("after", "status"), "ill")), 0
+        ),
+        outside=Constant(False),
+        components=(Component("count", Constant(1), 0, 1),),
         after=("status",),
     )
 
@@ -62,7 +68,7 @@ def test_a_flow_speaks_of_both_rows() -> None:
     assert query.kind == "flow"
     assert set(query.before) == {"status"}
     assert set(query.after) == {"ward"}
-    assert "IS NOT NULL" not in query.cell
+    assert "present" not in str(query.cell)
 
 
 def test_groups_make_the_product_of_their_domains() -> None:
@@ -327,7 +333,7 @@ def test_an_ambiguous_name_must_be_quoted() -> None:
 def test_names_are_only_names() -> None:
     query = compiled(f'''SELECT COUNT("{ODD.replace('"', '""')}") FROM patients WHERE "Mixed Case" = 1''')
     assert set(query.after) == {ODD, "Mixed Case"}
-    assert 'after."x""; drop table y; --"' in query.components[0].value
+    assert 'after."x""; drop table y; --"' in render(query.components[0].value)
 
 
 @pytest.mark.parametrize(
@@ -376,11 +382,14 @@ def test_another_question_is_another_text(one: str, other: str) -> None:
 
 
 def test_dialects() -> None:
-    assert "TRUNC" in compiled("SELECT COUNT(*) FROM patients WHERE stay / 2 = 1", dialect="postgres").cell
-    assert "TRUNC" not in compiled("SELECT COUNT(*) FROM patients WHERE stay / 2 = 1").cell
-    assert (
-        "ESCAPE '\\'"
-        in compiled(r"SELECT COUNT(*) FROM patients WHERE ward LIKE 'a\_'", dialect="postgres").cell
+    halved = "SELECT COUNT(*) FROM patients WHERE stay / 2 = 1"
+    assert '["div",' in str(compiled(halved, dialect="postgres").cell)
+    assert '["div",' in str(compiled(halved, dialect="sqlite").cell)
+    assert '["/",' in str(compiled(halved).cell)
+    escaped = compiled(r"SELECT COUNT(*) FROM patients WHERE ward LIKE 'a\_'", dialect="postgres").cell
+    assert "ESCAPE '\\'" in render(escaped)
+    assert "ILIKE" in render(
+        compiled("SELECT COUNT(*) FROM patients WHERE ward LIKE 'a%'", dialect="sqlite").cell
     )
     assert "dialect 'mysql' is not supported" in refusal("SELECT COUNT(*) FROM patients", dialect="mysql")
 
@@ -392,3 +401,18 @@ def test_errors_carry_the_key_of_what_is_wrong() -> None:
     with pytest.raises(QueryError) as caught:
         compiled("SELECT MAX(age) FROM patients", key="release.mean.sql")
     assert caught.value.key == "release.mean.sql"
+
+
+@pytest.mark.parametrize(
+    ("declared", "dialect"),
+    [
+        ({"kind": "postgres", "dsn": "env:DSN", "table": "t", "entry": "id"}, "postgres"),
+        ({"kind": "sqlite", "path": "a.db", "table": "t"}, "sqlite"),
+        ({"kind": "files", "path": "a.csv", "time": "at", "entry": "id"}, "duckdb"),
+        ({"kind": "files", "path": "a.csv", "time": "at", "entry": "id", "dialect": "postgres"}, "postgres"),
+        ({"kind": "snapshots", "of": "parquet", "path": "a", "table": "t", "entry": "id"}, "duckdb"),
+        ({"kind": "snapshots", "of": "sqlite", "path": "a", "table": "t", "entry": "id"}, "sqlite"),
+    ],
+)
+def test_a_select_is_read_in_the_dialect_of_its_source(declared: dict[str, str], dialect: str) -> None:
+    assert TypeAdapter(SourceSpec).validate_python(declared).speaks == dialect

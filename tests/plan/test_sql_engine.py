@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidegauge.engine.render import render
 from tidegauge.errors import QueryError
 from tidegauge.plan.sql import compile_query
 
@@ -36,9 +37,11 @@ def measured(
     struct = pa.struct([(name, ARROW[kind]) for name, kind in types.items()])
     table = pa.table({"before": pa.array(old or [None] * len(rows), struct), "after": pa.array(rows, struct)})
     CONNECTION.register("t", table)
-    sums = ", ".join(f"SUM({component.value})" for component in query.components)
-    found = CONNECTION.execute(f"SELECT {query.cell} AS cell, {sums} FROM t GROUP BY cell").fetchall()
-    ((outside,),) = CONNECTION.execute(f"SELECT COUNT(*) FILTER (WHERE {query.outside}) FROM t").fetchall()
+    sums = ", ".join(f"SUM({render(component.value)})" for component in query.components)
+    found = CONNECTION.execute(f"SELECT {render(query.cell)} AS cell, {sums} FROM t GROUP BY cell").fetchall()
+    ((outside,),) = CONNECTION.execute(
+        f"SELECT COUNT(*) FILTER (WHERE {render(query.outside)}) FROM t"
+    ).fetchall()
     return {cell: tuple(parts) for cell, *parts in found if cell is not None}, outside
 
 
@@ -239,7 +242,7 @@ def test_the_largest_bounds_are_met_exactly() -> None:
 def test_columns_of_every_type(kind: str, value: str, where: str) -> None:
     query = compile_query(f"SELECT COUNT(*) FROM t WHERE {where}", table="t", columns={"v": kind})
     row = f"SELECT struct_pack(v := CAST({value} AS {kind})) AS after"
-    assert CONNECTION.execute(f"SELECT {query.cell} FROM ({row})").fetchall() == [(0,)]
+    assert CONNECTION.execute(f"SELECT {render(query.cell)} FROM ({row})").fetchall() == [(0,)]
 
 
 def test_a_column_of_an_unknown_type_is_tested_for_null_alone() -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidegauge.engine.render import render
 from tidegauge.plan.sql import compile_query
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def changes(rows: list[Any], types: dict[str, str]) -> pa.Table:
 def all_measured(queries: list[Query], table: pa.Table) -> list[tuple[Cells, int]]:
     """What every query measures, in one statement, as the engine runs them; every value is checked on the way."""
     wanted = [
-        part
+        render(part)
         for query in queries
         for part in (query.cell, query.outside, *(one.value for one in query.components))
     ]

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegauge.engine import threads
+from tidegauge.engine.render import render
 from tidegauge.engine.statements import Statements
 from tidegauge.engine.views import BEGINNING, owned, quote
 from tidegauge.errors import QueryError
@@ -82,7 +83,10 @@ class DuckEngine:
         shape = f"STRUCT({', '.join(f'{quote(name)} {kind}' for name, kind in columns.items())})"
         for release in self.program.releases:
             query = release.query
-            parts = ", ".join([query.cell, query.outside, *(part.value for part in query.components)])
+            parts = ", ".join(
+                render(part)
+                for part in (query.cell, query.outside, *(part.value for part in query.components))
+            )
             try:
                 self._rows(
                     f'SELECT {parts} FROM (SELECT NULL::{shape} AS "before", NULL::{shape} AS "after")'
@@ -230,7 +234,7 @@ class DuckEngine:
     def _counts(self) -> dict[str, int]:
         """What did not count, or was not as it was told, and why."""
         outside = " + ".join(
-            f"count(*) FILTER (coalesce({release.query.outside}, false))"
+            f"count(*) FILTER (coalesce({render(release.query.outside)}, false))"
             for release in self.program.releases
             if release.query.kind == "stock"
         )  # fmt: skip

@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tidegauge.engine.render import render
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -109,9 +111,9 @@ class Views:
         yield "CAST(hash(after) // 2 AS BIGINT) AS digest"
         for release in self.stocks:
             query, (cell, *values) = release.query, self.view(release)
-            amounts = [f"coalesce(TRY(CAST({part.value} AS BIGINT)), 0)" for part in query.components]
+            amounts = [f"coalesce(TRY(CAST({render(part.value)} AS BIGINT)), 0)" for part in query.components]
             some = " OR ".join(f"{amount} <> 0" for amount in amounts)
-            yield f"CASE WHEN {some} THEN TRY(CAST({query.cell} AS BIGINT)) END AS {cell}"
+            yield f"CASE WHEN {some} THEN TRY(CAST({render(query.cell)} AS BIGINT)) END AS {cell}"
             yield from (f"{amount} AS {name}" for amount, name in zip(amounts, values, strict=True))
         if self.image:
             fields = ", ".join(f"{quote(name)} := {self._remember(name)}" for name in self.image)
@@ -276,10 +278,10 @@ class Views:
             limit = "" if self.program.max_rows is None else (
                 f" QUALIFY row_number() OVER (PARTITION BY unit, instant ORDER BY seq, entry) <= {self.program.max_rows}"
             )  # fmt: skip
-            amounts = [f"coalesce(TRY(CAST({part.value} AS BIGINT)), 0)" for part in query.components]
-            hits = f"""(SELECT unit, instant, seq, TRY(CAST({query.cell} AS BIGINT)) AS cell, [{", ".join(amounts)}] AS amounts
+            amounts = [f"coalesce(TRY(CAST({render(part.value)} AS BIGINT)), 0)" for part in query.components]
+            hits = f"""(SELECT unit, instant, seq, TRY(CAST({render(query.cell)} AS BIGINT)) AS cell, [{", ".join(amounts)}] AS amounts
                         FROM turned
-                        WHERE TRY(CAST({query.cell} AS BIGINT)) IS NOT NULL
+                        WHERE TRY(CAST({render(query.cell)} AS BIGINT)) IS NOT NULL
                           AND ({" OR ".join(f"{amount} <> 0" for amount in amounts)}){limit})"""
             parts.extend(
                 f"SELECT unit, instant, seq, {i}, {j}, cell, amounts[{j + 1}] FROM {hits}"

@@ -4,8 +4,8 @@ A query sorts each row into at most one *cell* (a combination of declared group 
 has the one cell 0) and gives it one integer per *component*, in units of the component's grid.  COUNT and SUM
 have one component, AVG has two (sum and count), from which its ratio is decoded.
 
-The expressions are SQL of the embedded engine over two structs, `before` and `after`.  A stock's expressions
-speak of `after` alone.  They never fail: what cannot be computed is NULL, and NULL counts as nothing.
+The expressions (tidegauge.model.expression) are over the old and the new row.  A stock's expressions look at the new
+row alone.  They never fail: what cannot be computed is NULL, and NULL counts as nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from functools import lru_cache
 from itertools import product
 from typing import Literal
 
+from tidegauge.model.expression import Expression
+
 Kind = Literal["stock", "flow"]
 Aggregate = Literal["count", "sum", "avg"]
 Value = str | int | bool
@@ -24,10 +26,10 @@ Value = str | int | bool
 
 @dataclass(frozen=True)
 class Component:
-    """One bounded linear quantity: `value` is SQL giving an integer in [lower, upper], in units of `grid`."""
+    """One bounded linear quantity: `value` gives an integer in [lower, upper], in units of `grid`."""
 
     name: Literal["count", "sum"]
-    value: str
+    value: Expression
     lower: int
     upper: int
     grid: Fraction = Fraction(1)
@@ -52,10 +54,10 @@ class Query:
     table: str
     text: str
     """The SELECT in canonical form, as it is committed."""
-    cell: str
-    """SQL giving the row's cell number, or NULL where WHERE rejects it or a group value is not declared."""
-    outside: str
-    """SQL telling whether WHERE accepts the row but no declared cell does; counted for the operator alone."""
+    cell: Expression
+    """The row's cell number, or NULL where WHERE rejects the row or a group value is not declared."""
+    outside: Expression
+    """Whether WHERE accepts the row but no declared cell does; counted for the operator alone."""
     components: tuple[Component, ...]
     groups: tuple[Group, ...] = ()
     before: tuple[str, ...] = ()

@@ -52,7 +52,10 @@ def make_plan(
     budget = spec.budget.budget
     measure: Measure = "epsilon" if budget.pure else "rho"
     total = accounted(budget)
-    releases = {name: _release(name, one, table, columns, now) for name, one in spec.measured.items()}
+    releases = {
+        name: _release(name, one, table, columns, now, dialect=spec.source.speaks)
+        for name, one in spec.measured.items()
+    }
     spans = {name: derived_spans(spec.derived, release) for name, release in releases.items()}
     found = {
         name: _options(release, spec, spans[name], pure=budget.pure, cache=cache, ask=ask)
@@ -131,7 +134,9 @@ def split(spec: GaugeSpec, best: Mapping[str, Option]) -> dict[str, Fraction]:
     return {name: given[name] if name in given else left * wants[name] / whole for name in spec.measured}
 
 
-def _release(name: str, spec: ReleaseSpec, table: str, columns: Mapping[str, str], now: int) -> Release:
+def _release(
+    name: str, spec: ReleaseSpec, table: str, columns: Mapping[str, str], now: int, *, dialect: str
+) -> Release:
     key = f"release.{name}"
     query = compile_query(
         spec.sql,
@@ -140,6 +145,7 @@ def _release(name: str, spec: ReleaseSpec, table: str, columns: Mapping[str, str
         groups=spec.groups,
         bounds=spec.bounds,
         grids=spec.grid,
+        dialect=dialect,
         key=f"{key}.sql",
     )
     if spec.clip is not None and query.kind != "flow":

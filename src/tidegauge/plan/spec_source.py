@@ -40,6 +40,7 @@ def _duration(value: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(_filled)]
+Dialect = Literal["duckdb", "postgres", "sqlite"]
 Names = Annotated[str | list[str], AfterValidator(_some)]
 Secret = Annotated[str, AfterValidator(_from_environment)]
 
@@ -57,6 +58,16 @@ class _Source(Table):
     entry: Names
     unit: Name | None = None
     max_rows: Annotated[int, Field(ge=1, strict=True)] | None = None
+    dialect: Dialect | None = None
+
+    @property
+    def speaks(self) -> Dialect:
+        """The dialect in which the releases' SELECTs are written: the declared one, or that of the kind."""
+        return self.dialect or self._native
+
+    @property
+    def _native(self) -> Dialect:
+        return "duckdb"
 
     @property
     def keeps(self) -> str | None:
@@ -89,6 +100,10 @@ class PostgresSpec(_Source):
     publication: Name | None = None
     on_lost: Literal["stop", "reload"] = "stop"
 
+    @property
+    def _native(self) -> Dialect:
+        return "postgres"
+
 
 class SqliteSpec(_Source):
     """A table of a live SQLite file, followed by triggers."""
@@ -97,6 +112,10 @@ class SqliteSpec(_Source):
     path: Name
     entry: Names = []
     types: dict[str, str] = {}
+
+    @property
+    def _native(self) -> Dialect:
+        return "sqlite"
 
 
 class DebeziumSpec(_Source):
@@ -185,6 +204,10 @@ class SnapshotsSpec(_Source):
         if self.every is not None and self.valid_from is not None:
             raise ValueError("every: a table that keeps its history is read whenever it is due")
         return self
+
+    @property
+    def _native(self) -> Dialect:
+        return "duckdb" if self.of == "parquet" else self.of
 
     @property
     def keeps(self) -> str | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from tidegauge.errors import QueryError
+from tidegauge.model.expression import Constant, call
 from tidegauge.model.query import Query
 from tidegauge.plan.sql_columns import Columns
 from tidegauge.plan.sql_groups import cell_number, domains, named_groups
@@ -82,10 +83,9 @@ def _compile(
     named = named_groups(parts, columns, dialect)
     declared = domains(named, groups)
     place = cell_number(named, declared, lower)
-    alive = ["after IS NOT NULL"] if parts.kind == "stock" else []
-    where = " AND ".join([*alive, *(lower.condition(node) for node in parts.where)])
-    cell = f"TRY(CASE WHEN {where} THEN {place} END)" if where else f"TRY({place})"
-    accepted = f"{where} AND " if where else ""
+    alive = [call("present", "after")] if parts.kind == "stock" else []
+    conditions = [*alive, *(lower.condition(node).expression for node in parts.where)]
+    where = call("and", *conditions) if conditions else Constant(True)
     aggregate, components = _measured(parts, lower, what, written, bounds=bounds, grids=grids)
     used = [*parts.where, parts.aggregate, *(group.expression for group in named)]
     return Query(
@@ -93,8 +93,8 @@ def _compile(
         aggregate=aggregate,
         table=table,
         text=canonical(sql, dialect),
-        cell=cell,
-        outside=f"COALESCE(TRY({accepted}{place} IS NULL), FALSE)" if named else "FALSE",
+        cell=call("where", where, place),
+        outside=call("outside", where, place) if named else Constant(False),
         components=components,
         groups=declared,
         before=tuple(sorted(_names(used, "before"))),

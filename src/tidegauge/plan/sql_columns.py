@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from tidegauge.model.expression import Column
 from tidegauge.plan.sql_refusals import Refused, refuse
-from tidegauge.plan.sql_terms import Term, column, name
+from tidegauge.plan.sql_terms import Term, column
 
 if TYPE_CHECKING:
+    from tidegauge.model.expression import Side
     from tidegauge.model.query import Kind
 
 
@@ -56,15 +58,16 @@ class Columns:
             matches = [one for one in self.types if one.lower() == written.lower()]
         if len(matches) > 1:
             raise Refused(
-                f"{written} may be {' or '.join(map(name, matches))}; put the one that is meant in quotes"
+                f"{written} may be {' or '.join(map(quoted, matches))}; put the one that is meant in quotes"
             )
         if not matches:
             raise Refused(f"there is no column {written}; {nearest(written, self.types)}")
         return matches[0]
 
     def term(self, settled: exp.Column) -> Term:
-        """A settled column as SQL over the structs `before` and `after`."""
-        return column(f"{settled.table or 'after'}.{name(settled.name)}", self.types[settled.name])
+        """A settled column of the old or the new row."""
+        side: Side = "before" if settled.table == "before" else "after"
+        return column(Column(side, settled.name), self.types[settled.name])
 
     def has(self, identifier: exp.Identifier) -> bool:
         """Whether the name means a column."""
@@ -73,6 +76,11 @@ class Columns:
         except Refused:
             return False
         return True
+
+
+def quoted(identifier: str) -> str:
+    """The identifier in double quotes."""
+    return '"' + identifier.replace('"', '""') + '"'
 
 
 def _identifier(exact: str) -> exp.Identifier:

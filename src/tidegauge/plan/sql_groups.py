@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 
+from tidegauge.model.expression import Constant, call
 from tidegauge.model.query import Group
 from tidegauge.plan.sql_lower import Lowering, shown
 from tidegauge.plan.sql_refusals import Refused
@@ -28,6 +29,7 @@ from tidegauge.plan.sql_terms import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tidegauge.model.expression import Expression
     from tidegauge.model.query import Value
     from tidegauge.plan.sql_columns import Columns
     from tidegauge.plan.sql_parse import Parts
@@ -124,32 +126,31 @@ def domains(groups: Sequence[Named], declared: Mapping[str, Sequence[Value]]) ->
     return tuple(found)
 
 
-def cell_number(groups: Sequence[Named], declared: Sequence[Group], lower: Lowering) -> str:
-    """SQL giving the number of the row's cell, the last group varying fastest; NULL if a value is not declared."""
-    sql = ""
+def cell_number(groups: Sequence[Named], declared: Sequence[Group], lower: Lowering) -> Expression:
+    """The number of the row's cell, the last group varying fastest; NULL if a value is not declared."""
+    cell: Expression | None = None
     for group, domain in zip(groups, declared, strict=True):
         place = _place(lower(group.expression), domain)
-        sql = f"({sql} * {len(domain.values)} + {place})" if sql else place
-    return sql or "0"
+        cell = place if cell is None else call("cell", cell, len(domain.values), place)
+    return Constant(0) if cell is None else cell
 
 
-def _place(term: Term, domain: Group) -> str:
+def _place(term: Term, domain: Group) -> Expression:
     key = f"groups.{toml_key(domain.name)}"
     try:
         value, *values = _comparable(term, domain.values)
     except Refused as refused:
         raise Refused(str(refused), key=key) from None
-    literals = [one.sql for one in values]
-    if len(set(literals)) < len(literals):
+    if len({str(one.expression) for one in values}) < len(values):
         raise Refused("a value is declared twice", key=key)
-    return f"(LIST_POSITION([{', '.join(literals)}], {value.sql}) - 1)"
+    return call("place", value.expression, *(one.expression for one in values))
 
 
 def _comparable(term: Term, values: Sequence[Value]) -> list[Term]:
     """The group's term and its values, as one kind; text is read as what the values are."""
     types = {type(value) for value in values}
     if types == {bool}:
-        return [boolean(term), *(Term("TRUE" if value else "FALSE", Kind.BOOLEAN) for value in values)]
+        return [boolean(term), *(Term(Constant(bool(value)), Kind.BOOLEAN) for value in values)]
     if types == {int}:
         if term.kind is not Kind.INTEGER and any(abs(int(value)) > 2**53 for value in values):
             raise Refused("an integer is too large to be told apart in DOUBLE; CAST the group to BIGINT")

@@ -1,4 +1,4 @@
-"""Expressions of a SELECT, node by node, into SQL of the embedded engine that cannot fail.
+"""Expressions of a SELECT, node by node, into expressions that every engine can compute and that cannot fail.
 
 A node that no rule names is refused, and so is an argument that its rule does not read: what the parser learns
 tomorrow is not accepted before someone has thought about it.
@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from sqlglot import ErrorLevel, exp
 
+from tidegauge.model.expression import Constant
 from tidegauge.plan import sql_times
 from tidegauge.plan.sql_refusals import Mismatch, Refused, refuse
 from tidegauge.plan.sql_terms import (
     Kind,
     Term,
     alike,
+    apply,
     boolean,
     cast,
+    integer,
     number,
     number_literal,
     text,
@@ -36,10 +39,10 @@ _VOLATILE: Final = re.compile(
     re.IGNORECASE,
 )
 _COMPARISONS: Final = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
-                       exp.NullSafeEQ: "IS NOT DISTINCT FROM", exp.NullSafeNEQ: "IS DISTINCT FROM"}  # fmt: skip
-_NUMERIC: Final = {exp.Abs: "ABS", exp.Floor: "FLOOR", exp.Ceil: "CEIL"}
-_TEXTUAL: Final = {exp.Lower: "LOWER", exp.Upper: "UPPER"}
-_MANY: Final = {exp.Coalesce: "COALESCE", exp.Least: "LEAST", exp.Greatest: "GREATEST"}
+                       exp.NullSafeEQ: "same", exp.NullSafeNEQ: "differs"}  # fmt: skip
+_NUMERIC: Final = {exp.Abs: "abs", exp.Floor: "floor", exp.Ceil: "ceil"}
+_TEXTUAL: Final = {exp.Lower: "lower", exp.Upper: "upper"}
+_MANY: Final = {exp.Coalesce: "coalesce", exp.Least: "least", exp.Greatest: "greatest"}
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Lowering:
     dialect: str
 
     def __call__(self, node: exp.Expr) -> Term:
-        """The expression as a typed piece of SQL, or a refusal by name."""
+        """The expression with its kind, or a refusal by name."""
         rule = _RULES.get(type(node))
         if rule is None:
             refuse_node(node, self.dialect)
@@ -66,9 +69,9 @@ class Lowering:
         """Every expression, in order."""
         return [self(node) for node in nodes]
 
-    def condition(self, node: exp.Expr) -> str:
+    def condition(self, node: exp.Expr) -> Term:
         """The expression as a condition."""
-        return self._read_as(boolean, node).sql
+        return self._read_as(boolean, node)
 
     def quantity(self, node: exp.Expr) -> Term:
         """The expression as a number."""
@@ -113,11 +116,11 @@ def _literal(_: Lowering, node: exp.Expr) -> Term:
 
 
 def _boolean(_: Lowering, node: exp.Expr) -> Term:
-    return Term("TRUE" if node.this else "FALSE", Kind.BOOLEAN)
+    return Term(Constant(bool(node.this)), Kind.BOOLEAN)
 
 
 def _null(_: Lowering, _node: exp.Expr) -> Term:
-    return Term("NULL", Kind.NULL)
+    return Term(Constant(None), Kind.NULL)
 
 
 def _paren(low: Lowering, node: exp.Expr) -> Term:
@@ -125,37 +128,36 @@ def _paren(low: Lowering, node: exp.Expr) -> Term:
 
 
 def _junction(word: str, low: Lowering, node: exp.Expr) -> Term:
-    return Term("(" + f" {word} ".join(low.condition(part) for part in node.flatten()) + ")", Kind.BOOLEAN)
+    return apply(Kind.BOOLEAN, word, *(low.condition(part) for part in node.flatten()))
 
 
 def _not(low: Lowering, node: exp.Expr) -> Term:
-    return Term(f"(NOT {low.condition(node.this)})", Kind.BOOLEAN)
+    return apply(Kind.BOOLEAN, "not", low.condition(node.this))
 
 
 def _comparison(sign: str, low: Lowering, node: exp.Expr) -> Term:
-    left, right = alike([low(node.this), low(node.expression)])
-    return Term(f"({left.sql} {sign} {right.sql})", Kind.BOOLEAN)
+    return apply(Kind.BOOLEAN, sign, *alike([low(node.this), low(node.expression)]))
 
 
 def _is(low: Lowering, node: exp.Expr) -> Term:
-    test, word = node.expression, "IS NOT" if node.args.get("negate") else "IS"
+    test, word = node.expression, "is not" if node.args.get("negate") else "is"
     if isinstance(test, exp.Null):
-        return Term(f"({low(node.this).sql} {word} NULL)", Kind.BOOLEAN)
+        return apply(Kind.BOOLEAN, f"{word} null", low(node.this))
     if not isinstance(test, exp.Boolean):
         refuse("expression", shown(node, low.dialect))
-    return Term(f"({low.condition(node.this)} {word} {low(test).sql})", Kind.BOOLEAN)
+    return apply(Kind.BOOLEAN, word, low.condition(node.this), low(test))
 
 
 def _between(low: Lowering, node: exp.Expr) -> Term:
-    value, least, most = alike([low(node.this), low(node.args["low"]), low(node.args["high"])])
-    return Term(f"({value.sql} BETWEEN {least.sql} AND {most.sql})", Kind.BOOLEAN)
+    return apply(
+        Kind.BOOLEAN, "between", *alike([low(node.this), low(node.args["low"]), low(node.args["high"])])
+    )
 
 
 def _in(low: Lowering, node: exp.Expr) -> Term:
     if not node.expressions:
         raise Mismatch("IN needs a list of values")
-    value, *values = alike([low(node.this), *low.each(node.expressions)])
-    return Term(f"({value.sql} IN ({', '.join(one.sql for one in values)}))", Kind.BOOLEAN)
+    return apply(Kind.BOOLEAN, "in", *alike([low(node.this), *low.each(node.expressions)]))
 
 
 def _like(low: Lowering, node: exp.Expr, escape: str | None = None) -> Term:
@@ -166,9 +168,10 @@ def _like(low: Lowering, node: exp.Expr, escape: str | None = None) -> Term:
         escape = "\\"
     if escape and (len(pattern.name) - len(pattern.name.rstrip(escape))) % 2:
         refuse("pattern", shown(node, low.dialect))
-    word = ("NOT " if node.args.get("negate") else "") + ("ILIKE" if isinstance(node, exp.ILike) else "LIKE")
-    ending = f" ESCAPE {text_literal(escape).sql}" if escape else ""
-    return Term(f"({text(low(node.this)).sql} {word} {text_literal(pattern.name).sql}{ending})", Kind.BOOLEAN)
+    any_case = isinstance(node, exp.ILike) or low.dialect == "sqlite"
+    word = ("not " if node.args.get("negate") else "") + ("ilike" if any_case else "like")
+    texts = [text_literal(one) for one in (pattern.name, escape) if one is not None]
+    return apply(Kind.BOOLEAN, word, text(low(node.this)), *texts)
 
 
 def _escape(low: Lowering, node: exp.Expr) -> Term:
@@ -183,7 +186,7 @@ def _neg(low: Lowering, node: exp.Expr) -> Term:
     if isinstance(node.this, exp.Literal) and not node.this.is_string:
         return number_literal(f"-{node.this.name}")
     value = number(low(node.this))
-    return Term(f"(-{value.sql})", Kind.DOUBLE, whole=value.whole)
+    return apply(Kind.DOUBLE, "negative", value, whole=value.whole)
 
 
 def _arithmetic(sign: str, low: Lowering, node: exp.Expr) -> Term:
@@ -192,19 +195,19 @@ def _arithmetic(sign: str, low: Lowering, node: exp.Expr) -> Term:
     if shifted is not None:
         return shifted
     left, right = number(left), number(right)
-    return Term(f"({left.sql} {sign} {right.sql})", Kind.DOUBLE, whole=left.whole and right.whole)
+    return apply(Kind.DOUBLE, sign, left, right, whole=left.whole and right.whole)
 
 
 def _divided(low: Lowering, node: exp.Expr) -> Term:
     left, right = number(low(node.this)), number(low(node.expression))
-    sql, whole = f"({left.sql} / NULLIF({right.sql}, 0e0))", left.whole and right.whole
+    whole = left.whole and right.whole
     if isinstance(node, exp.IntDiv) and not whole:
         raise Mismatch("// divides integers; CAST both sides, or use FLOOR(a / b)")
     if isinstance(node, exp.Mod):
-        return Term(f"({left.sql} % NULLIF({right.sql}, 0e0))", Kind.DOUBLE, whole=whole)
+        return apply(Kind.DOUBLE, "%", left, right, whole=whole)
     if whole and (isinstance(node, exp.IntDiv) or node.args.get("typed")):
-        return Term(f"TRUNC{sql}", Kind.DOUBLE, whole=True)
-    return Term(sql, Kind.DOUBLE)
+        return apply(Kind.DOUBLE, "div", left, right, whole=True)
+    return apply(Kind.DOUBLE, "/", left, right)
 
 
 def _cast(low: Lowering, node: exp.Expr) -> Term:
@@ -216,55 +219,55 @@ def _case(low: Lowering, node: exp.Expr) -> Term:
     arms = node.args.get("ifs") or [node]
     if node.args.get("ifs") and node.this is not None:
         subject, *whens = alike([low(node.this), *(low(arm.this) for arm in arms)])
-        tests = [f"{subject.sql} = {when.sql}" for when in whens]
+        tests = [apply(Kind.BOOLEAN, "=", subject, when) for when in whens]
     else:
         tests = [low.condition(arm.this) for arm in arms]
     last = node.args.get("default") or node.args.get("false") or exp.Null()
     *results, default = terms = alike(low.each([*(arm.args["true"] for arm in arms), last]))
-    body = " ".join(f"WHEN {test} THEN {result.sql}" for test, result in zip(tests, results, strict=True))
-    return _one_of(f"CASE {body} ELSE {default.sql} END", terms)
+    pairs = (one for pair in zip(tests, results, strict=True) for one in pair)
+    return _one_of(terms, "case", *pairs, default)
 
 
-def _one_of(sql: str, terms: list[Term]) -> Term:
-    """What gives one of several terms that are alike."""
+def _one_of(terms: list[Term], operation: str, *arguments: Term) -> Term:
+    """An operation that gives one of several terms that are alike."""
     kind = next((term.kind for term in terms if term.kind is not Kind.NULL), Kind.NULL)
-    return Term(sql, kind, whole=all(term.whole for term in terms))
+    return apply(kind, operation, *arguments, whole=all(term.whole for term in terms))
 
 
 def _many(function: str, low: Lowering, node: exp.Expr) -> Term:
     terms = alike(low.each([node.this, *node.expressions]))
-    return _one_of(f"{function}({', '.join(term.sql for term in terms)})", terms)
+    return _one_of(terms, function, *terms)
 
 
 def _nullif(low: Lowering, node: exp.Expr) -> Term:
     left, right = alike([low(node.this), low(node.expression)])
-    return Term(f"NULLIF({left.sql}, {right.sql})", left.kind, whole=left.whole)
+    return apply(left.kind, "nullif", left, right, whole=left.whole)
 
 
 def _numeric(function: str, low: Lowering, node: exp.Expr) -> Term:
     value = number(low(node.this))
-    return Term(f"{function}({value.sql})", Kind.DOUBLE, whole=value.whole)
+    return apply(Kind.DOUBLE, function, value, whole=value.whole)
 
 
 def _round(low: Lowering, node: exp.Expr) -> Term:
     value, decimals = number(low(node.this)), low(node.args.get("decimals") or exp.Literal.number(0))
-    if not re.fullmatch(r"\d{1,2}|\(-\d{1,2}\)", decimals.sql):
+    if (digits := integer(decimals)) is None or abs(digits) > 99:
         raise Mismatch("the number of digits must be a small integer")
-    return Term(f"ROUND({value.sql}, {decimals.sql})", Kind.DOUBLE, whole=value.whole)
+    return apply(Kind.DOUBLE, "round", value, digits, whole=value.whole)
 
 
 def _textual(function: str, low: Lowering, node: exp.Expr) -> Term:
-    return Term(f"{function}({text(low(node.this)).sql})", Kind.TEXT)
+    return apply(Kind.TEXT, function, text(low(node.this)))
 
 
 def _length(low: Lowering, node: exp.Expr) -> Term:
-    return Term(f"LENGTH({text(low(node.this)).sql})", Kind.INTEGER)
+    return apply(Kind.INTEGER, "length", text(low(node.this)))
 
 
 def _trim(low: Lowering, node: exp.Expr) -> Term:
-    function = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}.get(str(node.args.get("position")).upper(), "TRIM")
+    function = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position")).upper(), "trim")
     terms = [text(term) for term in low.each(filter(None, [node.this, node.args.get("expression")]))]
-    return Term(f"{function}({', '.join(term.sql for term in terms)})", Kind.TEXT)
+    return apply(Kind.TEXT, function, *terms)
 
 
 def _substring(low: Lowering, node: exp.Expr) -> Term:
@@ -273,16 +276,15 @@ def _substring(low: Lowering, node: exp.Expr) -> Term:
         for place in (node.args.get("start"), node.args.get("length"))
         if place is not None
     ]
-    cut = [f"TRY_CAST({place.sql} AS BIGINT)" for place in places]
-    return Term(f"TRY(SUBSTRING({', '.join([text(low(node.this)).sql, *cut])}))", Kind.TEXT)
+    return apply(Kind.TEXT, "substring", text(low(node.this)), *places)
 
 
 def _concat(low: Lowering, node: exp.Expr) -> Term:
-    return Term(f"CONCAT({', '.join(text(term).sql for term in low.each(node.expressions))})", Kind.TEXT)
+    return apply(Kind.TEXT, "concat", *map(text, low.each(node.expressions)))
 
 
 def _joined(low: Lowering, node: exp.Expr) -> Term:
-    return Term(f"({text(low(node.this)).sql} || {text(low(node.expression)).sql})", Kind.TEXT)
+    return apply(Kind.TEXT, "join", text(low(node.this)), text(low(node.expression)))
 
 
 def _interval(_: Lowering, node: exp.Expr) -> Term:
@@ -335,8 +337,8 @@ def _rules() -> dict[type[exp.Expr], _Rule]:
         exp.Boolean: _Rule(one, _boolean),
         exp.Null: _Rule(frozenset(), _null),
         exp.Paren: _Rule(one, _paren),
-        exp.And: _Rule(two, partial(_junction, "AND")),
-        exp.Or: _Rule(two, partial(_junction, "OR")),
+        exp.And: _Rule(two, partial(_junction, "and")),
+        exp.Or: _Rule(two, partial(_junction, "or")),
         exp.Not: _Rule(one, _not),
         **{node: _Rule(two, partial(_comparison, sign)) for node, sign in _COMPARISONS.items()},
         exp.Is: _Rule(two | {"negate"}, _is),

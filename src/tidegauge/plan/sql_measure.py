@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SpecError
+from tidegauge.model.expression import Constant, call
 from tidegauge.model.quantity import fraction
 from tidegauge.model.query import Component
 from tidegauge.plan.sql_groups import toml_key
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 MOST_STEPS: Final = 2**50
 """Up to here a decimal that lies on the grid is found again exactly after its way through DOUBLE."""
 FINEST: Final = 9
-_NAN: Final = "CAST('NaN' AS DOUBLE)"
 
 
 @dataclass(frozen=True)
@@ -123,24 +123,17 @@ def _declared_grid(written: Fraction, key: str) -> Fraction:
 
 def count_of(term: Term | None) -> Component:
     """COUNT(*), or COUNT of an expression: NaN is a value, NULL is none."""
-    return Component(
-        "count", "1" if term is None else f"CASE WHEN TRY({term.sql}) IS NULL THEN 0 ELSE 1 END", 0, 1
-    )
+    return Component("count", Constant(1) if term is None else call("counts", term.expression), 0, 1)
 
 
 def sum_of(term: Term, steps: Range, *, centre: int = 0) -> Component:
     """SUM of distances from `centre` (in steps): clamped, rounded half away from zero; NULL and NaN count 0."""
-    low, high = (double_literal(bound * steps.grid).sql for bound in (steps.lower, steps.upper))
-    scaled = f"LEAST(GREATEST({term.sql}, {low}), {high})"
-    if steps.grid.denominator != 1:
-        scaled += f" * {double_literal(steps.grid.denominator).sql}"
-    if steps.grid.numerator != 1:
-        scaled += f" / {double_literal(steps.grid.numerator).sql}"
-    rounded = f"TRY_CAST(ROUND({scaled}) AS BIGINT)"
-    shifted = f"{rounded} - ({centre})" if centre else rounded
+    grid = steps.grid
+    settings = (steps.lower * grid, steps.upper * grid, grid.denominator, grid.numerator)
+    doubles = (double_literal(setting).expression for setting in settings)
     return Component(
         "sum",
-        f"TRY(CASE WHEN NULLIF({term.sql}, {_NAN}) IS NULL THEN 0 ELSE {shifted} END)",
+        call("steps", term.expression, *doubles, centre),
         steps.lower - centre,
         steps.upper - centre,
         steps.grid,
@@ -150,4 +143,4 @@ def sum_of(term: Term, steps: Range, *, centre: int = 0) -> Component:
 
 def present(term: Term) -> Component:
     """How many rows an AVG is taken over: those with a value."""
-    return Component("count", f"CASE WHEN TRY(NULLIF({term.sql}, {_NAN})) IS NULL THEN 0 ELSE 1 END", 0, 1)
+    return Component("count", call("counts number", term.expression), 0, 1)

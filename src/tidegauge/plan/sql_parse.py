@@ -10,9 +10,9 @@ import sqlglot
 from sqlglot import TokenType, exp
 from sqlglot.errors import ParseError, TokenError
 
+from tidegauge.plan.sql_columns import quoted
 from tidegauge.plan.sql_lower import shown
 from tidegauge.plan.sql_refusals import Refused, refuse
-from tidegauge.plan.sql_terms import name, text_literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tidegauge.model.query import Kind
 
-DIALECTS: Final = ("duckdb", "postgres")
+DIALECTS: Final = ("duckdb", "postgres", "sqlite")
 _READ: Final = frozenset({"expressions", "from_", "where", "group"})
 _CLAUSES: Final = {
     "with_": ("WITH", "WITH"),
@@ -87,9 +87,9 @@ def _spaced(tokens: Iterable[Token]) -> str:
     for token in tokens:
         kind, text = token.token_type, token.text
         if kind is TokenType.STRING:
-            text = text_literal(text).sql
+            text = "'" + text.replace("'", "''") + "'"
         elif kind is TokenType.IDENTIFIER:
-            text = name(text)
+            text = quoted(text)
         else:
             text = text.lower()
         tight = before in _OPEN or kind in _CLOSE or (kind is TokenType.L_PAREN and before is TokenType.VAR)

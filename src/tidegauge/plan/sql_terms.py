@@ -1,23 +1,21 @@
-"""Typed pieces of the embedded engine's SQL, and how one kind is read as another without ever failing.
+"""Expressions with their kinds, and how one kind is read as another without ever failing.
 
 Text is read in context: beside a number it is a number, beside a date a time, as a condition true or false, and NULL
 where it is none.  Arithmetic is done in DOUBLE, where nothing overflows.  Times are UTC without a zone.
-
-Every operation that can fail stands in a TRY of its own.  The TRY around a whole expression is no more than a second net:
-the engine computes what several expressions share once, and outside of it.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from enum import Enum
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Final
 
 from sqlglot.errors import ParseError
 from sqlglot.expressions import DataType, DataTypeParam, DType
 
 from tidegauge.errors import SpecError
+from tidegauge.model.expression import Column, Constant, Expression, call
 from tidegauge.model.quantity import instant, moment
 from tidegauge.plan.sql_refusals import Mismatch, refuse
 
@@ -53,27 +51,24 @@ _KINDS: Final = {
     **dict.fromkeys([DType.TIMESTAMP, DType.TIMESTAMPNTZ, DType.TIMESTAMPTZ, DType.DATETIME], Kind.TIMESTAMP),
     **dict.fromkeys([DType.TEXT, DType.VARCHAR, DType.CHAR], Kind.TEXT),
 }  # fmt: skip
-_DIGITS: Final = re.compile(r"\d+|\(-\d+\)")
 _LARGEST: Final = 2**63
-_YEAR_ONE: Final = "TIMESTAMP '0001-01-01 00:00:00'"
-# A clock time with something after it that is no digit: an offset or the name of a zone.
-_ZONED: Final = r"':[0-9][0-9.:]*\s*[A-Za-z+-]'"
 
 
 @dataclass(frozen=True)
 class Term:
-    """SQL and what it gives; `literal` is set for a text in quotes, which is read when the query is compiled."""
+    """An expression and what it gives; `literal` is set for a text in quotes, which is read when the query is compiled."""
 
-    sql: str
+    expression: Expression
     kind: Kind
     whole: bool = False
     """Whether a DOUBLE is the result of integers alone."""
     literal: str | None = None
 
 
-def name(identifier: str) -> str:
-    """The identifier in double quotes."""
-    return '"' + identifier.replace('"', '""') + '"'
+def apply(kind: Kind, operation: str, *arguments: Term | str | int, whole: bool = False) -> Term:
+    """The operation on these terms; a plain value is a unit, a type or a number that the operation takes."""
+    given = (one.expression if isinstance(one, Term) else one for one in arguments)
+    return Term(call(operation, *given), kind, whole=whole)
 
 
 def text_literal(value: str) -> Term:
@@ -82,26 +77,25 @@ def text_literal(value: str) -> Term:
         value.encode()
     except UnicodeEncodeError:
         raise Mismatch(f"{value!r} is not valid Unicode text") from None
-    return Term("'" + value.replace("'", "''") + "'", Kind.TEXT, literal=value)
+    return Term(Constant(value), Kind.TEXT, literal=value)
 
 
 def integer_literal(value: int) -> Term:
     """An integer, or the nearest DOUBLE where 64 bits are too few."""
     if abs(value) >= _LARGEST:
         return replace(double_literal(value), whole=True)
-    return Term(f"({value})" if value < 0 else str(value), Kind.INTEGER)
+    return Term(Constant(value), Kind.INTEGER)
 
 
 def double_literal(value: float | Fraction) -> Term:
     """The DOUBLE nearest to the value."""
     try:
-        digits = repr(float(value) + 0.0)  # there is one zero
+        nearest = float(value) + 0.0  # there is one zero
     except OverflowError:
-        digits = "inf"
-    if digits.lstrip("-") in {"inf", "nan"}:
+        nearest = inf
+    if not isfinite(nearest):
         raise Mismatch("a number must be finite and fit a DOUBLE (about 1.8e308)")
-    sql = digits if "e" in digits else f"{digits}e0"
-    return Term(f"({sql})" if value < 0 else sql, Kind.DOUBLE)
+    return Term(Constant(nearest), Kind.DOUBLE)
 
 
 def number_literal(digits: str) -> Term:
@@ -124,32 +118,32 @@ def time_literal(written: str) -> Term:
         raise Mismatch(
             f"{written!r} stands where a date or time is needed (write 2026-01-31 or 2026-01-31T12:00:00Z)"
         ) from None
-    return Term(f"TIMESTAMP '{at.isoformat(' ')}'", Kind.TIMESTAMP)
+    return apply(Kind.TIMESTAMP, "at", at.isoformat(" "))
 
 
 def boolean_literal(written: str) -> Term:
     """TRUE or FALSE, as written in quotes."""
     if written.strip().lower() not in {"true", "false"}:
         raise Mismatch(f"{written!r} stands where 'true' or 'false' is needed")
-    return Term(written.strip().upper(), Kind.BOOLEAN)
+    return Term(Constant(written.strip().lower() == "true"), Kind.BOOLEAN)
 
 
-def column(sql: str, declared: str) -> Term:
+def column(found: Column, declared: str) -> Term:
     """A column of a declared type: times in UTC, what has a text form as text."""
     try:
         base = DataType.build(declared, dialect="duckdb").this
     except ParseError:
-        return Term(sql, Kind.OTHER)
+        return Term(found, Kind.OTHER)
     match base:
         case DType.TIMESTAMPTZ:
-            return Term(f"TRY({sql} AT TIME ZONE 'UTC')", Kind.TIMESTAMP)
+            return Term(call("utc", found), Kind.TIMESTAMP)
         case DType.TIMESTAMP_S | DType.TIMESTAMP_MS | DType.TIMESTAMP_NS:
-            return Term(f"TRY_CAST({sql} AS TIMESTAMP)", Kind.TIMESTAMP)
+            return Term(call("timestamp", found), Kind.TIMESTAMP)
         case DType.UUID | DType.ENUM | DType.JSON | DType.TIME:
-            return Term(f"CAST({sql} AS VARCHAR)", Kind.TEXT)
+            return Term(call("text", found), Kind.TEXT)
         case DType.FLOAT | DType.UINT128:
-            return Term(f"CAST({sql} AS DOUBLE)", Kind.DOUBLE)
-    return Term(sql, _KINDS.get(base, Kind.OTHER))
+            return Term(call("double", found), Kind.DOUBLE)
+    return Term(found, _KINDS.get(base, Kind.OTHER))
 
 
 def cast(term: Term, to: DataType) -> Term:
@@ -164,7 +158,7 @@ def cast(term: Term, to: DataType) -> Term:
     if kind is Kind.TEXT:
         return text(term)
     if kind is Kind.DATE:
-        return Term(f"TRY_CAST({time(term).sql} AS DATE)", kind)
+        return apply(kind, "date", time(term))
     if term.kind in TIMES:
         raise Mismatch(f"{term.kind.value} cannot be CAST to {to.sql('duckdb')}; use EXTRACT or date_diff")
     if kind is Kind.BOOLEAN and term.kind is Kind.TEXT:
@@ -173,24 +167,30 @@ def cast(term: Term, to: DataType) -> Term:
         return replace(number(term), whole=False)
     if term.literal is not None:
         term = number_literal(term.literal)
-    return Term(f"TRY_CAST({term.sql} AS {to.sql('duckdb')})", kind)
+    return apply(kind, "cast", to.sql("duckdb"), term)
+
+
+def integer(term: Term) -> int | None:
+    """The integer that the term is, if it is one that was written."""
+    match term.expression:
+        case Constant(int(value)) if term.kind is Kind.INTEGER:
+            return value
+    return None
 
 
 def number(term: Term) -> Term:
     """The term as a DOUBLE."""
     if term.literal is not None:
         return number(number_literal(term.literal))
-    if _DIGITS.fullmatch(term.sql):
-        return replace(double_literal(int(term.sql.strip("()"))), whole=True)
+    if (digits := integer(term)) is not None:
+        return replace(double_literal(digits), whole=True)
     match term.kind:
         case Kind.DOUBLE:
             return term
         case Kind.INTEGER | Kind.DECIMAL | Kind.BOOLEAN | Kind.NULL:
-            return Term(
-                f"CAST({term.sql} AS DOUBLE)", Kind.DOUBLE, whole=term.kind in {Kind.INTEGER, Kind.NULL}
-            )
+            return apply(Kind.DOUBLE, "double", term, whole=term.kind in {Kind.INTEGER, Kind.NULL})
         case Kind.TEXT:
-            return Term(f"TRY_CAST({term.sql} AS DOUBLE)", Kind.DOUBLE)
+            return apply(Kind.DOUBLE, "double", term)
     raise Mismatch(f"a number is needed where {term.kind.value} stands")
 
 
@@ -202,14 +202,9 @@ def time(term: Term) -> Term:
         case Kind.TIMESTAMP:
             return term
         case Kind.DATE | Kind.NULL:
-            return Term(f"TRY_CAST({term.sql} AS TIMESTAMP)", Kind.TIMESTAMP)
+            return apply(Kind.TIMESTAMP, "timestamp", term)
         case Kind.TEXT:
-            return Term(
-                f"CASE WHEN LENGTH({term.sql}) > 12 AND REGEXP_MATCHES({term.sql}, {_ZONED}) "
-                f"THEN TRY(TRY_CAST({term.sql} AS TIMESTAMPTZ) AT TIME ZONE 'UTC') "
-                f"ELSE TRY_CAST({term.sql} AS TIMESTAMP) END",
-                Kind.TIMESTAMP,
-            )
+            return apply(Kind.TIMESTAMP, "text timestamp", term)
     raise Mismatch(f"a date or time is needed where {term.kind.value} stands")
 
 
@@ -221,7 +216,7 @@ def boolean(term: Term) -> Term:
         case Kind.BOOLEAN:
             return term
         case Kind.TEXT | Kind.NULL:
-            return Term(f"TRY_CAST({term.sql} AS BOOLEAN)", Kind.BOOLEAN)
+            return apply(Kind.BOOLEAN, "boolean", term)
     hint = "; write <> 0" if term.kind in NUMBERS else ""
     raise Mismatch(f"a condition is needed where {term.kind.value} stands{hint}")
 
@@ -232,10 +227,9 @@ def text(term: Term) -> Term:
         return term
     if term.kind in {Kind.INTERVAL, Kind.OTHER}:
         raise Mismatch(f"text is needed where {term.kind.value} stands")
-    if term.kind is Kind.TIMESTAMP:  # what lies before the engine's first instant would be fatal to it
-        return Term(f"CASE WHEN {term.sql} >= {_YEAR_ONE} THEN CAST({term.sql} AS VARCHAR) END", Kind.TEXT)
-    sql = f"TRY_CAST({term.sql} AS HUGEINT)" if term.kind is Kind.DOUBLE and term.whole else term.sql
-    return Term(f"CAST({sql} AS VARCHAR)", Kind.TEXT)
+    if term.kind is Kind.TIMESTAMP:
+        return apply(Kind.TEXT, "time text", term)
+    return apply(Kind.TEXT, "whole text" if term.kind is Kind.DOUBLE and term.whole else "text", term)
 
 
 def alike(terms: Sequence[Term]) -> list[Term]:

@@ -1,4 +1,4 @@
-"""Dates, times and intervals in SQL that cannot fail: out of range is NULL."""
+"""Dates, times and intervals: out of range is NULL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from sqlglot import exp
 
 from tidegauge.plan.sql_refusals import Mismatch
-from tidegauge.plan.sql_terms import NUMBERS, TIMES, Kind, Term, number, time
+from tidegauge.plan.sql_terms import NUMBERS, TIMES, Kind, Term, apply, number, time
 
 UNITS: Final = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 PARTS: Final = (*UNITS, "isoyear", "dow", "isodow", "doy")
@@ -29,18 +29,17 @@ def _unit(written: str, accepted: tuple[str, ...]) -> str:
 
 def part(written: str, at: Term) -> Term:
     """A field of a time, as an integer."""
-    return Term(f"DATE_PART('{_unit(written, PARTS)}', {time(at).sql})", Kind.INTEGER)
+    return apply(Kind.INTEGER, "part", _unit(written, PARTS), time(at))
 
 
 def truncated(written: str, at: Term) -> Term:
     """The beginning of the year, month, ... in which a time lies."""
-    return Term(f"TRY(DATE_TRUNC('{_unit(written, UNITS)}', {time(at).sql}))", Kind.TIMESTAMP)
+    return apply(Kind.TIMESTAMP, "truncate", _unit(written, UNITS), time(at))
 
 
 def difference(written: str, start: Term, end: Term) -> Term:
     """How many boundaries of the unit lie between two times."""
-    unit = _unit(written, UNITS)
-    return Term(f"TRY(DATE_DIFF('{unit}', {time(start).sql}, {time(end).sql}))", Kind.INTEGER)
+    return apply(Kind.INTEGER, "difference", _unit(written, UNITS), time(start), time(end))
 
 
 def interval(node: exp.Expr) -> Term:
@@ -50,7 +49,7 @@ def interval(node: exp.Expr) -> Term:
     spans = [(count, name.lower().removesuffix("s")) for count, name in _SPAN.findall(written)]
     if not spans or _SPAN.sub("", written).strip() or not _SPANS.issuperset(name for _, name in spans):
         raise Mismatch("an interval is whole numbers with units, such as INTERVAL '3 days'")
-    return Term(f"INTERVAL '{' '.join(f'{count} {name}' for count, name in spans)}'", Kind.INTERVAL)
+    return apply(Kind.INTERVAL, "interval", " ".join(f"{count} {name}" for count, name in spans))
 
 
 def shifted(sign: str, left: Term, right: Term) -> Term | None:
@@ -61,11 +60,11 @@ def shifted(sign: str, left: Term, right: Term) -> Term | None:
     if sign == "+" and left.kind is Kind.INTERVAL:
         left, right = right, left
     if sign != "*" and left.kind is not Kind.INTERVAL and right.kind is Kind.INTERVAL:
-        return Term(f"TRY({time(left).sql} {sign} {right.sql})", Kind.TIMESTAMP)
+        return apply(Kind.TIMESTAMP, "later" if sign == "+" else "earlier", time(left), right)
     if sign == "-" and left.kind is right.kind is Kind.DATE:
-        return Term(f"TRY(DATE_DIFF('day', {right.sql}, {left.sql}))", Kind.INTEGER)
+        return apply(Kind.INTEGER, "difference", "day", right, left)
     if sign != "*" and left.kind is Kind.DATE and right.kind in NUMBERS:
-        return Term(f"TRY({left.sql} {sign} TRY_CAST({number(right).sql} AS INTEGER))", Kind.DATE)
+        return apply(Kind.DATE, "days later" if sign == "+" else "days earlier", left, number(right))
     raise Mismatch(
         f"{left.kind.value} {sign} {right.kind.value} is not defined; "
         "shift a time by an INTERVAL, and take the distance of two times with date_diff('day', a, b)"

@@ -1,0 +1,228 @@
+"""Expressions in DuckDB's SQL, over two structs `before` and `after`.
+
+Every operation that can fail stands in a TRY of its own.  The TRY around a whole expression is no more than a second
+net: DuckDB computes what several expressions share once, and outside of it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from tidegauge.errors import StoreCorrupt
+from tidegauge.model.expression import Call, Column, Constant, Native
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidegauge.model.expression import Expression
+
+_YEAR_ONE: Final = "TIMESTAMP '0001-01-01 00:00:00'"
+# A clock time with something after it that is no digit: an offset or the name of a zone.
+_ZONED: Final = r"':[0-9][0-9.:]*\s*[A-Za-z+-]'"
+_NAN: Final = "CAST('NaN' AS DOUBLE)"
+
+
+def render(expression: Expression) -> str:
+    """The expression in DuckDB's SQL."""
+    match expression:
+        case Constant(value):
+            return _literal(value)
+        case Column(side, name):
+            return f"{side}.{quoted(name)}"
+        case Native(text):
+            return text
+        case Call(operation, arguments):
+            return _RULES[operation](*arguments)
+    raise AssertionError(expression)
+
+
+def quoted(name: str) -> str:
+    """The identifier in double quotes."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(value: object) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case int():
+            return f"({value})" if value < 0 else str(value)
+        case float():
+            digits = repr(value)
+            digits = digits if "e" in digits else f"{digits}e0"
+            return f"({digits})" if value < 0 else digits
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def _word(form: re.Pattern[str], expression: Expression) -> str:
+    """A constant that is part of the statement: a unit, a type, a time.  Nothing else may stand there."""
+    if not (isinstance(expression, Constant) and form.fullmatch(str(expression.value))):
+        raise StoreCorrupt("an expression of the plan is not as it was committed")
+    return str(expression.value)
+
+
+_side = partial(_word, re.compile("before|after"))
+_unit = partial(_word, re.compile("[a-z]+"))
+_kind = partial(_word, re.compile(r"[A-Z0-9]+(\(\d+(, \d+)?\))?"))
+_instant = partial(_word, re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{6})?"))
+_spans = partial(_word, re.compile(r"-?\d+ [a-z]+( -?\d+ [a-z]+)*"))
+
+
+def _function(name: str, *arguments: Expression) -> str:
+    return f"{name}({', '.join(map(render, arguments))})"
+
+
+def _between_words(word: str, *arguments: Expression) -> str:
+    return "(" + f" {word} ".join(map(render, arguments)) + ")"
+
+
+def _suffix(word: str, value: Expression) -> str:
+    return f"({render(value)} {word})"
+
+
+def _try_cast(kind: str, value: Expression) -> str:
+    return f"TRY_CAST({render(value)} AS {kind})"
+
+
+def _between(value: Expression, least: Expression, most: Expression) -> str:
+    return f"({render(value)} BETWEEN {render(least)} AND {render(most)})"
+
+
+def _in(value: Expression, *values: Expression) -> str:
+    return f"({render(value)} IN ({', '.join(map(render, values))}))"
+
+
+def _like(word: str, value: Expression, pattern: Expression, escape: Expression | None = None) -> str:
+    ending = f" ESCAPE {render(escape)}" if escape is not None else ""
+    return f"({render(value)} {word} {render(pattern)}{ending})"
+
+
+def _case(*arms: Expression) -> str:
+    *pairs, default = map(render, arms)
+    body = " ".join(f"WHEN {test} THEN {value}" for test, value in zip(pairs[::2], pairs[1::2], strict=True))
+    return f"CASE {body} ELSE {default} END"
+
+
+def _text_timestamp(value: Expression) -> str:
+    text = render(value)
+    return (
+        f"CASE WHEN LENGTH({text}) > 12 AND REGEXP_MATCHES({text}, {_ZONED}) "
+        f"THEN TRY(TRY_CAST({text} AS TIMESTAMPTZ) AT TIME ZONE 'UTC') ELSE TRY_CAST({text} AS TIMESTAMP) END"
+    )
+
+
+def _time_text(value: Expression) -> str:
+    """What lies before DuckDB's first instant would be fatal to it."""
+    return f"CASE WHEN {render(value)} >= {_YEAR_ONE} THEN CAST({render(value)} AS VARCHAR) END"
+
+
+def _divided(sign: str, left: Expression, right: Expression) -> str:
+    return f"({render(left)} {sign} NULLIF({render(right)}, 0e0))"
+
+
+def _substring(text: Expression, *places: Expression) -> str:
+    cut = (_try_cast("BIGINT", place) for place in places)
+    return f"TRY(SUBSTRING({', '.join([render(text), *cut])}))"
+
+
+def _of_unit(name: str, unit: Expression, *times: Expression) -> str:
+    return f"TRY({name}('{_unit(unit)}', {', '.join(map(render, times))}))"
+
+
+def _days(sign: str, date: Expression, number: Expression) -> str:
+    return f"TRY({render(date)} {sign} {_try_cast('INTEGER', number)})"
+
+
+def _place(value: Expression, *values: Expression) -> str:
+    return f"(LIST_POSITION([{', '.join(map(render, values))}], {render(value)}) - 1)"
+
+
+def _cell(so_far: Expression, size: Expression, place: Expression) -> str:
+    return f"({render(so_far)} * {render(size)} + {render(place)})"
+
+
+def _where(condition: Expression, cell: Expression) -> str:
+    return f"TRY(CASE WHEN {render(condition)} THEN {render(cell)} END)"
+
+
+def _outside(condition: Expression, cell: Expression) -> str:
+    return f"COALESCE(TRY({render(condition)} AND {render(cell)} IS NULL), FALSE)"
+
+
+def _counts(value: Expression) -> str:
+    return f"CASE WHEN TRY({render(value)}) IS NULL THEN 0 ELSE 1 END"
+
+
+def _counts_number(value: Expression) -> str:
+    return f"CASE WHEN TRY(NULLIF({render(value)}, {_NAN})) IS NULL THEN 0 ELSE 1 END"
+
+
+def _steps(value: Expression, *settings: Expression) -> str:
+    """Clamped, scaled to the grid and rounded half away from zero; NULL and NaN are 0."""
+    low, high, denominator, numerator, centre = map(render, settings)
+    scaled = f"LEAST(GREATEST({render(value)}, {low}), {high})"
+    if denominator != "1.0e0":
+        scaled += f" * {denominator}"
+    if numerator != "1.0e0":
+        scaled += f" / {numerator}"
+    rounded = f"TRY_CAST(ROUND({scaled}) AS BIGINT)"
+    shifted = rounded if centre == "0" else f"{rounded} - {centre}"
+    return f"TRY(CASE WHEN NULLIF({render(value)}, {_NAN}) IS NULL THEN 0 ELSE {shifted} END)"
+
+
+_RULES: Final[dict[str, Callable[..., str]]] = {
+    "present": lambda side: f"{_side(side)} IS NOT NULL",
+    "and": partial(_between_words, "AND"),
+    "or": partial(_between_words, "OR"),
+    "not": lambda value: f"(NOT {render(value)})",
+    **{sign: partial(_between_words, sign) for sign in ("=", "<>", "<", "<=", ">", ">=", "+", "-", "*")},
+    "same": partial(_between_words, "IS NOT DISTINCT FROM"),
+    "differs": partial(_between_words, "IS DISTINCT FROM"),
+    "is null": partial(_suffix, "IS NULL"),
+    "is not null": partial(_suffix, "IS NOT NULL"),
+    "is": partial(_between_words, "IS"),
+    "is not": partial(_between_words, "IS NOT"),
+    "between": _between,
+    "in": _in,
+    **{word: partial(_like, word.upper()) for word in ("like", "not like", "ilike", "not ilike")},
+    "case": _case,
+    **{name: partial(_function, name.upper()) for name in (
+        "coalesce", "least", "greatest", "nullif", "abs", "floor", "ceil", "round", "lower", "upper", "length", "concat",
+        "trim", "ltrim", "rtrim")},
+    "double": partial(_try_cast, "DOUBLE"),
+    "boolean": partial(_try_cast, "BOOLEAN"),
+    "text": lambda value: f"CAST({render(value)} AS VARCHAR)",
+    "date": partial(_try_cast, "DATE"),
+    "timestamp": partial(_try_cast, "TIMESTAMP"),
+    "utc": lambda value: f"TRY({render(value)} AT TIME ZONE 'UTC')",
+    "text timestamp": _text_timestamp,
+    "time text": _time_text,
+    "whole text": lambda value: f"CAST({_try_cast('HUGEINT', value)} AS VARCHAR)",
+    "cast": lambda kind, value: _try_cast(_kind(kind), value),
+    "negative": lambda value: f"(-{render(value)})",
+    "/": partial(_divided, "/"),
+    "%": partial(_divided, "%"),
+    "div": lambda left, right: f"TRUNC{_divided('/', left, right)}",
+    "join": partial(_between_words, "||"),
+    "substring": _substring,
+    "at": lambda at: f"TIMESTAMP '{_instant(at)}'",
+    "interval": lambda spans: f"INTERVAL '{_spans(spans)}'",
+    "part": lambda unit, time: f"DATE_PART('{_unit(unit)}', {render(time)})",
+    "truncate": partial(_of_unit, "DATE_TRUNC"),
+    "difference": partial(_of_unit, "DATE_DIFF"),
+    "later": lambda time, span: f"TRY({render(time)} + {render(span)})",
+    "earlier": lambda time, span: f"TRY({render(time)} - {render(span)})",
+    "days later": partial(_days, "+"),
+    "days earlier": partial(_days, "-"),
+    "place": _place,
+    "cell": _cell,
+    "where": _where,
+    "outside": _outside,
+    "counts": _counts,
+    "counts number": _counts_number,
+    "steps": _steps,
+}  # fmt: skip
