@@ -32,7 +32,7 @@ from tidegauge.store import NOTHING_YET, Store, begun, parse_key, use_memory
 from tidegauge.tick import Ticker, derivable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from tidegauge.mechanism.noise import Sampler
     from tidegauge.model.budget import Budget
@@ -254,7 +254,7 @@ class Gauge:
         *,
         follow: bool = False,
         progress: Callable[[int, int], None] | None = None,
-    ) -> Iterator[Reading]:
+    ) -> Generator[Reading, None, None]:
         """Commit the plan if this is the first run, catch up, and yield each reading once it is durable.
 
         With `follow`, go on as time passes, until `until` or the last reading of all.

@@ -10,6 +10,8 @@ from typing import Final
 from tidegauge.errors import SpecError
 
 _MOUNTS: Final = Path("/proc/self/mounts")
+OWN_FOLDER: Final = "tidegauge-process-"
+"""What the name of a folder begins with that holds all temporary files of one process."""
 _MEMORY: Final = frozenset({"tmpfs", "ramfs"})
 
 
@@ -24,6 +26,10 @@ def use_memory() -> None:
     for folder in (Path(tempfile.gettempdir()).resolve(), Path("/dev/shm")):  # noqa: S108  (looked at, not trusted)
         point = next((place for place in (folder, *folder.parents) if place in mounted), None)
         if point is not None and mounted[point] in _MEMORY and os.access(folder, os.W_OK | os.X_OK):
+            own = Path(tempfile.gettempdir())
+            if folder not in {own, own.resolve()} and own.name.startswith(OWN_FOLDER):
+                folder /= own.name  # the process keeps its files in a folder of its own: it goes on to do so
+                folder.mkdir(mode=0o700, exist_ok=True)
             tempfile.tempdir = str(folder)
             return
     raise SpecError(
