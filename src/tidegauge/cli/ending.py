@@ -69,12 +69,12 @@ class Ending:
         self.check()
 
     @contextmanager
-    def careful(self, *, service: bool, after: str = "") -> Iterator[None]:
+    def careful(self, after: str = "") -> Iterator[None]:
         """Inside, the verb calls `check` and gets a moment to end by itself; `after` is said when it was stopped.
 
         SIGHUP changes nothing there: nothing that is committed can change, and a closed terminal ends no service.
         """
-        self._patience, self._service, self._after = _PATIENCE, service, after
+        self._patience, self._after = _PATIENCE, after
         ours = threading.current_thread() is threading.main_thread()
         before = signal.signal(signal.SIGHUP, signal.SIG_IGN) if ours else None
         try:
@@ -97,12 +97,16 @@ class Ending:
     # -- the process ------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Answer SIGINT and SIGTERM, whatever this process inherited, and keep its temporary files together."""
+    def watching(self, *, service: bool) -> Iterator[None]:
+        """Answer SIGINT and SIGTERM, whatever this process inherited, and keep its temporary files together.
+
+        `service`: whether SIGTERM is how it is meant to end.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
         self._begin()
+        self._service = service
         reading, self._pipe = os.pipe()
         os.set_blocking(self._pipe, False)
         woken = signal.set_wakeup_fd(self._pipe, warn_on_full_buffer=False)

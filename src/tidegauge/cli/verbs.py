@@ -137,9 +137,8 @@ def run(
     setup_log(log)
     gauge = Gauge.from_file(file, store=store, sleep=ENDING.sleep)
     published, last = 0, None
-    endless = not once and until is None
     with (
-        ENDING.careful(service=endless, after=_STOPPED),
+        ENDING.careful(_STOPPED),
         progress_bar("Publishing") as progress,
         closing(gauge.run(until, follow=not once, progress=progress)) as found,
     ):
@@ -277,7 +276,7 @@ def serve(
     listen: Annotated[str, typer.Option(help="Where: HOST:PORT.")] = "127.0.0.1:8321",
 ) -> None:
     """Receive change events over HTTP for a source with an inbox; run, in a process of its own, reads them."""
-    with ENDING.careful(service=True):
+    with ENDING.careful():
         receive(load(file), file.parent, listen, typer.echo)
 
 

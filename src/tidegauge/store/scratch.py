@@ -27,10 +27,12 @@ def use_memory() -> None:
         point = next((place for place in (folder, *folder.parents) if place in mounted), None)
         if point is not None and mounted[point] in _MEMORY and os.access(folder, os.W_OK | os.X_OK):
             own = Path(tempfile.gettempdir())
-            if folder not in {own, own.resolve()} and own.name.startswith(OWN_FOLDER):
-                folder /= own.name  # the process keeps its files in a folder of its own: it goes on to do so
-                folder.mkdir(mode=0o700, exist_ok=True)
-            tempfile.tempdir = str(folder)
+            apart = folder != own.resolve() and own.name.startswith(OWN_FOLDER)
+            chosen = (
+                folder / own.name if apart else folder
+            )  # a process with a folder of its own goes on to have one
+            chosen.mkdir(mode=0o700, exist_ok=True)
+            tempfile.tempdir = str(chosen)
             return
     raise SpecError(
         "an encrypted store needs a place in memory for temporary files. Set TMPDIR to a folder on a tmpfs",
