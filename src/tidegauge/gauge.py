@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from tidegauge import clock
+from tidegauge.clock import PublicClock
 from tidegauge.engine.duckdb import DuckEngine
 from tidegauge.errors import PlanChanged, SourceError, SpecError
 from tidegauge.loop import Loop
@@ -48,7 +50,9 @@ class Gauge:
     """A declared gauge and its store.
 
     `source` is what a [source] table would say, or any object that keeps the contract of a source (then `unit` and
-    `max_rows` are given here).  `key` (env:NAME) encrypts the store, `witness` is where its high-water mark is kept.  `now` and `sleep` are the clock and `sampler` is the randomness: arguments, so that tests can hold them.
+    `max_rows` are given here).  `key` (env:NAME) encrypts the store, `witness` is where its high-water mark is kept.
+    `now` (microseconds), `sleep` and `steady` (seconds that no one sets) are the clock and `sampler` is the randomness: arguments, so
+    that tests can hold them.  Where both `now` and `sleep` are given and `steady` is not, jumps of the clock are not noticed.
     """
 
     def __init__(
@@ -66,6 +70,7 @@ class Gauge:
         base: str | Path = ".",
         now: Callable[[], int] = _now,
         sleep: Callable[[float], None] = system_time.sleep,
+        steady: Callable[[], float] | None = None,
         sampler: Sampler | None = None,
     ) -> None:
         declared = source if isinstance(source, Mapping) else {
@@ -78,7 +83,13 @@ class Gauge:
             )
         data["store"] = {"key": key, "witness": None if witness is None else str(witness)}
         self._init(
-            GaugeSpec.parse(data), store=Path(store), base=Path(base), now=now, sleep=sleep, sampler=sampler
+            GaugeSpec.parse(data),
+            store=Path(store),
+            base=Path(base),
+            now=now,
+            sleep=sleep,
+            steady=steady,
+            sampler=sampler,
         )
         self._given = None if isinstance(source, Mapping) else source
 
@@ -92,10 +103,13 @@ class Gauge:
         base: Path,
         now: Callable[[], int],
         sleep: Callable[[float], None],
+        steady: Callable[[], float] | None,
         sampler: Sampler | None,
     ) -> None:
         self.spec, self.path, self._base = spec, store, base
         self._now, self._sleep, self._sampler = now, sleep, sampler or SecureSampler()
+        real = now is _now or sleep is system_time.sleep
+        self._steady = steady or (clock.steady if real else None)
 
     @classmethod
     def from_file(
@@ -105,13 +119,16 @@ class Gauge:
         store: str | Path | None = None,
         now: Callable[[], int] = _now,
         sleep: Callable[[float], None] = system_time.sleep,
+        steady: Callable[[], float] | None = None,
         sampler: Sampler | None = None,
     ) -> Gauge:
         """The gauge that a tidegauge.toml declares; its store lies beside it."""
         path = Path(path)
         gauge = cls.__new__(cls)
         beside = path.with_suffix(".db") if store is None else Path(store)
-        gauge._init(load(path), store=beside, base=path.parent, now=now, sleep=sleep, sampler=sampler)
+        gauge._init(
+            load(path), store=beside, base=path.parent, now=now, sleep=sleep, steady=steady, sampler=sampler
+        )
         return gauge
 
     # -- planning -----------------------------------------------------------------------------------------------------
@@ -271,7 +288,8 @@ class Gauge:
             with self._source() as source, DuckEngine(plan.program, plan.columns) as engine:
                 self._check_columns(plan, source)
                 ticker = Ticker(plan, store, engine, self._sampler)
-                loop = Loop(ticker, source, now=self._now, sleep=self._sleep, progress=progress)
+                now = PublicClock(self._now, self._steady)
+                loop = Loop(ticker, source, now=now, sleep=self._sleep, progress=progress)
                 for published in loop.run(limit, follow=follow):
                     yield plan_reading(plan, published)
 
