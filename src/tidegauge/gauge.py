@@ -10,12 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from tidegauge import clock
 from tidegauge.clock import PublicClock
 from tidegauge.engine.duckdb import DuckEngine
-from tidegauge.errors import PlanChanged, SourceError, SpecError
+from tidegauge.errors import PlanChanged, SpecError
+from tidegauge.formats import as_table
 from tidegauge.loop import Loop
 from tidegauge.mechanism.noise import SecureSampler
 from tidegauge.model.constraint import Constraint
@@ -28,6 +27,7 @@ from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec import GaugeSpec, declared_form, differences, load
 from tidegauge.proof import Verified, compare, prove, require_committed
+from tidegauge.ready import require_ready
 from tidegauge.source import open_source, secret
 from tidegauge.source.check import Check
 from tidegauge.store import NOTHING_YET, Store, begun, parse_key, use_memory
@@ -35,6 +35,8 @@ from tidegauge.tick import Ticker, derivable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
+
+    import pyarrow as pa
 
     from tidegauge.mechanism.noise import Sampler
     from tidegauge.model.budget import Budget
@@ -196,7 +198,9 @@ class Gauge:
 
     def _commit(self, store: Store) -> Plan:
         plan = self._make_plan()
-        self._require_ready(plan)
+        store.require_witness()
+        with self._source() as source:
+            require_ready(source, plan.program.used)
         with DuckEngine(plan.program, plan.columns) as engine:
             layout = {
                 "entries": engine.entry_columns,
@@ -217,22 +221,6 @@ class Gauge:
             simulated=self._sampler.simulated,
         )
         return plan
-
-    def _require_ready(self, plan: Plan) -> None:
-        """Refuse before anything is committed if the source could not be followed: what is committed cannot be taken back."""
-        with self._source() as source:
-            if not (isinstance(source, Live) and hasattr(source, "install") and hasattr(source, "doctor")):
-                return
-            source.select(plan.program.used)
-            missing = [check for check in source.doctor() if not check.ok]
-        if missing:
-            told = (
-                f"  {one.name}: {one.detail}" + (f"\n    {one.fix}" if one.fix else "") for one in missing
-            )
-            raise SourceError(
-                "the source cannot be followed yet:\n" + "\n".join(told) + "\n"
-                "Nothing was read, committed or spent. Mend this, see that tidegauge doctor finds nothing, and start again."
-            )
 
     # -- the source -----------------------------------------------------------------------------------------------------
 
@@ -337,25 +325,7 @@ class Gauge:
         self, release: str | None = None, *, smoothed: bool = False, consistent: bool = False
     ) -> pa.Table:
         """Every reading so far as an Arrow table: release, time, one column a group, value, stderr, low, high."""
-        readings = self.published(release, smoothed=smoothed, consistent=consistent)
-        groups = list(dict.fromkeys(name for reading in readings for name in reading.group or {}))
-        table = {
-            "release": pa.array([reading.release for reading in readings], pa.string()),
-            "time": pa.array([reading.time for reading in readings], pa.timestamp("us", tz="UTC")),
-        }
-        fixed = {"release", "time", "value", "stderr", "low", "high"}
-        for name in groups:
-            values = [None if reading.group is None else reading.group.get(name) for reading in readings]
-            mixed = len({type(value) for value in values if value is not None}) > 1
-            column = [str(value) if mixed and value is not None else value for value in values]
-            table[f"group_{name}" if name in fixed else name] = pa.array(column)
-        table |= {
-            "value": pa.array([reading.value for reading in readings], pa.float64()),
-            "stderr": pa.array([reading.stderr for reading in readings], pa.float64()),
-            "low": pa.array([reading.interval()[0] for reading in readings], pa.float64()),
-            "high": pa.array([reading.interval()[1] for reading in readings], pa.float64()),
-        }
-        return pa.table(table)
+        return as_table(self.published(release, smoothed=smoothed, consistent=consistent))
 
     def status(self) -> dict[str, Any]:
         """How far the gauge has come; what stands under operator_only is exact and not for the public."""
