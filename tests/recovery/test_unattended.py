@@ -345,7 +345,7 @@ def test_two_processes_at_once(tmp_path: Path) -> None:
     town = SQLiteTown(tmp_path)
     with Load(town, seed=3):
         first = town.start("run")
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while not town.unchanged():
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -355,8 +355,8 @@ def test_two_processes_at_once(tmp_path: Path) -> None:
         assert town.call("readings", "--json")[0] == town.call("status")[0] == 0
         racers = [town.start("run", "--once") for _ in range(3)]
         first.terminate()
-        assert first.wait(30) == 0
-        assert {racer.wait(60) for racer in racers} <= {0, 2}
+        assert first.wait(600) == 0
+        assert {racer.wait(600) for racer in racers} <= {0, 2}
     town.settle()
 
 
@@ -386,7 +386,7 @@ def test_signals(tmp_path: Path) -> None:
             [(signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGTERM, 0), (signal.SIGTERM, 0)]
         ):
             process, before = town.start("run", "--log", "json"), town.unchanged()
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 600
             while town.unchanged() == before:
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
@@ -397,6 +397,6 @@ def test_signals(tmp_path: Path) -> None:
                 time.sleep(0.05)
             time.sleep(0.17 * number)
             process.send_signal(kind)
-            assert process.wait(30) == code, town.log()
+            assert process.wait(600) == code, town.log()
     assert "Traceback" not in town.log()
     town.settle()
