@@ -26,8 +26,10 @@ SETTLED: Final = 60 * SECOND
 
 def steady() -> float:
     """Seconds since some moment, that no one sets; the time for which a machine sleeps counts where the system tells it."""
-    boot = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if boot is None else time.clock_gettime(boot)
+    try:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    except (AttributeError, OSError):  # a system without it
+        return time.monotonic()
 
 
 class PublicClock:

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 
 
 def require_ready(source: Source, used: Collection[str]) -> None:
-    """Refuse a source that could not be read and followed: what its doctor misses, and whatever its first read would refuse."""
+    """Refuse a source that could not be read and followed: what must be installed there, and what its first read would refuse."""
     if isinstance(source, Live):
         source.select(used)
-    examine = getattr(source, "doctor", None)
+    examine = (
+        getattr(source, "doctor", None) if hasattr(source, "install") else None
+    )  # events may begin to come later
     missing = [] if examine is None else [check for check in examine() if not check.ok]
     if missing:
         found = (f"  {one.name}: {one.detail}" + (f"\n    {one.fix}" if one.fix else "") for one in missing)

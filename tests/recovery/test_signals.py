@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tidegauge.cli import _endless, temporary
+from tidegauge.cli import _endless, main, temporary
 from tidegauge.gauge import Gauge
 from tidegauge.store import begun
 from tidegauge.store.scratch import OWN_FOLDER
@@ -150,6 +150,30 @@ def test_a_signal_while_it_starts(folder: Path, words: tuple[str, ...]) -> None:
         assert process.returncode == 130
         assert errors.strip() in INTERRUPTED
         assert list((folder / "tmp").iterdir()) == []
+
+
+def test_little_is_imported_before_signals_are_answered() -> None:
+    """Until then Python itself answers an interrupt, with a traceback."""
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import tidegauge.cli; print(*sys.modules)"
+    source = Path(__file__).parents[2] / "src"
+    words = [sys.executable, "-I", "-S", "-c", code, str(source)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    loaded = {name.split(".")[0] for name in done.stdout.split()}
+    assert "tidegauge" in loaded
+    assert not loaded & {"typing", "signal", "threading", "re", "pyarrow", "duckdb", "numpy", "typer"}
+
+
+def test_an_interrupt_before_there_is_a_handler(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*, service: bool) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tidegauge.cli.ending.ENDING.watching", interrupted)
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 130
+    assert capsys.readouterr().err == "Interrupted.\n"
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])

@@ -1,24 +1,32 @@
-"""The verbs, named after what they do."""
+"""The verbs, named after what they do.
+
+Nothing is imported here before `main` can answer an interrupt: until then Python prints a traceback.
+"""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
 
-from tidegauge.cli.ending import ENDING
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from tidegauge.cli.verbs import app
 
 
 def main() -> None:
     """Run a verb in a process of its own: signals are answered before anything large is imported."""
-    with ENDING.watching(service=_endless(sys.argv[1:])):
-        from tidegauge.cli.verbs import main as carry_out  # noqa: PLC0415  (takes seconds; see above)
+    try:
+        from tidegauge.cli.ending import ENDING  # noqa: PLC0415
 
-        carry_out()
+        with ENDING.watching(service=_endless(sys.argv[1:])):
+            from tidegauge.cli.verbs import main as carry_out  # noqa: PLC0415
+
+            carry_out()
+    except KeyboardInterrupt:  # it came before there was a handler
+        sys.stderr.write("Interrupted.\n")
+        sys.exit(130)
 
 
 def _endless(words: Sequence[str]) -> bool:
