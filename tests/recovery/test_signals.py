@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +19,7 @@ import pytest
 
 from tidegauge.cli import _endless, main, temporary
 from tidegauge.gauge import Gauge
-from tidegauge.store import begun
+from tidegauge.store import begun, use_memory
 from tidegauge.store.scratch import OWN_FOLDER
 
 PROGRAM = "from tidegauge.cli import main; main()"
@@ -227,3 +228,19 @@ def test_what_a_killed_process_left_is_removed_by_the_next(
             assert {held, young} < set(tmp_path.iterdir())  # what is in use stays
             assert not left.exists()
     assert set(tmp_path.iterdir()) == {young}
+
+
+def test_files_in_memory_are_kept_together_and_removed_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an encrypted store has them: on a tmpfs, wherever that is."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with temporary.together():
+        use_memory()
+        with tempfile.TemporaryDirectory(prefix="tidegauge-") as rows:
+            own = Path(rows).parent
+            assert own.name.startswith(OWN_FOLDER)
+            assert own.stat().st_mode & 0o777 == 0o700
+        (own / "left").mkdir()
+    assert not own.exists()
+    assert list(tmp_path.iterdir()) == []
