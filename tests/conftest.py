@@ -10,13 +10,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-settings.register_profile("fixed", deadline=None, derandomize=True)
-settings.register_profile("random", deadline=None)
+_CALM = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)  # whatever else the machine does
+settings.register_profile("fixed", _CALM, derandomize=True)
+settings.register_profile("random", _CALM)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
