@@ -148,8 +148,8 @@ class Ending:
             self._leave()
 
     def _leave(self) -> None:
-        self.say()
         self._clean()
+        self.say()  # last: a progress bar is drawn by a thread of its own
         os._exit(self.code)
 
 
