@@ -21,11 +21,11 @@ $(READY): requirements.lock pyproject.toml
 demo: $(READY)  ## build an invented hospital and publish its year
 	$(BIN)/tidegauge demo $(DEMO)
 
-test: $(READY) lint types  ## lint, types and the whole suite but the long ones
-	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term -m "not slow"
+test: $(READY) lint types  ## lint, types and the whole suite but the long ones; the same examples every time
+	HYPOTHESIS_PROFILE=fixed $(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term -m "not slow"
 
-test-all: $(READY) lint types  ## the long tests as well
-	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term
+test-all: $(READY) lint types  ## the long tests as well, and new random examples
+	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term
 
 lint: $(READY)  ## ruff
 	$(BIN)/ruff check .

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
-
+TYPE_CHECKING = False  # typing itself takes as long to import as all of this
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Any, Final
 
     from tidegauge import local, theory
     from tidegauge.errors import TidegaugeError
@@ -32,6 +31,8 @@ _FOLDERS: Final = ("local", "theory")
 
 
 def __getattr__(name: str) -> Any:
+    from importlib import import_module  # noqa: PLC0415
+
     if name in _FOLDERS:
         return import_module(f"tidegauge.{name}")
     if name not in _HOMES:

@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
+from tidegauge import clock
+from tidegauge.clock import PublicClock
 from tidegauge.engine.duckdb import DuckEngine
-from tidegauge.errors import PlanChanged, SourceError, SpecError
+from tidegauge.errors import PlanChanged, SpecError
+from tidegauge.formats import as_table
 from tidegauge.loop import Loop
 from tidegauge.mechanism.noise import SecureSampler
 from tidegauge.model.constraint import Constraint
@@ -26,13 +27,16 @@ from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec import GaugeSpec, declared_form, differences, load
 from tidegauge.proof import Verified, compare, prove, require_committed
+from tidegauge.ready import require_ready
 from tidegauge.source import open_source, secret
 from tidegauge.source.check import Check
 from tidegauge.store import NOTHING_YET, Store, begun, parse_key, use_memory
 from tidegauge.tick import Ticker, derivable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
+
+    import pyarrow as pa
 
     from tidegauge.mechanism.noise import Sampler
     from tidegauge.model.budget import Budget
@@ -48,7 +52,9 @@ class Gauge:
     """A declared gauge and its store.
 
     `source` is what a [source] table would say, or any object that keeps the contract of a source (then `unit` and
-    `max_rows` are given here).  `key` (env:NAME) encrypts the store, `witness` is where its high-water mark is kept.  `now` and `sleep` are the clock and `sampler` is the randomness: arguments, so that tests can hold them.
+    `max_rows` are given here).  `key` (env:NAME) encrypts the store, `witness` is where its high-water mark is kept.
+    `now` (microseconds), `sleep` and `steady` (seconds that no one sets) are the clock and `sampler` is the randomness: arguments, so
+    that tests can hold them.  Where both `now` and `sleep` are given and `steady` is not, jumps of the clock are not noticed.
     """
 
     def __init__(
@@ -66,6 +72,7 @@ class Gauge:
         base: str | Path = ".",
         now: Callable[[], int] = _now,
         sleep: Callable[[float], None] = system_time.sleep,
+        steady: Callable[[], float] | None = None,
         sampler: Sampler | None = None,
     ) -> None:
         declared = source if isinstance(source, Mapping) else {
@@ -78,7 +85,13 @@ class Gauge:
             )
         data["store"] = {"key": key, "witness": None if witness is None else str(witness)}
         self._init(
-            GaugeSpec.parse(data), store=Path(store), base=Path(base), now=now, sleep=sleep, sampler=sampler
+            GaugeSpec.parse(data),
+            store=Path(store),
+            base=Path(base),
+            now=now,
+            sleep=sleep,
+            steady=steady,
+            sampler=sampler,
         )
         self._given = None if isinstance(source, Mapping) else source
 
@@ -92,10 +105,13 @@ class Gauge:
         base: Path,
         now: Callable[[], int],
         sleep: Callable[[float], None],
+        steady: Callable[[], float] | None,
         sampler: Sampler | None,
     ) -> None:
         self.spec, self.path, self._base = spec, store, base
         self._now, self._sleep, self._sampler = now, sleep, sampler or SecureSampler()
+        real = now is _now or sleep is system_time.sleep
+        self._steady = steady or (clock.steady if real else None)
 
     @classmethod
     def from_file(
@@ -105,13 +121,16 @@ class Gauge:
         store: str | Path | None = None,
         now: Callable[[], int] = _now,
         sleep: Callable[[float], None] = system_time.sleep,
+        steady: Callable[[], float] | None = None,
         sampler: Sampler | None = None,
     ) -> Gauge:
         """The gauge that a tidegauge.toml declares; its store lies beside it."""
         path = Path(path)
         gauge = cls.__new__(cls)
         beside = path.with_suffix(".db") if store is None else Path(store)
-        gauge._init(load(path), store=beside, base=path.parent, now=now, sleep=sleep, sampler=sampler)
+        gauge._init(
+            load(path), store=beside, base=path.parent, now=now, sleep=sleep, steady=steady, sampler=sampler
+        )
         return gauge
 
     # -- planning -----------------------------------------------------------------------------------------------------
@@ -181,7 +200,9 @@ class Gauge:
 
     def _commit(self, store: Store) -> Plan:
         plan = self._make_plan()
-        self._require_ready(plan)
+        store.require_witness()
+        with self._source() as source:
+            require_ready(source, plan.program.used)
         with DuckEngine(plan.program, plan.columns) as engine:
             layout = {
                 "entries": engine.entry_columns,
@@ -202,22 +223,6 @@ class Gauge:
             simulated=self._sampler.simulated,
         )
         return plan
-
-    def _require_ready(self, plan: Plan) -> None:
-        """Refuse before anything is committed if the source could not be followed: what is committed cannot be taken back."""
-        with self._source() as source:
-            if not (isinstance(source, Live) and hasattr(source, "install") and hasattr(source, "doctor")):
-                return
-            source.select(plan.program.used)
-            missing = [check for check in source.doctor() if not check.ok]
-        if missing:
-            told = (
-                f"  {one.name}: {one.detail}" + (f"\n    {one.fix}" if one.fix else "") for one in missing
-            )
-            raise SourceError(
-                "the source cannot be followed yet:\n" + "\n".join(told) + "\n"
-                "Nothing was read, committed or spent. Mend this, see that tidegauge doctor finds nothing, and start again."
-            )
 
     # -- the source -----------------------------------------------------------------------------------------------------
 
@@ -256,7 +261,7 @@ class Gauge:
         *,
         follow: bool = False,
         progress: Callable[[int, int], None] | None = None,
-    ) -> Iterator[Reading]:
+    ) -> Generator[Reading, None, None]:
         """Commit the plan if this is the first run, catch up, and yield each reading once it is durable.
 
         With `follow`, go on as time passes, until `until` or the last reading of all.
@@ -273,7 +278,8 @@ class Gauge:
             with self._source() as source, DuckEngine(plan.program, plan.columns) as engine:
                 self._check_columns(plan, source)
                 ticker = Ticker(plan, store, engine, self._sampler)
-                loop = Loop(ticker, source, now=self._now, sleep=self._sleep, progress=progress)
+                now = PublicClock(self._now, self._steady)
+                loop = Loop(ticker, source, now=now, sleep=self._sleep, progress=progress)
                 for published in loop.run(limit, follow=follow):
                     yield plan_reading(plan, published)
 
@@ -321,25 +327,7 @@ class Gauge:
         self, release: str | None = None, *, smoothed: bool = False, consistent: bool = False
     ) -> pa.Table:
         """Every reading so far as an Arrow table: release, time, one column a group, value, stderr, low, high."""
-        readings = self.published(release, smoothed=smoothed, consistent=consistent)
-        groups = list(dict.fromkeys(name for reading in readings for name in reading.group or {}))
-        table = {
-            "release": pa.array([reading.release for reading in readings], pa.string()),
-            "time": pa.array([reading.time for reading in readings], pa.timestamp("us", tz="UTC")),
-        }
-        fixed = {"release", "time", "value", "stderr", "low", "high"}
-        for name in groups:
-            values = [None if reading.group is None else reading.group.get(name) for reading in readings]
-            mixed = len({type(value) for value in values if value is not None}) > 1
-            column = [str(value) if mixed and value is not None else value for value in values]
-            table[f"group_{name}" if name in fixed else name] = pa.array(column)
-        table |= {
-            "value": pa.array([reading.value for reading in readings], pa.float64()),
-            "stderr": pa.array([reading.stderr for reading in readings], pa.float64()),
-            "low": pa.array([reading.interval()[0] for reading in readings], pa.float64()),
-            "high": pa.array([reading.interval()[1] for reading in readings], pa.float64()),
-        }
-        return pa.table(table)
+        return as_table(self.published(release, smoothed=smoothed, consistent=consistent))
 
     def status(self) -> dict[str, Any]:
         """How far the gauge has come; what stands under operator_only is exact and not for the public."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from tidegauge.clock import TOLERANCE
 from tidegauge.model.mutation import Live
 from tidegauge.model.quantity import SECOND, rfc3339
 
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("tidegauge")
 """What happens, for the operator: never a data value, an exact count or a connection string."""
 
-_POLL: Final = 2.0
-"""Seconds after which a live source is read again even if nothing is due, so that it need not hold on to changes."""
-_NAP: Final = 60.0
+_STEP: Final = 2.0
+"""The most seconds that are waited at once.  The clock may be set meanwhile, and a live source that is read often need not hold
+on to changes."""
 
 
 class Loop:
@@ -38,6 +39,7 @@ class Loop:
     ) -> None:
         self._ticker, self._source, self._progress = ticker, source, progress
         self._now, self._sleep = now, sleep
+        self._behind = False
 
     def run(self, limit: int | None, *, follow: bool) -> Iterator[Published]:
         """Catch up, and with `follow` go on until `limit` or the last reading of all."""
@@ -47,11 +49,20 @@ class Loop:
         log.info("started", extra={"plan": self._ticker.plan.hash[:12]})
         while True:
             yield from self._catch_up(self._now() if limit is None else min(limit, self._now()), live)
+            self._warn_if_behind()
             upcoming = self._next_end()
             if not follow or upcoming is None or (limit is not None and upcoming > limit):
                 return
             wait = max(0.05, (upcoming - self._now()) / SECOND)
-            self._sleep(min(wait, _NAP if live is None else _POLL))
+            self._sleep(min(wait, _STEP))
+
+    def _warn_if_behind(self) -> None:
+        """Say, once, that the clock shows a time up to which everything is published: nothing follows until it has passed it."""
+        reached = self._ticker.store.clock.watermark
+        behind = self._now() < reached - TOLERANCE
+        if behind and not self._behind:
+            log.warning("clock is behind what was published", extra={"published_to": rfc3339(reached)})
+        self._behind = behind
 
     def _catch_up(self, now: int, live: Live | None) -> Iterator[Published]:
         """Read what is due (of a live source, all there is) and publish every window that has ended, in order.

@@ -6,9 +6,10 @@ import csv
 import io
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from tidegauge.errors import SpecError, StoreBehind, StoreCorrupt
+from tidegauge.formats import NUMBERS, flat
 from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.outcome import same
 from tidegauge.plan.certify import certify
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
     from tidegauge.model.reading import Reading
     from tidegauge.store import Store
-
-_NUMBERS: Final = ("value", "stderr", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ def _name(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    for name in _NUMBERS:
+    for name in NUMBERS:
         left, right = one[name], other[name]
         if (left is None) != (right is None):
             return False
@@ -132,22 +131,16 @@ def _text(text: str) -> list[dict[str, Any]]:
         case "{":
             return [json.loads(line) for line in text.splitlines() if line.strip()]
         case _:
-            return [_flat(row, "") for row in csv.DictReader(io.StringIO(text))]
+            return [flat(row) for row in csv.DictReader(io.StringIO(text))]
 
 
 def _parquet(path: Path) -> list[dict[str, Any]]:
     import pyarrow.parquet as pq  # noqa: PLC0415  (slow to load, and only this needs it)
 
-    return [_flat(row, "group.") for row in pq.read_table(path).to_pylist()]
-
-
-def _flat(row: dict[str, Any], prefix: str) -> dict[str, Any]:
-    fixed = {"release", "time", *_NUMBERS}
-    group = {name.removeprefix(prefix): value for name, value in row.items() if name not in fixed}
-    return {name: row[name] for name in fixed} | {"group": group}
+    return [flat(row) for row in pq.read_table(path).to_pylist()]
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
     instant(row["time"])
-    numbers = {name: None if row[name] in (None, "") else float(row[name]) for name in _NUMBERS}
+    numbers = {name: None if row[name] in (None, "") else float(row[name]) for name in NUMBERS}
     return {"release": row["release"], "time": row["time"], "group": row["group"], **numbers}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegauge.cli import main
+from tidegauge.cli.verbs import main
 
 DECLARATION = """
 [source]

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tidegauge.cli import main
+from tidegauge.cli.verbs import main
 
 DECLARATION = """
 [source]

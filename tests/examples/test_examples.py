@@ -79,7 +79,7 @@ def test_an_example_does_what_its_readme_says(
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=1800,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     for words in SAYS[folder]:

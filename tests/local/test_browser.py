@@ -88,10 +88,10 @@ def test_in_a_browser(tmp_path: Path) -> None:
     with (tmp_path / "chromium.log").open("w") as log:
         browser = subprocess.Popen([CHROMIUM, *flags, f"http://127.0.0.1:{port}/"], stdout=log, stderr=log)
         try:
-            result = done.get(timeout=120)
+            result = done.get(timeout=600)
         finally:
             browser.terminate()
-            browser.wait(timeout=30)
+            browser.wait(timeout=600)
             server.should_exit = True
             thread.join(timeout=30)
     check(result, collector)

@@ -31,7 +31,7 @@ def test_dying_at_every_step_of_a_tick(town: Town, points: list[tuple[str, str]]
             if point in {"reserve", "commit plan", "close"} and town.unchanged():
                 time.sleep(3)
                 process.terminate()
-                process.wait(30)
+                process.wait(600)
             else:
                 assert killed(process), (point, when, town.log()[-2000:])
                 deaths += 1
@@ -50,7 +50,7 @@ def test_dying_at_random_times(town: Town, kills: int) -> None:
             process.send_signal(signal.SIGKILL)
             assert killed(process), town.log()[-2000:]
             town.unchanged()
-        time.sleep(0.5)
-        assert load.transactions > 20
+        while load.transactions <= 20:
+            time.sleep(0.1)
     town.settle()
     assert town.unchanged() > 3

@@ -15,7 +15,7 @@ import duckdb
 import psycopg
 import pytest
 
-from tidegauge.cli import main
+from tidegauge.cli.verbs import main
 from tidegauge.gauge import Gauge
 
 if TYPE_CHECKING:

@@ -162,7 +162,7 @@ class SQLiteTown(Town):
         install(folder / "app.db", "people", entry="id")
 
     def connect(self) -> sqlite3.Connection:
-        return sqlite3.connect(self.folder / "app.db", isolation_level=None, timeout=30)
+        return sqlite3.connect(self.folder / "app.db", isolation_level=None, timeout=600)
 
 
 class PostgresTown(Town):
@@ -266,7 +266,7 @@ class Load:
 
 def killed(process: subprocess.Popen[bytes]) -> bool:
     """Whether it died by SIGKILL."""
-    return process.wait(60) == -signal.SIGKILL
+    return process.wait(600) == -signal.SIGKILL
 
 
 def events(log: str) -> list[str]:

@@ -252,7 +252,7 @@ def test_what_is_refused_is_not_kept(world: Path) -> None:
 def _posted(address: str, body: Any) -> int:
     """The answer's code; a server may close the door on what it will not read."""
     try:
-        return httpx.post(address, content=body, headers=RIGHT, timeout=30).status_code
+        return httpx.post(address, content=body, headers=RIGHT, timeout=600).status_code
     except (httpx.WriteError, httpx.ReadError, httpx.RemoteProtocolError):
         return 413
 
@@ -271,7 +271,7 @@ def test_what_serve_refuses(
     world: Path, words: tuple[str, ...], environment: dict[str, str], finding: str
 ) -> None:
     process = start(world, "serve", *words, **environment)
-    told = process.communicate(timeout=30)[1]
+    told = process.communicate(timeout=600)[1]
     assert finding in told
     assert process.returncode == 2
     assert not (world / "inbox").exists()
@@ -281,7 +281,7 @@ def test_a_source_without_an_inbox(world: Path) -> None:
     text = DECLARATION.replace('inbox = "inbox"\ntoken = "env:INBOX_TOKEN"', 'path = "x"')
     (world / "tidegauge.toml").write_text(text)
     process = start(world, "serve")
-    assert "there is nothing to serve" in process.communicate(timeout=30)[1]
+    assert "there is nothing to serve" in process.communicate(timeout=600)[1]
     assert process.returncode == 2
 
 

@@ -96,7 +96,7 @@ class Server:
                 ["/bin/sh", "-c", _UNTIL_ORPHANED, str(self.bin / "postgres"), "-D", str(self.data)],
                 stdin=subprocess.PIPE, stdout=log, stderr=log, cwd="/", env=self._environment(), **self._identity,
             )  # fmt: skip
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while True:
             try:
                 return self.connect().close()

@@ -49,7 +49,7 @@ def test_only_the_owner_can_read_it_whatever_the_umask(tmp_path: Path, umask: in
 def _hold(path: str, ready: Any, end: Any) -> None:
     with Store(Path(path), write=True):
         ready.set()
-        end.wait(30)
+        end.wait(600)
 
 
 def test_a_second_process_is_refused_and_readers_are_not(done: Gauge) -> None:
@@ -58,7 +58,7 @@ def test_a_second_process_is_refused_and_readers_are_not(done: Gauge) -> None:
     other = context.Process(target=_hold, args=(str(done.path), ready, end))
     other.start()
     try:
-        assert ready.wait(60)
+        assert ready.wait(600)
         with pytest.raises(StoreLocked, match="in use by another process"):
             list(done.run())
         assert done.published()

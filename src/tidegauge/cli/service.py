@@ -1,51 +1,17 @@
-"""What makes run a service: it ends orderly, and says what happens without saying anything secret."""
+"""What a service says: what happens, without saying anything secret."""
 
 from __future__ import annotations
 
 import json
 import logging
-import signal
 import sys
 import traceback
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tidegauge.errors import SpecError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
-
 _PLAIN = frozenset(vars(logging.makeLogRecord({})))
-
-
-class Stopped(BaseException):
-    """SIGTERM came: what is not committed is rolled back, and the next run goes on from what is."""
-
-
-@contextmanager
-def orderly() -> Iterator[None]:
-    """End on SIGTERM between two instructions of ours; SIGHUP changes nothing, as nothing committed can change."""
-
-    stopping = False
-
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        nonlocal stopping
-        stopping = True
-        raise Stopped
-
-    before = signal.signal(signal.SIGTERM, stop), signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        yield
-    except Exception:
-        if stopping:  # a query that was under way turns what was raised in it into an error of its own
-            raise Stopped from None
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, before[0])
-        signal.signal(signal.SIGHUP, before[1])
 
 
 class _Json(logging.Formatter):

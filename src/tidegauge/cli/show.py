@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from tidegauge.errors import SpecError
+from tidegauge.formats import as_csv, as_json, as_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -86,24 +84,13 @@ def show_readings(readings: list[Reading]) -> None:
 
 def write_readings(readings: list[Reading], form: str, output: Path | None) -> None:
     """To a file, or as text to stdout."""
-    rows = [reading.as_json() for reading in readings]
     match form:
         case "json":
-            text = json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
+            text = as_json(readings)
         case "csv":
-            groups, numbers = _columns(rows)
-            buffer = io.StringIO()
-            writer = csv.writer(buffer, lineterminator="\n")
-            writer.writerow(["release", "time", *groups, *numbers])
-            for row in rows:
-                group = row["group"] or {}
-                ends = [row[name] for name in numbers]
-                writer.writerow(
-                    [row["release"], row["time"], *(group.get(name, "") for name in groups), *ends]
-                )
-            text = buffer.getvalue()
+            text = as_csv(readings)
         case "parquet":
-            _write_parquet(rows, output)
+            _write_parquet(readings, output)
             return
         case "table":
             raise SpecError(
@@ -117,35 +104,12 @@ def write_readings(readings: list[Reading], form: str, output: Path | None) -> N
         output.write_text(text, "utf-8")
 
 
-def _columns(rows: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
-    """What readings are grouped by, and their numbers: the bias only of those that were made consistent."""
-    groups = list(dict.fromkeys(name for row in rows for name in row["group"] or {}))
-    return groups, [
-        "value",
-        "stderr",
-        "low",
-        "high",
-        *(["bias"] if any("bias" in row for row in rows) else []),
-    ]
-
-
-def _write_parquet(rows: list[dict[str, Any]], output: Path | None) -> None:
-    import pyarrow as pa  # noqa: PLC0415  (slow to load, and only this needs it)
-    import pyarrow.parquet as pq  # noqa: PLC0415
+def _write_parquet(readings: list[Reading], output: Path | None) -> None:
+    import pyarrow.parquet as pq  # noqa: PLC0415  (slow to load, and only this needs it)
 
     if output is None:
         raise SpecError("parquet is not text; name a file with --output", key="--format")
-    groups, numbers = _columns(rows)
-    table: dict[str, Any] = {"release": pa.array([row["release"] for row in rows], pa.string())}
-    table["time"] = pa.array([row["time"] for row in rows], pa.string()).cast(pa.timestamp("us", tz="UTC"))
-    for name in groups:
-        values = [(row["group"] or {}).get(name) for row in rows]
-        table[f"group.{name}"] = pa.array(
-            [None if value is None else str(value) for value in values], pa.string()
-        )
-    for name in numbers:
-        table[name] = pa.array([row[name] for row in rows], pa.float64())
-    pq.write_table(pa.table(table), output)
+    pq.write_table(as_table(readings), output)
 
 
 def show_ledger(entries: list[Entry]) -> None:

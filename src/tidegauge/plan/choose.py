@@ -17,6 +17,7 @@ from tidegauge.mechanism.decode import Decoder
 from tidegauge.mechanism.disjoint import Disjoint, bin_folds
 from tidegauge.mechanism.encode import Channel
 from tidegauge.mechanism.noise import gaussian_for, laplace_for
+from tidegauge.plan.means import PLANNED
 from tidegauge.plan.plan import Candidate
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Option:
         """The error for a loss of 1, over the most that one unit can contribute."""
         part = self.release.query.components[0]
         reach = float(part.grid) * max(abs(part.lower), abs(part.upper), 1)
-        return self.error(aim) / reach * (1000 if self.release.query.aggregate == "avg" else 1)
+        return self.error(aim) / reach * (PLANNED if self.release.query.aggregate == "avg" else 1)
 
     def channels(self, loss: Fraction) -> tuple[Channel, ...]:
         """The least noise for this loss, shared equally by the components."""
@@ -290,7 +291,7 @@ def _errors(
     reach = float(sensitivities[0].l1) * sqrt(2) if pure else sqrt(sensitivities[0].l2_squared / 2)
     reach *= float(component.grid) * (len(sensitivities) if pure else sqrt(len(sensitivities)))
     if release.query.aggregate == "avg":
-        reach /= 1000
+        reach /= PLANNED
     deviations = np.sqrt(strategy.variances(schedule.offset + schedule.stride * readings, span)) * reach
     growth = () if schedule.count else tuple((int(n), float(deviations[:n].max())) for n in _MILESTONES)
     return {

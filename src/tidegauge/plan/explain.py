@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from tidegauge.model.quantity import rfc3339
+from tidegauge.plan.means import PLANNED, mean_error
 from tidegauge.theory.conversion import rho_to_epsilon
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def _release(plan: ReleasePlan, whole: Plan, *, why: bool) -> list[str]:
         if release.schedule.window is None
         else "change"
     )
-    unit = " (of a mean over 1,000 rows)" if release.query.aggregate == "avg" else ""
+    mean = mean_error(plan)
+    unit = f" (of a mean over {PLANNED:,} rows in the middle of its bounds)" if mean else ""
     ever = "" if release.schedule.count is not None else ", over the first 1,000 readings"
     schedule = str(release.schedule)
     if release.query.kind == "flow":
@@ -76,6 +78,7 @@ def _release(plan: ReleasePlan, whole: Plan, *, why: bool) -> list[str]:
         f"  {release.query.text}",
         *_table(head, rows),
         f"  95 % half-widths{unit}{ever}. Promise: {plan.promise}.",
+        *([f"  {mean}."] if mean else ()),
         *_growth(plan.chosen),
         *([f"  {plan.hint}."] if plan.hint else ()),
         *(_reasons(plan, whole.declaration["release"][release.name]) if why else ()),

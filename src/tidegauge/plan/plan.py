@@ -20,6 +20,7 @@ from tidegauge.model.budget import Budget
 from tidegauge.model.program import Program, Release
 from tidegauge.model.quantity import Span
 from tidegauge.model.schedule import Schedule
+from tidegauge.plan.means import mean_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -272,6 +273,7 @@ class Plan:
             "chosen": told.chosen.as_json(self.measure),
             "candidates": [candidate.as_json(self.measure) for candidate in told.candidates],
             "promise": plan.promise,
+            **({} if derived or (mean := mean_error(plan)) is None else {"mean": mean.as_json()}),
             "schedule": str(series.timetable),
         }
 

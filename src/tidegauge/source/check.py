@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+
+@runtime_checkable
+class Rehearsing(Protocol):
+    """A source that can tell before the first read whether that read would be refused."""
+
+    def rehearse(self) -> None:
+        """Look at everything that the first read will look at, change nothing, and raise what it would raise."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,19 @@ class Files:
             rows = self._load(engine, marks, until)
             yield from self._deliver(engine, marks, until, rows)
 
+    def rehearse(self) -> None:
+        """Look at all rows of all files, and refuse what `read` would refuse."""
+        files = self._files()
+        with scratch() as engine:
+            engine.execute("CREATE TABLE mutation (file INTEGER, row BIGINT, fault INTEGER)")
+            for place, file in enumerate(files):
+                self._layout.check(file)
+                faulty = f"SELECT {place}, row, fault FROM ({self._layout.mutations(file)}) WHERE fault <> 0"
+                for block in numbered(file):
+                    engine.register("block", block)
+                    engine.execute(f"INSERT INTO mutation {faulty}")
+            self._refuse_faults(engine, files)
+
     def misfits(self) -> Mapping[str, int]:
         """Count, for the operator alone, the values that are not of their declared type and so count as null."""
         counts = dict.fromkeys(self.roles.types, 0)

@@ -85,6 +85,13 @@ class History(Live):
             return [Check("table", ok=False, detail=str(refusal))]
         return [Check("table", ok=True, detail=f"{quote(self.table)} can be read")]
 
+    def rehearse(self) -> None:
+        """Read every version once."""
+        pictured = Pictured(self._kinds(), self._entry, self._unit)
+        text = [*pictured.text, *([self._deleted] if self._deleted else [])]
+        for _ in self._reader.scan(text, pictured.kinds | dict.fromkeys(self._span, "TIMESTAMP")):
+            pass
+
     def _kinds(self) -> dict[str, str]:
         optional = [name for name in (self._unit, self._deleted) if name]
         found = used(self._reader, self._selected, [*self._entry, *self._span, *optional])

@@ -110,6 +110,15 @@ class Postgres(Live):
             slot=self._slot_of, publication=self._publication, selected=self._selected,
         )  # fmt: skip
 
+    def rehearse(self) -> None:
+        """Refuse a slot that another gauge uses."""
+        try:
+            self._slot.require_free(self._control())
+        except psycopg.Error as error:
+            raise final(error) or unreachable(error) from None
+        finally:
+            self._disconnect()
+
     def install(self) -> str:
         """Make the publication; the slot begins with the first load."""
         try:

@@ -61,11 +61,7 @@ class OurSlot:
 
     def make(self, connection: Connection, access: Access) -> Beginning:
         """Make the slot anew."""
-        if catalog.slot(connection, self.name):
-            raise SourceError(
-                f"the replication slot {self.name} belongs to a gauge that has already loaded the table. Nothing was read. "
-                f"Give this gauge a slot of its own ([source] slot); or, if that gauge is gone: {catalog.drop_slot(self.name)}"
-            )
+        self.require_free(connection)
         if self.drop_loading(connection):
             LOG.info("dropped a replication slot whose first load had not been committed")
         holder = access.connect(replication=True)
@@ -78,6 +74,20 @@ class OurSlot:
             raise
         assert made is not None
         return Beginning(holder, system, place(made[1]), str(made[2]))
+
+    def require_free(self, connection: Connection) -> None:
+        """Refuse to begin where another gauge stands on the slot, or is loading with it now."""
+        own = f"Give this gauge a slot of its own: slot = '{self.name[:53]}_2' in [source]"
+        if catalog.slot(connection, self.name):
+            raise SourceError(
+                f"the replication slot {self.name} belongs to a gauge that has already loaded the table. Nothing was read. "
+                f"{own}; or, if that gauge is gone: {catalog.drop_slot(self.name)}"
+            )
+        loading = catalog.slot(connection, self.loading)
+        if loading and loading.active:
+            raise SourceError(
+                f"another gauge is loading the table with the replication slot {self.loading} now. Nothing was read. {own}."
+            )
 
     def drop_loading(self, connection: Connection) -> bool:
         """Remove the slot under its name for loading; whether there was one."""

@@ -106,6 +106,12 @@ class Snapshots(Live):
             return [Check("table", ok=False, detail=str(refusal))]
         return [Check("table", ok=True, detail=f"{quote(self.table)} can be read")]
 
+    def rehearse(self) -> None:
+        """Read the table once."""
+        pictured = Pictured(self._kinds(), self._entry, self._unit)
+        for _ in self._reader.scan(pictured.text, pictured.kinds):
+            pass
+
     def _kinds(self) -> dict[str, str]:
         return used(self._reader, self._selected, [*self._entry, *([self._unit] if self._unit else [])])
 

@@ -10,6 +10,8 @@ from typing import Final
 from tidegauge.errors import SpecError
 
 _MOUNTS: Final = Path("/proc/self/mounts")
+OWN_FOLDER: Final = "tidegauge-process-"
+"""What the name of a folder begins with that holds all temporary files of one process."""
 _MEMORY: Final = frozenset({"tmpfs", "ramfs"})
 
 
@@ -24,7 +26,13 @@ def use_memory() -> None:
     for folder in (Path(tempfile.gettempdir()).resolve(), Path("/dev/shm")):  # noqa: S108  (looked at, not trusted)
         point = next((place for place in (folder, *folder.parents) if place in mounted), None)
         if point is not None and mounted[point] in _MEMORY and os.access(folder, os.W_OK | os.X_OK):
-            tempfile.tempdir = str(folder)
+            own = Path(tempfile.gettempdir())
+            apart = folder != own.resolve() and own.name.startswith(OWN_FOLDER)
+            chosen = (
+                folder / own.name if apart else folder
+            )  # a process with a folder of its own goes on to have one
+            chosen.mkdir(mode=0o700, exist_ok=True)
+            tempfile.tempdir = str(chosen)
             return
     raise SpecError(
         "an encrypted store needs a place in memory for temporary files. Set TMPDIR to a folder on a tmpfs",

@@ -102,6 +102,10 @@ class Store:
         """Refuse to go on where the witness remembers more than this store."""
         self._witness.require(self._db, self.path.name)
 
+    def require_witness(self) -> None:
+        """Refuse to begin where the witness could not be written."""
+        self._witness.require_writable()
+
     def attest(self) -> None:
         """Let the witness know what is committed, before anyone is told of it."""
         self._witness.attest(self._db)

@@ -62,6 +62,18 @@ class Witness:
                 f"{what}, and {store} has another tick {seen.tick}: an old copy was run on, and noise was drawn twice. {_ADVICE}"
             )
 
+    def require_writable(self) -> None:
+        """Refuse a place where no witness can be kept, before there is something to witness."""
+        fresh = self.path.with_name(self.path.name + ".new")
+        try:
+            os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            fresh.unlink()
+        except OSError as error:
+            raise StoreError(
+                f"the witness {self.path.name} cannot be written: {error.strerror}. Nothing was read, committed or spent. Make its "
+                "folder, or name another ([store] witness), then start again."
+            ) from None
+
     def attest(self, db: sqlite3.Connection) -> None:
         """Write down where the store stands, durably, if it has moved."""
         mark = Mark.of(db)

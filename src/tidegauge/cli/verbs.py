@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 
+from tidegauge.cli.ending import ENDING, Stopped
 from tidegauge.cli.local import app as local
-from tidegauge.cli.service import Stopped, orderly, setup_log, unforeseen
+from tidegauge.cli.service import setup_log, unforeseen
 from tidegauge.cli.serving import receive
 from tidegauge.cli.show import (
     progress_bar,
@@ -47,6 +49,7 @@ StoreFile = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DEFAULT = Path("tidegauge.toml")
+_STOPPED = "What was committed is kept; the next run goes on from there."
 
 
 def _print_json(value: Any) -> None:
@@ -132,13 +135,18 @@ def run(
 ) -> None:
     """Commit the plan on the first run, then carry it out: catch up, and go on as time passes."""
     setup_log(log)
-    gauge = Gauge.from_file(file, store=store)
+    gauge = Gauge.from_file(file, store=store, sleep=ENDING.sleep)
     published, last = 0, None
-    with orderly(), progress_bar("Publishing") as progress:
-        for reading in gauge.run(until, follow=not once, progress=progress):
+    with (
+        ENDING.careful(_STOPPED),
+        progress_bar("Publishing") as progress,
+        closing(gauge.run(until, follow=not once, progress=progress)) as found,
+    ):
+        for reading in found:
             published, last = published + 1, reading
             if as_json:
                 typer.echo(json.dumps(reading.as_json(), ensure_ascii=False))
+            ENDING.check()
     if as_json:
         return
     if last is None:
@@ -268,7 +276,8 @@ def serve(
     listen: Annotated[str, typer.Option(help="Where: HOST:PORT.")] = "127.0.0.1:8321",
 ) -> None:
     """Receive change events over HTTP for a source with an inbox; run, in a process of its own, reads them."""
-    receive(load(file), file.parent, listen, typer.echo)
+    with ENDING.careful():
+        receive(load(file), file.parent, listen, typer.echo)
 
 
 @app.command()
@@ -281,7 +290,10 @@ def demo(
 
 
 def main() -> None:
-    """Run a verb; what the user can fix ends with exit code 2 and one message."""
+    """Run a verb; what the user can fix ends with exit code 2 and one message.
+
+    Signals are answered by whoever calls this: `tidegauge.cli.main`.
+    """
     try:
         code = app(standalone_mode=False)  # what a verb, or an interrupt, ended with
         if code:
@@ -293,7 +305,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except Stopped:
-        sys.exit(0)
+        _end()
     except BrokenPipeError:
         sys.exit(0)
     except TidegaugeError as error:
@@ -303,11 +315,19 @@ def main() -> None:
     except OSError as error:
         _refuse(TidegaugeError(f"{error.filename or 'the system'}: {error.strerror}"))
     except Exception as error:  # noqa: BLE001  (whatever it is, its words may be data)
+        if ENDING.signal is not None:  # closing what was under way went wrong, which changes nothing
+            _end()
         if type(error).__module__.startswith(("click", "typer")) and hasattr(error, "format_message"):
             typer.echo(f"tidegauge: {error.format_message()}", err=True)
             sys.exit(2)
         typer.echo(unforeseen(error), err=True)
         sys.exit(1)
+
+
+def _end() -> NoReturn:
+    """A signal came: one line, and the exit code that belongs to it."""
+    ENDING.say()
+    sys.exit(ENDING.code)
 
 
 def _refuse(error: Exception) -> None:

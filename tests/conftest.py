@@ -1,0 +1,50 @@
+"""What holds for all tests: examples that Hypothesis draws, and processes that end with the test that started them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CALM = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)  # whatever else the machine does
+settings.register_profile("fixed", _CALM, derandomize=True)
+settings.register_profile("random", _CALM)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+
+@pytest.fixture(autouse=True)
+def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Kill, with all of its group, whatever Python process a test started and did not end.
+
+    Each gets a session, and so a group, of its own.  A server that several tests share ends with whoever started it.
+    """
+    started: list[subprocess.Popen[Any]] = []
+    begin = subprocess.Popen.__init__
+
+    def init(self: subprocess.Popen[Any], args: Any, *more: Any, **options: Any) -> None:
+        ours = isinstance(args, list) and args[:1] == [sys.executable]
+        begin(self, args, *more, **(options | ({"start_new_session": True} if ours else {})))
+        if ours:
+            started.append(self)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", init)
+    yield
+    for process in started:
+        if process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
