@@ -109,7 +109,7 @@ class Views:
         yield "CAST(hash(after) // 2 AS BIGINT) AS digest"
         for release in self.stocks:
             query, (cell, *values) = release.query, self.view(release)
-            amounts = [f"coalesce(TRY(CAST({part.value} AS BIGINT)), 0)" for part in query.components]
+            amounts = [part.amount for part in query.components]
             some = " OR ".join(f"{amount} <> 0" for amount in amounts)
             yield f"CASE WHEN {some} THEN TRY(CAST({query.cell} AS BIGINT)) END AS {cell}"
             yield from (f"{amount} AS {name}" for amount, name in zip(amounts, values, strict=True))
@@ -276,7 +276,7 @@ class Views:
             limit = "" if self.program.max_rows is None else (
                 f" QUALIFY row_number() OVER (PARTITION BY unit, instant ORDER BY seq, entry) <= {self.program.max_rows}"
             )  # fmt: skip
-            amounts = [f"coalesce(TRY(CAST({part.value} AS BIGINT)), 0)" for part in query.components]
+            amounts = [part.amount for part in query.components]
             hits = f"""(SELECT unit, instant, seq, TRY(CAST({query.cell} AS BIGINT)) AS cell, [{", ".join(amounts)}] AS amounts
                         FROM turned
                         WHERE TRY(CAST({query.cell} AS BIGINT)) IS NOT NULL

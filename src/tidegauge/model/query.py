@@ -34,6 +34,15 @@ class Component:
     centre: Fraction = Fraction(0)
     """What was taken off every value before summing (AVG sums distances from the middle of its bounds)."""
 
+    @property
+    def amount(self) -> str:
+        """SQL of the integer that counts: NULL is 0, and whatever `value` says, nothing lies beyond the bounds and 0.
+
+        The loss is computed from the bounds, so the engine enforces them and does not rely on `value`.
+        """
+        found = f"coalesce(TRY(CAST({self.value} AS BIGINT)), 0)"
+        return f"least(greatest({found}, {min(self.lower, 0)}), {max(self.upper, 0)})"
+
 
 @dataclass(frozen=True)
 class Group:
