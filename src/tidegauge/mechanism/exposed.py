@@ -112,6 +112,11 @@ def moves(exposure: Exposure, first: int) -> Moves:
     return Moves(high, low, exposure.groups, loaded=bool(first))
 
 
+def in_grid_units(exposure: Exposure, first: int) -> Moves:
+    """Where a row can go, exactly: bounds are up to 2^50 grid units."""
+    return Moves(float(max(exposure.upper, 0)), float(max(-exposure.lower, 0)), exposure.groups, bool(first))
+
+
 def upward(value: float) -> Fraction:
     """The number, and more than a few roundings in double precision beyond it."""
     return Fraction(value) * (1 + Fraction(1, 2**40))
