@@ -146,6 +146,7 @@ ALWAYS: dict[str, Edit] = {
     "another label with more changes": lambda plan: program(plan)["scopes"][0]["limits"].append(
         ["vip", {"at_most": 400, "within": None}]
     ),
+    "a limit that no unit is held to": lambda plan: program(plan)["scopes"][0]["limits"][0].__setitem__(0, "vip"),
     "no scope": lambda plan: program(plan).update(scopes=[]),
     "two scopes": lambda plan: program(plan).update(scopes=2 * program(plan)["scopes"]),
     "more rows": lambda plan: program(plan).update(max_rows=5),

@@ -146,6 +146,9 @@ def exposure(release: Release, part: Component, constraint: Constraint, rows: in
 def enforced(program: Program, release: str) -> Constraint:
     """The constraint that the engine holds the units of this release to: of several labels, any may be the worst."""
     (scope,) = (scope for scope in program.scopes if release in scope.releases)
+    labels = [label for label, _ in scope.limits]
+    if (labels != [None]) if scope.by is None else (None in labels or len(set(labels)) < len(labels)):
+        raise SpecError("a limit is for all units, or for those with a label of the column that names it")
     first, *others = (_constraint(limit) for _, limit in scope.limits)
     for other in others:
         first = Either(first, other)
