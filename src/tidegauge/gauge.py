@@ -22,11 +22,11 @@ from tidegauge.model.mutation import Live
 from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.model.reading import Reading
 from tidegauge.outcome import agree, plan_reading
-from tidegauge.plan.certify import certify
+from tidegauge.plan.certify import certified
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec import GaugeSpec, declared_form, differences, load
-from tidegauge.proof import Verified, compare, prove, require_committed
+from tidegauge.proof import Verified, compare, prove
 from tidegauge.ready import require_ready
 from tidegauge.source import open_source, secret
 from tidegauge.source.check import Check
@@ -193,10 +193,7 @@ class Gauge:
                 "Nothing was read or spent. Put it back as it was, or start another gauge with a store of its own; "
                 "what both publish adds up."
             )
-        plan = Plan.from_record(record)
-        certify(plan, kind="dense")  # made by rounding, not by a formula: counted again wherever it is loaded
-        require_committed(store)
-        return plan
+        return certified(record, (entry.body for entry in store.ledger.entries()))
 
     def _commit(self, store: Store) -> Plan:
         plan = self._make_plan()

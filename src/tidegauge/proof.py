@@ -12,8 +12,7 @@ from tidegauge.errors import SpecError, StoreBehind, StoreCorrupt
 from tidegauge.formats import NUMBERS, flat
 from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.outcome import same
-from tidegauge.plan.certify import certify
-from tidegauge.plan.plan import Plan, address
+from tidegauge.plan.certify import certified
 from tidegauge.tick import carried, derivable
 
 if TYPE_CHECKING:
@@ -48,11 +47,9 @@ def prove(store: Store) -> Verified:
     record = store.plan
     if record is None:
         return Verified(entries, measurements, 0)
-    plan = Plan.from_record(record)
-    require_committed(store)
+    plan = certified(record, (entry.body for entry in store.ledger.entries()))
     if store.ledger.spent() > plan.total:
         raise StoreCorrupt("the ledger has reserved more than the budget")
-    certify(plan)
     for release in plan.releases:
         for component in range(len(release.channels)):
             carried(store, release, component, store.next_bin(release.release.name, 0))
@@ -60,14 +57,6 @@ def prove(store: Store) -> Verified:
         if not same(readings, store.readings(name)):
             raise StoreCorrupt(f"readings of '{name}' do not follow from the journal")
     return Verified(entries, measurements, len(store.readings()))
-
-
-def require_committed(store: Store) -> None:
-    """Refuse a plan that is not, to the letter, the one for which the loss was reserved."""
-    if store.plan and address(store.plan) not in {entry.body.get("plan") for entry in store.ledger.entries()}:
-        raise StoreCorrupt(
-            "the plan in the store is not the one that the ledger committed; nothing was read or spent"
-        )
 
 
 def compare(path: Path, readings: Iterable[Reading]) -> int:

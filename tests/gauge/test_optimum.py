@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.forger import forge
 from tidegauge.errors import SpecError, StoreCorrupt
 from tidegauge.gauge import Gauge
 from tidegauge.mechanism.dense import Dense
@@ -168,16 +168,6 @@ def test_a_file_beside_the_store_is_never_trusted(tmp_path: Path) -> None:
     gauge.verify()
 
 
-def changed(path: Path, edit: Any) -> None:
-    """Edit the committed plan, as someone with the file and no scruples would."""
-    with sqlite3.connect(path) as db:
-        (text,) = db.execute("SELECT value FROM meta WHERE key = 'plan'").fetchone()
-        plan = json.loads(text)
-        edit(plan)
-        db.execute("UPDATE meta SET value = ? WHERE key = 'plan'", (json.dumps(plan),))
-    db.close()
-
-
 def test_a_changed_matrix_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
     gauge, _ = world(tmp_path, 30, strategy="dense", now=10)
     list(gauge.run())
@@ -186,12 +176,12 @@ def test_a_changed_matrix_is_refused_before_anything_is_measured(tmp_path: Path)
     def swap(plan: dict[str, Any]) -> None:
         plan["matrices"] = dict.fromkeys(plan["matrices"], other.packed)
 
-    def forge(plan: dict[str, Any]) -> None:
+    def replace_both(plan: dict[str, Any]) -> None:
         plan["matrices"] = {other.digest: other.packed}
         plan["releases"]["now"]["channels"][0]["strategy"]["digest"] = other.digest
 
-    for edit, what in ((swap, "was changed"), (forge, "too little noise")):
-        changed(gauge.path, edit)
+    for edit, what in ((swap, "was changed"), (replace_both, "too little noise")):
+        forge(gauge.path, edit)
         with pytest.raises(StoreCorrupt, match=what):
             list(gauge.run())
         with pytest.raises(StoreCorrupt):

@@ -21,7 +21,7 @@ from tidegauge.theory import tree_paths
 from tidegauge.theory._enumeration import every_path
 from tidegauge.theory.gram_paths import gram_paths, row_paths
 from tidegauge.theory.paths import Limits, Moves, limits
-from tidegauge.theory.remembered_paths import Remembered, remembered_paths
+from tidegauge.theory.remembered_paths import Remembered, _Begun, _from, _most, remembered_paths
 from tidegauge.theory.toeplitz_paths import falling_paths, toeplitz_paths
 from tidegauge.theory.tree_paths import Costs, hierarchy_paths
 
@@ -520,24 +520,55 @@ def test_rows_of_their_own() -> None:
 
 @pytest.mark.parametrize("loaded", [False, True])
 def test_what_is_remembered(loaded: bool) -> None:
-    """One shift for all lives: never below the least, over shifts, of the worst life; and no more than that."""
+    """One shift for all lives, and one that the draw has: the least, over those shifts, of the worst life; exactly."""
     rng, bins = np.random.default_rng(14), 4
-    for _ in range(24):
-        memory, limit = float(rng.uniform(0, 1)), some_limits(rng, bins)
-        veil = None if rng.random() < 0.3 else float(rng.uniform(0.05, 3))
+    finer = 0
+    for _ in range(48):
+        memory, limit = Fraction(int(rng.integers(0, 17)), 16), some_limits(rng, bins)
+        veil = None if rng.random() < 0.3 else Fraction(int(rng.integers(1, 48)), 16)
+        step = Fraction(1, int(rng.choice([1, 2, 8])))
         groups = 1 if veil is not None or rng.random() < 0.3 else int(rng.integers(2, 4))
         moves = Moves(1.0, float(rng.choice([0.0, 0.5, 1.0])) if groups < 3 else 0.0, groups, loaded)
         levels = np.cumsum(np.array(list(walks(bins, limit, moves))), axis=2)
-        rows = levels - memory * np.concatenate([np.zeros((*levels.shape[:2], 1)), levels[:, :, :-1]], axis=2)
-        pull = np.array([1.0] + [1 - memory] * (bins - 1))
-        shifts = np.linspace(-2, 2, 2001) if veil is not None else np.zeros(1)
-        costs = [
-            np.abs(rows - shift * pull).sum(axis=(1, 2)).max() + abs(shift) * (veil or 0.0)
-            for shift in shifts
+        before = np.concatenate([np.zeros((*levels.shape[:2], 1)), levels[:, :, :-1]], axis=2)
+        rows = levels - float(memory) * before
+        pull = np.array([1.0] + [float(1 - memory)] * (bins - 1))
+
+        def cost(
+            shift: Fraction, rows: Floats = rows, pull: Floats = pull, veil: Fraction | None = veil
+        ) -> Fraction:
+            moved = np.abs(rows - float(shift) * pull).sum(axis=(1, 2)).max()  # exact: binary fractions
+            return Fraction(float(moved)) + abs(shift) * (veil or 0)
+
+        shifts = [step * n for n in range(-int(2 / step), int(2 / step) + 1)] if veil else [Fraction(0)]
+        worst = min(map(cost, shifts))
+        found = remembered_paths(Remembered(memory, veil, bins, step), limits=limit, moves=moves)
+        assert found == worst if groups == 1 else worst <= found <= worst * Fraction(1001, 1000)
+        if veil:  # a finer draw would have a better shift: to state that one would be too little
+            finer += min(cost(Fraction(n, 64)) for n in range(-128, 129)) < worst
+    assert finer
+
+
+def test_corners_are_enough_for_what_is_remembered() -> None:
+    """Against every bin of first change, for more of them than paths can be tried."""
+    rng = np.random.default_rng(15)
+    for _ in range(100):
+        bins = int(rng.integers(1, 60))
+        reach = int(rng.integers(1, bins + 1))
+        jumps, anchored = int(rng.integers(1, reach + 1)), bool(rng.integers(2))
+        ends = Fraction(int(rng.integers(1, 9)), 4), -Fraction(int(rng.integers(0, 9)), 4)
+        paths = _Begun(jumps, reach, ends, anchored)
+        rows = Remembered(Fraction(int(rng.integers(0, 17)), 16), Fraction(1), bins)
+        shift = Fraction(int(rng.integers(-24, 25)), 8)
+        every = [
+            total
+            for start in range(reach if anchored else bins)
+            for turned in (paths, paths._replace(ends=ends[::-1]))
+            if turned.ends[0]
+            for total in _from(rows, shift, turned, start)
         ]
-        worst = float(min(costs))
-        found = remembered_paths(Remembered(memory, veil, bins), limits=limit, moves=moves)
-        assert worst * 0.998 <= found <= worst * 1.001
+        idle = abs(shift) * (1 + (bins - 1) * (1 - rows.memory))
+        assert _most(rows, shift, paths) == max([idle, *every])
 
 
 def test_refusals() -> None:

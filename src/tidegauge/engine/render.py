@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidegauge.model.expression import Expression
+    from tidegauge.model.query import Component
 
 _YEAR_ONE: Final = "TIMESTAMP '0001-01-01 00:00:00'"
 # A clock time with something after it that is no digit: an offset or the name of a zone.
@@ -36,6 +37,15 @@ def render(expression: Expression) -> str:
         case Call(operation, arguments):
             return _RULES[operation](*arguments)
     raise AssertionError(expression)
+
+
+def amount(component: Component) -> str:
+    """The integer that counts: NULL is 0, and whatever `value` says, nothing lies beyond the bounds and 0.
+
+    The loss is computed from the bounds, so the engine enforces them and does not rely on `value`.
+    """
+    found = f"coalesce(TRY(CAST({render(component.value)} AS BIGINT)), 0)"
+    return f"least(greatest({found}, {min(component.lower, 0)}), {max(component.upper, 0)})"
 
 
 def quoted(name: str) -> str:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidegauge.engine.render import render
+from tidegauge.engine.render import amount, render
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -111,7 +111,7 @@ class Views:
         yield "CAST(hash(after) // 2 AS BIGINT) AS digest"
         for release in self.stocks:
             query, (cell, *values) = release.query, self.view(release)
-            amounts = [f"coalesce(TRY(CAST({render(part.value)} AS BIGINT)), 0)" for part in query.components]
+            amounts = [amount(part) for part in query.components]
             some = " OR ".join(f"{amount} <> 0" for amount in amounts)
             yield f"CASE WHEN {some} THEN TRY(CAST({render(query.cell)} AS BIGINT)) END AS {cell}"
             yield from (f"{amount} AS {name}" for amount, name in zip(amounts, values, strict=True))
@@ -278,7 +278,7 @@ class Views:
             limit = "" if self.program.max_rows is None else (
                 f" QUALIFY row_number() OVER (PARTITION BY unit, instant ORDER BY seq, entry) <= {self.program.max_rows}"
             )  # fmt: skip
-            amounts = [f"coalesce(TRY(CAST({render(part.value)} AS BIGINT)), 0)" for part in query.components]
+            amounts = [amount(part) for part in query.components]
             hits = f"""(SELECT unit, instant, seq, TRY(CAST({render(query.cell)} AS BIGINT)) AS cell, [{", ".join(amounts)}] AS amounts
                         FROM turned
                         WHERE TRY(CAST({render(query.cell)} AS BIGINT)) IS NOT NULL

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.exposed import moves, over_lives, spread, upward
+from tidegauge.mechanism.exposed import in_grid_units, over_lives, spread
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy
 from tidegauge.theory.remembered_paths import Remembered, remembered_paths
 
@@ -96,14 +96,18 @@ class Autoregressive(Strategy):
         return (np.cumsum(kept**2)[ages] + hidden) / self.denominator**2
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
-        """In L1 exact, for the best shift of the shared draw (of no use where there are groups); in L2 an upper bound."""
+        """In L1 exact, for the best shift of the shared draw (of no use where there are groups); in L2 an upper bound.
+
+        The draw is a whole multiple of 1/256 of a grid unit; refined, it has finer steps, of which those are some.
+        """
         S, M = spread(exposure)
         b, bins = self._memory, self.bins - self.first
-        veil = None if exposure.grouped or not self.veil else float(1 / self.veil)
+        veil = None if exposure.grouped or not self.veil else 1 / self.veil
+        moves = in_grid_units(exposure, self.first)
 
-        def most(limit: Limits, veil: float | None) -> Fraction:
-            rows = Remembered(float(b), veil, bins)
-            return M * upward(remembered_paths(rows, limits=limit, moves=moves(exposure, self.first)))
+        def most(limit: Limits, veil: Fraction | None) -> Fraction:
+            rows = Remembered(b, veil, bins, Fraction(1, _FINER))
+            return remembered_paths(rows, limits=limit, moves=moves)
 
         def stock(limit: Limits) -> tuple[Fraction, Fraction]:
             return self._both(most(limit, veil), most(limit, None), 2 * S)

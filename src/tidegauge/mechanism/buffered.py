@@ -18,7 +18,7 @@ import numpy as np
 from tidegauge.errors import SpecError
 from tidegauge.mechanism import shapes
 from tidegauge.mechanism.buffers import BILLION, BITS, GAIN, MILLION, SHAPE, Buffers
-from tidegauge.mechanism.exposed import most_changes, over_lives, spread, stock_square, upward
+from tidegauge.mechanism.exposed import most_changes, over_lives, root_above, spread, square_of, stock_square
 from tidegauge.mechanism.strategy import Row, Strategy
 from tidegauge.theory.toeplitz_paths import toeplitz_paths
 
@@ -184,19 +184,17 @@ class Buffered(Strategy):
         S, M = spread(exposure)
         count, stream = len(self._units), self.stream
         apart = int(np.abs(self._units - stream.shape).max()) + 1
-        away = float(Fraction(apart, 1 << SHAPE) + stream.slack)
-        gains = (1 + (1 + self.offset) * count) / 2**GAIN
+        away = Fraction(apart, 1 << SHAPE) + stream.slack
+        gains = (1 + (1 + Fraction(self.offset)) * count) / 2**GAIN
 
         def fixed_point(square: Fraction, moved: Fraction, cells: int) -> tuple[Fraction, Fraction]:
             """The certified square, and an L1 for completeness: over so many rows and cells it is at most this."""
-            exact, rows, changed = sqrt(square), sqrt(count), float(moved)
-            rounded = 2 * sqrt(cells) * float(stream.slack) + sqrt(cells) / 2**BITS
-            whole = exact * (1 + sqrt(self.offset) * rows * away) + rows * (
-                changed * (away + gains) + rounded
-            )
-            whole += rows * gains * 2 * cells * float(stream.slack)
-            most = upward(whole) ** 2 * self.denominator**2
-            return upward(sqrt(most * count * cells)), most
+            exact, rows, each = root_above(square), root_above(count), root_above(cells)
+            rounded = 2 * each * stream.slack + each / 2**BITS
+            whole = exact * (1 + root_above(Fraction(self.offset)) * rows * away)
+            whole += rows * (moved * (away + gains) + rounded + gains * 2 * cells * stream.slack)
+            most = whole**2 * self.denominator**2
+            return root_above(most * count * cells), most
 
         def stock(limit: Limits) -> tuple[Fraction, Fraction]:
             changes = most_changes(limit, count) * (2 if exposure.grouped else 1)
@@ -205,7 +203,7 @@ class Buffered(Strategy):
 
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
             most = M * counts.total
-            exact = most**2 * upward(float(self.shape @ self.shape))
+            exact = most**2 * Fraction(square_of(self._units.tolist()), 4**SHAPE)
             return fixed_point(exact, most, counts.total if exposure.grouped else 1)
 
         return over_lives(exposure, stock=stock, flow=flow)

@@ -8,21 +8,20 @@ of it is a lower-triangular matrix on the changes with independent noise on its 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from math import inf, sqrt
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
 from tidegauge.errors import SpecError
 from tidegauge.mechanism import shapes
-from tidegauge.mechanism.exposed import most_changes, over_lives, spread, stock_square, upward
+from tidegauge.mechanism.exposed import most_changes, over_lives, root_above, spread, square_of, stock_square
 from tidegauge.mechanism.triangular import MOST_BINS, Triangular
 from tidegauge.theory.toeplitz_paths import toeplitz_paths
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposed import Flow
@@ -32,6 +31,10 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int32]
+
+
+_DIGITS: Final = 40
+"""The Toeplitz part is known in units of 2^-40."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,8 @@ class Damped(Triangular):
     def _shape(self) -> Floats:
         """The Toeplitz part on changes, falling and convex in the very numbers that are certified."""
         root = shapes.damped_root(self.bins - self.first, self.beta, self.white)
-        return shapes.rounded_convex(root, 40) / 2**40
+        found: Floats = shapes.rounded_convex(root, _DIGITS) / 2**_DIGITS
+        return found
 
     @cached_property
     def matrix(self) -> Integers:
@@ -103,8 +107,9 @@ class Damped(Triangular):
         count = len(self._shape)
 
         def rounded_up(square: Fraction, largest: Fraction, changes: int) -> Fraction:
-            """A change meets an error of at most half a unit in each row."""
-            return upward(sqrt(square) + float(largest) * changes * sqrt(count) / 2 / self.denominator) ** 2
+            """A change meets an error of at most half a unit in each row, and what doubles are off before they are rounded."""
+            error = (Fraction(1, 2) + Fraction(1, 2**10)) / self.denominator
+            return (root_above(square) + largest * changes * root_above(count) * error) ** 2
 
         def stock(limit: Limits) -> tuple[Fraction, Fraction]:
             changes = most_changes(limit, count) * (2 if exposure.grouped else 1)
@@ -113,14 +118,15 @@ class Damped(Triangular):
 
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
             most = M * counts.total
-            square = rounded_up(most**2 * upward(float(self._shape @ self._shape)), most, 1)
+            units = (self._shape * 2**_DIGITS).astype(np.int64).tolist()
+            square = rounded_up(most**2 * Fraction(square_of(units), 4**_DIGITS), most, 1)
             return self._both(square, counts.total if exposure.grouped else 1)
 
         return over_lives(exposure, stock=stock, flow=flow)
 
     def _both(self, square: Fraction, groups: int) -> tuple[Fraction, Fraction]:
         """An L1 for completeness: over so many rows, in as many groups as are touched, it is at most this."""
-        size = upward(sqrt(square * len(self._shape) * groups))
+        size = root_above(square * len(self._shape) * groups)
         return size * self.denominator, square * self.denominator**2
 
     def _most(self, limit: Limits, moves: Moves) -> float:

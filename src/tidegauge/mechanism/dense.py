@@ -10,23 +10,24 @@ import hashlib
 import zlib
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
-from math import isqrt, sqrt
+from math import inf, isqrt, nextafter, sqrt
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
 from tidegauge.errors import SpecError, StoreCorrupt
 from tidegauge.mechanism import shapes
-from tidegauge.mechanism.exposed import most_changes, over_lives, spread, stock_square, upward
+from tidegauge.mechanism.exposed import most_changes, over_lives, root_above, spread, stock_square
 from tidegauge.mechanism.triangular import Triangular
+from tidegauge.theory._precise import above
+from tidegauge.theory._rounding import U, above_product
 from tidegauge.theory.dense_paths import dense_groups, dense_paths
 from tidegauge.theory.gram_paths import gram_paths
 from tidegauge.theory.paths import ON_OFF
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposed import Flow
@@ -112,7 +113,7 @@ class Dense(Triangular):
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
         """From the rounded matrix: exact for at most two changes."""
         _, M = spread(exposure)
-        most = upward(float(self.gram.diagonal().max()))
+        most = int(self.gram.diagonal().max())
 
         def stock(limit: Limits) -> tuple[Fraction, Fraction]:
             square = stock_square(exposure, limit, first=self.first, most=self._most)
@@ -128,7 +129,7 @@ class Dense(Triangular):
 
     def _both(self, square: Fraction, groups: int) -> tuple[Fraction, Fraction]:
         """An L1 for completeness: over so many rows, in as many groups as are touched, it is at most this."""
-        return upward(sqrt(square * len(self.entries) * groups)), square
+        return root_above(square * len(self.entries) * groups), square
 
 
 def most_energy(gram: Floats, limits: Limits, moves: Moves = ON_OFF) -> float:
@@ -136,22 +137,29 @@ def most_energy(gram: Floats, limits: Limits, moves: Moves = ON_OFF) -> float:
     bound, (jumps, _) = gram_paths(gram, limits=limits, moves=moves), limits.within(len(gram))
     if jumps <= 2 and moves == ON_OFF:
         return bound
-    most, apart = max(moves.high, moves.low), moves.high + moves.low
+    most, apart = max(moves.high, moves.low), above(Fraction(moves.high) + Fraction(moves.low))
     if (
         moves.groups > 1 or apart > most
     ):  # both sides of nothing are as two groups, of which each weighs on the other
-        bound = min(bound, most * apart * dense_groups(gram, limits=limits, loaded=moves.loaded))
+        groups = dense_groups(gram, limits=limits, loaded=moves.loaded)
+        bound = min(bound, above_product(most, apart, groups))
     if moves.groups > 1:
         return bound
-    path = most * sqrt(dense_paths(gram, limits=limits))
+    path = most * _root(dense_paths(gram, limits=limits))
     if apart > most:  # to one side, and then to and fro; or, if it was there before, only to and fro
         later = limits.after_load(len(gram))[0] if moves.loaded else 0
         fewer, back = (
-            sqrt(dense_paths(gram, limits=limits._replace(jumps=count))) if count else 0.0
+            _root(dense_paths(gram, limits=limits._replace(jumps=count))) if count else 0.0
             for count in (jumps - 1, later)
         )
         path = max(path + (apart - most) * fewer, apart * back)
-    return min(bound, path**2)
+    return min(
+        bound, above_product(path, path) * (1 + 32 * U)
+    )  # a few roundings, and none of them takes away
+
+
+def _root(square: float) -> float:
+    return nextafter(sqrt(square), inf)
 
 
 def _digest(entries: Integers, first: int) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.exposed import most_changes, over_lives, spread, upward
+from tidegauge.mechanism.exposed import most_changes, over_lives, spread
 from tidegauge.mechanism.hierarchy import Hierarchy
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy
 from tidegauge.mechanism.toeplitz import Toeplitz
@@ -86,8 +86,8 @@ class Epochs(Strategy):
         """What one change by 1 adds up to in each epoch, in L1 or squared L2."""
         if self.branching:
             return [Fraction(inner.height) for inner in self._inner if isinstance(inner, Hierarchy)]
-        series = [inner.coefficients for inner in self._inner if isinstance(inner, Toeplitz)]
-        return [upward(float((a.astype(np.float64) / a[0]) ** power @ np.ones(len(a)))) for a in series]
+        series = [inner.coefficients.tolist() for inner in self._inner if isinstance(inner, Toeplitz)]
+        return [Fraction(sum(a**power for a in found), found[0] ** power) for found in series]
 
     @cached_property
     def scales(self) -> tuple[Fraction, ...]:

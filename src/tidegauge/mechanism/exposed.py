@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import isqrt
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidegauge.theory._precise import above
 from tidegauge.theory.paths import Limits, Moves, limits
 from tidegauge.theory.sensitivity import Sensitivity, most_counted, sensitivity
 from tidegauge.theory.tree_paths import Costs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from tidegauge.mechanism.strategy import Exposure
 
@@ -102,16 +104,28 @@ def stock_square(
     `first`: the first bin that is measured; where that is not bin 0, an entry may be there before.
     """
     _, M = spread(exposure)
-    return M**2 * upward(most(limit, moves(exposure, first))) if M else Fraction(0)
+    return M**2 * Fraction(most(limit, moves(exposure, first))) if M else Fraction(0)
 
 
 def moves(exposure: Exposure, first: int) -> Moves:
-    """Where a row can go, its largest value being 1."""
+    """Where a row can go, its largest value being 1; rounded so that it can go no further."""
     _, M = spread(exposure)
-    high, low = (float(Fraction(max(end, 0)) / (M or 1)) for end in (exposure.upper, -exposure.lower))
+    high, low = (above(Fraction(max(end, 0)) / (M or 1)) for end in (exposure.upper, -exposure.lower))
     return Moves(high, low, exposure.groups, loaded=bool(first))
 
 
-def upward(value: float) -> Fraction:
-    """The number, and more than a few roundings in double precision beyond it."""
-    return Fraction(value) * (1 + Fraction(1, 2**40))
+def in_grid_units(exposure: Exposure, first: int) -> Moves:
+    """Where a row can go, exactly: bounds are up to 2^50 grid units."""
+    return Moves(float(max(exposure.upper, 0)), float(max(-exposure.lower, 0)), exposure.groups, bool(first))
+
+
+def root_above(square: Fraction | int) -> Fraction:
+    """Not below the root, and above it by no more than one part in 2^60."""
+    top, bottom = square.as_integer_ratio()
+    shift = max(0, 128 - top.bit_length() + bottom.bit_length())
+    return Fraction(isqrt((top << 2 * shift) // bottom) + 1, 1 << shift) if square else Fraction(0)
+
+
+def square_of(units: Iterable[int]) -> int:
+    """The sum of the squares of whole numbers of any size."""
+    return sum(unit * unit for unit in units)

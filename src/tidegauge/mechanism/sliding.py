@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.exposed import moves, over_lives, spread, upward
+from tidegauge.mechanism.exposed import moves, over_lives, spread
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy
 from tidegauge.theory.gram_paths import row_paths
 from tidegauge.theory.joint import joint
 from tidegauge.theory.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposed import Flow
@@ -130,4 +129,4 @@ class Sliding(Strategy):
         rows = ((starts <= ages) & (ages < starts + self.span)).astype(np.float64)
         found = row_paths(rows, limits=limit, moves=moves(exposure, 1))
         _, M = spread(exposure)
-        return None if found is None else (M * upward(found[0]), M**2 * upward(found[1]))
+        return None if found is None else (M * Fraction(found[0]), M**2 * Fraction(found[1]))

@@ -11,7 +11,7 @@ import numpy as np
 
 from tidegauge.errors import SpecError
 from tidegauge.mechanism import shapes
-from tidegauge.mechanism.exposed import most_changes, over_lives, spread, stock_square, upward
+from tidegauge.mechanism.exposed import most_changes, over_lives, spread, square_of, stock_square
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy
 from tidegauge.theory.toeplitz_paths import falling_paths, toeplitz_paths
 
@@ -144,20 +144,19 @@ class Toeplitz(Strategy):
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
         """Certified, from the rounded coefficients."""
-        a = self.coefficients / self.denominator
-        size, square = float(np.abs(a).sum()), float(a @ a)
+        size, square = int(np.abs(self.coefficients).sum()), square_of(self.coefficients.tolist())
         S, M = spread(exposure)
 
         def stock(limit: Limits) -> tuple[Fraction, Fraction]:
             changes = most_changes(limit, self.bins) * (2 if exposure.grouped else 1)
             return (
-                S * changes * upward(size) * self.denominator,
+                S * changes * size,
                 stock_square(exposure, limit, first=self.first, most=self._most) * self.denominator**2,
             )
 
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
-            most = M * counts.total * self.denominator
-            return most * upward(size), most**2 * upward(square)
+            most = M * counts.total
+            return most * size, most**2 * square
 
         return over_lives(exposure, stock=stock, flow=flow)
 

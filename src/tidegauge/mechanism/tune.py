@@ -145,7 +145,7 @@ class _Judge:
 
     def _bounds(self, shape: Floats, offset: float) -> list[float]:
         return [
-            toeplitz_paths(shape, limits=limit, moves=self.moves, offset=offset, coarse=True)
+            toeplitz_paths(shape, limits=limit, moves=self.moves, offset=offset, coarse=True, quick=True)
             for limit in self.limits
         ]
 

@@ -3,34 +3,69 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from tidegauge.errors import StoreCorrupt
+from tidegauge.errors import SpecError, StoreCorrupt
 from tidegauge.mechanism.noise import DiscreteGaussian, DiscreteLaplace
 from tidegauge.mechanism.strategy import Exposure
+from tidegauge.model.budget import Budget
 from tidegauge.model.constraint import AtMost, Both, Either, Unconstrained, Within
+from tidegauge.plan.choose import fitting
+from tidegauge.plan.plan import Plan, address
+from tidegauge.theory.conversion import epsilon_to_rho
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from tidegauge.mechanism.encode import Channel
+    from tidegauge.mechanism.strategy import Strategy
     from tidegauge.model.constraint import Constraint
     from tidegauge.model.program import Limit, Program, Release
     from tidegauge.model.query import Component
-    from tidegauge.plan.plan import Plan, ReleasePlan
+    from tidegauge.plan.plan import ReleasePlan
+    from tidegauge.theory.sensitivity import Sensitivity
 
 
-_SLACK: Final = Fraction(1, 1000)
-"""How much larger a bound may be that another machine minimised."""
+DUST: Final = Fraction(1, 10**9)
+"""How much more than it was given a release may cost: what roundings on another machine make of a search, and no more."""
 
 
-def certify(plan: Plan, *, kind: str | None = None) -> None:
-    """Refuse a plan in which a release (of this kind of strategy) adds too little noise for the loss it was given."""
+def certified(record: Mapping[str, Any], commits: Iterable[Mapping[str, Any]]) -> Plan:
+    """The committed plan of this record; refused unless all that it measures costs no more than the ledger reserved for it.
+
+    Everything is computed again from what will be measured and enforced.  A record that was changed is refused whoever
+    computed its hash again.  `commits`: the bodies of the ledger's entries.
+    """
+    reserved = [one for one in commits if one.get("plan") == address(record)]
+    if not reserved:
+        raise StoreCorrupt(
+            "the plan in the store is not the one that the ledger committed; nothing was read or spent"
+        )
+    try:
+        plan = Plan.from_record(dict(record))
+        certify(plan)
+        covered = sum((Fraction(body["reserved"]) for body in reserved), Fraction(0))
+        same = all(body["measure"] == plan.measure for body in reserved)
+    except (SpecError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
+        raise StoreCorrupt(
+            "the committed plan is not one that can be carried out; nothing was read or spent"
+        ) from None
+    if not same or covered < plan.needed:
+        raise StoreCorrupt("the ledger reserved less than the plan needs; nothing was read or spent")
+    return plan
+
+
+def certify(plan: Plan) -> None:
+    """Refuse a plan in which a release adds too little noise for the loss that it was given, or all releases exceed the budget."""
+    _require_declared(plan)
+    if plan.needed > plan.total:
+        raise StoreCorrupt("the plan needs more than the budget; nothing was read or spent")
+    known: dict[tuple[Strategy, Exposure], Sensitivity] = {}
     for release in plan.releases:
-        name = release.channels[0].strategy.name
-        if kind not in (None, name):
-            continue
-        most = release.loss * (1 + _SLACK)
+        _require_fitting(release)
+        most = release.loss * (1 + DUST)
         if {_measure(one) for one in release.channels} != {plan.measure} or loss(
-            release, plan.program
+            release, plan.program, known
         ) > most:
             raise StoreCorrupt(
                 f"release '{release.release.name}' adds too little noise for the {plan.measure} it was given; "
@@ -38,17 +73,59 @@ def certify(plan: Plan, *, kind: str | None = None) -> None:
             )
 
 
-def loss(plan: ReleasePlan, program: Program) -> Fraction:
-    """What all measurements of a release together can cost one unit."""
-    constraint = enforced(program, plan.release.name)
-    parts = zip(plan.channels, plan.release.query.components, strict=True)
-    return sum(
-        (
-            _cost(channel, exposure(plan.release, part, constraint, program.max_rows or 1))
-            for channel, part in parts
-        ),
-        Fraction(0),
-    )
+def accounted(budget: Budget) -> Fraction:
+    """The budget in the measure that is accounted in: epsilon if pure, else rho."""
+    if budget.rho is not None:
+        return budget.rho
+    assert budget.epsilon is not None
+    return budget.epsilon if budget.delta is None else epsilon_to_rho(budget.epsilon, delta=budget.delta)
+
+
+def _require_declared(plan: Plan) -> None:
+    """The budget, and whom the guarantee protects, are those of the declaration."""
+    source, declared = plan.declaration["source"], Budget(**plan.declaration["budget"])
+    protected = source.get("unit"), source.get("max_rows")
+    if (
+        plan.budget != declared
+        or plan.total > accounted(declared) * (1 + DUST)
+        or plan.measure != ("epsilon" if declared.pure else "rho")
+        or (plan.program.owner, plan.program.max_rows) != protected
+    ):
+        raise StoreCorrupt(
+            "the committed plan protects another unit, or has another budget, than its declaration; nothing was read or spent"
+        )
+
+
+def _require_fitting(plan: ReleasePlan) -> None:
+    """Each component has its channel, on a grid, and strategies are for the windows that are measured."""
+    if len(plan.channels) != len(plan.release.query.components):
+        raise StoreCorrupt(f"release '{plan.release.name}' does not measure what it publishes")
+    for channel in plan.channels:
+        if type(channel.refine) is not int or channel.refine < 1:
+            raise StoreCorrupt(f"release '{plan.release.name}' measures on a grid that does not exist")
+        try:
+            fitting(channel.strategy, plan.release)
+        except SpecError:
+            raise StoreCorrupt(
+                f"release '{plan.release.name}' has a strategy for other windows than its own; nothing was read or spent"
+            ) from None
+
+
+def loss(
+    plan: ReleasePlan, program: Program, known: dict[tuple[Strategy, Exposure], Sensitivity] | None = None
+) -> Fraction:
+    """What all measurements of a release together can cost one unit.
+
+    `known`: sensitivities that were computed a moment ago, for releases that are measured alike.
+    """
+    constraint, found = enforced(program, plan.release.name), {} if known is None else known
+    total = Fraction(0)
+    for channel, part in zip(plan.channels, plan.release.query.components, strict=True):
+        key = channel.strategy, exposure(plan.release, part, constraint, program.max_rows or 1)
+        if key not in found:
+            found[key] = channel.strategy.sensitivity(key[1])
+        total += _cost(channel, found[key])
+    return total
 
 
 def exposure(release: Release, part: Component, constraint: Constraint, rows: int) -> Exposure:
@@ -69,6 +146,9 @@ def exposure(release: Release, part: Component, constraint: Constraint, rows: in
 def enforced(program: Program, release: str) -> Constraint:
     """The constraint that the engine holds the units of this release to: of several labels, any may be the worst."""
     (scope,) = (scope for scope in program.scopes if release in scope.releases)
+    labels = [label for label, _ in scope.limits]
+    if (labels != [None]) if scope.by is None else (None in labels or len(set(labels)) < len(labels)):
+        raise SpecError("a limit is for all units, or for those with a label of the column that names it")
     first, *others = (_constraint(limit) for _, limit in scope.limits)
     for other in others:
         first = Either(first, other)
@@ -85,8 +165,8 @@ def _measure(channel: Channel) -> str:
     return "epsilon" if isinstance(channel.noise, DiscreteLaplace) else "rho"
 
 
-def _cost(channel: Channel, exposed: Exposure) -> Fraction:
-    moved, noise = channel.strategy.sensitivity(exposed), channel.noise
+def _cost(channel: Channel, moved: Sensitivity) -> Fraction:
+    noise = channel.noise
     if isinstance(noise, DiscreteLaplace):
         return moved.l1 * channel.refine / noise.scale
     assert isinstance(noise, DiscreteGaussian)

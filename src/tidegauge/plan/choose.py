@@ -197,7 +197,7 @@ def _pinned(
     name, parameters = str(pinned["name"]), {key: value for key, value in pinned.items() if key != "name"}
     if parameters:
         try:
-            return _fitting(build(name, parameters), release)
+            return fitting(build(name, parameters), release)
         except SpecError as error:
             raise SpecError(str(error), key=f"release.{release.name}.strategy") from None
         except (TypeError, ValueError, KeyError, ArithmeticError):
@@ -222,7 +222,7 @@ def _pinned(
     )
 
 
-def _fitting(strategy: Strategy, release: Release) -> Strategy:
+def fitting(strategy: Strategy, release: Release) -> Strategy:
     """A strategy for other windows than the declared ones would count too few of them, and so too little loss."""
     schedule = release.schedule
     for field in fields(strategy):  # type: ignore[arg-type]

@@ -10,12 +10,11 @@ from tidegauge.errors import BudgetExceeded, SpecError
 from tidegauge.model.constraint import Unconstrained
 from tidegauge.model.program import Limit, Program, Release, Scope
 from tidegauge.model.schedule import Schedule
-from tidegauge.plan.certify import exposure
+from tidegauge.plan.certify import accounted, exposure
 from tidegauge.plan.choose import options, unsought
 from tidegauge.plan.derive import able, derive, derived_spans
 from tidegauge.plan.plan import Plan, ReleasePlan
 from tidegauge.plan.sql import compile_query
-from tidegauge.theory.conversion import epsilon_to_rho
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,14 +103,6 @@ def _program(
         if kind == "VARCHAR" or kind.startswith("DECIMAL")
     )
     return replace(program, partial=partial)
-
-
-def accounted(budget: Budget) -> Fraction:
-    """The budget in the measure that is accounted in: epsilon if pure, else rho."""
-    if budget.rho is not None:
-        return budget.rho
-    assert budget.epsilon is not None
-    return budget.epsilon if budget.delta is None else epsilon_to_rho(budget.epsilon, delta=budget.delta)
 
 
 def split(spec: GaugeSpec, best: Mapping[str, Option]) -> dict[str, Fraction]:

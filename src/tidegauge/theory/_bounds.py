@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from math import inf, sqrt
+from math import inf, nextafter, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tidegauge.theory._rounding import U, above_sum, dot_error
 from tidegauge.theory._stays import by_stays, countable
 
 if TYPE_CHECKING:
@@ -22,9 +23,10 @@ def gram_bounds(gram: Floats, *, limits: Limits, moves: Moves) -> list[float]:
     bins = len(gram)
     jumps, reach = limits.within(bins)
     later = limits.after_load(bins)[0] if moves.loaded else 0
-    one, two = (sqrt(one_or_two(gram, count, reach)) for count in (1, 2))
+    one, two = (nextafter(sqrt(one_or_two(gram, count, reach)), inf) for count in (1, 2))
     rises = np.triu(np.diff(gram, axis=1, append=0.0), 1).clip(min=0.0).sum(axis=1)
-    squares = np.sort(np.diag(gram) + 2 * rises)[::-1][:jumps]
+    off = dot_error(4 * bins, 2 * float(np.abs(gram).max()))  # of all that a row of inner products rises
+    squares = np.sort(np.diag(gram) + 2 * rises + 4 * off)[::-1][:jumps]
     falls = not rises.any()
     bounds = plain_bounds(jumps, moves, later=later, one=one, two=two, squares=squares, falls=falls)
     if countable(bins, limits):
@@ -58,7 +60,9 @@ def plain_bounds(
         bounds = [max(path, apart * _pairs(later, one, two)) ** 2]
         first = apart**2 if later == jumps else most**2 if falls else most * apart
         counted = apart**2 * total - (apart**2 - first) * least
-    return [*bounds, counted]
+    if squares is not None:
+        counted = above_sum(counted, dot_error(jumps + 64, 4 * apart**2 * total))
+    return [bounds[0] * (1 + 256 * U), counted]
 
 
 def _pairs(jumps: int, one: float, two: float) -> float:
@@ -66,11 +70,11 @@ def _pairs(jumps: int, one: float, two: float) -> float:
 
 
 def one_or_two(gram: Floats, jumps: int, reach: int) -> float:
-    """The most of one change, or also of a change and its reversal: exact."""
+    """The most of one change, or also of a change and its reversal: exact, and raised by more than its roundings."""
     squares = np.diag(gram)
     best = float(squares.max())
     if jumps > 1:
         pairs = squares[:, None] + squares[None, :] - 2 * gram
         near = np.abs(np.subtract.outer(np.arange(len(gram)), np.arange(len(gram)))) < reach
         best = max(best, float(pairs[near].max()))
-    return best
+    return best * (1 + 32 * U)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tidegauge.theory._rounding import above_sum, dot_error
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -44,7 +46,7 @@ def affordable(*, starts: int, jumps: int, reach: int, moves: Moves, coarse: boo
 
 
 def every_path(band: Floats, *, limits: Limits, moves: Moves, starts: int | None = None) -> float:
-    """Most squared length of a measurement of any path, trying all of them: exact but for rounding.
+    """Most squared length of a measurement of any path, trying all of them: exact, and then raised by what it may be off.
 
     band[i, l] is the inner product of columns i and i + l.  A path that begins from nothing does so in one of the
     first `starts` bins (None: anywhere).
@@ -53,13 +55,13 @@ def every_path(band: Floats, *, limits: Limits, moves: Moves, starts: int | None
     first = np.arange(len(band) if starts is None else starts)
     best = 0.0
     for changes in range(1, jumps + 1):
-        best = max(best, _most(band, first, reach, changes, _shapes(changes, moves)))
+        best = max(best, _most(band, first, reach, changes, _shapes(changes, moves), moves=moves))
     if moves.loaded:
         jumps, reach = limits.after_load(len(band))
         for changes in range(1, jumps + 1):
             shapes = _shapes(changes, moves, loaded=True)
             for begin in range(reach - changes + 1):
-                best = max(best, _most(band, np.array([begin]), reach - begin, changes, shapes))
+                best = max(best, _most(band, np.array([begin]), reach - begin, changes, shapes, moves=moves))
     return best
 
 
@@ -82,11 +84,14 @@ def every_sum(rows: Floats, *, limits: Limits, moves: Moves) -> float:
                 if changed[-1] - changed[0] < reach:
                     sums = np.abs(moved @ rows[:, changed].T).sum(axis=(1, 2))
                     best = max(best, float(sums.max()))
-    return best
+    size = 2 * max(moves.high, moves.low) * limits.within(bins)[0] * float(np.abs(rows).max(axis=1).sum())
+    return above_sum(best, dot_error(4 * bins + rows.size + 64, 2 * size))
 
 
-def _most(band: Floats, first: NDArray[np.int64], reach: int, changes: int, shapes: Floats) -> float:
-    """Over all paths with so many changes that begin in one of these bins."""
+def _most(
+    band: Floats, first: NDArray[np.int64], reach: int, changes: int, shapes: Floats, *, moves: Moves
+) -> float:
+    """Over all paths with so many changes that begin in one of these bins, and what their sums are off."""
     bins, best = len(band), 0.0
     pairs = [(p, q) for p in range(changes) for q in range(p, changes)]
     later = combinations(range(1, reach), changes - 1)
@@ -98,7 +103,8 @@ def _most(band: Floats, first: NDArray[np.int64], reach: int, changes: int, shap
             rows = np.minimum(first[:, None] + offsets[None, :, p], bins - 1)
             products[:, at] = band[rows, (offsets[:, q] - offsets[:, p])[None, :]][inside]
         best = max(best, float((products @ shapes).max(initial=0.0)))
-    return best
+    weights = float(np.abs(shapes).sum(axis=0).max()) + len(pairs) * max(moves.high, moves.low) ** 2
+    return above_sum(best, dot_error(4 * len(pairs) + 64, weights * float(np.abs(band).max())))
 
 
 @lru_cache(maxsize=256)

@@ -7,10 +7,14 @@ with the most that they can be.  Which stays there are is then a longest path, f
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import inf
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from tidegauge.theory._precise import above
+from tidegauge.theory._rounding import FINE, LARGEST, above_product, above_sum, dot_error, on_grid, perturbed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,9 +35,16 @@ def countable(bins: int, limits: Limits) -> bool:
 
 
 def by_stays(gram: Floats, *, limits: Limits, moves: Moves) -> float:
-    """Most squared length of a measurement, from the inner products of its columns."""
+    """Most squared length of a measurement, from the inner products of its columns.
+
+    These are put on a grid, on which all but the products with `high` and `low` is exact; what that moves them by is added.
+    """
     high, low, groups, loaded = moves
-    bins, apart, both = len(gram), high + low, high * low
+    scale = float(gram.diagonal().max())
+    if scale <= 0:
+        return 0.0
+    gram = on_grid(gram / scale)
+    bins, apart, both = len(gram), above(Fraction(high) + Fraction(low)), high * low
     sides = (apart * max(high, low),) if groups > 1 else (apart * high, apart * low)
     energies, shared, pull = _energies(gram)
     # of both sides together, an entry that came from nothing is there from its first change on
@@ -43,7 +54,13 @@ def by_stays(gram: Floats, *, limits: Limits, moves: Moves) -> float:
         stays = [_later(side * (energies + shared + pull)) for side in sides]
         missing = [side * gram.diagonal() for side in sides[::-1]]
         best = max(best, _longest(stays, missing, *limits.after_load(bins), anchored=True))
-    return best
+    if shared.max() >= LARGEST:
+        return inf
+    jumps = limits.within(bins)[0]
+    size = 4 * apart**2 * (4 + 2 * float(shared.max()) + float(pull.max()))
+    return above_product(
+        scale, above_sum(best, dot_error(4 * jumps + 64, jumps * size), perturbed(2 * FINE, jumps, moves))
+    )
 
 
 def _energies(gram: Floats) -> tuple[Floats, Floats, Floats]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+from tidegauge.theory._rounding import above_product, above_sum
 from tidegauge.theory._stationary import Stationary, blocks
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ class Stretches:
         self.bins, self.reach, self.limited = found.bins, reach, reach < found.bins
         self.room = reach - 1 if self.limited else self.bins
         self.offset = offset
-        self.stiffness = 1 / offset + found.open[-1] if offset else inf
+        self.grid = found.grid
+        self.stiffness = above_sum(1 / offset, float(found.open[-1])) if offset else inf
         self.lengths = np.arange(self.bins + 1)
         self.classes = _classes(self.bins, 1.35 if coarse else 1.15)
         self.longest = np.append(self.classes[1:] - 1, self.bins)
@@ -99,26 +101,36 @@ class Stretches:
     def _shifted(self, ends_on: bool, at: Floats) -> float:
         return self._value(abs(at[0]), abs(at[1]), ends_on=ends_on)
 
+    def _outside(self, shift: float, price: float) -> bool:
+        """Whether sums would be too large to be exact; such a shift or price is of no use."""
+        return not (shift <= 2 and price * self.bins <= self.grid.most / 8)
+
     def _value(self, shift: float, price: float, *, ends_on: bool) -> float:
-        earned = self.found.closed - (2 * shift * self.floor + price) * self.lengths
+        price, grid = self.grid.near(price), self.grid
+        if self._outside(shift, price):
+            return inf
+        earned = self.found.closed - (self._felt(shift, self.floor) + price) * self.lengths
         middle = self._closed(earned)
         first = last = middle
         if not self.limited:
             paid = price * self.gaps[:, None]
-            first = middle - (2 * shift * self.near_start + paid).min(axis=0)
-            last = middle - (2 * shift * self.near_end + paid).min(axis=0)
+            first = middle - (grid.down(2 * shift * self.near_start) + paid).min(axis=0)
+            last = middle - (grid.down(2 * shift * self.near_end) + paid).min(axis=0)
         if ends_on:
             last = self._by_class(
                 self.found.open
-                - 2 * shift * self.found.level_of_last
+                - grid.down(2 * shift * self.found.level_of_last)
                 - (0 if self.limited else price) * self.lengths
             )
-        fixed = (shift**2 * self.stiffness if shift else 0.0) + price * self.room
+        fixed = above_product(shift, shift, self.stiffness) if shift else 0.0
         alone = last.max() if ends_on else first.max()
         stretches = (self.jumps + ends_on) // 2
-        return float(
-            fixed + max(0.0, alone, self._chain((first, middle, last), self._joined(price), stretches))
-        )
+        most = max(0.0, alone, self._chain((first, middle, last), self._joined(price), stretches))
+        return above_sum(float(most + price * self.room), fixed)
+
+    def _felt(self, shift: float, floor: float) -> float:
+        """What a bin feels of a shift at the least."""
+        return float(self.grid.down(np.array(2 * shift * floor)))
 
     def _joined(self, price: float) -> Floats:
         """The most of two neighbours' cross term and of the gap between them, by their classes."""
@@ -186,23 +198,28 @@ class Stretches:
 
     def _below(self, begun: _Begun, sunk: float, ends_on: bool, at: Floats) -> float:
         found, seen = self.found, begun.seen
-        price, shift = abs(at[0]), abs(at[1]) if len(at) > 1 else 0.0
-        taken = 2 * sunk * begun.floor + 2 * shift * self.floor + price
+        price, shift = self.grid.near(abs(at[0])), float(abs(at[1])) if len(at) > 1 else 0.0
+        grid = self.grid
+        if self._outside(shift, price):
+            return inf
+        taken = self._felt(sunk, begun.floor) + self._felt(shift, self.floor) + price
         middle = self._closed(found.closed - taken * self.lengths)
-        extra = 2 * sunk * begun.near_start
+        extra = grid.down(2 * sunk * begun.near_start)
         if begun.last == 0 and not self.limited:
-            extra = extra + 2 * shift * self.near_start
+            extra = extra + grid.down(2 * shift * self.near_start)
         paid = price * self.gaps[:, None]
         room = self.room if self.limited else seen.bins
-        fixed = sunk**2 * found.open[seen.bins] + price * room
+        fixed = [above_product(sunk, sunk, float(found.open[seen.bins]))]
         if shift:
-            fixed += shift**2 * self.stiffness + 2 * shift * sunk * found.level_of_last[seen.bins]
+            level = max(float(found.most_level_of_last[seen.bins]), 0.0)
+            fixed += [above_product(shift, shift, self.stiffness), above_product(2 * shift, sunk, level)]
         at_once, later = middle - extra[0], middle - (extra + paid).min(axis=0)
         last, few = middle, later
         if ends_on:
             last = few = self._lasting(begun, sunk, shift, price)
         elif not self.limited:
-            last = middle - (2 * sunk * begun.near_end + 2 * shift * self.near_end + paid).min(axis=0)
+            near_end = grid.down(2 * sunk * begun.near_end) + grid.down(2 * shift * self.near_end)
+            last = middle - (near_end + paid).min(axis=0)
         best = max(0.0 if not ends_on else -inf, few.max() if self.jumps + ends_on > 2 else -inf)
         joined = self._joined(price)
         best = max(best, self._chain((later, middle, last), joined, (self.jumps - 1 + ends_on) // 2))
@@ -210,7 +227,7 @@ class Stretches:
             stretches = (self.jumps + ends_on) // 2
             best = max(best, at_once.max() if not ends_on else -inf)
             best = max(best, self._chain((at_once, middle, last), joined, stretches))
-        return float(fixed + best)
+        return above_sum(float(best + price * room), *fixed)
 
     def _lasting(self, begun: _Begun, sunk: float, shift: float, price: float) -> Floats:
         """What the last stretch earns if it never ends."""
@@ -218,8 +235,8 @@ class Stretches:
         earned = np.full(self.bins + 1, -inf)
         earned[: bins + 1] = (
             found.open[: bins + 1]
-            - 2 * sunk * begun.seen.level_of_last
-            - 2 * shift * found.level_of_last[: bins + 1]
+            - self.grid.down(2 * sunk * begun.seen.level_of_last)
+            - self.grid.down(2 * shift * found.level_of_last[: bins + 1])
         )
         if self.limited:
             earned[: max(self.bins - begun.last - self.reach + 1, 1)] = -inf

@@ -11,12 +11,13 @@ A shift of the offset changes h along a line, so the bound is a parabola in it.
 
 from __future__ import annotations
 
-from math import cos, pi
+from math import cos, pi, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, toeplitz
 
+from tidegauge.theory._rounding import U, dot_error, transform_error
 from tidegauge.theory._stationary import blocks
 
 if TYPE_CHECKING:
@@ -58,9 +59,14 @@ def any_changes_within(
     bound = np.full((len(settlings), len(shifts)), np.inf)
     for slack in (0.01,) if coarse else (0.002, 0.01, 0.05):
         bound = np.minimum(bound, _free_bins(found, settlings, shifts, slack))
-    bound += stiffness * shifts**2
-    after = [(each.energies[:, None] - 2 * np.outer(each.levels, shifts)).max(axis=0) for each in settlings]
-    bound += np.array(after)
+    fixed = stiffness * shifts**2
+    after = np.array(
+        [(each.energies[:, None] - 2 * np.outer(each.levels, shifts)).max(axis=0) for each in settlings]
+    )
+    sizes = np.abs(bound) + fixed + max(float(np.abs(each.energies).max(initial=0.0)) for each in settlings)
+    bound += (
+        fixed + after + 64 * U * (sizes + 2 * max(float(np.abs(each.levels).max()) for each in settlings))
+    )
     return float(
         max(bound.min(axis=1).max(), bound[-1, 0] if below else 0.0)
     )  # cut off by the end: as if earlier
@@ -82,12 +88,12 @@ def _settlings(found: Stationary, free: int, ratio: float) -> Iterator[_Settling
 def _sunk(found: Stationary, free: int, ratio: float, sunk: float, ends_on: bool) -> Iterator[_Settling]:
     """On for good, or off, less what is sunk from the first change on; from every block of starts."""
     distances = np.arange(free, 0, -1)
-    apart = np.cumsum(found.coefficients[: found.bins - free] * found.coefficients[free:])
+    apart = np.cumsum(found.coefficients[: found.bins - free] * found.coefficients[free:]) - found.error
     for start, end in blocks(found.bins - free - 1, ratio):
         longest, shortest = found.bins - free - start, found.bins - free - end
         tail, whole = slice(shortest, longest + 1), slice(free + shortest, free + longest + 1)
         crosses = -2 * sunk * found.later(start).level[:free]
-        energies, levels = sunk**2 * found.open[whole], -sunk * found.level_of_last[whole]
+        energies, levels = sunk**2 * found.open[whole], -sunk * found.most_level_of_last[whole]
         if ends_on:
             crosses += 2 * found.beyond(distances, shortest)
             energies = energies + found.open[tail] - 2 * sunk * apart[shortest - 1 : longest]
@@ -103,7 +109,10 @@ def _least_level(found: Stationary, free: int, start: int, end: int) -> Floats:
 
 
 def _free_bins(found: Stationary, settlings: list[_Settling], shifts: Floats, slack: float) -> Floats:
-    """The most of the free bins' energy and of their linear terms, less twice the shift times their level."""
+    """The most of the free bins' energy and of their linear terms, less twice the shift times their level.
+
+    Raised by what T and the linear terms are off, and by more than all roundings in it.
+    """
     linear = np.array([settling.crosses for settling in settlings])
     least = np.array([settling.least for settling in settlings])
     free = linear.shape[1]
@@ -112,20 +121,52 @@ def _free_bins(found: Stationary, settlings: list[_Settling], shifts: Floats, sl
     sums = np.cumsum(lagged)
     h = (sums + sums[::-1] - lagged[0] + linear) / 2
     fixed = total / 4 + linear.sum(axis=1) / 2
-    grid = _FINER << found.bins.bit_length()
-    symbol = np.abs(np.fft.rfft(np.diff(found.coefficients, prepend=0.0), grid)) ** 2
-    largest = float(symbol.max()) / cos(pi * found.bins / grid) / 4  # between two points of the grid
+    largest = _largest_eigenvalue(found)
+    tilted = np.outer(least.sum(axis=1), shifts)
+    sizes = (
+        np.abs(h).sum(axis=1)
+        + np.abs(linear).sum(axis=1)
+        + free * (2 * float(np.abs(lagged).sum()) + largest)
+    )
+    off = 4 * (free + 1) * found.lagged_error + 8 * (free + 16) * U * (
+        sizes[:, None] + np.outer(np.abs(least).sum(axis=1), shifts)
+    )
     bound: Floats
     if free > _SOLVED:
         along = np.array([np.abs(h - shift * least).sum(axis=1) for shift in shifts]).T
-        bound = fixed[:, None] - np.outer(least.sum(axis=1), shifts) + free * largest + along
+        bound = fixed[:, None] - tilted + free * largest + along + off
         return bound
     top = largest * (1 + slack)
     kernel = -lagged / 4
     kernel[0] += top
-    factor = cho_factor(toeplitz(kernel), overwrite_a=True, check_finite=False)
-    solved_h, solved_least = np.split(cho_solve(factor, np.concatenate([h, least]).T).T, 2)
+    matrix = toeplitz(kernel)
+    wanted = np.concatenate([h, least])
+    solved = cho_solve(cho_factor(matrix, check_finite=False), wanted.T).T
+    left = np.linalg.norm(wanted - solved @ matrix, axis=1) + dot_error(
+        free, 1.0
+    ) * (np.linalg.norm(wanted, axis=1) + 4 * top * np.linalg.norm(solved, axis=1))  # fmt: skip
+    (solved_h, solved_least), (left_h, left_least) = np.split(solved, 2), np.split(left, 2)
     parabola = (h * solved_h).sum(axis=1), (h * solved_least).sum(axis=1), (least * solved_least).sum(axis=1)
     squares = parabola[0][:, None] - 2 * np.outer(parabola[1], shifts) + np.outer(parabola[2], shifts**2)
-    bound = fixed[:, None] - np.outer(least.sum(axis=1), shifts) + free * top + squares / 4
+    # h'K^-1 h = h'x + x'r + r'K^-1 r for any x with r = h - Kx, and no eigenvalue of K is below top - largest
+    missed = left_h[:, None] + np.outer(left_least, shifts)
+    found_norm = np.linalg.norm(solved_h, axis=1)[:, None] + np.outer(
+        np.linalg.norm(solved_least, axis=1), shifts
+    )
+    asked_norm = np.linalg.norm(h, axis=1)[:, None] + np.outer(np.linalg.norm(least, axis=1), shifts)
+    squares += (
+        missed * found_norm
+        + missed**2 / (slack * largest / 2)
+        + 8 * (free + 16) * U * asked_norm * found_norm
+    )
+    bound = fixed[:, None] - tilted + free * top + squares / 4 + off
     return bound
+
+
+def _largest_eigenvalue(found: Stationary) -> float:
+    """Not below the largest of T / 4: the symbol's maximum, on a grid, between its points, and what T and the transform are off."""
+    grid = _FINER << found.bins.bit_length()
+    differences = np.diff(found.coefficients, prepend=0.0)
+    missed = transform_error(grid) * sqrt(grid) * float(np.linalg.norm(differences)) * 1.01
+    symbol = (float(np.abs(np.fft.rfft(differences, grid)).max()) + missed) ** 2
+    return symbol / cos(pi * found.bins / grid) / 4 * (1 + 64 * U) + found.lagged_error

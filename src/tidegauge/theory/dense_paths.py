@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from tidegauge.theory._rounding import (
+    FINE,
+    LARGEST,
+    above_product,
+    above_sum,
+    least_eigenvalue,
+    on_grid,
+    perturbed,
+)
 from tidegauge.theory.dense_windows import WIDEST, any_changes
+from tidegauge.theory.paths import ON_OFF, Moves
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,8 +36,10 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_MARGIN: Final = 1 + 1e-6
-"""Far more than all roundings, here and on any other machine, together."""
+_SHIFTS: Final = 2.0**-20
+"""Shared levels and their shifts are multiples of this: products of two are exact on the grid of the inner products ..."""
+_FURTHEST: Final = 32.0
+"""... up to this sum of a shared level."""
 _FITTED: Final = 200
 _CHAINED: Final = 32
 """Changes beyond which on-stretches are not put side by side."""
@@ -48,13 +60,13 @@ def dense_paths(gram: Floats, *, limits: Limits) -> float:
     scale = float(gram.diagonal().max())
     if scale <= 0:
         return 0.0
-    unit = gram / scale
+    unit = on_grid(gram / scale)
     bound = np.inf
     if reach <= WIDEST and 2 * jumps >= reach:
         bound = any_changes(unit, reach)
     if jumps <= _CHAINED:
         bound = min(bound, _chained(unit, jumps, reach))
-    return bound * scale * _MARGIN
+    return above_product(scale, above_sum(bound, perturbed(FINE, jumps, ON_OFF)))
 
 
 def dense_groups(gram: Floats, *, limits: Limits, loaded: bool = False) -> float:
@@ -68,20 +80,22 @@ def dense_groups(gram: Floats, *, limits: Limits, loaded: bool = False) -> float
     scale = float(gram.diagonal().max())
     if scale <= 0:
         return 0.0
-    unit = gram / scale
+    unit = on_grid(gram / scale)
     stays = _Stays(unit, again=jumps > 2)
     bound = stays.most(jumps, reach)
     later, left = limits.after_load(len(gram)) if loaded else (0, 0)
     for returns in range(later // 2 + 1 if later else 0):  # to the group of before the first bin
         missing = _chained(unit, min(2 * returns + 1, later), left) if returns else 1.0
         bound = max(bound, missing + stays.most(later - returns, left, apart=returns > 0))
-    return bound * scale * _MARGIN
+    return above_product(scale, above_sum(bound, perturbed(FINE, jumps, Moves(groups=2, loaded=loaded))))
 
 
 def _chained(gram: Floats, jumps: int, reach: int) -> float:
     """With the shared level of bins far apart, and the best shift and price of a bin for it."""
     bins = len(gram)
-    chain = _Chain(gram, shared_level(levels(gram), max(2, bins // 4)), gaps=max(8, bins // 16))
+    v = shared_level(levels(gram), max(2, bins // 4))
+    v = np.rint(v * min(1.0, _FURTHEST / max(v.sum(), 1e-300)) / _SHIFTS) * _SHIFTS  # any will do
+    chain = _Chain(gram, v, gaps=max(8, bins // 16))
     furthest = float(chain.v[-1])
 
     def priced(price: float, tries: int = 18) -> float:
@@ -162,7 +176,7 @@ class _Chain:
         np.fill_diagonal(between, 0.0)
         alone = np.add.outer(squares, squares) - 2 * padded + np.subtract.outer(self.v, self.v) ** 2
         every, rough = np.maximum(between, 0.0).sum(axis=1), np.where(np.abs(between) < _ROUGH, between, 0.0)
-        most = max(float(np.linalg.eigvalsh(rough)[-1]), 0.0) + 1e-12
+        most = float(np.ceil(max(-least_eigenvalue(-rough), 0.0) / FINE) * FINE)
         others = np.maximum(between - rough, 0.0).sum(axis=1) + most
         if others.sum() < every.sum():  # what is left of roundings is counted as a whole
             sums = _sums(rough)
@@ -171,6 +185,7 @@ class _Chain:
             every, between = others, between - rough
         extra = np.concatenate([[0.0], np.cumsum(every)])
         alone += extra[None, :] - extra[:, None]
+        self.inexact = not max(float(extra[-1]), float(np.abs(between).sum())) < LARGEST
         self.alone = np.where(np.less.outer(self.jumps, self.jumps), alone, -np.inf)[:bins]
         self.lengths = 3 ** np.arange(len(np.base_repr(bins, 3)))
         length = np.maximum(np.subtract.outer(self.jumps, self.jumps[:-1]).T, 1)
@@ -191,7 +206,10 @@ class _Chain:
         return crosses
 
     def most(self, shift: float, price: float, jumps: int, reach: int) -> float:
-        """For this shift of the shared level and this price of a bin, the most that so many changes add up to."""
+        """For this shift of the shared level and this price of a bin, the most that so many changes add up to: exact, in sums."""
+        shift, price = round(shift / _SHIFTS) * _SHIFTS, round(price / FINE) * FINE
+        if self.inexact or price * reach > LARGEST:
+            return np.inf
         earned = self.alone - 2 * shift * (self.v[None, :] - self.v[:-1, None])
         if reach < self.bins:
             length = np.subtract.outer(self.jumps, self.jumps[:-1]).T[:, :-1]
@@ -238,6 +256,7 @@ class _Stays:
         between = levels(gram) if again else np.zeros_like(gram)
         np.fill_diagonal(between, 0.0)
         extra = np.concatenate([[0.0], np.cumsum(np.maximum(between, 0.0).sum(axis=1))])
+        self.inexact = not extra[-1] < LARGEST / 4
         bins = np.arange(len(gram))
         self.lengths = np.subtract.outer(bins, bins).T
         closed = np.add.outer(squares, squares) - 2 * gram + np.subtract.outer(extra[:-1], extra[:-1]).T
@@ -249,6 +268,8 @@ class _Stays:
         bins = len(self.lasting)
         if jumps <= 0:
             return 0.0
+        if self.inexact:
+            return np.inf
         if reach == bins:
             return _most_stays(self.closed[None], self.lasting[None], np.zeros((1, bins)), jumps, apart=apart)
         if bins * reach**2 * jumps > _ANCHORED:
@@ -263,6 +284,7 @@ class _Stays:
 
     def _priced(self, price: float, jumps: int, reach: int, *, apart: bool) -> float:
         """Stays of any window, at so much for every bin from the first change to the last."""
+        price = round(price / FINE) * FINE
         closed = np.where(self.lengths < reach, self.closed, -np.inf) - price * self.lengths
         first = np.zeros((1, len(self.lasting)))
         most = _most_stays(closed[None], self.lasting[None], first, jumps, apart=apart)

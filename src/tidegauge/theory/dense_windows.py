@@ -11,9 +11,12 @@ where its least eigenvalue is -e, sum of d + e times their number will do.
 
 from __future__ import annotations
 
+from math import fsum, inf, nextafter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+
+from tidegauge.theory._rounding import U, above_sum, least_eigenvalue
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,8 +27,6 @@ WIDEST: Final = 256
 """Bins of a reach up to which it is found in time."""
 _TIGHT: Final = 3e-4
 _REFINED: Final = 48
-_ROUNDED: Final = 1e-10
-"""More than eigenvalues of matrices of this size are wrong by, in units of their largest entry."""
 
 
 def any_changes(gram: Floats, reach: int) -> float:
@@ -69,10 +70,9 @@ def _signs(gram: Floats, start: int, reach: int) -> Floats:
 
 def _bound(form: Floats, diagonal: Floats) -> float:
     """The least eigenvalue makes up for a diagonal that was made for another window."""
-    least = float(np.linalg.eigvalsh(np.diag(diagonal) - form)[0])
-    missing = max(_ROUNDED * len(form) * float(np.abs(form).max()) - least, 0.0)
-    spare = max(least - _ROUNDED * len(form) * float(np.abs(form).max()), 0.0)
-    return float(diagonal.sum()) + len(form) * (missing - spare)
+    left = np.diag(diagonal) - form
+    least = least_eigenvalue(left) - 2 * U * float(np.abs(left.diagonal()).max())
+    return above_sum(nextafter(fsum(diagonal), inf), nextafter(-len(form) * least, inf))
 
 
 def _diagonal(form: Floats, near: Floats | None) -> tuple[Floats, float]:

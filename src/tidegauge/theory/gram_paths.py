@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_MARGIN = 1 + 1e-9
 _SHORT = 12
 """Bins up to which sums are tried path by path."""
 
@@ -33,10 +32,10 @@ def gram_paths(gram: Floats, *, limits: Limits, moves: Moves = ON_OFF) -> float:
     bins = len(gram)
     jumps, reach = limits.within(bins)
     if jumps <= 2 and moves == ON_OFF:
-        return one_or_two(gram, jumps, reach) * _MARGIN
+        return one_or_two(gram, jumps, reach)
     if affordable(starts=bins, jumps=jumps, reach=reach, moves=moves):
-        return every_path(_band(gram, reach), limits=limits, moves=moves) * _MARGIN
-    return min(gram_bounds(gram, limits=limits, moves=moves)) * _MARGIN
+        return every_path(_band(gram, reach), limits=limits, moves=moves)
+    return min(gram_bounds(gram, limits=limits, moves=moves))
 
 
 def row_paths(rows: Floats, *, limits: Limits, moves: Moves) -> tuple[float, float] | None:
@@ -49,8 +48,8 @@ def row_paths(rows: Floats, *, limits: Limits, moves: Moves) -> tuple[float, flo
     if bins > _SHORT or not affordable(starts=bins, jumps=jumps, reach=reach, moves=moves, coarse=True):
         return None
     return (
-        every_sum(rows, limits=limits, moves=moves) * _MARGIN,
-        every_path(_band(rows.T @ rows, reach), limits=limits, moves=moves) * _MARGIN,
+        every_sum(rows, limits=limits, moves=moves),
+        every_path(_band(rows.T @ rows, reach), limits=limits, moves=moves),
     )
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from tidegauge.theory.gram_paths import row_paths
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from tidegauge.theory.paths import Limits, Moves
 
 _SHORT = 12
@@ -17,47 +20,64 @@ _SHORT = 12
 
 
 class Remembered(NamedTuple):
-    """Rows s[t] - memory s[t-1]; a shift of the shared draw by 1 costs `veil` (None: there is none) and moves a row by 1 - memory."""
+    """Rows s[t] - memory s[t-1], and a shared draw on a lattice.
 
-    memory: float
-    veil: float | None
+    A shift of the draw by 1 costs `veil` (None: there is no draw) and moves the first row by 1, every other by 1 - memory.
+    The draw is a whole multiple of `step`, and so are its shifts.
+    """
+
+    memory: Fraction
+    veil: Fraction | None
     bins: int
+    step: Fraction = Fraction(1)
 
 
-def remembered_paths(rows: Remembered, *, limits: Limits, moves: Moves) -> float:
-    """Most that the rows move in L1, all together, for the best shift of the shared draw.  [T10]
+def remembered_paths(rows: Remembered, *, limits: Limits, moves: Moves) -> Fraction:
+    """Most that the rows move in L1, all together, for the best shift of the shared draw that there is.  [T10]
 
     Path:     s is 0, and from the first change on `high` or -`low`.
-    Shift:    one for all paths, so that the bound also holds for data that react to what was published.
+    Shift:    one for all paths, so that the bound also holds for data that react to what was published; a whole
+              multiple of the step, because the draw has no others.
     Groups:   however many there are; without a shared draw.
-    Exact:    but for rounding and, loaded, for two groups and many bins.
+    Exact:    but, loaded, for two groups and many bins.
     Proof:    docs/theory/T10.md
     """
     jumps, reach = limits.within(rows.bins)
     later, left = limits.after_load(rows.bins) if moves.loaded else (0, 0)
-    q, most, apart = 1 - rows.memory, max(moves.high, moves.low), moves.high + moves.low
+    q, high, low = 1 - rows.memory, Fraction(moves.high), Fraction(moves.low)
+    most, apart = max(high, low), high + low
     if moves.groups > 1:
         new = 1 + (jumps - 1) * (1 + rows.memory) + (rows.bins - jumps) * q
-        bound = most * max(new, 2 * later + 2 * (rows.bins - later) * q if later else 0.0)
+        bound = most * max(new, 2 * later + 2 * (rows.bins - later) * q if later else Fraction(0))
         if moves.groups == 2 and later and rows.bins <= _SHORT:  # there may be nowhere else to go
-            matrix = q * np.tri(rows.bins, k=-1) + np.eye(rows.bins)
+            matrix = float(q) * np.tri(rows.bins, k=-1) + np.eye(rows.bins)
             tried = row_paths(matrix, limits=limits, moves=moves)
-            return bound if tried is None else min(bound, tried[0])
+            return bound if tried is None else min(bound, Fraction(tried[0]))
         return bound
 
-    begun = _Begun(jumps, reach, (moves.high, -moves.low), anchored=False)
+    begun = _Begun(jumps, reach, (high, -low), anchored=False)
     kinds = [begun]
     if later:  # from one end of the range to the other and back, counted from where it was
-        kinds += [_Begun(later, left, (end, 0.0), anchored=True) for end in (apart, -apart)]
+        kinds += [_Begun(later, left, (end, Fraction(0)), anchored=True) for end in (apart, -apart)]
 
-    def value(shift: float) -> float:
-        return max(_most(rows, shift, one) for one in kinds) + abs(shift) * (rows.veil or 0.0)
+    def value(steps: int) -> Fraction:
+        shift = steps * rows.step
+        return max(_most(rows, shift, one) for one in kinds) + abs(shift) * (rows.veil or 0)
 
     if rows.veil is None:
-        return value(0.0)
-    low, high = (-apart, apart) if moves.loaded else (-moves.low, moves.high)
-    best = minimize_scalar(value, bounds=(low, high), method="bounded", options={"xatol": 1e-6})
-    return min(float(best.fun), value(0.0), value((low + high) / 2))
+        return value(0)
+    return _least(value, *(round(end / rows.step) for end in (-apart, apart)))
+
+
+def _least(value: Callable[[int], Fraction], low: int, high: int) -> Fraction:
+    """The least value of a convex function of whole numbers; any of its values is a bound."""
+    while low < high:
+        middle = (low + high) // 2
+        if value(middle) <= value(middle + 1):
+            high = middle
+        else:
+            low = middle + 1
+    return min(value(low), value(0))
 
 
 class _Begun(NamedTuple):
@@ -65,30 +85,41 @@ class _Begun(NamedTuple):
 
     jumps: int
     reach: int
-    ends: tuple[float, float]
+    ends: tuple[Fraction, Fraction]
     anchored: bool
 
 
-def _most(rows: Remembered, shift: float, paths: _Begun) -> float:
+def _most(rows: Remembered, shift: Fraction, paths: _Begun) -> Fraction:
     """For this shift.  What a path adds up to is linear in its turns, odd and even: only the fewest and the most are tried."""
-    b, q = rows.memory, 1 - rows.memory
-    starts = np.arange(paths.reach if paths.anchored else rows.bins)
-    stays = rows.bins - 1 - starts
-    room = np.minimum(paths.reach - 1 - (starts if paths.anchored else 0), stays)
-    most = np.minimum(paths.jumps - 1, room)
-    best = abs(shift) * (1 + (rows.bins - 1) * q)  # no change at all
-    for value, other in (paths.ends, paths.ends[::-1]):
-        if not value:
-            continue
-        waited = abs(shift) * (1 + q * (starts - 1)) + abs(value - q * shift)
-        waited[0] = abs(value - shift)
-        here, there = q * abs(value - shift), q * abs(other - shift)
-        to, fro = abs(other - b * value - q * shift), abs(value - b * other - q * shift)
-        for turns in (*(np.full_like(most, few) for few in range(4)), most - 1, most):
-            odd = turns % 2 == 1
-            final, between = np.where(odd, there, here), np.where(odd, here, there)
-            gained = np.where(turns > 0, np.maximum(between - final, 0.0) * (room - turns), 0.0)
-            turned = (turns + 1) // 2 * to + turns // 2 * fro
-            found = waited + turned + final * (stays - turns) + gained
-            best = max(best, float(found[(turns >= 0) & (turns <= most)].max(initial=0.0)))
+    best = abs(shift) * (1 + (rows.bins - 1) * (1 - rows.memory))  # no change at all
+    for turned in (paths, paths._replace(ends=paths.ends[::-1])):
+        if turned.ends[0]:
+            found = partial(_from, rows, shift, turned)
+            best = max([best, *(one for start in _starts(rows.bins, paths) for one in found(start))])
     return best
+
+
+def _starts(bins: int, paths: _Begun) -> set[int]:
+    """Bins of first change that are enough: between two corners the sum is linear in that bin, for the odd and the even ones."""
+    last = paths.reach - 1 if paths.anchored else bins - 1
+    corners = (0, last, last + 1 - paths.jumps, bins - paths.reach)
+    near = {corner + more for corner in corners for more in range(-6, 7)}
+    return {start for start in near if 0 <= start <= last}
+
+
+def _from(rows: Remembered, shift: Fraction, paths: _Begun, start: int) -> Iterator[Fraction]:
+    """What paths add up to that go from nothing to the first of the ends in this bin, by their numbers of turns."""
+    value, other = paths.ends
+    b, q = rows.memory, 1 - rows.memory
+    stays = rows.bins - 1 - start
+    room = min(paths.reach - 1 - (start if paths.anchored else 0), stays)
+    most = min(paths.jumps - 1, room)
+    waited = abs(shift) * (1 + q * (start - 1)) + abs(value - q * shift) if start else abs(value - shift)
+    here, there = q * abs(value - shift), q * abs(other - shift)
+    to, fro = abs(other - b * value - q * shift), abs(value - b * other - q * shift)
+    for turns in {0, 1, 2, 3, most - 1, most}:
+        if 0 <= turns <= most:
+            final, between = (there, here) if turns % 2 else (here, there)
+            gained = max(between - final, Fraction(0)) * (room - turns) if turns else 0
+            turned = (turns + 1) // 2 * to + turns // 2 * fro
+            yield waited + turned + final * (stays - turns) + gained

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from fractions import Fraction
+from math import inf, nextafter, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,8 @@ import numpy as np
 from tidegauge.errors import SpecError
 from tidegauge.theory._bounds import gram_bounds, plain_bounds
 from tidegauge.theory._enumeration import affordable, every_path
+from tidegauge.theory._precise import above
+from tidegauge.theory._rounding import U, above_product, above_sum, dot_error, perturbed
 from tidegauge.theory._stationary import Stationary
 from tidegauge.theory._stays import by_stays, countable
 from tidegauge.theory._stretches import Stretches, least
@@ -23,9 +26,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_ROUNDING = 1e-6
-"""Far above what rounding in double precision can add up to in 2^13 bins; it grows with their square."""
-
 
 def falling_paths(coefficients: Floats, *, jumps: int, moves: Moves = ON_OFF) -> float:
     """Most squared length of a falling Toeplitz measurement of one entry's changes, in any number of bins.  [T10]
@@ -37,14 +37,18 @@ def falling_paths(coefficients: Floats, *, jumps: int, moves: Moves = ON_OFF) ->
     a = np.asarray(coefficients, dtype=np.float64)
     if not _falls(a):
         raise SpecError("the coefficients of this measurement must not rise or be negative")
-    return _raised(
-        plain_bounds(jumps, moves, later=jumps - 1, squares=np.full(jumps, a @ a))[-1],
-        len(a),
-    )
+    square = above_sum(float(a @ a), dot_error(len(a), float(a @ a)))
+    return plain_bounds(jumps, moves, later=jumps - 1, squares=np.full(jumps, square))[-1]
 
 
 def toeplitz_paths(
-    coefficients: Floats, *, limits: Limits, moves: Moves = ON_OFF, offset: float = 0.0, coarse: bool = False
+    coefficients: Floats,
+    *,
+    limits: Limits,
+    moves: Moves = ON_OFF,
+    offset: float = 0.0,
+    coarse: bool = False,
+    quick: bool = False,
 ) -> float:
     """Most squared length, in units of the noise, of a measurement of one entry's changes.  [T10]
 
@@ -52,45 +56,51 @@ def toeplitz_paths(
               are convex, one draw of variance `offset` added to the level throughout (whitened into the rows).
     Limits:   changes in at most limits.jumps bins, among limits.bins that follow one another.
     Exact:    for at most two changes between on and off, or few enough paths to try them all; else certified from above, tightly
-              where the coefficients are convex; a `coarse` bound is a little larger and found faster.
+              where the coefficients are convex; a `coarse` bound is a little larger and found faster, a `quick` one is for
+              a search alone.  Roundings are counted (docs/theory/rounding.md).
     Proof:    docs/theory/T10.md
     """
-    found, convex = _checked(coefficients, offset)
-    jumps, reach = limits.within(found.bins)
+    jumps, reach = limits.within(len(coefficients))
+    found, convex = _checked(coefficients, offset, jumps, quick=quick)
     plain = moves.groups == 1 and not moves.low
     most = max(moves.high, moves.low)
     if (jumps == 1 and (plain or found.bins > 1)) or (plain and jumps == 2 and not (coarse and convex)):
-        return _raised(most**2 * _one_or_two(found, offset, jumps, reach), found.bins)
+        return above_product(most, most, _one_or_two(found, offset, jumps, reach))
     starts = found.bins if offset else 1  # without an offset, more rows see what comes earlier
     if affordable(starts=starts, jumps=jumps, reach=reach, moves=moves, coarse=coarse):
         band = _band(found, offset, reach)
-        return _raised(every_path(band, limits=limits, moves=moves, starts=starts), found.bins)
+        tried = every_path(band, limits=limits, moves=moves, starts=starts)
+        return above_sum(tried, perturbed(_off(found, offset), jumps, moves))
     if not convex:
         bounds = _any_shape(found, limits, moves)
     elif plain:
-        bounds = [most**2 * bound for bound in _on_and_off(found, offset, limits, coarse=coarse)]
+        bounds = [
+            above_product(most, most, bound) for bound in _on_and_off(found, offset, limits, coarse=coarse)
+        ]
     else:
         bounds = [_priced(found, offset, limits, moves)]
         if moves.groups == 1:
             bounds.append(_both_sides(found, offset, limits, moves, coarse=coarse))
         elif countable(found.bins, limits) and not coarse:
-            bounds.append(by_stays(_gram(found, offset), limits=limits, moves=moves))
-    return _raised(min(bounds), found.bins)
+            tried = by_stays(_gram(found, offset), limits=limits, moves=moves)
+            bounds.append(above_sum(tried, perturbed(_off(found, offset), jumps, moves)))
+    return min(bounds)
 
 
 def _any_shape(found: Stationary, limits: Limits, moves: Moves) -> list[float]:
-    if countable(found.bins, limits):
-        return gram_bounds(_gram(found, 0.0), limits=limits, moves=moves)
     jumps, reach = limits.within(found.bins)
+    if countable(found.bins, limits):
+        more = perturbed(_off(found, 0.0), jumps, moves)
+        return [above_sum(one, more) for one in gram_bounds(_gram(found, 0.0), limits=limits, moves=moves)]
     later = limits.after_load(found.bins)[0] if moves.loaded else 0
-    one, two = (sqrt(_one_or_two(found, 0.0, count, reach)) for count in (1, 2))
+    one, two = (nextafter(sqrt(_one_or_two(found, 0.0, count, reach)), inf) for count in (1, 2))
     squares = np.full(jumps, found.open[-1]) if _falls(found.coefficients) else None
     return plain_bounds(jumps, moves, later=later, one=one, two=two, squares=squares)
 
 
 def _on_and_off(found: Stationary, offset: float, limits: Limits, *, coarse: bool) -> list[float]:
     jumps, reach = limits.within(found.bins)
-    bounds = [jumps * found.open[-1]]
+    bounds = [above_product(float(jumps), float(found.open[-1]))]
     if reach < 4 * jumps:
         bounds.append(any_changes_within(found, offset, reach, coarse=coarse))
     if jumps < reach:
@@ -101,15 +111,17 @@ def _on_and_off(found: Stationary, offset: float, limits: Limits, *, coarse: boo
 def _both_sides(found: Stationary, offset: float, limits: Limits, moves: Moves, *, coarse: bool) -> float:
     """Above and below nothing, not in groups: for a path that ends on either side."""
     jumps, reach = limits.within(found.bins)
-    apart = moves.high + moves.low
+    whole = Fraction(moves.high) + Fraction(moves.low)
+    apart = above(whole)
     chain = Stretches(found, offset, jumps, reach, coarse=coarse) if jumps < reach else None
 
     def bound(low: float, ends_on: bool) -> float:
-        bounds = [] if chain is None else [chain.bound_below(low / apart, ends_on=ends_on)]
+        sunk = low / apart  # rounded; the range between -sunk and 1 - sunk, made wider, holds the true one
+        wide = max(Fraction(low) / Fraction(sunk), (whole - Fraction(low)) / (1 - Fraction(sunk)))
+        bounds = [] if chain is None else [chain.bound_below(sunk, ends_on=ends_on)]
         if reach < 4 * jumps:
-            below = low / apart, ends_on
-            bounds.append(any_changes_within(found, offset, reach, below=below, coarse=coarse))
-        return apart**2 * min(bounds)
+            bounds.append(any_changes_within(found, offset, reach, below=(sunk, ends_on), coarse=coarse))
+        return above_product(above(wide), above(wide), min(bounds))
 
     ends = [
         min(bound(low, ends_on=True), bound(high, ends_on=False))
@@ -129,7 +141,11 @@ def _priced(found: Stationary, offset: float, limits: Limits, moves: Moves) -> f
     """Every stay by itself, in groups or on either side of nothing; a price of a bin keeps them within the bins there are."""
     jumps, reach = limits.within(found.bins)
     high, low, groups, loaded = moves
-    limited, lengths, apart = reach < found.bins, np.arange(found.bins + 1), high + low
+    limited, lengths, apart = (
+        reach < found.bins,
+        np.arange(found.bins + 1),
+        above(Fraction(high) + Fraction(low)),
+    )
     stay, last = _stays(found, offset, reach)
     # an entry that came from nothing is there, on one side or the other, from its first change on
     shared = high * low * np.minimum.accumulate(last[::-1])[::-1]
@@ -147,38 +163,46 @@ def _priced(found: Stationary, offset: float, limits: Limits, moves: Moves) -> f
                 totals.append(final[one] + (jumps - 1) * max(each.values()))
             else:  # of the others, every second one lies on the same side
                 totals.append(final[one] + (jumps - 1) // 2 * each[one] + jumps // 2 * each[other])
-        return float(room + max(totals))
+        sizes = price * found.bins + 8 * apart**2 * float(found.open[-1])
+        return above_sum(float(room + max(totals)), 4 * (jumps + 64) * U * sizes)
 
-    scale = apart * max(high, low)
+    scale = above_product(apart, max(high, low))
     bound = min(least(value, [[0.0], [4.0 * scale / found.bins]]), value(np.zeros(1)))
     if loaded and (later := limits.after_load(found.bins)[0]):  # what was there before is missing ever after
-        bound = max(bound, scale * (2 * last.max() + (later - 1) * stay.max()))
+        most = 2 * float(last.max()) + (later - 1) * float(stay.max())
+        bound = max(bound, above_product(scale, nextafter(most, inf)))
     return bound
 
 
 def _stays(found: Stationary, offset: float, reach: int) -> tuple[Floats, Floats]:
     """Most energy of one stay by itself, by its length: one that ends, and one that lasts."""
-    hidden = offset / (1 + offset * found.open[-1])
+    hidden = offset / (1 + offset * found.open[-1]) * (1 - 16 * U)
     least_level = max(found.level.min(), 0.0) * np.arange(found.bins + 1)
-    return (found.closed - hidden * least_level**2)[:reach], found.open - hidden * found.level_of_last**2
-
-
-def _raised(bound: float, bins: int) -> float:
-    return float(bound) * (1 + _ROUNDING * max(1.0, (bins / 2**13) ** 2))
+    up = found.grid.up
+    lasting = up(found.open - hidden * np.maximum(found.level_of_last, 0.0) ** 2)
+    return up(found.closed - hidden * least_level**2)[:reach], lasting
 
 
 def _falls(a: Floats) -> bool:
     return bool((np.diff(a) <= 0).all() and a[-1] >= 0)
 
 
-def _checked(coefficients: Floats, offset: float) -> tuple[Stationary, bool]:
+def _checked(coefficients: Floats, offset: float, jumps: int, *, quick: bool) -> tuple[Stationary, bool]:
     a = np.asarray(coefficients, dtype=np.float64)
     convex = _falls(a) and bool((np.diff(a, 2) >= 0).all())
     if offset and not convex:
         raise SpecError(
             "a shared offset needs coefficients that fall, ever more slowly, and are not negative"
         )
-    return Stationary(a), convex
+    return Stationary(a, changes=jumps, quick=quick), convex
+
+
+def _off(found: Stationary, offset: float) -> float:
+    """More than any inner product of whitened columns is off."""
+    hidden = offset / (1 + offset * float(found.open[-1]))
+    levels = float(found.most_level_of_last.max())
+    steps = found.error + 2 * found.grid.unit
+    return 4 * steps + 4 * hidden * levels * (levels * 32 * U + steps)
 
 
 def _whitened(found: Stationary, offset: float, lag: int) -> Floats:
@@ -207,9 +231,9 @@ def _gram(found: Stationary, offset: float) -> Floats:
 
 
 def _one_or_two(found: Stationary, offset: float, jumps: int, reach: int) -> float:
-    """Exact: one change at every bin, or a change and its reversal at every pair of bins."""
+    """One change at every bin, or a change and its reversal at every pair of bins: all of them, and what they are off."""
     alone = _whitened(found, offset, 0)
     best = alone.max()
     for lag in range(1, reach if jumps > 1 else 1):
         best = max(best, (alone[:-lag] + alone[lag:] - 2 * _whitened(found, offset, lag)).max())
-    return float(best)
+    return above_sum(float(best), 4 * _off(found, offset) + 8 * U * float(alone.max()))
