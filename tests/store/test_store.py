@@ -77,7 +77,10 @@ def test_it_is_durable_before_anyone_sees_it(done: Gauge) -> None:
     ("damage", "finding"),
     [
         ("UPDATE ledger SET body = replace(body, 'by_ward', 'by_word')", "ledger entry 1"),
-        ("UPDATE journal SET value = '12345' WHERE number = 1 AND cell = 0 AND release = 'by_ward'", "entry 2 of the journal"),
+        (
+            "UPDATE journal SET value = '12345' WHERE number = 1 AND cell = 0 AND release = 'by_ward'",
+            "entry 2 of the journal",
+        ),
         ("DELETE FROM journal WHERE number = 2 AND release = 'moved'", "entry 3 of the journal"),
         ("UPDATE readings SET value = value + 1 WHERE number = 1 AND release = 'by_ward'", "do not follow"),
         ("DELETE FROM readings WHERE number = 1 AND release = 'moved'", "do not follow"),
