@@ -184,3 +184,23 @@ def test_crashes_that_are_values_leave_store_and_witness_in_step(tmp_path: Path)
         except Crashed:
             one.verify()
     assert one.verify().readings == 38
+
+
+def test_a_store_that_is_run_while_it_is_proved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The witness is read first: a tick that is committed and witnessed meanwhile does not make the store an old copy."""
+    one = world(tmp_path)
+    run = one.run()
+    for _ in range(7):
+        next(run)
+    read = Witness._read
+    ended: list[int] = []
+
+    def meanwhile(self: Witness) -> Any:
+        found = read(self)
+        if not ended:
+            ended.append(len(list(run)))
+        return found
+
+    monkeypatch.setattr(Witness, "_read", meanwhile)
+    assert one.verify().readings == 38
+    assert ended == [31]

@@ -119,7 +119,7 @@ class Store:
 
     def require_newest(self) -> None:
         """Refuse to go on where the witness remembers more than this store."""
-        self._witness.require(self._db, self.path.name, unsigned=self._journal.unsigned())
+        self._witness.require(self._db, self.path.name, unsigned=self._journal.unsigned)
 
     def attest(self) -> None:
         """Let the witness know what is committed, before anyone is told of it."""

@@ -18,6 +18,7 @@ from tidegauge.errors import StoreBehind, StoreCorrupt, StoreError
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Callable
     from pathlib import Path
 
     from tidegauge.store.cipher import Cipher
@@ -52,12 +53,12 @@ class Witness:
         self._cipher = cipher
         self._last: Mark | None = None
 
-    def require(self, db: sqlite3.Connection, store: str, *, unsigned: int = 0) -> None:
+    def require(self, db: sqlite3.Connection, store: str, *, unsigned: Callable[[], int]) -> None:
         """Refuse a store that does not remember what was published.
 
-        `unsigned`: so many entries of the journal are of format 2, whose witness was not signed.
+        `unsigned`: how many entries of the journal are of format 2, whose witness was not signed.
         """
-        record = self._read()
+        record = self._read()  # before the store: another process may move both on meanwhile
         if record is None or not record[0].bins:  # nothing was published yet
             return
         (seen, code), mark = record, Mark.of(db)
@@ -73,7 +74,7 @@ class Witness:
             raise StoreBehind(
                 f"{what}, and {store} measured another value there: an old copy was run on, and noise was drawn twice. {_ADVICE}"
             )
-        if self._cipher is not None and not (code is None and seen.bins <= unsigned):
+        if self._cipher is not None and not (code is None and seen.bins <= unsigned()):
             signed = self._cipher.mac(_USE, _parts(seen))
             if not hmac.compare_digest((code or "").encode(), signed.encode()):
                 raise StoreCorrupt(
