@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tidegauge.model.reading import Reading
+    from tidegauge.plan.plan import Plan
     from tidegauge.store import Store
 
 
@@ -38,25 +39,39 @@ class Verified:
 
 
 def prove(store: Store) -> Verified:
-    """The ledger's chain, the journal's chain, the loss, that every reading follows from the journal, and that none is newer.
+    """Prove a store, as it is at one moment: the ledger's chain, the journal's chain, the loss, and every reading.
 
-    And that what streams keep is there and belongs to the last bin that was measured.
+    Every measurement must be sealed with the instant at which its bin ends, every reading must follow from the journal, none
+    may be newer than the store, and what streams keep must belong to the last bin that was measured.
     """
-    store.require_newest()
-    entries, measurements = store.ledger.prove(), store.prove_journal()
-    record = store.plan
-    if record is None:
-        return Verified(entries, measurements, 0)
-    plan = certified(record, (entry.body for entry in store.ledger.entries()))
-    if store.ledger.spent() > plan.total:
-        raise StoreCorrupt("the ledger has reserved more than the budget")
-    for release in plan.releases:
-        for component in range(len(release.channels)):
-            carried(store, release, component, store.next_bin(release.release.name, 0))
-    for name, readings in derivable(store, plan).items():
-        if not same(readings, store.readings(name)):
-            raise StoreCorrupt(f"readings of '{name}' do not follow from the journal")
-    return Verified(entries, measurements, len(store.readings()))
+    with store.snapshot():
+        store.require_newest()
+        entries, measurements = store.ledger.prove(), store.prove_journal()
+        record = store.plan
+        if record is None:
+            return Verified(entries, measurements, 0)
+        plan = certified(record, (entry.body for entry in store.ledger.entries()))
+        if store.ledger.spent() > plan.total:
+            raise StoreCorrupt("the ledger has reserved more than the budget")
+        _prove_instants(store, plan)
+        for release in plan.releases:
+            bins = store.next_bin(release.release.name, 0)
+            if bins != release.release.schedule.bins:  # nothing is kept of a release that has ended
+                for component in range(len(release.channels)):
+                    carried(store, release, component, bins)
+        for name, readings in derivable(store, plan).items():
+            if not same(readings, store.readings(name)):
+                raise StoreCorrupt(f"readings of '{name}' do not follow from the journal")
+        return Verified(entries, measurements, len(store.readings()))
+
+
+def _prove_instants(store: Store, plan: Plan) -> None:
+    schedules = {release.release.name: release.release.schedule for release in plan.releases}
+    for name, bin_, ended in store.measured_bins():
+        if name not in schedules or schedules[name].bin_end(bin_) != ended:
+            raise StoreCorrupt(
+                f"a measurement of '{name}' is not sealed with the instant at which its bin ends"
+            )
 
 
 def compare(path: Path, readings: Iterable[Reading]) -> int:

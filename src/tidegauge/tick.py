@@ -95,7 +95,7 @@ class Ticker:
                 self.store.carry(release.name, j, Carried(last + 1, state.tolist()))
             start = len(rows[j])
             measured += [
-                Measured(release.name, j, start + n // cells, cell, bin_, value)
+                Measured(release.name, j, start + n // cells, cell, bin_, value, schedule.bin_end(bin_))
                 for n, (bin_, cell, value) in enumerate(noisy)
             ]
             fresh = np.array([value for _, _, value in noisy], dtype=np.float64).reshape(-1, cells)
@@ -106,6 +106,8 @@ class Ticker:
         self.store.record(measured, published)
         self.store.set_next_bin(release.name, last + 1)
         self.store.forget(release.name, plan.channels[0].strategy.needed_from(last))
+        if last + 1 == schedule.bins:
+            self.store.finish(release.name)
         return published
 
     def _veils(self, plan: ReleasePlan, component: int, cells: int) -> list[int]:

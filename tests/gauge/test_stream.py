@@ -175,7 +175,7 @@ def test_a_state_of_another_time_is_found_out(tmp_path: Path) -> None:
         with pytest.raises(StoreCorrupt, match="'moved' does not belong"):
             do()
     with Store(one.path, write=True) as store, store.transaction():
-        store._db.execute("DELETE FROM meta WHERE key = 'carried:moved:0'")
+        store._db.execute("DELETE FROM secrets WHERE key = 'carried:moved:0'")
     with pytest.raises(StoreCorrupt, match="'moved' does not belong"):
         again.verify()
 
@@ -217,7 +217,9 @@ def test_a_sealed_state_is_as_long_whatever_it_holds(tmp_path: Path) -> None:
                 store.carry("level", 0, Carried(3, [[number, 1]]))
             found = store.carried("level", 0)
             assert found == Carried(3, [[number, 1]])
-            (sealed,) = store._db.execute("SELECT value FROM meta WHERE key = 'carried:level:0'").fetchone()
+            (sealed,) = store._db.execute(
+                "SELECT value FROM secrets WHERE key = 'carried:level:0'"
+            ).fetchone()
             lengths.add(len(sealed))
     assert len(lengths) == 1
 

@@ -51,7 +51,7 @@ def restored(tmp_path: Path) -> Gauge:
 def test_the_witness_shows_it(restored: Gauge) -> None:
     before = restored.path.read_bytes()
     for use in (lambda: list(restored.run()), restored.verify):
-        with pytest.raises(StoreBehind, match=r"says that tick \d+ .* ends with tick \d+: it is an old copy"):
+        with pytest.raises(StoreBehind, match=r"says that \d+ ends of bins .* has \d+: it is an old copy"):
             use()
     assert restored.path.read_bytes() == before
     assert len(rows(restored)) == 4 * 3 + 2 + 3  # what it remembers can still be read
@@ -67,7 +67,7 @@ def test_a_new_store_in_its_place_is_refused(restored: Gauge) -> None:
 def test_a_gauge_that_has_published_nothing_may_begin_anew(tmp_path: Path) -> None:
     one = world(tmp_path, now=lambda: 1)
     assert list(one.run()) == []
-    assert json.loads(Path(f"{one.path}.witness").read_text())["tick"] == 0
+    assert json.loads(Path(f"{one.path}.witness").read_text())["bins"] == 0
     one.path.unlink()
     assert len(list(world(tmp_path, constraint={"at_most": 2}).run())) == 38
 
@@ -102,7 +102,7 @@ def test_a_witness_elsewhere_outlives_the_folder(tmp_path: Path) -> None:
     with pytest.raises(StoreBehind, match="old copy"):
         list(world(tmp_path / "gauge", witness=elsewhere / "mark").run())
     assert sorted(path.name for path in elsewhere.iterdir()) == ["mark"]
-    assert set(json.loads((elsewhere / "mark").read_text())) == {"ledger", "tick", "seal"}
+    assert set(json.loads((elsewhere / "mark").read_text())) == {"ledger", "bins", "seal"}
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -184,3 +184,23 @@ def test_crashes_that_are_values_leave_store_and_witness_in_step(tmp_path: Path)
         except Crashed:
             one.verify()
     assert one.verify().readings == 38
+
+
+def test_a_store_that_is_run_while_it_is_proved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The witness is read first: a tick that is committed and witnessed meanwhile does not make the store an old copy."""
+    one = world(tmp_path)
+    run = one.run()
+    for _ in range(7):
+        next(run)
+    read = Witness._read
+    ended: list[int] = []
+
+    def meanwhile(self: Witness) -> Any:
+        found = read(self)
+        if not ended:
+            ended.append(len(list(run)))
+        return found
+
+    monkeypatch.setattr(Witness, "_read", meanwhile)
+    assert one.verify().readings == 38
+    assert ended == [31]

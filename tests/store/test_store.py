@@ -15,7 +15,7 @@ from tests.gauge_life import COLUMNS, gauge, life
 from tidegauge.errors import BudgetExceeded, PlanChanged, SpecError, StoreCorrupt, StoreError, StoreLocked
 from tidegauge.gauge import Gauge
 from tidegauge.mechanism.noise import SimulationSampler
-from tidegauge.store import Store
+from tidegauge.store import Measured, Store
 from tidegauge.testing import Script
 
 
@@ -77,8 +77,11 @@ def test_it_is_durable_before_anyone_sees_it(done: Gauge) -> None:
     ("damage", "finding"),
     [
         ("UPDATE ledger SET body = replace(body, 'by_ward', 'by_word')", "ledger entry 1"),
-        ("UPDATE journal SET value = '12345' WHERE number = 1 AND cell = 0 AND release = 'by_ward'", "tick"),
-        ("DELETE FROM journal WHERE number = 2 AND release = 'moved'", "tick"),
+        (
+            "UPDATE journal SET value = '12345' WHERE number = 1 AND cell = 0 AND release = 'by_ward'",
+            "entry 2 of the journal",
+        ),
+        ("DELETE FROM journal WHERE number = 2 AND release = 'moved'", "entry 3 of the journal"),
         ("UPDATE readings SET value = value + 1 WHERE number = 1 AND release = 'by_ward'", "do not follow"),
         ("DELETE FROM readings WHERE number = 1 AND release = 'moved'", "do not follow"),
         (
@@ -153,3 +156,48 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
         Store(tmp_path / "y.db", write=True)
     with pytest.raises(StoreError, match="does not exist"):
         Store(tmp_path / "z.db")
+
+
+def test_the_chain_counts_bins_however_the_changes_are_cut(tmp_path: Path) -> None:
+    """Batches, ticks and restarts leave no trace in what is public: an entry is an instant at which bins end."""
+    chains, witnesses = [], []
+    for number, (size, stops) in enumerate(
+        [(1, ()), (7, ()), (10**6, ()), (5, range(2, 30)), (10**6, (12, 13))]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        one = gauge(folder, Script(COLUMNS, life(), size=size))
+        for stop in stops:
+            list(one.run(f"1970-01-01T00:00:00.{stop:06}Z"))
+        list(one.run())
+        assert one.verify().readings == 38
+        with Store(one.path) as store:
+            chains.append(store._db.execute("SELECT * FROM ticks ORDER BY seq").fetchall())
+        witnesses.append(Path(f"{one.path}.witness").read_text())
+    assert [(seq, watermark) for seq, watermark, _, _ in chains[0]] == [(n, 5 * n) for n in range(1, 7)]
+    assert all(chain == chains[0] for chain in chains)
+    assert set(witnesses) == {witnesses[0]}
+
+
+def test_an_instant_is_sealed_once_and_as_the_schedule_says(done: Gauge) -> None:
+    again = Measured("by_ward", 0, 99, 0, 9, 1, time=30)
+    with (
+        Store(done.path, write=True) as store,
+        pytest.raises(sqlite3.IntegrityError, match=r"ticks\.watermark"),
+        store.transaction(),
+    ):
+        store.record([again], [])
+    with Store(done.path, write=True) as store, store.transaction():
+        assert store._journal._fresh == {}
+        store.record([Measured("by_ward", 0, 99, 0, 9, 1, time=31)], [])
+    with pytest.raises(StoreCorrupt, match="not sealed with the instant at which its bin ends"):
+        done.verify()
+    with Store(done.path, write=True) as store, store.transaction():
+        store.record([Measured("by_ward", 0, 100, 0, 9, 1, time=29)], [])
+    with pytest.raises(StoreCorrupt, match="entry 8 of the journal is not later"):
+        done.verify()
+
+
+def test_what_is_erased_is_overwritten(done: Gauge) -> None:
+    with Store(done.path, write=True) as store:
+        assert store._db.execute("PRAGMA secure_delete").fetchone() == (1,)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegauge.engine import threads
+from tidegauge.engine.digest import is_old, probe
 from tidegauge.engine.render import render
 from tidegauge.engine.statements import Statements
 from tidegauge.engine.views import BEGINNING, owned, quote
@@ -112,6 +113,8 @@ class DuckEngine:
             kept = pc.unique(pc.list_flatten(rows["kept"])).to_pylist() if "kept" in rows.column_names else []
             for statement in threads.resolve(self._sql, fields, kept):
                 self._run(statement)
+        self._sql.row, self._sql.row_before = (rows.schema.field(name).type for name in ("after", "before"))
+        self._renew()
         self._run(self._sql.life())
         self._run(self._sql.path())
         self._bins(reached)
@@ -126,6 +129,12 @@ class DuckEngine:
         return Folded(
             **self._after(reached, plain=plain), totals=self._totals(), watermark=reached, counts=counts
         )
+
+    def _renew(self) -> None:
+        """See to digests that format 2 wrote, where there are any among the rows that this batch can touch."""
+        if self._rows(f"SELECT 1 FROM known_entries WHERE {is_old('digest')} LIMIT 1"):
+            question, answer = probe()
+            self._run(self._sql.renew(by_hash=self._rows(question) == [(answer,)]))
 
     def _after(self, reached: int, *, plain: bool) -> dict[str, Any]:
         """The state after the batch, by the names that Folded has for its parts."""
@@ -245,7 +254,7 @@ class DuckEngine:
         counts = self._table(f"""
             SELECT {outside or "0"} AS outside_domain, count(*) FILTER (unowned) AS without_unit,
                    (SELECT count(*) FROM life WHERE told IS NOT NULL AND digest_was IS NULL) AS unknown_before,
-                   (SELECT count(*) FROM life WHERE told IS NOT NULL AND digest_was <> told) AS other_before,
+                   (SELECT count(*) FROM life WHERE told IS NOT NULL AND digest_was <> told AND NOT {is_old("digest_was")}) AS other_before,
                    (SELECT count(*) FROM life WHERE informed AND told IS NULL AND alive AND was IS NOT NULL) AS inserted_twice,
                    (SELECT count(*) FROM life WHERE instant > {BEGINNING} AND NOT alive AND was IS NULL) AS deleted_unknown,
                    {refused} AS past_limit

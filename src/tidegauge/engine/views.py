@@ -19,6 +19,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+
+from tidegauge.engine.digest import is_old, old_digest, row_digest
 from tidegauge.engine.render import amount, render
 
 if TYPE_CHECKING:
@@ -62,6 +65,8 @@ class Views:
         self._long = {name: least for name, least in program.partial if name not in images}
         self.image = {name: columns[name] for name in columns if name in images or name in self._long}
         self.labels = sorted({scope.by for scope in program.scopes if scope.by})
+        self.row = self.row_before = pa.null()
+        """The types of the batch's new and old rows, with all columns that the source delivers."""
 
     def view(self, release: Release) -> list[str]:
         """The columns that hold what a stock sees of a row."""
@@ -108,7 +113,7 @@ class Views:
 
     def _seen(self) -> Iterator[str]:
         """What is computed from a new row, by the name it is carried under."""
-        yield "CAST(hash(after) // 2 AS BIGINT) AS digest"
+        yield f"{row_digest('after', self.row)} AS digest"
         for release in self.stocks:
             query, (cell, *values) = release.query, self.view(release)
             amounts = [amount(part) for part in query.components]
@@ -116,11 +121,14 @@ class Views:
             yield f"CASE WHEN {some} THEN TRY(CAST({render(query.cell)} AS BIGINT)) END AS {cell}"
             yield from (f"{amount} AS {name}" for amount, name in zip(amounts, values, strict=True))
         if self.image:
-            fields = ", ".join(f"{quote(name)} := {self._remember(name)}" for name in self.image)
-            yield f"struct_pack({fields}) AS image"
+            yield f"{self._pictured()} AS image"
         for n, column in enumerate(self.labels):
             yield f"coalesce(CAST(after.{quote(column)} AS VARCHAR), '') AS label{n}"
         yield from (f"NULL::BIGINT AS {n}" for n in self.entry_columns if n.startswith(("since", "order")))
+
+    def _pictured(self) -> str:
+        """The image that is kept of a new row."""
+        return f"struct_pack({', '.join(f'{quote(name)} := {self._remember(name)}' for name in self.image)})"
 
     def _remember(self, name: str) -> str:
         """What the image keeps of a column: all that flows look at, and otherwise what a source may leave out."""
@@ -142,6 +150,19 @@ class Views:
         """Views whose value before is the row's own: where the unit is the row, a row's path has no other steps."""
         return self.views if self.program.max_rows is None else []
 
+    def renew(self, *, by_hash: bool) -> str:
+        """Give a row that is as it was when format 2 made its digest a new one, so that it does not count as changed.
+
+        Where DuckDB's hash is not what it was (not `by_hash`), the columns that flows look at decide.
+        """
+        same = f"known_entries.digest = {old_digest('after')}"
+        if not by_hash:
+            same = f"known_entries.image = to_json({self._pictured()})::VARCHAR" if self.image else "false"
+        return f"""
+            UPDATE known_entries SET digest = seen.fresh
+            FROM (SELECT entry, after, {row_digest("after", self.row)} AS fresh FROM arrivals WHERE after IS NOT NULL) seen
+            WHERE seen.entry = known_entries.entry AND {is_old("known_entries.digest")} AND {same}"""
+
     def life(self) -> str:
         """Per entry and instant its last state, beginning with what the store remembers."""
         carried = ", ".join(self._carried())
@@ -160,7 +181,7 @@ class Views:
             ), seen AS (
                 SELECT entry, instant, seq, unit, after IS NOT NULL AS alive, informed,
                        CASE WHEN informed AND before IS NOT NULL
-                            THEN CAST(hash(before) // 2 AS BIGINT) END AS told,
+                            THEN {row_digest("before", self.row_before)} END AS told,
                        {", ".join(self._seen())}
                 FROM net
             ), lives AS (

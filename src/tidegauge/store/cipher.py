@@ -1,8 +1,9 @@
 """Encryption at rest: what is secret in a store, unreadable without the key.
 
 Values are sealed with AES-256-GCM-SIV under a random nonce, each bound to its place, so that none can be moved to
-another.  Where the store must find something by a secret name, it looks for a keyed hash of the name.  Both keys follow
-from the user's and from a salt that each store has of its own.
+another.  Where the store must find something by a secret name, it looks for a keyed hash of the name.  What is public but
+must not be forged is signed with a third key.  All three follow from the user's and from a salt that each store has of
+its own.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ import binascii
 import hashlib
 import json
 import os
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from tidegauge.errors import SpecError, StoreCorrupt, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 SCHEME: Final = "aes-256-gcm-siv, blake2b-128"
 _NONCE: Final = 12
@@ -55,6 +59,7 @@ class Cipher:
         self._aead = AESGCMSIV(_derived(key, salt, b"seal"))
         self._invalid = InvalidTag
         self._hash = hashlib.blake2b(key=_derived(key, salt, b"find"), digest_size=16)
+        self._mac = hashlib.blake2b(key=_derived(key, salt, b"sign"), digest_size=32)
 
     @classmethod
     def fresh(cls, key: bytes) -> Self:
@@ -92,6 +97,18 @@ class Cipher:
             "".join(f"{len(part)}:{part}" for part in map(str, name)).encode("utf-8", "surrogatepass")
         )
         return digest.digest()
+
+    def mac(self, use: str, parts: Iterable[str | bytes]) -> str:
+        """A keyed hash of these parts, in hexadecimal: whoever does not have the key cannot make one.
+
+        `use` says what the parts are; a code that was made for one use is none for another.
+        """
+        digest = self._mac.copy()
+        for part in (use, *parts):
+            data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+            digest.update(b"%b%d:" % (b"t" if isinstance(part, str) else b"b", len(data)))
+            digest.update(data)
+        return digest.hexdigest()
 
     def seal(self, place: bytes, value: Any) -> bytes:
         """A JSON value that can be opened at this place only."""

@@ -1,7 +1,8 @@
 """The store's file: who may open it, with which key, and what it is made of.
 
 One SQLite file, readable by its owner alone.  One process writes (a lock file beside it says who); others may read.
-Every tick is one transaction, synchronised to disk before anyone sees its readings.
+Every tick is one transaction, synchronised to disk before anyone sees its readings.  What a tick erases is overwritten with
+zeros, and the log of changes beside the file is emptied after every transaction.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import StoreCorrupt, StoreError, StoreLocked
 from tidegauge.store.cipher import Cipher
+from tidegauge.store.signature import sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FORMAT: Final = 2
+FORMAT: Final = 3
+OLDEST: Final = 2
+"""Stores from this format on can be read; the first process that writes upgrades them."""
 APPLICATION: Final = 0x54494445
 PATIENCE: Final = 30.0
 """Seconds to wait for another program that holds SQLite's lock on the file."""
@@ -29,11 +33,12 @@ _CACHE: Final = 128 * 1024
 
 _TABLES: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE secrets (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE ledger (
     seq INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL,
     previous TEXT NOT NULL, hash TEXT NOT NULL UNIQUE);
 CREATE TABLE ticks (
-    seq INTEGER PRIMARY KEY, watermark INTEGER NOT NULL, previous TEXT NOT NULL, hash TEXT NOT NULL UNIQUE);
+    seq INTEGER PRIMARY KEY, watermark INTEGER UNIQUE, previous TEXT NOT NULL, hash TEXT NOT NULL UNIQUE);
 CREATE TABLE journal (
     release TEXT NOT NULL, component INTEGER NOT NULL, number INTEGER NOT NULL, cell INTEGER NOT NULL,
     bin INTEGER NOT NULL, value TEXT NOT NULL, tick INTEGER NOT NULL REFERENCES ticks(seq),
@@ -47,6 +52,7 @@ CREATE TABLE totals (
     amount TEXT NOT NULL, PRIMARY KEY (release, component, bin, cell)) WITHOUT ROWID;
 CREATE TABLE counts (name TEXT PRIMARY KEY, amount INTEGER NOT NULL) WITHOUT ROWID;
 """
+"""`watermark` is the instant at which the measured bins end; NULL in what format 2 wrote (see tidegauge.store.upgrade)."""
 
 
 def begun(path: Path) -> bool:
@@ -68,6 +74,7 @@ class Database:
     def __init__(self, path: Path, *, write: bool, key: bytes | None = None) -> None:
         self.path = path
         self.cipher: Cipher | None = None
+        self.version = FORMAT
         self._lock: int | None = None
         if write:
             self._lock = _acquire(path)
@@ -110,11 +117,12 @@ class Database:
             raise StoreError(
                 f"{self.path.name} is empty: nothing has been run here yet. Start with: tidegauge run"
             )
-        if not empty and (application != APPLICATION or version != FORMAT):
+        if not empty and (application != APPLICATION or not OLDEST <= version <= FORMAT):
             raise StoreError(
                 f"{self.path.name} is not a store of this version of Tidegauge "
-                f"(format {version}, this version reads {FORMAT}). Nothing was changed."
+                f"(format {version}, this version reads {OLDEST} to {FORMAT}). Nothing was changed."
             )
+        self.version = FORMAT if empty else version
         if empty:
             self.cipher = None if key is None else Cipher.fresh(key)
         else:
@@ -122,6 +130,7 @@ class Database:
         if write:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = FULL")
+            db.execute("PRAGMA secure_delete = ON")
             db.execute("PRAGMA foreign_keys = ON")
             db.execute(f"PRAGMA cache_size = -{_CACHE}")
         if empty:
@@ -159,6 +168,39 @@ class Database:
                 raise
         except sqlite3.OperationalError as error:
             raise refusal(error, self.path.name) from None
+        self.empty_log()
+
+    def empty_log(self) -> None:
+        """Move what was committed into the file and cut the log: pages in it hold what was erased since.
+
+        Never waits: while another process reads, the log stays until the next transaction, or until the file is closed.
+        """
+        self.connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except (
+            sqlite3.OperationalError
+        ):  # what was committed is in the log, and whoever opens the file next tries again
+            return
+        finally:
+            self.connection.execute(f"PRAGMA busy_timeout = {PATIENCE * 1000:.0f}")
+
+    def sign(self) -> None:
+        """Sign everything that is kept once, where there is a key; inside the transaction that wrote it."""
+        if self.cipher is not None:
+            sign(self.connection, self.cipher)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Everything read inside is of one moment, whoever writes meanwhile."""
+        if self.connection.in_transaction:
+            yield
+            return
+        self.connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self.connection.execute("COMMIT")
 
     def close(self) -> None:
         """Close the file and let others write."""
@@ -215,6 +257,7 @@ def _create(connection: sqlite3.Connection, cipher: Cipher | None) -> None:
     connection.execute(f"PRAGMA user_version = {FORMAT}")
     if cipher is not None:
         connection.execute("INSERT INTO meta VALUES ('cipher', ?)", (cipher.record(),))
+        sign(connection, cipher)
 
 
 def _acquire(path: Path) -> int:

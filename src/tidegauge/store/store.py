@@ -9,11 +9,15 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 
 from tidegauge.errors import StoreCorrupt, StoreError, StoreLocked
-from tidegauge.store.database import Database
+from tidegauge.store.database import FORMAT, Database
 from tidegauge.store.form import Plain, Sealed
-from tidegauge.store.ledger import GENESIS, Ledger, seal
+from tidegauge.store.journal import Journal
+from tidegauge.store.ledger import Ledger
+from tidegauge.store.secrets import Secrets
+from tidegauge.store.signature import require_signed
 from tidegauge.store.state import StoredState
 from tidegauge.store.sums import Sums
+from tidegauge.store.upgrade import upgrade
 from tidegauge.store.witness import Witness
 
 if TYPE_CHECKING:
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 
     from tidegauge.model.program import Folded
     from tidegauge.store.form import Form
+    from tidegauge.store.journal import Measured
 
 NOTHING_YET = -(2**62)
 """The watermark of a store that has read nothing: earlier than any time a source can deliver."""
@@ -37,18 +42,6 @@ class Clock:
     position: str | None
     watermark: int
     arrivals: int
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One noisy integer: the `number`-th measurement of a component, of one cell, taken when `bin` ended."""
-
-    release: str
-    component: int
-    number: int
-    cell: int
-    bin: int
-    value: int
 
 
 @dataclass(frozen=True)
@@ -80,13 +73,39 @@ class Store:
         self, path: Path, *, write: bool = False, key: bytes | None = None, witness: Path | None = None
     ) -> None:
         self.path = path
-        self._witness = Witness(witness or path.with_name(f"{path.name}.witness"))
         self._file = Database(path, write=write, key=key)
         self._db = self._file.connection
         self._cipher = self._file.cipher
+        self._witness = Witness(witness or path.with_name(f"{path.name}.witness"), self._cipher)
         self._form: Form = Plain() if self._cipher is None else Sealed(self._cipher)
         self._sums = Sums(self._db, self._cipher)
         self.ledger = Ledger(self._db)
+        try:
+            self._open(write=write)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, *, write: bool) -> None:
+        """Bring the file to the present format, and refuse it where it is not as its gauge left it."""
+        if write and self._file.version < FORMAT:
+            self._journal = Journal(self._db, version=self._file.version)
+            self.require_newest()
+            upgrade(self._file)
+        self._journal = Journal(self._db, version=self._file.version)
+        self._secrets = Secrets(self._db, self._cipher, version=self._file.version)
+        self._proved = self._cipher is None
+        """Whether the journal needs no proof before it is read."""
+        if self._cipher is None:
+            return
+        with self._file.snapshot():
+            if self._file.version == FORMAT:
+                require_signed(self._db, self._cipher, self.path.name)
+            self.ledger.prove()
+            if self.plan is not None and self._secrets.get("clock") is None:
+                raise StoreCorrupt(
+                    f"{self.path.name} has a plan but no source position: the store was altered"
+                )
 
     def __enter__(self) -> Self:
         return self
@@ -100,7 +119,7 @@ class Store:
 
     def require_newest(self) -> None:
         """Refuse to go on where the witness remembers more than this store."""
-        self._witness.require(self._db, self.path.name)
+        self._witness.require(self._db, self.path.name, unsigned=self._journal.unsigned)
 
     def require_witness(self) -> None:
         """Refuse to begin where the witness could not be written."""
@@ -116,23 +135,24 @@ class Store:
         try:
             with self._file.transaction():
                 yield
+                self._journal.seal()
+                self._sums.tidy()
+                self._secrets.write()
+                self._file.sign()
         except BaseException:
-            self._form.forget()
+            for part in (self._form, self._sums, self._journal, self._secrets):
+                part.forget()
             raise
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Everything read inside is of one moment, whoever writes meanwhile."""
+        with self._file.snapshot():
+            yield
 
     def _get(self, key: str) -> str | None:
         row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return row[0] if row else None
-
-    def _get_secret(self, key: str) -> Any:
-        found = self._get(key)
-        if found is None:
-            return None
-        return json.loads(found) if self._cipher is None else self._cipher.open(_place(key), found)
-
-    def _set_secret(self, key: str, value: Any) -> None:
-        text = json.dumps(value) if self._cipher is None else self._cipher.seal(_place(key), value)
-        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, text))
 
     def _set(self, **values: str | int) -> None:
         self._db.executemany(
@@ -174,7 +194,7 @@ class Store:
                 layout=json.dumps(layout, sort_keys=False),
                 simulated=int(simulated),
             )
-            self._set_secret("clock", [None, NOTHING_YET, 0])
+            self._secrets.set("clock", [None, NOTHING_YET, 0])
             StoredState(self._db, layout, self._form).create()
 
     def state(self) -> StoredState:
@@ -188,7 +208,7 @@ class Store:
     @property
     def clock(self) -> Clock:
         """Where the source stands and up to when everything has taken effect."""
-        return Clock(*(self._get_secret("clock") or (None, NOTHING_YET, 0)))
+        return Clock(*(self._secrets.get("clock") or (None, NOTHING_YET, 0)))
 
     def advance(self, clock: Clock, *, since: Clock) -> None:
         """Move on; inside the tick's transaction.  Nobody else may have moved it meanwhile."""
@@ -197,7 +217,7 @@ class Store:
                 f"{self.path.name} was written by another process meanwhile. What this one was about to commit was rolled "
                 "back. Let only one process run it."
             )
-        self._set_secret("clock", [clock.position, clock.watermark, clock.arrivals])
+        self._secrets.set("clock", [clock.position, clock.watermark, clock.arrivals])
 
     def fold(self, folded: Folded) -> None:
         """Take over state, sums and counts of a batch; inside the tick's transaction."""
@@ -211,26 +231,15 @@ class Store:
 
     def forget(self, release: str, before: int) -> None:
         """Drop exact sums that no measurement needs any more."""
-        self._sums.forget(release, before)
+        self._sums.drop(release, before)
 
     def record(self, measured: Iterable[Measured], published: Iterable[Published]) -> None:
         """Write down what was measured and what follows from it; inside the tick's transaction.
 
-        A second value for the same node violates the journal's key and aborts the tick.
+        Measurements of one instant are sealed together when the transaction ends.  A second value for the same one violates
+        the journal's key and aborts the tick.
         """
-        rows = [(m.release, m.component, m.number, m.cell, m.bin, str(m.value)) for m in measured]
-        if rows:
-            last = self._db.execute("SELECT seq, hash FROM ticks ORDER BY seq DESC LIMIT 1").fetchone()
-            seq, previous = (last[0] + 1, last[1]) if last else (1, GENESIS)
-            watermark = max(row[4] for row in rows)
-            self._db.execute(
-                "INSERT INTO ticks VALUES (?, ?, ?, ?)",
-                (seq, watermark, previous, seal(previous, _digest(rows))),
-            )
-            self._db.executemany(
-                "INSERT INTO journal (release, component, number, cell, bin, value, tick) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                ((*row, seq) for row in rows),
-            )
+        self._journal.add(measured)
         self._db.executemany(
             "INSERT INTO readings VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             ((p.release, p.number, p.cell, p.time, p.value, p.stderr, p.low, p.high) for p in published),
@@ -238,19 +247,26 @@ class Store:
 
     def veils(self, release: str, component: int) -> list[int]:
         """The secret draws, one a cell, that all rows of a component share; empty before the first."""
-        return self._get_secret(f"veils:{release}:{component}") or []
+        return self._secrets.get(f"veils:{release}:{component}") or []
 
     def set_veils(self, release: str, component: int, draws: list[int]) -> None:
         """Keep them; inside the tick's transaction."""
-        self._set_secret(f"veils:{release}:{component}", draws)
+        self._secrets.set(f"veils:{release}:{component}", draws)
 
     def carried(self, release: str, component: int) -> Carried | None:
         """The secret state of a component that is measured as a stream; None before its first bin."""
-        found = self._get_secret(f"carried:{release}:{component}")
+        found = self._secrets.get(f"carried:{release}:{component}")
         if found is None:
             return None
         bins, state = found
         return Carried(bins, [[int(number) for number in cells] for cells in state])
+
+    def finish(self, release: str) -> None:
+        """Erase everything secret that is kept for the measurements of a release: there will be none; inside the tick's transaction."""
+        self._sums.drop(release, None)
+        for key in self._secrets.names():
+            if key.rpartition(":")[0] in (f"veils:{release}", f"carried:{release}"):
+                self._secrets.set(key, None)
 
     def carry(self, release: str, component: int, carried: Carried) -> None:
         """Keep it; inside the tick's transaction, with the measurements that it led to."""
@@ -258,7 +274,7 @@ class Store:
             [str(number).rjust(0 if self._cipher is None else _ALIKE) for number in cells]
             for cells in carried.state
         ]
-        self._set_secret(f"carried:{release}:{component}", [carried.bins, state])
+        self._secrets.set(f"carried:{release}:{component}", [carried.bins, state])
 
     # -- what was published -----------------------------------------------------------------------------------------
 
@@ -272,12 +288,18 @@ class Store:
         self._set(**{f"next:{release}": bin_})
 
     def journal(self, release: str) -> list[tuple[int, int, int, int]]:
-        """(component, number, cell, noisy value) of everything measured for a release, in order."""
-        rows = self._db.execute(
-            "SELECT component, number, cell, value FROM journal WHERE release = ? ORDER BY component, number, cell",
-            (release,),
-        )
-        return [(component, number, cell, int(value)) for component, number, cell, value in rows]
+        """(component, number, cell, noisy value) of everything measured for a release, in order.
+
+        In an encrypted store the whole chain is proved before the first use.
+        """
+        if not self._proved:
+            with self._file.snapshot():
+                self.prove_journal()
+        return self._journal.of(release)
+
+    def measured_bins(self) -> list[tuple[str, int, int]]:
+        """(release, bin, instant) of every bin that was sealed with the instant at which it ended."""
+        return self._journal.bins()
 
     def readings(self, release: str | None = None) -> list[Published]:
         """Everything published, by release, time and cell."""
@@ -293,28 +315,7 @@ class Store:
         return self._sums.counts()
 
     def prove_journal(self) -> int:
-        """Walk the chain of ticks; returns the number of measurements it covers."""
-        previous, covered = GENESIS, 0
-        for number, (seq, claimed, sealed) in enumerate(
-            self._db.execute("SELECT seq, previous, hash FROM ticks ORDER BY seq").fetchall(), start=1
-        ):
-            rows = self._db.execute(
-                "SELECT release, component, number, cell, bin, value FROM journal WHERE tick = ?", (seq,)
-            ).fetchall()
-            if seq != number or claimed != previous or seal(previous, _digest(rows)) != sealed:
-                raise StoreCorrupt(
-                    f"tick {seq} of the journal does not match its seal: a measurement was altered or lost"
-                )
-            previous, covered = sealed, covered + len(rows)
-        (total,) = self._db.execute("SELECT count(*) FROM journal").fetchone()
-        if total != covered:
-            raise StoreCorrupt("the journal holds measurements that no tick sealed")
+        """Walk the journal's chain; returns the number of measurements it covers."""
+        covered = self._journal.prove()
+        self._proved = True
         return covered
-
-
-def _place(key: str) -> bytes:
-    return b"meta\0" + key.encode()
-
-
-def _digest(rows: Iterable[tuple[Any, ...]]) -> str:
-    return seal("", *(json.dumps(row) for row in sorted(rows)))

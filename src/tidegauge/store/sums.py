@@ -20,6 +20,7 @@ class Sums:
     def __init__(self, connection: sqlite3.Connection, cipher: Cipher | None) -> None:
         self._db = connection
         self._cipher = cipher
+        self._erased = False
 
     def add(self, totals: Iterable[Total]) -> None:
         """Add to what is there; inside the tick's transaction."""
@@ -44,9 +45,28 @@ class Sums:
             found[component, bin_, cell] = amount
         return found
 
-    def forget(self, release: str, before: int) -> None:
-        """Drop the sums of bins before this one."""
-        self._db.execute("DELETE FROM totals WHERE release = ? AND bin < ?", (release, before))
+    def drop(self, release: str, before: int | None) -> None:
+        """Drop the sums of bins before this one; of all bins, if None.  `tidy` overwrites what is left of them."""
+        self._db.execute(
+            "DELETE FROM totals WHERE release = ?1 AND (?2 IS NULL OR bin < ?2)", (release, before)
+        )
+        self._erased = True
+
+    def tidy(self) -> None:
+        """Leave no copy of what was dropped in the unused part of a page; inside the tick's transaction.
+
+        Clearing the table gives its pages back, which overwrites them with zeros (see tidegauge.store.secrets).  It costs as
+        much as reading the sums that are still needed, which a tick that measures does anyway.
+        """
+        if self._erased:
+            rows = self._db.execute("SELECT * FROM totals ORDER BY release, component, bin, cell").fetchall()
+            self._db.execute("DELETE FROM totals")
+            self._db.executemany("INSERT INTO totals VALUES (?, ?, ?, ?, ?)", rows)
+            self._erased = False
+
+    def forget(self) -> None:
+        """What was dropped was rolled back."""
+        self._erased = False
 
     def count(self, counts: Mapping[str, int]) -> None:
         """Add to what did not count; inside the tick's transaction."""

@@ -1,31 +1,40 @@
 """How far a gauge has published, written down outside of its store.
 
 A store that was restored from an old copy does not know what it published since, and would draw new noise for it.  The
-witness does: it names the last tick that was made public and the seal of everything up to it.  It is written after a
-tick is committed and before its readings are handed on; so a store may be ahead of its witness, but never behind.
-Nothing in it is secret.
+witness does: it says how many instants were measured at which bins end, and the seal of everything up to the last.  It is
+written after a tick is committed and before its readings are handed on; so a store may be ahead of its witness, but never
+behind.  Nothing in it is secret, and none of it depends on how many rows changed.  In an encrypted store it is signed.
 """
 
 from __future__ import annotations
 
+import hmac
 import json
 import os
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from tidegauge.errors import StoreBehind, StoreError
+from tidegauge.errors import StoreBehind, StoreCorrupt, StoreError
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Callable
     from pathlib import Path
+
+    from tidegauge.store.cipher import Cipher
+
+_USE: Final = "witness"
 
 
 @dataclass(frozen=True)
 class Mark:
-    """The last tick of a store: `ledger` is the seal of its first ledger entry, which no other store has."""
+    """How far a store has come: `ledger` is the seal of its first ledger entry, which no other store has.
+
+    `bins` counts the instants at which measured bins end; what format 2 measured in one tick counts as one.
+    """
 
     ledger: str
-    tick: int
+    bins: int
     seal: str
 
     @classmethod
@@ -39,28 +48,39 @@ class Mark:
 class Witness:
     """The file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, cipher: Cipher | None = None) -> None:
         self.path = path
+        self._cipher = cipher
         self._last: Mark | None = None
 
-    def require(self, db: sqlite3.Connection, store: str) -> None:
-        """Refuse a store that does not remember what was published."""
-        seen = self._read()
-        if seen is None or not seen.tick:  # nothing was published yet
+    def require(self, db: sqlite3.Connection, store: str, *, unsigned: Callable[[], int]) -> None:
+        """Refuse a store that does not remember what was published.
+
+        `unsigned`: how many entries of the journal are of format 2, whose witness was not signed.
+        """
+        record = self._read()  # before the store: another process may move both on meanwhile
+        if record is None or not record[0].bins:  # nothing was published yet
             return
-        mark = Mark.of(db)
-        what = f"{self.path.name} says that tick {seen.tick} of this gauge was published"
+        (seen, code), mark = record, Mark.of(db)
+        what = f"{self.path.name} says that {seen.bins} ends of bins of this gauge were published"
         if mark is None:
             raise StoreBehind(f"{what}, but {store} is new. {_ADVICE}")
         if mark.ledger != seen.ledger:
             raise StoreBehind(f"{self.path.name} is the witness of another store than {store}. {_ADVICE}")
-        if mark.tick < seen.tick:
-            raise StoreBehind(f"{what}, but {store} ends with tick {mark.tick}: it is an old copy. {_ADVICE}")
-        row = db.execute("SELECT hash FROM ticks WHERE seq = ?", (seen.tick,)).fetchone()
+        if mark.bins < seen.bins:
+            raise StoreBehind(f"{what}, but {store} has {mark.bins}: it is an old copy. {_ADVICE}")
+        row = db.execute("SELECT hash FROM ticks WHERE seq = ?", (seen.bins,)).fetchone()
         if row is None or row[0] != seen.seal:
             raise StoreBehind(
-                f"{what}, and {store} has another tick {seen.tick}: an old copy was run on, and noise was drawn twice. {_ADVICE}"
+                f"{what}, and {store} measured another value there: an old copy was run on, and noise was drawn twice. {_ADVICE}"
             )
+        if self._cipher is not None and not (code is None and seen.bins <= unsigned()):
+            signed = self._cipher.mac(_USE, _parts(seen))
+            if not hmac.compare_digest((code or "").encode(), signed.encode()):
+                raise StoreCorrupt(
+                    f"{self.path.name} was altered: its signature does not match. Nothing was read or spent. Bring it back "
+                    "from a copy; or, if you know that the store is the newest there is, remove it."
+                )
 
     def require_writable(self) -> None:
         """Refuse a place where no witness can be kept, before there is something to witness."""
@@ -84,7 +104,7 @@ class Witness:
             handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             with os.fdopen(handle, "w", encoding="ascii") as file:
                 os.fchmod(handle, 0o600)
-                file.write(json.dumps(asdict(mark)) + "\n")
+                file.write(json.dumps(self._record(mark)) + "\n")
                 file.flush()
                 os.fsync(handle)
             fresh.replace(self.path)
@@ -95,21 +115,34 @@ class Witness:
             ) from None
         self._last = mark
 
-    def _read(self) -> Mark | None:
+    def _record(self, mark: Mark) -> dict[str, Any]:
+        code = {} if self._cipher is None else {"signature": self._cipher.mac(_USE, _parts(mark))}
+        return asdict(mark) | code
+
+    def _read(self) -> tuple[Mark, str | None] | None:
+        """What the file says, and its signature if it has one; format 2 called the number `tick`."""
         try:
-            told = json.loads(self.path.read_text("utf-8"))
-            return Mark(str(told["ledger"]), int(told["tick"]), str(told["seal"]))
+            found = json.loads(self.path.read_text("utf-8"))
+            number = found["bins"] if "bins" in found else found["tick"]
+            code = found.get("signature")
+            return Mark(str(found["ledger"]), int(number), str(found["seal"])), None if code is None else str(
+                code
+            )
         except FileNotFoundError:
             return None
         except OSError as error:
             raise StoreError(
                 f"{self.path.name} cannot be read: {error.strerror}. Nothing was changed."
             ) from None
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise StoreError(
                 f"{self.path.name} is not a witness of a store: something else wrote it. Nothing was changed. Bring it back "
                 "from a copy; or, if you know that the store is the newest there is, remove it."
             ) from None
+
+
+def _parts(mark: Mark) -> list[str]:
+    return [mark.ledger, str(mark.bins), mark.seal]
 
 
 _ADVICE = (

@@ -1,0 +1,75 @@
+"""What a row is recognised by: 63 bits of a cryptographic hash over the row's values in a notation of our own.
+
+The store keeps the digest for years, so nothing in it may depend on a version of DuckDB: neither its hash function nor the
+way it prints numbers and times.  Values are written one after the other, each with a comma; a null as nothing:
+
+    integers, decimals  as digits                    booleans    1 or 0
+    floating point      the 64 bits of the double    dates       microseconds since the epoch (an infinite one by its name)
+    text                its length in bytes, a colon, the text
+
+Digests are negative.  Those of format 2 were made by DuckDB's `hash` and are not: so both can be told apart.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.types as kinds
+
+_KNOWN: Final = ("hash({'a': 1::BIGINT, 'b': 'x'})", 14110061903442261593)
+"""What the DuckDB that made the digests of format 2 says of a row."""
+
+
+def row_digest(row: str, shape: pa.DataType) -> str:
+    """SQL: the digest of a row (a struct of this type, not null); NULL where the type is none of a row."""
+    if not kinds.is_struct(shape):
+        return "NULL::BIGINT"
+    values = [_written(f"{row}.{_quote(field.name)}", field.type) for field in shape]
+    text = " || ".join(f"coalesce({value}, '') || ','" for value in values) or "''"
+    return f"-1 - CAST(('0x' || left(md5({text}), 16))::UBIGINT // 2 AS BIGINT)"
+
+
+def old_digest(row: str) -> str:
+    """SQL: the digest that format 2 gave to a row."""
+    return f"CAST(hash({row}) // 2 AS BIGINT)"
+
+
+def is_old(digest: str) -> str:
+    """SQL: whether a digest is of format 2."""
+    return f"{digest} >= 0"
+
+
+def probe() -> tuple[str, int]:
+    """A query, and its answer where this DuckDB still makes the digests of format 2."""
+    return f"SELECT {_KNOWN[0]}", _KNOWN[1]
+
+
+def _quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _written(value: str, kind: pa.DataType) -> str:
+    """SQL: a value as text, NULL where it is null."""
+    if kinds.is_dictionary(kind):
+        return _written(f"{value}::VARCHAR", kind.value_type)
+    if kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind):
+        return _measured(value)
+    if kinds.is_integer(kind) or kinds.is_decimal(kind):
+        return f"{value}::VARCHAR"
+    if kinds.is_boolean(kind):
+        return f"{value}::INTEGER::VARCHAR"
+    if kinds.is_floating(kind):
+        double = f"{value}::DOUBLE"
+        return f"CASE WHEN {double} = 0 THEN '0' WHEN isnan({double}) THEN 'nan' ELSE CAST({double} AS BIT)::VARCHAR END"
+    if kinds.is_timestamp(kind) or kinds.is_date(kind) or kinds.is_time(kind):
+        unit = "epoch_ns" if getattr(kind, "unit", "us") == "ns" else "epoch_us"
+        return f"coalesce(TRY({unit}({value}))::VARCHAR, {value}::VARCHAR)"
+    if kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_fixed_size_binary(kind):
+        return f"hex({value})"
+    return _measured(f"to_json({value})::VARCHAR")
+
+
+def _measured(text: str) -> str:
+    """SQL: a text after its length, so that no text can be taken for another with its neighbours."""
+    return f"strlen({text}) || ':' || {text}"

@@ -1,0 +1,121 @@
+"""What was measured: noisy integers, sealed together instant by instant, each seal over the one before.
+
+An entry of the chain is an instant at which bins end, whatever release they belong to.  So the chain counts bins and nothing
+else: it is the same however the changes were cut into batches and ticks, and however many there were.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegauge.errors import StoreCorrupt
+from tidegauge.store.ledger import GENESIS, seal
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable
+
+    Row = tuple[str, int, int, int, int, str]
+
+_COLUMNS: Final = "release, component, number, cell, bin, value"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One noisy integer: the `number`-th measurement of a component, of one cell, taken when `bin` ended at `time`."""
+
+    release: str
+    component: int
+    number: int
+    cell: int
+    bin: int
+    value: int
+    time: int
+
+
+class Journal:
+    """The measurements of a store and the chain over them."""
+
+    def __init__(self, connection: sqlite3.Connection, *, version: int) -> None:
+        self._db = connection
+        self._instants = "NULL" if version == 2 else "watermark"
+        """Format 2 sealed once a tick, and wrote the number of a bin where the instant belongs."""
+        self._fresh: dict[int, list[Row]] = defaultdict(list)
+
+    def add(self, measured: Iterable[Measured]) -> None:
+        """Take measurements down; they are written by `seal`, before the transaction ends."""
+        for one in measured:
+            row = (one.release, one.component, one.number, one.cell, one.bin, str(one.value))
+            self._fresh[one.time].append(row)
+
+    def seal(self) -> None:
+        """Write what was added, one link of the chain an instant.
+
+        A second value for the same measurement, or for an instant that is sealed, violates a key and aborts the transaction.
+        """
+        last = self._db.execute("SELECT seq, hash FROM ticks ORDER BY seq DESC LIMIT 1").fetchone()
+        seq, previous = last or (0, GENESIS)
+        for time, rows in sorted(self._fresh.items()):
+            seq, link = seq + 1, _link(previous, time, rows)
+            self._db.execute("INSERT INTO ticks VALUES (?, ?, ?, ?)", (seq, time, previous, link))
+            self._db.executemany(
+                f"INSERT INTO journal ({_COLUMNS}, tick) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                ((*row, seq) for row in rows),
+            )
+            previous = link
+        self._fresh.clear()
+
+    def forget(self) -> None:
+        """What was added was rolled back."""
+        self._fresh.clear()
+
+    def of(self, release: str) -> list[tuple[int, int, int, int]]:
+        """(component, number, cell, noisy value) of everything measured for a release, in order."""
+        rows = self._db.execute(
+            "SELECT component, number, cell, value FROM journal WHERE release = ? ORDER BY component, number, cell",
+            (release,),
+        )
+        return [(component, number, cell, int(value)) for component, number, cell, value in rows]
+
+    def bins(self) -> list[tuple[str, int, int]]:
+        """(release, bin, instant) of every bin that was sealed with the instant at which it ended."""
+        return self._db.execute(
+            f"SELECT DISTINCT release, bin, {self._instants} FROM journal JOIN ticks ON ticks.seq = journal.tick "
+            f"WHERE {self._instants} IS NOT NULL"
+        ).fetchall()
+
+    def unsigned(self) -> int:
+        """How many entries of the chain are of format 2."""
+        ((count,),) = self._db.execute(
+            f"SELECT count(*) FROM ticks WHERE {self._instants} IS NULL"
+        ).fetchall()
+        return int(count)
+
+    def prove(self) -> int:
+        """Walk the chain; returns the number of measurements it covers, or raises at the first link that does not hold."""
+        previous, reached, covered = GENESIS, None, 0
+        links = self._db.execute(
+            f"SELECT seq, {self._instants}, previous, hash FROM ticks ORDER BY seq"
+        ).fetchall()
+        for number, (seq, time, claimed, sealed) in enumerate(links, start=1):
+            rows = self._db.execute(f"SELECT {_COLUMNS} FROM journal WHERE tick = ?", (seq,)).fetchall()
+            if seq != number or claimed != previous or _link(previous, time, rows) != sealed:
+                raise StoreCorrupt(
+                    f"entry {seq} of the journal does not match its seal: a measurement was altered or lost"
+                )
+            if reached is not None and (time is None or time <= reached):
+                raise StoreCorrupt(f"entry {seq} of the journal is not later than the one before it")
+            previous, reached, covered = sealed, time, covered + len(rows)
+        ((total,),) = self._db.execute("SELECT count(*) FROM journal").fetchall()
+        if total != covered:
+            raise StoreCorrupt("the journal holds measurements that are not sealed")
+        return covered
+
+
+def _link(previous: str, time: int | None, rows: Iterable[tuple[Any, ...]]) -> str:
+    """The seal of one entry; without an instant, as format 2 made it."""
+    digest = seal("", *(json.dumps(row) for row in sorted(rows)))
+    return seal(previous, digest) if time is None else seal(previous, str(time), digest)

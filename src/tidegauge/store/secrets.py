@@ -1,0 +1,71 @@
+"""Secrets that are kept once: source position and watermark, shared noise, stream state.  Sealed where the store has a key.
+
+They are few and most of them change every tick, so the whole table is cleared and written again.  Clearing a table gives its
+pages back, and SQLite overwrites those with zeros.  Replacing rows one by one does not suffice: when SQLite moves rows from a
+page to its neighbour, it leaves a copy in the unused part of the first.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from tidegauge.store.cipher import Cipher
+
+WERE_META: Final = "key = 'clock' OR key GLOB 'veils:*' OR key GLOB 'carried:*'"
+"""Rows of `meta` that were secret in format 2."""
+
+
+class Secrets:
+    """Values by name, written together before a transaction ends."""
+
+    def __init__(self, connection: sqlite3.Connection, cipher: Cipher | None, *, version: int) -> None:
+        self._db = connection
+        self._cipher = cipher
+        self._table, self._where = ("meta", f"WHERE {WERE_META}") if version == 2 else ("secrets", "")
+        self._fresh: dict[str, Any] = {}
+
+    def names(self) -> set[str]:
+        """The names of all that are there."""
+        rows = self._db.execute(f"SELECT key FROM {self._table} {self._where}")
+        return {key for (key,) in rows} | set(self._fresh)
+
+    def get(self, key: str) -> Any:
+        """The value, or None."""
+        if key in self._fresh:
+            return self._fresh[key]
+        row = self._db.execute(f"SELECT value FROM {self._table} WHERE key = ?", (key,)).fetchone()
+        if row is None:
+            return None
+        return json.loads(row[0]) if self._cipher is None else self._cipher.open(self._place(key), row[0])
+
+    def set(self, key: str, value: Any) -> None:
+        """Keep a value, or with None drop it; `write` puts it into the table."""
+        self._fresh[key] = value
+
+    def write(self) -> None:
+        """Write down what was set; inside the transaction."""
+        if not self._fresh:
+            return
+        rows = dict(self._db.execute("SELECT key, value FROM secrets").fetchall())
+        for key, value in self._fresh.items():
+            if value is None:
+                rows.pop(key, None)
+            else:
+                rows[key] = (
+                    json.dumps(value) if self._cipher is None else self._cipher.seal(self._place(key), value)
+                )
+        self._db.execute("DELETE FROM secrets")
+        self._db.executemany("INSERT INTO secrets VALUES (?, ?)", sorted(rows.items()))
+        self._fresh.clear()
+
+    def forget(self) -> None:
+        """What was set was rolled back."""
+        self._fresh.clear()
+
+    def _place(self, key: str) -> bytes:
+        """What a value is bound to; another than in format 2, so that no store can be passed off as an old one."""
+        return f"{self._table}\0{key}".encode()

@@ -1,0 +1,51 @@
+"""One keyed code over everything in an encrypted store that is kept once: nobody forges it without the key.
+
+It covers the plan and whatever else is in `meta`, the secrets (source position, watermark, shared noise, stream state), the
+last entry of the ledger and the last seal of the journal.  The two chains carry it to every entry and every measurement
+before.  It is written in the same transaction as what it covers and checked whenever the store is opened.  So a plan, an
+entry or a measurement that was altered is found, as are rows of an older copy and of another store with the same key.
+"""
+
+from __future__ import annotations
+
+import hmac
+from typing import TYPE_CHECKING, Final
+
+from tidegauge.errors import StoreCorrupt
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterator
+
+    from tidegauge.store.cipher import Cipher
+
+_USE: Final = "store"
+_KEY: Final = "signature"
+
+
+def sign(db: sqlite3.Connection, cipher: Cipher) -> None:
+    """Sign what is there; inside the transaction that wrote it."""
+    db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_KEY, cipher.mac(_USE, _covered(db))))
+
+
+def require_signed(db: sqlite3.Connection, cipher: Cipher, store: str) -> None:
+    """Refuse a store whose signature is missing or does not match; in one snapshot of the file."""
+    row = db.execute("SELECT value FROM meta WHERE key = ?", (_KEY,)).fetchone()
+    if row is None or not hmac.compare_digest(str(row[0]).encode(), cipher.mac(_USE, _covered(db)).encode()):
+        raise StoreCorrupt(
+            f"{store} is not as its gauge left it: the plan, the ledger, the journal or the source position was altered, or "
+            "comes from another copy. Nothing was read or spent. Bring back the newest copy that tidegauge verify accepts."
+        )
+
+
+def _covered(db: sqlite3.Connection) -> Iterator[str | bytes]:
+    """Everything that is signed, in an order that does not depend on the file."""
+    for table in ("meta", "secrets"):
+        rows = db.execute(f"SELECT key, value FROM {table} WHERE key <> ? ORDER BY key", (_KEY,)).fetchall()
+        yield f"{table} {len(rows)}"
+        for key, value in rows:
+            yield key
+            yield value if isinstance(value, bytes) else str(value)
+    for table in ("ledger", "ticks"):
+        last = db.execute(f"SELECT seq, hash FROM {table} ORDER BY seq DESC LIMIT 1").fetchone()
+        yield f"{table} {last[0]} {last[1]}" if last else f"{table} 0"

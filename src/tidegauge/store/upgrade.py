@@ -1,0 +1,66 @@
+"""From format 2 to format 3, in one transaction.
+
+Format 3 seals the journal once an instant instead of once a tick, keeps secrets in a table of their own and, in an encrypted
+store, signs everything that is kept once.  What format 2 sealed stays as it is: the beginning of the chain.
+
+A process that is killed in between leaves a store of format 2.  Digests of rows (tidegauge.engine.digest) need no upgrade: old
+and new ones can be told apart, and a row gets a new one with its next change.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tidegauge.errors import StoreCorrupt
+from tidegauge.store.journal import Journal
+from tidegauge.store.ledger import Ledger
+from tidegauge.store.secrets import WERE_META, Secrets
+
+if TYPE_CHECKING:
+    from tidegauge.store.database import Database
+
+_CHAIN: Final = (
+    "CREATE TABLE ticks_3 (seq INTEGER PRIMARY KEY, watermark INTEGER UNIQUE, previous TEXT NOT NULL, hash TEXT NOT NULL UNIQUE)",
+    "INSERT INTO ticks_3 SELECT seq, NULL, previous, hash FROM ticks",
+    "DROP TABLE ticks",
+    "ALTER TABLE ticks_3 RENAME TO ticks",
+)
+
+
+def upgrade(file: Database) -> None:
+    """Bring a store of format 2 to the present one; refused, with nothing changed, where its chains do not hold."""
+    db = file.connection
+    Ledger(db).prove()
+    Journal(db, version=2).prove()
+    old = Secrets(db, file.cipher, version=2)
+    found = {name: old.get(name) for name in old.names()}
+    if db.execute("SELECT 1 FROM meta WHERE key = 'plan'").fetchone() and "clock" not in found:
+        raise StoreCorrupt(f"{file.path.name} has a plan but no source position: the store was altered")
+    _scrub(file)
+    db.execute("PRAGMA foreign_keys = OFF")  # the journal refers to a table that is replaced
+    try:
+        with file.transaction():
+            for statement in _CHAIN:
+                db.execute(statement)
+            db.execute("CREATE TABLE secrets (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")
+            db.execute(f"DELETE FROM meta WHERE {WERE_META}")
+            fresh = Secrets(db, file.cipher, version=3)
+            for key, value in found.items():
+                fresh.set(key, value)
+            fresh.write()
+            db.execute("PRAGMA user_version = 3")
+            file.sign()
+    finally:
+        db.execute("PRAGMA foreign_keys = ON")
+    file.version = 3
+
+
+def _scrub(file: Database) -> None:
+    """Write the file afresh: format 2 did not overwrite what it erased.  Needs as much room again for a moment."""
+    db = file.connection
+    db.execute("PRAGMA temp_store = FILE")
+    try:
+        db.execute("VACUUM")
+    finally:
+        db.execute("PRAGMA temp_store = MEMORY")
+    file.empty_log()
