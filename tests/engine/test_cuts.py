@@ -143,17 +143,18 @@ def dead_keys(passing: bool) -> Passes:
     """Five rows come and go; A, if it is there, passes their keys; then a row is inserted under each."""
     row = {"s": "a", "x": 1, "k": "p"}
     keys = [f"e{n}" for n in range(5)]
-    first: list[Mutation] = [(1, key, None, row, None, ()) for key in keys]
-    first += [(2, key, None, None, None, ()) for key in keys]
-    a: list[Mutation] = [(3, "a", None, row, None, ())]
+    come: list[Mutation] = [(1, key, None, row, None, ()) for key in keys]
+    go: list[Mutation] = [(12, key, None, None, None, ()) for key in keys]
+    a: list[Mutation] = [(23, "a", None, row, None, ())]
     at = "a"
-    for key in keys:
-        a.append((4, key, None, row, at, ()))
+    for key in [*keys, "a"]:
+        a.append((24, key, None, row, at, ()))
         at = key
-    a.append((5, "a", None, row, at, ()))
-    again: list[Mutation] = [(25, key, None, row, None, ()) for key in keys]
-    last: list[Mutation] = [(25, "a", None, None, None, ())]
-    return [(first, 1, 1), (a if passing else [], 10, 10), ([*again, *(last if passing else [])], 30, 30)]
+    again: list[Mutation] = [(35, key, None, row, None, ()) for key in keys]
+    last: list[Mutation] = [(35, "a", None, None, None, ())]
+    if not passing:
+        a, last = [], []
+    return [(part, 10 * n, 10 * n) for n, part in enumerate([come, go, a, [*again, *last]], start=1)]
 
 
 @pytest.mark.parametrize("cuts", [(), tuple(range(1, 24))])
@@ -167,6 +168,6 @@ def test_a_row_that_passes_dead_keys_gives_them_no_changes_back(cuts: tuple[int,
         with DuckEngine(program, COLUMNS) as engine:
             run = run_engine(engine, dead_keys(passing), cuts)
         found.append(run.paths)
-        assert run.sums.get(("state", 0, 3, 0), 0) == (-1 if passing else 0)
+        assert run.sums.get(("state", 0, 4, 0), 0) == (-1 if passing else 0)
     with_a, without_a = found
     assert {unit: path for unit, path in with_a.items() if unit != "a"} == without_a
