@@ -363,7 +363,7 @@ def _complete(rows: pa.Table, now: int, arrivals: int) -> pa.Table:
 
 
 def _belonging(found: Iterable[Belongs]) -> pa.Table:
-    columns = list(zip(*found, strict=True)) or [[], [], [], []]
+    columns = list(zip(*found, strict=True)) or [()] * 4
     kinds = {"seq": pa.int64(), "name": pa.string(), "ended": pa.string(), "thread": pa.string()}
     return pa.table(
         {name: pa.array(values, kind) for (name, kind), values in zip(kinds.items(), columns, strict=True)}
