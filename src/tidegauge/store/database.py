@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import StoreCorrupt, StoreError, StoreLocked
 from tidegauge.store.cipher import Cipher
+from tidegauge.store.pending import WAITING
 from tidegauge.store.signature import sign
 
 if TYPE_CHECKING:
@@ -251,7 +252,7 @@ def _unwritable(path: Path, error: OSError) -> StoreError:
 
 
 def _create(connection: sqlite3.Connection, cipher: Cipher | None) -> None:
-    for statement in _TABLES.split(";"):
+    for statement in (*_TABLES.split(";"), *WAITING):
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION}")
     connection.execute(f"PRAGMA user_version = {FORMAT}")

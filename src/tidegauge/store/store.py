@@ -13,6 +13,7 @@ from tidegauge.store.database import FORMAT, Database
 from tidegauge.store.form import Plain, Sealed
 from tidegauge.store.journal import Journal
 from tidegauge.store.ledger import Ledger
+from tidegauge.store.pending import Keys, Pending
 from tidegauge.store.secrets import Secrets
 from tidegauge.store.signature import require_signed
 from tidegauge.store.state import StoredState
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from tidegauge.model.program import Folded
+    import pyarrow as pa
+
+    from tidegauge.model.program import Arrived, Folded
     from tidegauge.store.form import Form
     from tidegauge.store.journal import Measured
 
@@ -41,6 +44,7 @@ class Clock:
 
     position: str | None
     watermark: int
+    """The end of the last measured bin: what is not later takes effect after it.  The public clock moves it, no data."""
     arrivals: int
 
 
@@ -79,6 +83,8 @@ class Store:
         self._witness = Witness(witness or path.with_name(f"{path.name}.witness"), self._cipher)
         self._form: Form = Plain() if self._cipher is None else Sealed(self._cipher)
         self._sums = Sums(self._db, self._cipher)
+        self._pending = Pending(self._db, self._cipher)
+        self._keys = Keys(self._db, self._cipher)
         self.ledger = Ledger(self._db)
         try:
             self._open(write=write)
@@ -195,19 +201,22 @@ class Store:
                 simulated=int(simulated),
             )
             self._secrets.set("clock", [None, NOTHING_YET, 0])
-            StoredState(self._db, layout, self._form).create()
+            self._state(layout).create()
 
     def state(self) -> StoredState:
         """The rows and units as they are known."""
         layout = self._get("layout")
         assert layout is not None, "a plan is committed first"
-        return StoredState(self._db, json.loads(layout), self._form)
+        return self._state(json.loads(layout))
+
+    def _state(self, layout: Mapping[str, Mapping[str, str]]) -> StoredState:
+        return StoredState(self._db, layout, self._form, self._pending, self._keys)
 
     # -- a tick -----------------------------------------------------------------------------------------------------
 
     @property
     def clock(self) -> Clock:
-        """Where the source stands and up to when everything has taken effect."""
+        """Where the source has come to and up to when everything has taken effect."""
         return Clock(*(self._secrets.get("clock") or (None, NOTHING_YET, 0)))
 
     def advance(self, clock: Clock, *, since: Clock) -> None:
@@ -219,8 +228,17 @@ class Store:
             )
         self._secrets.set("clock", [clock.position, clock.watermark, clock.arrivals])
 
+    def arrive(self, arrived: Arrived, changes: pa.Table, *, alone: bool) -> None:
+        """Take over what became of a batch, and let changes wait (`alone`: no others); inside the tick's transaction."""
+        self._keys.put(arrived.keys)
+        self._sums.count(arrived.counts)
+        if alone:
+            self._pending.replace(changes)
+        else:
+            self._pending.append(changes)
+
     def fold(self, folded: Folded) -> None:
-        """Take over state, sums and counts of a batch; inside the tick's transaction."""
+        """Take over state, sums and counts of what took effect; inside the tick's transaction."""
         self.state().apply(folded)
         self._sums.add(folded.totals)
         self._sums.count(folded.counts)

@@ -1,7 +1,7 @@
 """From format 2 to format 3, in one transaction.
 
-Format 3 seals the journal once an instant instead of once a tick, keeps secrets in a table of their own and, in an encrypted
-store, signs everything that is kept once.  What format 2 sealed stays as it is: the beginning of the chain.
+Format 3 seals the journal once an instant instead of once a tick, lets changes wait until they take effect, keeps secrets in a
+table of their own and, in an encrypted store, signs everything that is kept once.  What format 2 sealed stays as it is: the beginning of the chain.
 
 A process that is killed in between leaves a store of format 2.  Digests of rows (tidegauge.engine.digest) need no upgrade: old
 and new ones can be told apart, and a row gets a new one with its next change.
@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Final
 from tidegauge.errors import StoreCorrupt
 from tidegauge.store.journal import Journal
 from tidegauge.store.ledger import Ledger
+from tidegauge.store.pending import WAITING
 from tidegauge.store.secrets import WERE_META, Secrets
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from tidegauge.store.database import Database
 
 _CHAIN: Final = (
@@ -43,6 +46,9 @@ def upgrade(file: Database) -> None:
             for statement in _CHAIN:
                 db.execute(statement)
             db.execute("CREATE TABLE secrets (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")
+            for statement in WAITING:
+                db.execute(statement)
+            _key_rows_by_unit(db)
             db.execute(f"DELETE FROM meta WHERE {WERE_META}")
             fresh = Secrets(db, file.cipher, version=3)
             for key, value in found.items():
@@ -53,6 +59,19 @@ def upgrade(file: Database) -> None:
     finally:
         db.execute("PRAGMA foreign_keys = ON")
     file.version = 3
+
+
+def _key_rows_by_unit(db: sqlite3.Connection) -> None:
+    """Let a row be in two units where it goes from one to the other; each row stays as it lies."""
+    columns = db.execute("SELECT name, type FROM pragma_table_info('entries')").fetchall()
+    if "unit" not in dict(columns):
+        return
+    fields = ", ".join(f'"{name}" {kind}' for name, kind in columns)
+    db.execute(f'CREATE TABLE entries_3 ({fields}, PRIMARY KEY ("entry", "unit")) WITHOUT ROWID')
+    db.execute("INSERT INTO entries_3 SELECT * FROM entries")
+    db.execute("DROP TABLE entries")
+    db.execute("ALTER TABLE entries_3 RENAME TO entries")
+    db.execute('CREATE INDEX entries_of_unit ON entries ("unit")')
 
 
 def _scrub(file: Database) -> None:
