@@ -13,7 +13,7 @@ from tidegauge.source import postgres_catalog as catalog
 from tidegauge.source.names import literal, quote
 from tidegauge.source.postgres_access import LOG, Access, Patience, final, unreachable
 from tidegauge.source.postgres_doctor import examine
-from tidegauge.source.postgres_follow import Horizon, Place, Transactions
+from tidegauge.source.postgres_follow import Place, Transactions
 from tidegauge.source.postgres_load import copied
 from tidegauge.source.postgres_rows import Layout
 from tidegauge.source.postgres_slot import OurSlot, default_name, remove
@@ -79,6 +79,8 @@ class Postgres(Live):
         """Whether something was acknowledged since."""
         self._reading = False
         """Whether a read is under way, and its stream stands somewhere in a transaction."""
+        self._target: int | None = None
+        """Where the log ended when the present read began."""
         self._confirmed = 0
         self._used = time.monotonic()
 
@@ -136,8 +138,9 @@ class Postgres(Live):
             self._disconnect()
 
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
-        """Everything committed up to `until`; blocks until the server's clock has passed it."""
+        """Everything that the server's log holds when this is called, in the order of the log."""
         place = None if position is None else Place.parse(position)
+        self._target = None
         if time.monotonic() - self._used > _IDLE:
             self._disconnect()
         patience = Patience(self._patience)
@@ -219,7 +222,7 @@ class Postgres(Live):
 
     def _read(self, place: Place | None, until: int) -> Iterator[Batch]:
         if place is None or not self._opened(place):
-            yield from self._anew(place, until)
+            yield self._anew(place, until)
             return
         try:
             yield from self._followed(until)
@@ -228,35 +231,49 @@ class Postgres(Live):
                 raise
             LOG.warning("the table is read anew: %s", str(change).partition(". ")[0])
             self._end_stream()
-            yield from self._anew(place, until)
+            yield self._anew(place, until)
 
-    def _anew(self, place: Place | None, until: int) -> Iterator[Batch]:
-        """The whole table, and what happened since it was read."""
-        loaded = self._load(place, until)
-        yield loaded
-        if loaded.upto < until:
-            self._opened(Place.parse(loaded.position))
-            yield from self._followed(until)
+    def _anew(self, place: Place | None, until: int) -> Batch:
+        """The whole table.  It is read after the target was fixed, so it contains everything up to there."""
+        control, found = self._control(), self._found()
+        layout, columns = self._layout(found, place.columns if place else {})
+        self._publish(found, columns)
+        if place and catalog.slot(control, self._slot.name):
+            control.execute("SELECT pg_drop_replication_slot(%s)", [self._slot.name])
+        begin = self._slot.make(control, self._access)
+        self._loaded, self._committed = True, False
+        spool = Spool(batch_schema(layout.columns))
+        try:
+            with control.transaction():
+                control.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                control.execute(f"SET TRANSACTION SNAPSHOT {literal(begin.snapshot)}".encode())
+                at = min(catalog.moment(control)[0], until)
+                if place:  # in place of all that was known
+                    spool.append(truncation(layout.columns, at))
+                for text in copied(control, found, layout.needed):
+                    spool.append(layout.loaded(text, at))
+        finally:
+            begin.holder.close()
+        loaded = Place(begin.lsn, begin.system, found.oid, columns)
+        return Batch(rows=spool.take(), position=str(loaded), upto=until)
 
     def _followed(self, until: int) -> Iterator[Batch]:
+        """Everything up to the target; after a broken connection the log may end earlier, never later."""
         assert self._stream is not None
         assert self._transactions is not None
-        now = 0
-        while now <= until:
-            now, end = catalog.moment(self._control())
-            yield from self._advance(self._stream, self._transactions, Horizon(until, end, now))
-            time.sleep(min(max(until - now, 0) / 1e6, 0.2))
-        reached = 0 if self._transactions.waiting else end
-        yield self._transactions.batch(until, reached)
+        _, end = catalog.moment(self._control())
+        self._target = end if self._target is None else min(self._target, end)
+        yield from self._advance(self._stream, self._transactions, self._target)
+        yield self._transactions.batch(until, self._target)
 
-    def _advance(self, stream: Stream, transactions: Transactions, horizon: Horizon) -> Iterator[Batch]:
-        """Read until the server has sent everything before the horizon."""
+    def _advance(self, stream: Stream, transactions: Transactions, target: int) -> Iterator[Batch]:
+        """Read until the server has sent everything before the target."""
         messages = transactions.waiting
         stream.ask()
         quiet = 0
         while True:
-            yield from transactions.feed(messages, horizon)
-            if transactions.waiting or (stream.reached >= horizon.lsn and not transactions.inside):
+            yield from transactions.feed(messages, target)
+            if transactions.waiting or (stream.reached >= target and not transactions.inside):
                 return
             messages = stream.receive(0.2)
             quiet = 0 if messages else quiet + 1
@@ -333,26 +350,3 @@ class Postgres(Live):
             raise SourceError(
                 f"the publication does not tell of every change. Nothing was read. As its owner: {missing}"
             )
-
-    def _load(self, place: Place | None, until: int) -> Batch:
-        """The whole table, consistent with the beginning of the slot; after a loss, in place of all that was known."""
-        control, found = self._control(), self._found()
-        layout, columns = self._layout(found, place.columns if place else {})
-        self._publish(found, columns)
-        if place and catalog.slot(control, self._slot.name):
-            control.execute("SELECT pg_drop_replication_slot(%s)", [self._slot.name])
-        begin = self._slot.make(control, self._access)
-        self._loaded, self._committed = True, False
-        spool = Spool(batch_schema(layout.columns))
-        try:
-            with control.transaction():
-                control.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-                control.execute(f"SET TRANSACTION SNAPSHOT {literal(begin.snapshot)}".encode())
-                at = min(catalog.moment(control)[0], until)
-                if place:
-                    spool.append(truncation(layout.columns, at))
-                for text in copied(control, found, layout.needed):
-                    spool.append(layout.loaded(text, at))
-        finally:
-            begin.holder.close()
-        return Batch(spool.take(), at, str(Place(begin.lsn, at, begin.system, found.oid, columns)))
