@@ -10,6 +10,8 @@ import psycopg
 from tidegauge.errors import SourceError, SpecError
 from tidegauge.model.mutation import Batch, Live
 from tidegauge.source import postgres_catalog as catalog
+from tidegauge.source import postgres_publication as publications
+from tidegauge.source.check import Check, Resumed
 from tidegauge.source.names import literal, quote
 from tidegauge.source.postgres_access import LOG, Access, Patience, final, unreachable
 from tidegauge.source.postgres_doctor import examine
@@ -25,7 +27,6 @@ from tidegauge.source.spool import Spool
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from tidegauge.source.check import Check
     from tidegauge.source.postgres_access import Connection
 
 _PASSING: Final = (psycopg.OperationalError, psycopg.InterfaceError)
@@ -35,7 +36,7 @@ _IDLE: Final = 120
 """Seconds after which an unused connection is opened anew: the server, or something in between, may have closed it."""
 
 
-class Postgres(Live):
+class Postgres(Live, Resumed):
     """Follows one table by logical replication.
 
     `entry` is the primary key (one column or several), `unit` the column of what privacy protects.  Publication and slot
@@ -105,12 +106,26 @@ class Postgres(Live):
         self._selected = frozenset(columns)
         self._end_stream()
 
-    def doctor(self) -> list[Check]:
-        """What the server lacks, and the SQL that brings it."""
+    def doctor(self, position: str | None = None) -> list[Check]:
+        """What the server lacks for a run that goes on from the store's `position`, and the SQL that brings it."""
         return examine(
             self._access, schema=self._schema, table=self._table, entry=self._entry, unit=self._unit,
             slot=self._slot_of, publication=self._publication, selected=self._selected,
+            place=None if position is None else Place.parse(position), reloads=self._on_lost == "reload",
         )  # fmt: skip
+
+    def reach(self) -> None:
+        """Wait until the server answers, as long as a read would wait."""
+        patience = Patience(self._patience)
+        while True:
+            try:
+                self._control()
+            except _PASSING as error:
+                patience.wait(error)
+            except psycopg.Error as error:
+                raise final(error) or unreachable(error) from None
+            else:
+                return
 
     def install(self) -> str:
         """Make the publication; the slot begins with the first load."""
@@ -334,19 +349,24 @@ class Postgres(Live):
         columns = {name: types[name] for name in types if name in used}
         padded = frozenset(name for name, (oid, _) in columns.items() if oid == catalog.PADDED)
         kinds = {name: catalog.sql_type(*types[name]) for name in names}
-        return Layout(kinds, self._entry, self._unit, padded), columns
+        return Layout(kinds, self._entry, self._unit, padded, found.partitioned), columns
 
     def _publish(self, found: catalog.Table, columns: Collection[str]) -> None:
         """See that the publication tells of our table; make it where there is none."""
         control = self._control()
-        publication = catalog.publication(control, self._publication, found)
+        publication = publications.publication(control, self._publication, found)
         if publication is None:
-            needed = catalog.create_publication(self._publication, found)
+            needed = publications.create_publication(control, self._publication, found)
             try:
                 control.execute(needed.encode())
             except psycopg.errors.InsufficientPrivilege:
                 raise SourceError(f"this role may not make the publication. Nothing was read. As the table's owner: {needed}") from None  # fmt: skip
-        elif missing := catalog.amend_publication(self._publication, found, publication, frozenset(columns)):
+            return
+        missing = publications.amend_publication(self._publication, found, publication, frozenset(columns))
+        if missing is not None:
             raise SourceError(
                 f"the publication does not tell of every change. Nothing was read. As its owner: {missing}"
+                if missing
+                else f"the publication {quote(self._publication)} does not tell of every change, and cannot without writes in its "
+                "other tables being refused. Nothing was read. Choose another [source] publication."
             )

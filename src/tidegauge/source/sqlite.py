@@ -15,7 +15,7 @@ import pyarrow as pa
 from tidegauge.errors import SourceError, SpecError
 from tidegauge.model.mutation import Batch, Live
 from tidegauge.source import sqlite_triggers as triggers
-from tidegauge.source.check import Check
+from tidegauge.source.check import Check, Resumed
 from tidegauge.source.names import quote
 from tidegauge.source.rows import assemble, image, key, schema, truncation
 from tidegauge.source.spool import Spool
@@ -65,7 +65,7 @@ class Place:
         return json.dumps(asdict(self), separators=(",", ":"))
 
 
-class SQLite(Live):
+class SQLite(Live, Resumed):
     """Follows one table of a file; `install` must have been run on it.
 
     Where the triggers were installed anew, or their table rebuilt and installed again, the table is read whole once more
@@ -127,8 +127,9 @@ class SQLite(Live):
             "to go on needs: tidegauge init --install; it then reads the table whole, and the net difference counts."
         )
 
-    def doctor(self) -> list[Check]:
-        """Whether the changes are recorded."""
+    def doctor(self, position: str | None = None) -> list[Check]:
+        """Whether the changes are recorded, since the store's `position` where there is one."""
+        place = None if position is None else Place.parse(position)
         try:
             with self._opened() as connection:
                 (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
@@ -140,11 +141,13 @@ class SQLite(Live):
                     triggers.recorder(connection, self._table, self._entry)
                 except (SourceError, SpecError) as refusal:
                     return [*checks, Check("table", ok=False, detail=str(refusal))]
-                recorded = self._recording(connection) is not None
+                recording = self._recording(connection)
         except SourceError as refusal:
             return [Check("file", ok=False, detail=str(refusal))]
-        told = "every change is recorded" if recorded else "changes are not, or no longer, recorded"
-        return [*checks, Check("triggers", recorded, told, "tidegauge init --install")]
+        told = "every change is recorded" if recording else "changes are not, or no longer, recorded"
+        if recording and place and place.token != recording.token:
+            told += "; the triggers were installed again since the last run, so the next one reads the table whole, and the net difference counts"
+        return [*checks, Check("triggers", recording is not None, told, "tidegauge init --install")]
 
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
         """Everything recorded so far, in the order of the log.  No lock is held while a batch is away."""
