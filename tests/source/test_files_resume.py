@@ -74,6 +74,7 @@ class World:
         for batch in batches:
             self.delivered += batch.rows["entry"].to_pylist()
             self.position = batch.position
+            assert batch.upto is not None
             self.reached = max(self.reached, batch.upto)
 
 
@@ -91,8 +92,9 @@ def check(story: list[Step]) -> None:
             assert entries(batches) == world.expected(step.until)
             times = [set(batch.rows["time"].to_pylist()) for batch in batches]
             assert all(max(one) < min(two) for one, two in pairwise(times) if one)
-            uptos = [batch.upto for batch in batches]
+            uptos = [batch.upto for batch in batches if batch.upto is not None]
             assert uptos == sorted(uptos)
+            assert len(uptos) == len(batches)
             assert uptos[-1] == step.until * DAY
             assert all(upto >= max(late, default=upto) for upto, late in zip(uptos, times, strict=True))
             assert uptos[0] >= min(world.reached, step.until * DAY)

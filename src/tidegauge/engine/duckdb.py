@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import duckdb
@@ -14,6 +13,7 @@ from tidegauge.engine.statements import Statements
 from tidegauge.engine.views import BEGINNING, owned, quote
 from tidegauge.errors import QueryError
 from tidegauge.model.program import Folded, Total
+from tidegauge.scratch import ScratchFolder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +29,7 @@ class DuckEngine:
     def __init__(self, program: Program, columns: Mapping[str, str]) -> None:
         self.program = program
         self._sql = Statements(program, columns)
-        self._spill = tempfile.TemporaryDirectory(prefix="tidegauge-")
+        self._spill = ScratchFolder()
         self._db = duckdb.connect(
             config={
                 "autoinstall_known_extensions": "false",
@@ -243,7 +243,9 @@ class DuckEngine:
                    (SELECT count(*) FROM life WHERE told IS NOT NULL AND digest_was IS NULL) AS unknown_before,
                    (SELECT count(*) FROM life WHERE told IS NOT NULL AND digest_was <> told) AS other_before,
                    (SELECT count(*) FROM life WHERE informed AND told IS NULL AND alive AND was IS NOT NULL) AS inserted_twice,
-                   (SELECT count(*) FROM life WHERE instant > {BEGINNING} AND NOT alive AND was IS NULL) AS deleted_unknown,
+                   (SELECT count(*) FROM life WHERE instant > {BEGINNING} AND NOT alive AND was IS NULL AND NOT EXISTS (
+                       SELECT 1 FROM arrivals came WHERE came.entry = life.entry AND came.instant = life.instant AND came."after" IS NOT NULL
+                   )) AS deleted_unknown,
                    {refused} AS past_limit
             FROM arrivals""")  # fmt: skip
         return {
