@@ -171,7 +171,10 @@ class SQLite(Live, Resumed):
         yield from batches
 
     def acknowledge(self, position: str) -> None:
-        """Remove what was recorded and is committed here, a little at a time; if the file is busy, the next time."""
+        """Remove what was recorded and is committed here, a little at a time; if the file is busy, the next time.
+
+        The newest change stays: after a statement that failed with OR FAIL, SQLite would give its number to another.
+        """
         place = Place.parse(position)
         try:
             with closing(triggers.connect(self._path, wait=1.0)) as connection:
@@ -179,7 +182,7 @@ class SQLite(Live, Resumed):
                 log = quote(triggers.log_name(self._table))
                 while found and found[0] == place.token:
                     done = connection.execute(
-                        f"DELETE FROM {log} WHERE id IN (SELECT id FROM {log} WHERE id <= ? LIMIT 10000)",
+                        f"DELETE FROM {log} WHERE id IN (SELECT id FROM {log} WHERE id <= ? AND id < (SELECT max(id) FROM {log}) LIMIT 10000)",
                         [place.id],
                     )
                     if not done.rowcount:
@@ -232,7 +235,9 @@ class SQLite(Live, Resumed):
         spool = Spool(schema(recording.kinds))
         connection.execute("BEGIN")
         (seen,) = connection.execute(
-            "SELECT max(seq) FROM sqlite_sequence WHERE name = ?", [recording.recorder.log]
+            f"SELECT max(id) FROM (SELECT id FROM {quote(recording.recorder.log)} UNION ALL "
+            "SELECT seq FROM sqlite_sequence WHERE name = ?)",
+            [recording.recorder.log],
         ).fetchone()
         (now,) = connection.execute(f"SELECT {triggers.NOW}").fetchone()
         at = min(now, until)
