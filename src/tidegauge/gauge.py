@@ -29,7 +29,7 @@ from tidegauge.plan.spec import GaugeSpec, declared_form, differences, load
 from tidegauge.proof import Verified, compare, prove
 from tidegauge.ready import require_ready
 from tidegauge.source import open_source, secret
-from tidegauge.source.check import Check
+from tidegauge.source.check import Check, Resumed
 from tidegauge.store import NOTHING_YET, Store, begun, parse_key, use_memory
 from tidegauge.tick import Ticker, derivable
 
@@ -145,8 +145,7 @@ class Gauge:
 
     def _store(self, *, write: bool = False) -> Store:
         named = self.spec.store.key
-        told = self.spec.store.witness
-        witness = None if told is None else self._base / told
+        witness = None if (told := self.spec.store.witness) is None else self._base / told
         if named is None:
             return Store(self.path, write=write, witness=witness)
         if (kept := self.spec.source.keeps) is not None:
@@ -224,17 +223,18 @@ class Gauge:
     # -- the source -----------------------------------------------------------------------------------------------------
 
     def doctor(self) -> list[Check]:
-        """What the source needs, checked one by one."""
+        """What the source needs to go on from where the store has come, checked one by one."""
+        position = None
+        if begun(self.path):
+            with self._store() as store:
+                position = store.clock.position
         with self._source() as source:
-            checks = getattr(source, "doctor", None)
-            if checks is not None:
+            if isinstance(source, Resumed):
+                return source.doctor(position)
+            if (checks := getattr(source, "doctor", None)) is not None:
                 return list(checks())
-            columns = ", ".join(source.columns)
-            return [
-                Check(
-                    "source", ok=True, detail=f"table {source.table} can be read; its columns are {columns}"
-                )
-            ]
+            found = f"table {source.table} can be read; its columns are {', '.join(source.columns)}"
+            return [Check("source", ok=True, detail=found)]
 
     def install(self) -> str:
         """Make in the source what following it needs."""
@@ -266,6 +266,9 @@ class Gauge:
         limit = None if until is None else instant(until)
         with self._store(write=True) as store:
             store.require_newest()
+            with self._source() as source:
+                if isinstance(source, Resumed):
+                    source.reach()
             plan = self._commit(store) if store.plan is None else self._committed(store)
             if store.simulated != self._sampler.simulated:
                 raise SpecError(

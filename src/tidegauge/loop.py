@@ -49,7 +49,9 @@ class Loop:
             live.select(self._ticker.plan.program.used)
         log.info("started", extra={"plan": self._ticker.plan.hash[:12]})
         while True:
-            yield from self._catch_up(limit, live)
+            begins = live is not None and self._ticker.store.clock.position is None
+            for _ in range(2 if begins else 1):  # again for what came due while the table was loaded
+                yield from self._catch_up(limit, live)
             self._warn_if_behind()
             upcoming = self._next_end()
             if not follow or upcoming is None or (limit is not None and upcoming > limit):
@@ -69,7 +71,8 @@ class Loop:
         """Read what is due (of a live source, all there is) and publish every window that has ended, in order.
 
         A live source that was never read is read up to what is due alone: the rows that are there already then count in the
-        window that has just ended, and a gauge that starts now does not begin by publishing an empty table.
+        window that has just ended, and a gauge that starts now does not begin by publishing an empty table.  Where a release
+        has no declared start, that is its first reading, however long planning and loading took.
         """
         clock, now = self._ticker.store.clock, self._now()
         ends = now if limit is None else min(limit, now)
@@ -77,7 +80,7 @@ class Loop:
         if due is None and live is None:
             return
         follows = live is not None and clock.position is not None
-        until = ends if follows or due is None else due
+        until = ends if follows or due is None else due if live is None else self._beginning(due)
         for batch in self._source.read(clock.position, until):
             published = self._ticker.tick(batch, now=now)
             if live is not None:
@@ -95,6 +98,14 @@ class Loop:
 
     def _schedules(self) -> Iterator[tuple[str, Schedule]]:
         return ((plan.release.name, plan.release.schedule) for plan in self._ticker.plan.releases)
+
+    def _beginning(self, due: int) -> int:
+        """The first reading of the releases that start with the gauge, or what is due if there is no such release."""
+        declared = self._ticker.plan.declaration["release"]
+        starts = (
+            schedule.start for name, schedule in self._schedules() if declared[name].get("start") is None
+        )
+        return min([due, *starts])
 
     def _last_due(self, now: int) -> int | None:
         """The end of the last bin that has ended and is not measured, or None."""

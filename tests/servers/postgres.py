@@ -34,8 +34,11 @@ _SETTINGS: Final = {
     "timezone": "'Asia/Kathmandu'",
     "datestyle": "'German'",
 }
-_UNTIL_ORPHANED: Final = '"$0" "$@" & pid=$!; trap "" INT TERM; read -r _; kill -QUIT $pid; wait $pid'
-"""The shell's stdin is a pipe from us: it closes when we end, however we end."""
+_UNTIL_ORPHANED: Final = (
+    '"$0" "$@" & pid=$!; trap "" INT TERM; read -r word; kill -QUIT $pid; wait $pid; '
+    '[ "$word" = keep ] || rm -rf "$TG_ROOT"'
+)
+"""The shell's stdin is a pipe from us: it closes when we end, however we end, and then nothing is to be left."""
 
 
 def binaries() -> list[Path]:
@@ -109,7 +112,10 @@ class Server:
         """End the server as a power cut would: no checkpoint, no goodbye."""
         assert self._process is not None
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        if not self._process.stdin.closed:
+            with suppress(BrokenPipeError):
+                self._process.stdin.write(b"keep\n")
+                self._process.stdin.close()
         self._process.wait()
         (self.data / "postmaster.pid").unlink(missing_ok=True)
 
@@ -127,7 +133,7 @@ class Server:
         shutil.rmtree(self.root, ignore_errors=True)
 
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, "LC_ALL": "C", "HOME": str(self.root)}
+        return {**os.environ, "LC_ALL": "C", "HOME": str(self.root), "TG_ROOT": str(self.root)}
 
     def _reachable(self, folder: Path) -> Path:
         """The binaries, copied where the other user may read them if he may not where they are."""

@@ -98,6 +98,7 @@ def check(story: list[Step]) -> None:
             assert all(max(one) < min(two) for one, two in pairwise(times) if one)
             uptos = [told(batch) for batch in batches]
             assert uptos == sorted(uptos)
+            assert len(uptos) == len(batches)
             assert uptos[-1] == step.until * DAY
             assert all(upto >= max(late, default=upto) for upto, late in zip(uptos, times, strict=True))
             assert uptos[0] >= min(world.reached, step.until * DAY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -10,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +143,39 @@ def test_sqlite_while_an_application_writes(tmp_path: Path) -> None:
     assert gauge.verify().readings == len(gauge.published())
     assert rfc3339(0) < gauge.status()["processed_to"]
     application.close()
+
+
+def test_rows_that_are_there_count_from_the_first_reading_on(tmp_path: Path) -> None:
+    """However long planning and the first load take: here a second passes whenever the clock is looked at."""
+    path = tmp_path / "app.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as application:
+        application.execute("CREATE TABLE people (id INTEGER PRIMARY KEY, city TEXT, age INTEGER)")
+        application.executemany("INSERT INTO people VALUES (?, 'north', 30)", [(i,) for i in range(20)])
+    (tmp_path / "tidegauge.toml").write_text(DECLARATION.format(kind="sqlite", place='path = "app.db"'))
+    install(path, "people", entry="id")
+    ticking = itertools.count(int(time.time()) - 60)
+    gauge = Gauge.from_file(tmp_path / "tidegauge.toml", now=lambda: next(ticking) * 1_000_000)
+    list(gauge.run())
+    readings = gauge.published("ages")
+    assert len({reading.time for reading in readings}) >= 3
+    assert [round(reading.value or 0) for reading in readings] == [600] * len(readings)
+
+
+def test_a_row_that_comes_and_goes_in_one_transaction_is_no_unknown_deletion(tmp_path: Path) -> None:
+    path = tmp_path / "app.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as application:
+        application.execute("CREATE TABLE people (id INTEGER PRIMARY KEY, city TEXT, age INTEGER)")
+        (tmp_path / "tidegauge.toml").write_text(DECLARATION.format(kind="sqlite", place='path = "app.db"'))
+        install(path, "people", entry="id")
+        gauge = Gauge.from_file(tmp_path / "tidegauge.toml")
+        list(gauge.run())
+        application.execute("BEGIN")
+        application.execute("INSERT INTO people VALUES (1, 'north', 30)")
+        application.execute("DELETE FROM people")
+        application.execute("COMMIT")
+    time.sleep(1.05)
+    list(gauge.run())
+    assert gauge.status()["operator_only"].get("deleted_unknown", 0) == 0
 
 
 def test_a_secret_in_the_file_is_refused(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegauge.errors import SourceError
-from tidegauge.source import pgoutput
-from tidegauge.source.postgres_follow import Horizon, Place, Transactions
+from tidegauge.source import pgoutput, postgres_follow
+from tidegauge.source.postgres_follow import Place, Transactions
 from tidegauge.source.postgres_rows import Layout
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 UNCHANGED = object()
 OID = 77
-FAR = Horizon(until=2**62, lsn=2**62, now=2**62)
+FAR = 2**62
 
 
 def encoded(values: Sequence[object]) -> bytes:
@@ -129,8 +129,8 @@ NAMES, KINDS = ("id", "person", "age"), (23, 25, 23)
 COLUMNS = {"id": "INTEGER", "person": "VARCHAR", "age": "INTEGER"}
 
 
-def following(lsn: int = 0, clock: int = 0) -> Transactions:
-    place = Place(lsn, clock, "s", OID, {name: [kind, -1] for name, kind in zip(NAMES, KINDS, strict=True)})
+def following(lsn: int = 0) -> Transactions:
+    place = Place(lsn, "s", OID, {name: [kind, -1] for name, kind in zip(NAMES, KINDS, strict=True)})
     layout = Layout(COLUMNS, ("id",), "person", frozenset())
     return Transactions(
         layout, place, schema_name="public", table="t", base_type=lambda oid, modifier: (oid, modifier)
@@ -141,26 +141,16 @@ def transaction(lsn: int, at: int, *rows: bytes) -> list[bytes]:
     return [begin(lsn, at), relation(NAMES, KINDS), *rows, commit(lsn)]
 
 
-def test_times_never_fall_but_a_clock_that_was_set_back_begins_another_batch() -> None:
-    second = 1_000_000
-    stamps = [100 * second, 100 * second - 97, 101 * second, 40 * second, 41 * second]
+def test_every_change_has_the_stamp_of_its_own_commit() -> None:
+    stamps = [10**14, 10**14 - 97, 10**15, 40, 2**60]
     taken = following()
-    (before,) = (
-        batch
-        for number, at in enumerate(stamps)
-        for batch in taken.feed(transaction(100 * number + 100, at, insert([number, "p", 1])), FAR)
-    )
-    assert before.rows["time"].to_pylist() == [100 * second, 100 * second, 101 * second]
-    assert before.upto == 101 * second
-    assert Place.parse(before.position).lsn == 350
-    assert taken.batch(0).rows["time"].to_pylist() == [40 * second, 41 * second]
-
-
-def test_a_stamp_of_the_future_is_taken_for_the_present() -> None:
-    taken = following()
-    horizon = Horizon(until=2000, lsn=2**62, now=1500)
-    list(taken.feed(transaction(100, 10**15, insert([1, "p", 1])), horizon))
-    assert taken.batch(0).rows["time"].to_pylist() == [1500]
+    for number, at in enumerate(stamps):
+        rows = [insert([number, "p", 1]), update([number, "p", 2])]
+        assert list(taken.feed(transaction(100 * number + 100, at, *rows), FAR)) == []
+    batch = taken.batch(7)
+    assert batch.rows["time"].to_pylist() == [stamp for stamp in stamps for _ in range(2)]
+    assert batch.upto == 7
+    assert Place.parse(batch.position).lsn == 550
 
 
 def test_what_was_stored_is_passed_over_and_what_lies_beyond_waits() -> None:
@@ -170,16 +160,31 @@ def test_what_was_stored_is_passed_over_and_what_lies_beyond_waits() -> None:
         + transaction(200, 2, insert([2, "b", 2]))
         + transaction(300, 9, insert([3, "c", 3]))
     )
-    list(taken.feed(stream, Horizon(until=5, lsn=10_000, now=20)))
-    assert taken.waiting
+    list(taken.feed(stream, 300))
+    assert taken.waiting, "what is committed at the target waits"
     batch = taken.batch(5)
     assert batch.rows["entry"].to_pylist() == ["2"]
     assert Place.parse(batch.position).lsn == 250
-    list(taken.feed(taken.waiting, Horizon(until=10, lsn=10_000, now=20)))
+    list(taken.feed(taken.waiting, 10_000))
     assert not taken.waiting
     assert taken.batch(10).rows["entry"].to_pylist() == ["3"]
-    list(taken.feed(transaction(400, 10, insert([4, "d", 4])), Horizon(until=100, lsn=400, now=200)))
-    assert taken.waiting, "what begins at the horizon waits"
+
+
+def test_a_batch_that_is_full_ends_with_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_follow, "_BATCH", 3)
+    taken = following()
+    stream = [
+        message
+        for number in range(4)
+        for message in transaction(
+            100 * number + 100, 1, *(insert([10 * number + n, "p", 1]) for n in range(2))
+        )
+    ]
+    (first,) = taken.feed(stream, FAR)
+    assert first.upto is None
+    assert first.rows["entry"].to_pylist() == ["0", "1", "10", "11"]
+    assert Place.parse(first.position).lsn == 250
+    assert taken.batch(1).rows["entry"].to_pylist() == ["20", "21", "30", "31"]
 
 
 def test_other_tables_and_their_truncations_are_passed_over() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import itertools
+import json
 import logging
 import re
 import threading
@@ -16,7 +16,7 @@ import pytest
 from tests.source.harness import clear, now
 from tests.source.life import State, applied
 from tidegauge.errors import SourceError, SpecError
-from tidegauge.source import postgres_follow, spool
+from tidegauge.source import pgoutput, postgres_follow, spool
 from tidegauge.source.postgres import Postgres
 from tidegauge.source.postgres_follow import Place
 from tidegauge.source.postgres_slot import default_name
@@ -203,30 +203,65 @@ class TestValues:
 
 
 class TestTime:
-    def test_nothing_after_the_moment_asked_for(self, world: World) -> None:
+    def test_the_end_of_a_read_is_fixed_when_it_begins(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(postgres_follow, "_BATCH", 3)
         source = world.source()
         world.read(source)
-        world.run("INSERT INTO t VALUES (3)")
-        middle = now()
-        time.sleep(0.01)
-        world.run("INSERT INTO t VALUES (4)")
-        assert world.position is not None
-        (batch,) = source.read(world.position, middle)
-        assert batch.rows["entry"].to_pylist() == ["3"]
-        assert max(batch.rows["time"].to_pylist()) <= middle
-        (rest,) = source.read(batch.position, now())
-        assert rest.rows["entry"].to_pylist() == ["4"]
+        world.run(*(f"INSERT INTO t VALUES ({number})" for number in range(3, 10)))
+        until = now()
+        reading = source.read(world.position, until)
+        batches = [next(reading)]
+        world.run("INSERT INTO t VALUES (99)")
+        batches += reading
+        assert [batch.rows["entry"].to_pylist() for batch in batches] == [
+            ["3", "4", "5"],
+            ["6", "7", "8"],
+            ["9"],
+        ]
+        assert [batch.upto for batch in batches] == [None, None, until]
+        world.position = batches[-1].position
+        assert [row["entry"] for row in world.read(source)] == ["99"]
 
-    def test_a_read_ahead_of_the_clock_waits_for_it(self, world: World) -> None:
+    @pytest.mark.parametrize("until", [-1, 1, 2**62])
+    def test_stamps_are_those_of_the_commits_and_hold_nothing_back(self, world: World, until: int) -> None:
+        """Whatever moment is asked for: what the log holds is delivered, with its own times, and complete at the end."""
         source = world.source()
         world.read(source)
-        until = now() + 500_000
-        writer = threading.Timer(0.2, lambda: world.run("INSERT INTO t VALUES (3)"))
-        writer.start()
-        batches = list(source.read(world.position, until))
-        writer.join()
-        assert now() > until
-        assert [entry for batch in batches for entry in batch.rows["entry"].to_pylist()] == ["3"]
+        before = now()
+        world.run(
+            "INSERT INTO t VALUES (3)", "BEGIN; INSERT INTO t VALUES (4); INSERT INTO t VALUES (5); COMMIT"
+        )
+        after = now()
+        (batch,) = source.read(world.position, until)
+        assert batch.upto == until
+        assert batch.rows["entry"].to_pylist() == ["3", "4", "5"]
+        first, second, third = batch.rows["time"].to_pylist()
+        assert before <= first < second == third <= after
+        world.position = batch.position
+        assert world.read(source) == []
+
+    def test_a_clock_that_was_set_back_changes_neither_order_nor_times(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        source = world.source()
+        world.read(source)
+        stamps = iter([5_000_000, 1, 2**61])
+        begin = pgoutput.begin
+        monkeypatch.setattr(pgoutput, "begin", lambda message: (begin(message)[0], next(stamps)))
+        world.run(*(f"UPDATE t SET age = {age} WHERE id = 1" for age in (10, 20, 30)))
+        (batch,) = source.read(world.position, now())
+        rows = batch.rows.to_pylist()
+        assert [(row["time"], row["after"]["age"]) for row in rows] == [(5_000_000, 10), (1, 20), (2**61, 30)]
+
+    def test_a_position_of_an_older_version(self, world: World) -> None:
+        source = world.source()
+        world.read(source)
+        assert world.position is not None
+        world.run("INSERT INTO t VALUES (3)")
+        world.position = json.dumps({"clock": 7, **json.loads(world.position)})
+        assert [row["entry"] for row in world.read(source)] == ["3"]
 
     def test_an_open_transaction_does_not_hold_up_the_others(self, world: World) -> None:
         source = world.source()
@@ -254,8 +289,7 @@ class TestTime:
         assert sum(batch.rows.num_rows for batch in batches) == 5250
         assert len(batches) >= 3
         assert max(batch.rows.num_rows for batch in batches) >= 5000
-        times = [{*batch.rows["time"].to_pylist()} for batch in batches]
-        assert all(max(a) < min(b) for a, b in itertools.pairwise(times))
+        assert [batch.upto is None for batch in batches] == [True] * (len(batches) - 1) + [False]
 
 
 class TestSchema:

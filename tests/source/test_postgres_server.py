@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -13,10 +14,13 @@ from tests.servers.postgres import Server, binaries
 from tests.source.harness import now
 from tests.source.life import State, applied
 from tidegauge.errors import SourceError
+from tidegauge.gauge import Gauge
 from tidegauge.source.postgres import Postgres
+from tidegauge.source.postgres_access import Patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from tidegauge.source.check import Check
 
@@ -106,14 +110,16 @@ def test_a_slot_that_the_server_has_given_up(start: Callable[..., Server]) -> No
         assert connection.execute("SELECT wal_status FROM pg_replication_slots").fetchone() == ("lost",)
     with pytest.raises(SourceError, match="given up the replication slot s"):
         list(source.read(loaded.position, now()))
+    assert failed(source.doctor(loaded.position)) == {"slot": '[source] on_lost = "reload"'}
     assert failed(source.doctor()) == {"slot": "SELECT pg_drop_replication_slot('s');"}
     source.close()
     again = Postgres(server.dsn(), "t", entry="id", slot="s", on_lost="reload")
+    assert failed(again.doctor(loaded.position)) == {}
     (reloaded,) = again.read(loaded.position, now())
     assert reloaded.rows["entry"].to_pylist() == [None, "0", "1", "2", "3"]
     again.acknowledge(reloaded.position)
     again.close()
-    assert failed(again.doctor()) == {}
+    assert failed(again.doctor(reloaded.position)) == {}
 
 
 def test_a_server_that_dies_and_comes_back(start: Callable[..., Server]) -> None:
@@ -158,6 +164,68 @@ def test_a_server_that_dies_and_comes_back(start: Callable[..., Server]) -> None
     source.close()
     assert {entry: row for entry, (_, row) in state.items()} == truth
     assert len(truth) == 21000
+
+
+def test_a_server_that_is_down_at_the_start(
+    start: Callable[..., Server],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A run waits for it as it does later; what waiting does not help is refused at once."""
+    server = start()
+    with server.connect() as connection:
+        connection.execute("CREATE TABLE people (id integer PRIMARY KEY)")
+        connection.execute("INSERT INTO people SELECT generate_series(1, 7)")
+    monkeypatch.setenv("START_DSN", server.dsn())
+    (tmp_path / "tidegauge.toml").write_text(DECLARATION)
+    server.crash()
+    came_back = threading.Event()
+    real = Patience.wait
+
+    def wait(self: Patience, error: psycopg.Error) -> None:
+        real(self, error)
+        if not came_back.is_set():
+            came_back.set()
+            server.start()
+
+    monkeypatch.setattr(Patience, "wait", wait)
+    for _ in range(2):  # once before the plan is committed, once after
+        came_back.clear()
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            readings = list(Gauge.from_file(tmp_path / "tidegauge.toml").run())
+        assert came_back.is_set()
+        assert "no connection (SQLSTATE none), next attempt in" in caplog.text
+        assert [round(reading.value or 0) for reading in readings][:1] == [7]
+        time.sleep(1.05)
+        server.crash()
+    server.start()
+    came_back.clear()
+    for wrong in (server.dsn(dbname="none"), server.dsn(user="nobody-at-all")):
+        monkeypatch.setenv("START_DSN", wrong)
+        with pytest.raises(SourceError, match="refuses the login"):
+            list(Gauge.from_file(tmp_path / "tidegauge.toml").run())
+    assert not came_back.is_set()
+
+
+DECLARATION = """
+[source]
+kind = "postgres"
+dsn = "env:START_DSN"
+table = "people"
+entry = "id"
+
+[constraint]
+at_most = 4
+
+[budget]
+epsilon = 1e9
+
+[release.people]
+sql = "SELECT COUNT(*) FROM people"
+every = "1 second"
+"""
 
 
 def test_a_server_that_stays_away(start: Callable[..., Server]) -> None:

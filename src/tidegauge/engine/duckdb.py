@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import duckdb
@@ -16,6 +15,7 @@ from tidegauge.engine.statements import Statements
 from tidegauge.engine.views import BEGINNING, quote
 from tidegauge.errors import QueryError
 from tidegauge.model.program import Folded, Total
+from tidegauge.scratch import ScratchFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ class DuckEngine:
     def __init__(self, program: Program, columns: Mapping[str, str], *, part: int = _PART) -> None:
         self.program, self._part = program, part
         self._sql = Statements(program, columns)
-        self._spill = tempfile.TemporaryDirectory(prefix="tidegauge-")
+        self._spill = ScratchFolder()
         self._db = duckdb.connect(
             config={
                 "autoinstall_known_extensions": "false",

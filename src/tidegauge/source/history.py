@@ -7,7 +7,6 @@ to, between what was then known and what is known of it now.
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +15,7 @@ from pyarrow import parquet
 
 from tidegauge.errors import SourceError, SpecError
 from tidegauge.model.mutation import Batch, Live
+from tidegauge.scratch import ScratchFolder
 from tidegauge.source.check import Check
 from tidegauge.source.images import Images, Pictured, workshop
 from tidegauge.source.names import literal, quote
@@ -125,8 +125,9 @@ class History(Live):
         typed = pictured.kinds | dict.fromkeys(self._span, "TIMESTAMP")
         extra = [("f", pa.timestamp("us")), ("t", pa.timestamp("us")), ("gone", pa.string())]
         columns = pa.schema([*pictured.columns, *(pa.field(name, kind) for name, kind in extra)])
-        with tempfile.NamedTemporaryFile(prefix="tidegauge-", suffix=".parquet") as file:
-            with parquet.ParquetWriter(file.name, columns) as writer:
+        with ScratchFolder() as folder:
+            versions = str(Path(folder.name) / "versions.parquet")
+            with parquet.ParquetWriter(versions, columns) as writer:
                 for arrays in self._reader.scan(text, typed):
                     marks = (
                         arrays.pop(len(pictured.text))
@@ -138,7 +139,7 @@ class History(Live):
                 CREATE TABLE v AS
                 SELECT * REPLACE (coalesce(epoch_us(f), {_BEGINNING}) AS f, coalesce(epoch_us(t), {_NEVER}) AS t,
                                   coalesce(lower(gone) IN ('t', 'true', '1'), false) AS gone)
-                FROM read_parquet({literal(file.name)})
+                FROM read_parquet({literal(versions)})
                 WHERE e <> '' AND (t IS NULL OR f IS NULL OR t > f)""")  # what has no key counts nowhere
 
 

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from tidegauge.errors import SourceError
+from tidegauge.scratch import ScratchFolder
 from tidegauge.source.names import literal, quote
 from tidegauge.source.readers import database
 from tidegauge.source.rows import assemble, image, key, schema, truncation
@@ -169,8 +170,8 @@ class Pictured:
 @contextmanager
 def workshop() -> Iterator[duckdb.DuckDBPyConnection]:
     """A database to compare in; what does not fit into memory goes into a private folder."""
-    with tempfile.TemporaryDirectory(prefix="tidegauge-") as folder, closing(database()) as db:
-        db.execute(f"SET temp_directory = {literal(folder)}")
+    with ScratchFolder() as folder, closing(database()) as db:
+        db.execute(f"SET temp_directory = {literal(folder.name)}")
         yield db
 
 

@@ -8,7 +8,7 @@ the columns, over all messages at once.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -138,6 +138,12 @@ class Changes:
     old_is_row: Flags
     """Where the old tuple is the whole row and not just its key."""
     old_is_key: Flags
+
+    def keyed(self) -> Changes:
+        """The same where nothing but the key is taken from old tuples."""
+        return replace(
+            self, old_is_row=np.zeros_like(self.old_is_row), old_is_key=self.old_is_key | self.old_is_row
+        )
 
 
 def decode(messages: Sequence[bytes], fields: int) -> Changes:

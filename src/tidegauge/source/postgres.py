@@ -10,10 +10,12 @@ import psycopg
 from tidegauge.errors import SourceError, SpecError
 from tidegauge.model.mutation import Batch, Live
 from tidegauge.source import postgres_catalog as catalog
+from tidegauge.source import postgres_publication as publications
+from tidegauge.source.check import Check, Resumed
 from tidegauge.source.names import literal, quote
 from tidegauge.source.postgres_access import LOG, Access, Patience, final, unreachable
 from tidegauge.source.postgres_doctor import examine
-from tidegauge.source.postgres_follow import Horizon, Place, Transactions
+from tidegauge.source.postgres_follow import Place, Transactions
 from tidegauge.source.postgres_load import copied
 from tidegauge.source.postgres_rows import Layout
 from tidegauge.source.postgres_slot import OurSlot, default_name, remove
@@ -25,7 +27,6 @@ from tidegauge.source.spool import Spool
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from tidegauge.source.check import Check
     from tidegauge.source.postgres_access import Connection
 
 _PASSING: Final = (psycopg.OperationalError, psycopg.InterfaceError)
@@ -35,7 +36,7 @@ _IDLE: Final = 120
 """Seconds after which an unused connection is opened anew: the server, or something in between, may have closed it."""
 
 
-class Postgres(Live):
+class Postgres(Live, Resumed):
     """Follows one table by logical replication.
 
     `entry` is the primary key (one column or several), `unit` the column of what privacy protects.  Publication and slot
@@ -79,6 +80,8 @@ class Postgres(Live):
         """Whether something was acknowledged since."""
         self._reading = False
         """Whether a read is under way, and its stream stands somewhere in a transaction."""
+        self._target: int | None = None
+        """Where the log ended when the present read began."""
         self._confirmed = 0
         self._used = time.monotonic()
 
@@ -103,11 +106,12 @@ class Postgres(Live):
         self._selected = frozenset(columns)
         self._end_stream()
 
-    def doctor(self) -> list[Check]:
-        """What the server lacks, and the SQL that brings it."""
+    def doctor(self, position: str | None = None) -> list[Check]:
+        """What the server lacks for a run that goes on from the store's `position`, and the SQL that brings it."""
         return examine(
             self._access, schema=self._schema, table=self._table, entry=self._entry, unit=self._unit,
             slot=self._slot_of, publication=self._publication, selected=self._selected,
+            place=None if position is None else Place.parse(position), reloads=self._on_lost == "reload",
         )  # fmt: skip
 
     def rehearse(self) -> None:
@@ -118,6 +122,19 @@ class Postgres(Live):
             raise final(error) or unreachable(error) from None
         finally:
             self._disconnect()
+
+    def reach(self) -> None:
+        """Wait until the server answers, as long as a read would wait."""
+        patience = Patience(self._patience)
+        while True:
+            try:
+                self._control()
+            except _PASSING as error:
+                patience.wait(error)
+            except psycopg.Error as error:
+                raise final(error) or unreachable(error) from None
+            else:
+                return
 
     def install(self) -> str:
         """Make the publication; the slot begins with the first load."""
@@ -145,8 +162,9 @@ class Postgres(Live):
             self._disconnect()
 
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
-        """Everything committed up to `until`; blocks until the server's clock has passed it."""
+        """Everything that the server's log holds when this is called, in the order of the log."""
         place = None if position is None else Place.parse(position)
+        self._target = None
         if time.monotonic() - self._used > _IDLE:
             self._disconnect()
         patience = Patience(self._patience)
@@ -228,7 +246,7 @@ class Postgres(Live):
 
     def _read(self, place: Place | None, until: int) -> Iterator[Batch]:
         if place is None or not self._opened(place):
-            yield from self._anew(place, until)
+            yield self._anew(place, until)
             return
         try:
             yield from self._followed(until)
@@ -237,35 +255,49 @@ class Postgres(Live):
                 raise
             LOG.warning("the table is read anew: %s", str(change).partition(". ")[0])
             self._end_stream()
-            yield from self._anew(place, until)
+            yield self._anew(place, until)
 
-    def _anew(self, place: Place | None, until: int) -> Iterator[Batch]:
-        """The whole table, and what happened since it was read."""
-        loaded = self._load(place, until)
-        yield loaded
-        if loaded.upto < until:
-            self._opened(Place.parse(loaded.position))
-            yield from self._followed(until)
+    def _anew(self, place: Place | None, until: int) -> Batch:
+        """The whole table.  It is read after the target was fixed, so it contains everything up to there."""
+        control, found = self._control(), self._found()
+        layout, columns = self._layout(found, place.columns if place else {})
+        self._publish(found, columns)
+        if place and catalog.slot(control, self._slot.name):
+            control.execute("SELECT pg_drop_replication_slot(%s)", [self._slot.name])
+        begin = self._slot.make(control, self._access)
+        self._loaded, self._committed = True, False
+        spool = Spool(batch_schema(layout.columns))
+        try:
+            with control.transaction():
+                control.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                control.execute(f"SET TRANSACTION SNAPSHOT {literal(begin.snapshot)}".encode())
+                at = min(catalog.moment(control)[0], until)
+                if place:  # in place of all that was known
+                    spool.append(truncation(layout.columns, at))
+                for text in copied(control, found, layout.needed):
+                    spool.append(layout.loaded(text, at))
+        finally:
+            begin.holder.close()
+        loaded = Place(begin.lsn, begin.system, found.oid, columns)
+        return Batch(rows=spool.take(), position=str(loaded), upto=until)
 
     def _followed(self, until: int) -> Iterator[Batch]:
+        """Everything up to the target; after a broken connection the log may end earlier, never later."""
         assert self._stream is not None
         assert self._transactions is not None
-        now = 0
-        while now <= until:
-            now, end = catalog.moment(self._control())
-            yield from self._advance(self._stream, self._transactions, Horizon(until, end, now))
-            time.sleep(min(max(until - now, 0) / 1e6, 0.2))
-        reached = 0 if self._transactions.waiting else end
-        yield self._transactions.batch(until, reached)
+        _, end = catalog.moment(self._control())
+        self._target = end if self._target is None else min(self._target, end)
+        yield from self._advance(self._stream, self._transactions, self._target)
+        yield self._transactions.batch(until, self._target)
 
-    def _advance(self, stream: Stream, transactions: Transactions, horizon: Horizon) -> Iterator[Batch]:
-        """Read until the server has sent everything before the horizon."""
+    def _advance(self, stream: Stream, transactions: Transactions, target: int) -> Iterator[Batch]:
+        """Read until the server has sent everything before the target."""
         messages = transactions.waiting
         stream.ask()
         quiet = 0
         while True:
-            yield from transactions.feed(messages, horizon)
-            if transactions.waiting or (stream.reached >= horizon.lsn and not transactions.inside):
+            yield from transactions.feed(messages, target)
+            if transactions.waiting or (stream.reached >= target and not transactions.inside):
                 return
             messages = stream.receive(0.2)
             quiet = 0 if messages else quiet + 1
@@ -326,42 +358,24 @@ class Postgres(Live):
         columns = {name: types[name] for name in types if name in used}
         padded = frozenset(name for name, (oid, _) in columns.items() if oid == catalog.PADDED)
         kinds = {name: catalog.sql_type(*types[name]) for name in names}
-        return Layout(kinds, self._entry, self._unit, padded), columns
+        return Layout(kinds, self._entry, self._unit, padded, found.partitioned), columns
 
     def _publish(self, found: catalog.Table, columns: Collection[str]) -> None:
         """See that the publication tells of our table; make it where there is none."""
         control = self._control()
-        publication = catalog.publication(control, self._publication, found)
+        publication = publications.publication(control, self._publication, found)
         if publication is None:
-            needed = catalog.create_publication(self._publication, found)
+            needed = publications.create_publication(control, self._publication, found)
             try:
                 control.execute(needed.encode())
             except psycopg.errors.InsufficientPrivilege:
                 raise SourceError(f"this role may not make the publication. Nothing was read. As the table's owner: {needed}") from None  # fmt: skip
-        elif missing := catalog.amend_publication(self._publication, found, publication, frozenset(columns)):
+            return
+        missing = publications.amend_publication(self._publication, found, publication, frozenset(columns))
+        if missing is not None:
             raise SourceError(
                 f"the publication does not tell of every change. Nothing was read. As its owner: {missing}"
+                if missing
+                else f"the publication {quote(self._publication)} does not tell of every change, and cannot without writes in its "
+                "other tables being refused. Nothing was read. Choose another [source] publication."
             )
-
-    def _load(self, place: Place | None, until: int) -> Batch:
-        """The whole table, consistent with the beginning of the slot; after a loss, in place of all that was known."""
-        control, found = self._control(), self._found()
-        layout, columns = self._layout(found, place.columns if place else {})
-        self._publish(found, columns)
-        if place and catalog.slot(control, self._slot.name):
-            control.execute("SELECT pg_drop_replication_slot(%s)", [self._slot.name])
-        begin = self._slot.make(control, self._access)
-        self._loaded, self._committed = True, False
-        spool = Spool(batch_schema(layout.columns))
-        try:
-            with control.transaction():
-                control.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-                control.execute(f"SET TRANSACTION SNAPSHOT {literal(begin.snapshot)}".encode())
-                at = min(catalog.moment(control)[0], until)
-                if place:
-                    spool.append(truncation(layout.columns, at))
-                for text in copied(control, found, layout.needed):
-                    spool.append(layout.loaded(text, at))
-        finally:
-            begin.holder.close()
-        return Batch(spool.take(), at, str(Place(begin.lsn, at, begin.system, found.oid, columns)))

@@ -36,7 +36,8 @@ _OPTIONS: Final = (
 _BUSY: Final = "55006"
 _LOST: Final = ("55000", "58P01")
 _PASSING: Final = ("08", "53", "57P")
-_REFUSED: Final = ("authentication", "pg_hba.conf", "does not exist", "not permitted", "permission denied")
+_REFUSED: Final = ("authentication", "pg_hba.conf", "does not exist", "not permitted", "permission denied", "support SSL",
+                   "certificate", "no password supplied", "not currently accepting connections")  # fmt: skip
 
 
 class Access:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SourceError
 from tidegauge.source.names import literal, quote
+from tidegauge.source.postgres_identity import members, statements
 from tidegauge.source.postgres_stream import place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tidegauge.source.postgres_access import Connection
+    from tidegauge.source.postgres_identity import Member
 
 _KINDS: Final = {
     16: "BOOLEAN", 20: "BIGINT", 21: "SMALLINT", 23: "INTEGER", 700: "FLOAT", 701: "DOUBLE",
@@ -68,16 +70,13 @@ class Changed(SourceError):
 
 @dataclass(frozen=True)
 class Table:
-    """A table, its columns as (type, modifier), and the columns by which the log names a row."""
+    """A table, its columns as (type, modifier), and how the log names its rows, here and in every partition."""
 
     oid: int
     schema: str
     name: str
-    kind: str
-    persistence: str
-    identity: str
     columns: dict[str, tuple[int, int]]
-    key: frozenset[str]
+    members: tuple[Member, ...]
 
     @property
     def quoted(self) -> str:
@@ -101,32 +100,25 @@ class Table:
     @property
     def partitioned(self) -> bool:
         """Whether its rows live in partitions."""
-        return self.kind == "p"
+        return self.members[0].kind == "p"
 
 
 def table(connection: Connection, schema: str, name: str) -> Table | None:
     """The table as it is now; None where there is none."""
     row = connection.execute(
-        "SELECT c.oid::int8, relkind, relpersistence, relreplident FROM pg_class c "
-        "JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = %s AND relname = %s",
+        "SELECT c.oid::int8 FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = %s AND relname = %s",
         [schema, name],
     ).fetchone()
     if row is None:
         return None
-    oid, kind, persistence, identity = row
+    (oid,) = row
     columns = connection.execute(
         "SELECT attname, atttypid::int8, atttypmod FROM pg_attribute "
         "WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum",
         [oid],
     ).fetchall()
-    key = connection.execute(
-        "SELECT attname FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY(indkey) "
-        "WHERE indrelid = %s AND indimmediate AND CASE %s WHEN 'd' THEN indisprimary WHEN 'i' THEN indisreplident ELSE false END",
-        [oid, identity],
-    ).fetchall()
     named = {column: base_type(connection, kind, modifier) for column, kind, modifier in columns}
-    names = named if identity == "f" else [row[0] for row in key]
-    return Table(oid, schema, name, kind, persistence, identity, named, frozenset(names))
+    return Table(oid, schema, name, named, members(connection, oid))
 
 
 def tables(connection: Connection, schema: str) -> list[str]:
@@ -147,63 +139,6 @@ def primary_key(connection: Connection, target: Table) -> list[str]:
         [target.oid],
     )
     return [name for (name,) in found]
-
-
-@dataclass(frozen=True)
-class Publication:
-    """How a publication tells of our table; `lists` is None where it tells of all columns."""
-
-    every_change: bool
-    via_root: bool
-    contains: bool
-    filtered: bool
-    lists: frozenset[str] | None
-
-
-def publication(connection: Connection, name: str, target: Table) -> Publication | None:
-    """The publication as it is now; None where there is none."""
-    row = connection.execute(
-        "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot FROM pg_publication WHERE pubname = %s",
-        [name],
-    ).fetchone()
-    if row is None:
-        return None
-    every_change, via_root = row
-    detail = (
-        "attnames::text[], rowfilter IS NOT NULL"
-        if connection.info.server_version >= 150000
-        else "NULL, false"
-    )
-    told = connection.execute(
-        f"SELECT {detail} FROM pg_publication_tables WHERE pubname = %s AND schemaname = %s AND tablename = %s",
-        [name, target.schema, target.name],
-    ).fetchone()
-    if told is None:
-        return Publication(every_change, via_root, contains=False, filtered=False, lists=None)
-    lists = None if told[0] is None or set(told[0]) >= set(target.columns) else frozenset(told[0])
-    return Publication(every_change, via_root, contains=True, filtered=told[1], lists=lists)
-
-
-def create_publication(name: str, target: Table) -> str:
-    """The statement that makes the publication we need."""
-    options = " WITH (publish_via_partition_root = true)" if target.partitioned else ""
-    return f"CREATE PUBLICATION {quote(name)} FOR TABLE {target.quoted}{options};"
-
-
-def amend_publication(name: str, target: Table, found: Publication, used: frozenset[str]) -> str | None:
-    """The statement that makes a publication tell us enough, or None where it does."""
-    quoted = quote(name)
-    if target.partitioned and not found.via_root:
-        return (
-            f"ALTER PUBLICATION {quoted} SET (publish_via_partition_root = true);"  # else it lists partitions
-        )
-    if not found.contains:
-        return f"ALTER PUBLICATION {quoted} ADD TABLE {target.quoted};"
-    if not found.every_change:
-        return f"ALTER PUBLICATION {quoted} SET (publish = 'insert, update, delete, truncate');"
-    if found.filtered or (found.lists is not None and not used <= found.lists):
-        return f"ALTER PUBLICATION {quoted} DROP TABLE {target.quoted}; ALTER PUBLICATION {quoted} ADD TABLE {target.quoted};"
-    return None
 
 
 @dataclass(frozen=True)
@@ -246,20 +181,27 @@ def nudge(connection: Connection) -> None:
     connection.execute("SELECT pg_logical_emit_message(true, 'tidegauge', '')")
 
 
-def wanted(target: Table | None, schema: str, name: str, entry: frozenset[str]) -> Table:
-    """The table, or why it cannot be followed."""
+def ordinary(target: Table | None, schema: str, name: str) -> Table:
+    """The table, or why its changes are not in the log."""
     if target is None:
         raise SourceError(
             f"there is no table {quote(schema)}.{quote(name)} that this role may see. Nothing was read."
         )
-    if target.kind not in "rp" or target.persistence != "p":
+    if unlogged := [one.quoted for one in target.members if not one.logged]:
         raise SourceError(
-            f"{target.quoted} is not an ordinary, permanent table: its changes are not in the server's log. "
+            f"{unlogged[0]} is not an ordinary, permanent table: its changes are not in the server's log. "
             'Nothing was read. Use a source of kind "snapshots" for it.'
         )
-    if not entry <= target.key:
-        raise SourceError(
-            f"the server's log does not name the rows of {target.quoted} by {', '.join(map(quote, sorted(entry)))}. "
-            f"Nothing was read. Declare them as its primary key, or: ALTER TABLE {target.quoted} REPLICA IDENTITY FULL;"
-        )
     return target
+
+
+def wanted(target: Table | None, schema: str, name: str, entry: frozenset[str]) -> Table:
+    """The table, or why it cannot be followed."""
+    found = ordinary(target, schema, name)
+    if missing := statements(found.members, entry):
+        raise SourceError(
+            f"the server's log does not name the rows of {found.quoted} by {', '.join(map(quote, sorted(entry)))}"
+            f"{' in every partition' if found.partitioned else ''}. "
+            f"Nothing was read. Declare them as its primary key, or: {' '.join(missing)}"
+        )
+    return found

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import psycopg
 
 from tidegauge.errors import SourceError
 from tidegauge.source import postgres_catalog as catalog
+from tidegauge.source import postgres_publication as publications
 from tidegauge.source.check import Check
 from tidegauge.source.names import quote
 from tidegauge.source.postgres_access import final, unreachable
+from tidegauge.source.postgres_identity import restricted, statements
+from tidegauge.source.postgres_stream import identify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tidegauge.source.postgres_access import Access, Connection
+    from tidegauge.source.postgres_follow import Place
     from tidegauge.source.postgres_slot import OurSlot
 
 
@@ -29,34 +35,63 @@ def examine(
     slot: Callable[[Connection], OurSlot],
     publication: str,
     selected: frozenset[str] | None,
+    place: Place | None,
+    reloads: bool,
 ) -> list[Check]:
-    """Every check that can be made; the table's follow only where there is one."""
+    """Every check that can be made, in the order in which to fix what is missing: one round is enough.
+
+    `place` is where the store has come in the log, None before the first load; `reloads`: what is lost is loaded again.
+    """
     try:
         with access.connect() as connection:
-            checks = [
-                Check("connection", ok=True, detail="the server answers"),
-                *_server(connection, slot(connection)),
-            ]
+            ours = slot(connection)
+            checks = [Check("connection", ok=True, detail="the server answers"), *_server(connection, ours)]
             found = catalog.table(connection, schema, table)
+            checks.append(_slot(connection, ours, _Standing(access, place, found, reloads=reloads)))
             try:
-                target = catalog.wanted(found, schema, table, frozenset(entry))
+                target = catalog.ordinary(found, schema, table)
             except SourceError as refusal:
-                detail, _, fix = str(refusal).partition(", or: ")
-                return [*checks, Check("table", ok=False, detail=detail, fix=fix or None)]
+                return [*checks, Check("table", ok=False, detail=str(refusal))]
             used = (frozenset(target.columns) if selected is None else selected) | {
                 *entry,
                 *([unit] if unit else []),
             }
-            missing = used - set(target.columns)
-            checks.append(Check("table", not missing, f"{target.quoted} and its key are in the server's log" if not missing
-                                else f"{target.quoted} has no column {', '.join(map(quote, sorted(missing)))}"))  # fmt: skip
+            key = frozenset(entry)
+            first = statements(target.members, key)
+            if first and restricted(connection, target.members):
+                return [
+                    *checks,
+                    _named(target, used, key, "a publication has a column list or row filter for it. Remove those first: "
+                           "PostgreSQL would refuse writes if the replica identity were changed before"),
+                    *_rights(connection, target),
+                ]  # fmt: skip
             return [
                 *checks,
+                _named(target, used, key, None),
                 *_rights(connection, target),
-                _publication(connection, publication, target, used),
+                _publication(connection, publication, target, used, first),
             ]
     except psycopg.Error as error:
         return [Check("connection", ok=False, detail=str(final(error) or unreachable(error)))]
+
+
+def _named(target: catalog.Table, used: frozenset[str], key: frozenset[str], hindrance: str | None) -> Check:
+    """Whether the columns are there and the log names every row by the key."""
+    if missing := used - set(target.columns):
+        return Check("table", ok=False, detail=f"{target.quoted} has no column {', '.join(map(quote, sorted(missing)))}")  # fmt: skip
+    needed = statements(target.members, key)
+    parts = " in every partition" if target.partitioned else ""
+    if not needed:
+        return Check("table", ok=True, detail=f"{target.quoted} and its key are in the server's log{parts}")
+    told = f"the server's log does not name the rows of {target.quoted} by {', '.join(map(quote, sorted(key)))}{parts}"
+    if hindrance is not None:
+        return Check("table", ok=False, detail=f"{told}, and {hindrance}")
+    if target.partitioned and any("FULL" in one for one in needed):
+        told += (
+            ". A partition that is added later needs REPLICA IDENTITY FULL as well, before its rows are updated or deleted; "
+            "a primary key of the whole table is inherited by every partition"
+        )
+    return Check("table", ok=False, detail=told, fix=" ".join(needed))
 
 
 def _server(connection: Connection, slot: OurSlot) -> Iterator[Check]:
@@ -88,22 +123,61 @@ def _server(connection: Connection, slot: OurSlot) -> Iterator[Check]:
     )
     yield Check("max_wal_senders", senders < limit, f"{senders} of {limit} are in use",
                 f"ALTER SYSTEM SET max_wal_senders = {limit + 4}; -- then restart the server")  # fmt: skip
-    yield _slot(connection, current, show("max_slot_wal_keep_size"))
 
 
-def _slot(connection: Connection, current: str | None, keeps: str) -> Check:
+@dataclass(frozen=True)
+class _Standing:
+    """Where the store has come, and what there is to compare it with."""
+
+    access: Access
+    place: Place | None
+    table: catalog.Table | None
+    reloads: bool
+
+    def require(self, connection: Connection, slot: OurSlot) -> None:
+        """Raise Lost, or another refusal, where a run could not go on from here."""
+        assert self.place is not None
+        if self.table is not None:
+            self.table.require(self.place.relation)
+        current = slot.current(connection)
+        _, log_end = catalog.moment(connection)
+        slot.check(connection, current, position=self.place.lsn, log_end=log_end)
+        with suppress(psycopg.Error):  # without the right to replicate, which another check reports
+            with self.access.connect(replication=True) as replication:
+                system = identify(replication)
+            if system != self.place.system:
+                raise catalog.Lost("this is another PostgreSQL server than the one that was followed")
+
+
+def _slot(connection: Connection, slot: OurSlot, standing: _Standing) -> Check:
+    current = slot.current(connection)
     found = catalog.slot(connection, current) if current else None
+    if standing.place is not None:
+        try:
+            standing.require(connection, slot)
+        except catalog.Lost as loss:
+            reason = str(loss).partition(". ")[0]
+            if standing.reloads:
+                return Check("slot", ok=True, detail=f"{reason}; the next run loads the table again, and the net difference counts")  # fmt: skip
+            return Check("slot", ok=False, detail=f"{reason}, and the store stands on it: the gauge cannot go on from there. "
+                         "It can load the table again and count the net difference; otherwise start a new gauge",
+                         fix='[source] on_lost = "reload"')  # fmt: skip
+        except SourceError as refusal:
+            return Check("slot", ok=False, detail=str(refusal))
     if found is None or current is None:
         return Check("slot", ok=True, detail="there is none yet; the first run makes it")
-    if found.lost:
-        return Check("slot", ok=False, detail=f"{current} is lost: the server dropped what it kept for it",
-                     fix=catalog.drop_slot(current))  # fmt: skip
-    if found.plugin != "pgoutput" or not found.here:
-        return Check(
-            "slot",
-            ok=False,
-            detail=f"{current} is of another plugin or database; choose another [source] slot",
-        )
+    if standing.place is None:
+        if found.active:
+            return Check(
+                "slot", ok=False, detail=f"{current} is read by another gauge; choose another [source] slot"
+            )
+        if current == slot.name:
+            return Check("slot", ok=False, detail=f"{current} belongs to a gauge that has already loaded the table, and this store has not. "
+                         "Choose another [source] slot; or, if that gauge is gone, drop it", fix=catalog.drop_slot(current))  # fmt: skip
+        return Check("slot", ok=True, detail=f"{current} is left from a load that was not committed; the first run replaces it")  # fmt: skip
+    row = connection.execute("SELECT current_setting('max_slot_wal_keep_size')").fetchone()
+    assert row is not None
+    keeps = str(row[0])
     limit = (
         "without limit: watch the server's disk while the gauge is down"
         if keeps == "-1"
@@ -132,8 +206,12 @@ def _rights(connection: Connection, target: catalog.Table) -> Iterator[Check]:
                 f"ALTER ROLE {role} BYPASSRLS;")  # fmt: skip
 
 
-def _publication(connection: Connection, name: str, target: catalog.Table, used: frozenset[str]) -> Check:
-    found = catalog.publication(connection, name, target)
+def _publication(
+    connection: Connection, name: str, target: catalog.Table, used: frozenset[str], first: Sequence[str]
+) -> Check:
+    """Its fix begins with what the table needs `first`: a published table without it refuses writes."""
+    full = any("FULL" in one for one in first)
+    found = publications.publication(connection, name, target, full=full)
     if found is None:
         row = connection.execute(
             "SELECT pg_has_role(relowner, 'usage') AND has_database_privilege(current_database(), 'CREATE') "
@@ -141,8 +219,13 @@ def _publication(connection: Connection, name: str, target: catalog.Table, used:
             [target.oid],
         ).fetchone()
         may = bool(row and row[0])
+        make = publications.create_publication(connection, name, target, full=full)
         return Check("publication", may, "there is none yet; the first run makes it" if may
-                     else "there is none, and this role may not make it", catalog.create_publication(name, target))  # fmt: skip
-    missing = catalog.amend_publication(name, target, found, used)
+                     else "there is none, and this role may not make it", " ".join([*first, make]))  # fmt: skip
+    missing = publications.amend_publication(name, target, found, used)
+    if missing == "":
+        return Check("publication", ok=False, detail="it does not tell of every change, and other tables of it have no replica identity: "
+                     "their updates would be refused. Choose another [source] publication")  # fmt: skip
     return Check("publication", missing is None,
-                 "it tells of every change" if missing is None else "it does not tell of every change", missing)  # fmt: skip
+                 "it tells of every change" if missing is None else "it does not tell of every change",
+                 None if missing is None else " ".join([*first, missing]))  # fmt: skip

@@ -12,7 +12,6 @@ import numpy as np
 from tidegauge.errors import SourceError
 from tidegauge.model.mutation import Batch
 from tidegauge.source import pgoutput
-from tidegauge.source.clock import Clock
 from tidegauge.source.names import quote
 from tidegauge.source.postgres_catalog import Changed, sql_type
 from tidegauge.source.rows import schema
@@ -33,36 +32,28 @@ class Place:
     """Where we are in the log of which server, and the types of the columns we need there."""
 
     lsn: int
-    clock: int
     system: str
     relation: int
     columns: dict[str, list[int]]
 
     @classmethod
     def parse(cls, position: str) -> Place:
-        """Read a stored position."""
+        """Read a stored position; older ones also have a time, which is not needed."""
         try:
-            return cls(**json.loads(position))
-        except (TypeError, ValueError):
+            stored = json.loads(position)
+            stored.pop("clock", None)
+            return cls(**stored)
+        except (AttributeError, TypeError, ValueError):
             raise SourceError("the stored position is not one of a PostgreSQL source") from None
 
     def __str__(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
 
 
-@dataclass(frozen=True)
-class Horizon:
-    """How far to read: everything committed up to `until`, all of which lies before `lsn` once the clock shows `now`."""
-
-    until: int
-    lsn: int
-    now: int
-
-
 class Transactions:
     """Collects the rows of our table, from `place` on; a transaction that was stored before is passed over.
 
-    Memory holds one chunk of messages: rows go on as columns, and to disk where one instant has very many.
+    Memory holds one chunk of messages: rows go on as columns, and to disk where one transaction has very many.
     """
 
     def __init__(
@@ -77,13 +68,13 @@ class Transactions:
         self._begin = place
         self._lsn = place.lsn
         self.waiting: Sequence[bytes] = ()
-        """Messages beyond the horizon, from the beginning of a transaction on."""
+        """Messages beyond the target, from the beginning of a transaction on."""
         self.inside = False
         """Whether a transaction has begun and not ended."""
         self._layout = layout
         self._name = (schema_name, table)
         self._base_type = base_type
-        self._clock = Clock(place.clock)
+        self._time = 0
         self._fields: list[str] = []
         self._new = False
         self._messages: list[bytes] = []
@@ -91,8 +82,8 @@ class Transactions:
         self._times: list[tuple[int, int]] = []
         self._spool = Spool(schema(layout.columns))
 
-    def feed(self, messages: Sequence[bytes], horizon: Horizon) -> Iterator[Batch]:
-        """Take messages until they end or a transaction lies beyond the horizon; yields a batch when it is full."""
+    def feed(self, messages: Sequence[bytes], target: int) -> Iterator[Batch]:
+        """Take messages until they end or a transaction was committed at or after `target`; yields a batch when it is full."""
         ours = struct.pack("!I", self._begin.relation)
         rows = frozenset((pgoutput.INSERT, pgoutput.UPDATE, pgoutput.DELETE))
         self.waiting = ()
@@ -103,17 +94,15 @@ class Transactions:
                     self._append(message)
             elif kind == pgoutput.BEGIN:
                 place, stamp = pgoutput.begin(message)
-                time = self._clock.read(stamp, horizon.now)
-                if place >= horizon.lsn or time > horizon.until:
+                if place >= target:
                     self.waiting = messages[index:]
                     return
                 self.inside, self._new = True, place >= self._lsn
                 if self._new:
-                    fell = time < self._clock.at  # what comes after a clock was set back is news of the past
-                    if self.pending and (fell or (self.pending >= _BATCH and time != self._clock.at)):
-                        yield self.batch(self._clock.at)
-                    self._clock.set(time)
-                    self._times.append((len(self._messages), time))
+                    if self.pending >= _BATCH:
+                        yield self.batch(None)
+                    self._time = stamp
+                    self._times.append((len(self._messages), stamp))
             elif kind == pgoutput.COMMIT:
                 self.inside = False
                 if self._new:
@@ -130,18 +119,18 @@ class Transactions:
     @property
     def place(self) -> Place:
         """Where the last whole transaction ended."""
-        return replace(self._begin, lsn=self._lsn, clock=self._clock.at)
+        return replace(self._begin, lsn=self._lsn)
 
     @property
     def pending(self) -> int:
         """Rows collected and not yet given away."""
         return self._spool.rows + len(self._messages)
 
-    def batch(self, upto: int, reached: int = 0) -> Batch:
+    def batch(self, upto: int | None, reached: int = 0) -> Batch:
         """What was collected, between two transactions; nothing of ours lies before the place `reached`."""
         self._convert()
         self._lsn = max(self._lsn, reached)
-        return Batch(self._spool.take(), upto, str(self.place))
+        return Batch(rows=self._spool.take(), position=str(self.place), upto=upto)
 
     def _append(self, message: bytes) -> None:
         self._messages.append(message)
@@ -155,7 +144,7 @@ class Transactions:
             begins = np.array([begin for begin, _ in self._times] + [len(self._messages)])
             times = np.repeat(np.array([time for _, time in self._times]), np.diff(begins))
             self._spool.append(self._layout.changed(self._messages, times, self._fields))
-        self._messages, self._size, self._times = [], 0, [(0, self._clock.at)]
+        self._messages, self._size, self._times = [], 0, [(0, self._time)]
 
     def _relation(self, told: pgoutput.Relation) -> None:
         """The table's columns from here on; refused where what we stand on has changed."""

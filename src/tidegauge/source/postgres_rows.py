@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegauge.source import pgoutput
+from tidegauge.source.postgres_catalog import Changed
 from tidegauge.source.rows import assemble, image, key
 from tidegauge.source.values import from_text
 
@@ -28,6 +29,8 @@ class Layout:
     entry: tuple[str, ...]
     unit: str | None
     padded: frozenset[str]
+    partitioned: bool = False
+    """Old rows are then as whole as a partition's replica identity has them, whatever the table's promises."""
 
     @property
     def needed(self) -> list[str]:
@@ -58,9 +61,17 @@ class Layout:
         """Rows of the stream, whose tuples have these fields."""
         changes = pgoutput.decode(messages, len(fields))
         number = {name: index for index, name in enumerate(fields)}
-        new = changes.new.filled_from(changes.old, changes.old_is_row)
         letters = changes.letters
         old_key = key([changes.old.text(number[name]) for name in self.entry])
+        unnamed = (
+            changes.old_is_key
+            & (letters == pgoutput.DELETE)
+            & pc.is_null(old_key).to_numpy(zero_copy_only=False)
+        )
+        if unnamed.any():  # the identity of a partition; in the table's own, no column of the key is null
+            raise Changed("the log names a deleted row by other columns than the key")
+        changes = changes.keyed() if self.partitioned else changes
+        new = changes.new.filled_from(changes.old, changes.old_is_row)
         new_key = key([_known(new, changes.old, number[name]) for name in self.entry])
         named = pc.fill_null(pc.if_else(pa.array(letters == pgoutput.DELETE), old_key, new_key), "")
         entry = pc.if_else(pa.array(letters == pgoutput.TRUNCATE), pa.scalar(None, pa.string()), named)

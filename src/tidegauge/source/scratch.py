@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import duckdb
 import pyarrow as pa
 
+from tidegauge.scratch import ScratchFolder
 from tidegauge.source.refusal import refusal
 
 if TYPE_CHECKING:
@@ -53,12 +53,12 @@ def scratch() -> Iterator[duckdb.DuckDBPyConnection]:
 
     The engine's own messages quote the data, so they are dropped.
     """
-    with tempfile.TemporaryDirectory(prefix="tidegauge-") as folder:
+    with ScratchFolder() as folder:
         engine = duckdb.connect(
             ":memory:",
             config={
                 "memory_limit": MEMORY,
-                "temp_directory": folder,
+                "temp_directory": folder.name,
                 "preserve_insertion_order": "false",
                 "autoinstall_known_extensions": "false",
             },

@@ -15,8 +15,7 @@ import pyarrow as pa
 from tidegauge.errors import SourceError, SpecError
 from tidegauge.model.mutation import Batch, Live
 from tidegauge.source import sqlite_triggers as triggers
-from tidegauge.source.check import Check
-from tidegauge.source.clock import Clock
+from tidegauge.source.check import Check, Resumed
 from tidegauge.source.names import quote
 from tidegauge.source.rows import assemble, image, key, schema, truncation
 from tidegauge.source.spool import Spool
@@ -48,25 +47,25 @@ def sql_type(declared: str) -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """The last change that was read, of which installation, and its time."""
+    """The last change that was read, and of which installation."""
 
     id: int
-    clock: int
     token: str
 
     @classmethod
     def parse(cls, position: str) -> Place:
-        """Read a stored position."""
+        """Read a stored position; older ones also have a time, which is not needed."""
         try:
-            return cls(**json.loads(position))
-        except (TypeError, ValueError):
+            stored = json.loads(position)
+            return cls(int(stored["id"]), str(stored["token"]))
+        except (KeyError, TypeError, ValueError):
             raise SourceError("the stored position is not one of an SQLite source") from None
 
     def __str__(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
 
 
-class SQLite(Live):
+class SQLite(Live, Resumed):
     """Follows one table of a file; `install` must have been run on it.
 
     Where the triggers were installed anew, or their table rebuilt and installed again, the table is read whole once more
@@ -128,8 +127,9 @@ class SQLite(Live):
             "to go on needs: tidegauge init --install; it then reads the table whole, and the net difference counts."
         )
 
-    def doctor(self) -> list[Check]:
-        """Whether the changes are recorded."""
+    def doctor(self, position: str | None = None) -> list[Check]:
+        """Whether the changes are recorded, since the store's `position` where there is one."""
+        place = None if position is None else Place.parse(position)
         try:
             with self._opened() as connection:
                 (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
@@ -141,14 +141,16 @@ class SQLite(Live):
                     triggers.recorder(connection, self._table, self._entry)
                 except (SourceError, SpecError) as refusal:
                     return [*checks, Check("table", ok=False, detail=str(refusal))]
-                recorded = self._recording(connection) is not None
+                recording = self._recording(connection)
         except SourceError as refusal:
             return [Check("file", ok=False, detail=str(refusal))]
-        told = "every change is recorded" if recorded else "changes are not, or no longer, recorded"
-        return [*checks, Check("triggers", recorded, told, "tidegauge init --install")]
+        told = "every change is recorded" if recording else "changes are not, or no longer, recorded"
+        if recording and place and place.token != recording.token:
+            told += "; the triggers were installed again since the last run, so the next one reads the table whole, and the net difference counts"
+        return [*checks, Check("triggers", recording is not None, told, "tidegauge init --install")]
 
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
-        """Everything recorded up to `until`.  No lock is held while a batch is away."""
+        """Everything recorded so far, in the order of the log.  No lock is held while a batch is away."""
         place = None if position is None else Place.parse(position)
         with self._opened() as connection:
             recording = self._recording(connection)
@@ -159,17 +161,20 @@ class SQLite(Live):
                     "init --install'); the table is then read whole once and the net difference counts.",
                     path=str(self._path),
                 )
-            loaded = None
             if place is None or place.token != recording.token:
-                loaded = self._load(connection, recording, until, anew=place is not None)
-                place = Place.parse(loaded.position)
-        if loaded:
-            yield loaded
-        if loaded is None or loaded.upto < until:
-            yield from self._follow(recording, place, until)
+                batches = iter([self._load(connection, recording, until, again=place is not None)])
+            else:
+                (target,) = connection.execute(
+                    f"SELECT coalesce(max(id), 0) FROM {quote(recording.recorder.log)}"
+                ).fetchone()
+                batches = self._follow(recording, place, target, until)
+        yield from batches
 
     def acknowledge(self, position: str) -> None:
-        """Remove what was recorded and is committed here, a little at a time; if the file is busy, the next time."""
+        """Remove what was recorded and is committed here, a little at a time; if the file is busy, the next time.
+
+        The newest change stays: after a statement that failed with OR FAIL, SQLite would give its number to another.
+        """
         place = Place.parse(position)
         try:
             with closing(triggers.connect(self._path, wait=1.0)) as connection:
@@ -177,11 +182,15 @@ class SQLite(Live):
                 log = quote(triggers.log_name(self._table))
                 while found and found[0] == place.token:
                     done = connection.execute(
-                        f"DELETE FROM {log} WHERE id IN (SELECT id FROM {log} WHERE id <= ? LIMIT 10000)",
+                        f"DELETE FROM {log} WHERE id IN (SELECT id FROM {log} WHERE id <= ? AND id < (SELECT max(id) FROM {log}) LIMIT 10000)",
                         [place.id],
                     )
                     if not done.rowcount:
                         break
+                if (
+                    found and found[0] == place.token
+                ):  # we hold the lock: no statement is at work that needs its notes
+                    connection.execute(f"DELETE FROM {quote(triggers.rivals_name(self._table))}")
         except sqlite3.OperationalError:
             pass
 
@@ -220,51 +229,39 @@ class SQLite(Live):
         return _Recording(recorder, token, kinds, self._unit) if whole else None
 
     def _load(
-        self, connection: sqlite3.Connection, recording: _Recording, until: int, *, anew: bool
+        self, connection: sqlite3.Connection, recording: _Recording, until: int, *, again: bool
     ) -> Batch:
         """The whole table, and the last change that is in it, in one transaction."""
         spool = Spool(schema(recording.kinds))
         connection.execute("BEGIN")
         (seen,) = connection.execute(
-            "SELECT max(seq) FROM sqlite_sequence WHERE name = ?", [recording.recorder.log]
+            f"SELECT max(id) FROM (SELECT id FROM {quote(recording.recorder.log)} UNION ALL "
+            "SELECT seq FROM sqlite_sequence WHERE name = ?)",
+            [recording.recorder.log],
         ).fetchone()
         (now,) = connection.execute(f"SELECT {triggers.NOW}").fetchone()
         at = min(now, until)
-        if anew:
+        if again:
             spool.append(truncation(recording.kinds, at))
         cursor = connection.execute(recording.whole_table())
         while rows := cursor.fetchmany(_CHUNK):
             recording.add(spool, rows, [at] * len(rows), informed=True)
         connection.execute("COMMIT")
-        return Batch(spool.take(), at, str(Place(seen or 0, at, recording.token)))
+        return Batch(rows=spool.take(), position=str(Place(seen or 0, recording.token)), upto=until)
 
-    def _follow(self, recording: _Recording, place: Place, until: int) -> Iterator[Batch]:
-        """The recorded changes in their order; a batch ends where the time changes."""
-        spool, clock, last = Spool(schema(recording.kinds)), Clock(place.clock), place.id
-        while True:
+    def _follow(self, recording: _Recording, place: Place, target: int, until: int) -> Iterator[Batch]:
+        """The recorded changes up to the target, in their order and with their own times."""
+        spool, last = Spool(schema(recording.kinds)), place.id
+        while last < target:
             with self._opened() as connection:
-                (now,) = connection.execute(f"SELECT {triggers.NOW}").fetchone()
-                rows = connection.execute(recording.changes(), [last, _CHUNK]).fetchall()
-            times: list[int] = []
-            first = 0
-            for row in rows:
-                time = clock.read(row[1], now)
-                if time > until:
-                    break
-                held, fell = spool.rows + len(times) - first, time < clock.at
-                if held and (
-                    fell or (held >= _BATCH and time != clock.at)
-                ):  # the order is the log's, not the clock's
-                    recording.add(spool, rows[first : len(times)], times[first:])
-                    yield Batch(spool.take(), clock.at, str(Place(last, clock.at, place.token)))
-                    first = len(times)
-                clock.set(time)
-                times.append(time)
-                last = row[0]
-            recording.add(spool, rows[first : len(times)], times[first:])
-            if len(times) < _CHUNK:
+                rows = connection.execute(recording.changes(), [last, target, _CHUNK]).fetchall()
+            if not rows:  # rolled back, or removed as read
                 break
-        yield Batch(spool.take(), until, str(Place(last, clock.at, place.token)))
+            recording.add(spool, rows, [row[1] for row in rows])
+            last = rows[-1][0]
+            if spool.rows >= _BATCH and last < target:
+                yield Batch(rows=spool.take(), position=str(Place(last, place.token)), upto=None)
+        yield Batch(rows=spool.take(), position=str(Place(last, place.token)), upto=until)
 
 
 @dataclass(frozen=True)
@@ -285,14 +282,14 @@ class _Recording:
         return f"SELECT 0, 0, 'i', {unit}, {nothing}, {columns} FROM {quote(self.recorder.table)} AS t"
 
     def changes(self) -> str:
-        """What was recorded after an id, so many rows."""
+        """What was recorded after an id, up to another, so many rows."""
         entry = self.recorder.entry
         old = ", ".join(f"t.{quote(f'old_{name}')}" for name in entry)
         columns = ", ".join(f"t.{quote(f'new_{name}')}" for name in [*entry, *self.kinds])
         unit = "NULL" if self.unit is None else f"t.{quote(f'new_{self.unit}')}"
         return (
             f"SELECT id, at, kind, {unit}, {old}, {columns} FROM {quote(self.recorder.log)} AS t "
-            "WHERE id > ? ORDER BY id LIMIT ?"
+            "WHERE id > ? AND id <= ? ORDER BY id LIMIT ?"
         )
 
     def add(self, spool: Spool, rows: list[Any], times: list[int], *, informed: bool = False) -> None:

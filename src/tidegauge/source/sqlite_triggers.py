@@ -1,9 +1,11 @@
 """Triggers that write every change of an SQLite table into a table beside it.
 
 Columns are always named with their table: alone in quotes, SQLite takes a name it does not know for a string.
-The application notices nothing: it may use any version, journal mode and way of writing.  The one thing triggers do not
-see is a row that REPLACE throws out because it stands in the way of another; those rows are noted as rivals before each
-insertion or update, and those that are gone after it are recorded as deleted.
+The application notices nothing: it may use any version, journal mode and way of writing.  Triggers do not see a row that
+REPLACE removes because another row takes its place.  Such rows are noted as rivals before each insertion or update.
+A note always names a row that is alive according to the log, with its present unique values: notes follow renames, and a
+recorded deletion removes them.  A noted row that is no longer in the table was therefore replaced: its deletion is
+recorded, before the change that replaced it.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from tidegauge.errors import SourceError, SpecError
 from tidegauge.source.names import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 META: Final = "_tidegauge"
 _ACTIONS: Final = ("insert", "update", "delete", "before_insert", "before_update", "after_update")
@@ -49,7 +51,8 @@ def log_name(table: str) -> str:
     return f"{META}:log:{table}"
 
 
-def _rivals_name(table: str) -> str:
+def rivals_name(table: str) -> str:
+    """The name of the table of rows that may be about to be replaced."""
     return f"{META}:rivals:{table}"
 
 
@@ -67,6 +70,8 @@ class Recorder:
     """The recorded columns, the key included."""
     rivalries: tuple[tuple[tuple[str, str], ...], ...]
     """Sets of (column, collation) in which no two rows may agree, other than the key."""
+    defaults: dict[str, str]
+    """What REPLACE writes into such a column in place of a null."""
 
     @property
     def log(self) -> str:
@@ -76,70 +81,122 @@ class Recorder:
     @property
     def rivals(self) -> str:
         """The table of rows that may be about to be replaced."""
-        return _rivals_name(self.table)
+        return rivals_name(self.table)
+
+    @property
+    def _rival_columns(self) -> list[str]:
+        return list(dict.fromkeys(name for columns in self.rivalries for name, _ in columns))
 
     def tables(self) -> Iterator[str]:
-        """The statements that make the tables."""
+        """The statements that make the tables and their indexes."""
         old = ", ".join(quote(f"old_{name}") for name in self.entry)
         new = ", ".join(quote(f"new_{name}") for name in self.columns)
         yield (
             f"CREATE TABLE {quote(self.log)} "
             f"(id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, kind TEXT NOT NULL, {old}, {new})"
         )
-        if self.rivalries:
-            yield f"CREATE TABLE {quote(self.rivals)} ({old})"
+        by = "".join(f", {quote(f'by_{name}')}" for name in self._rival_columns)
+        yield f"CREATE TABLE {quote(self.rivals)} ({old}{by})"
+        yield f"CREATE INDEX {quote(self.rivals + ':key')} ON {quote(self.rivals)} ({old})"
+        for number, columns in enumerate(self.rivalries):
+            sets = ", ".join(f"{quote(f'by_{name}')} COLLATE {quote(order)}" for name, order in columns)
+            yield f"CREATE INDEX {quote(f'{self.rivals}:{number}')} ON {quote(self.rivals)} ({sets})"
 
     def triggers(self) -> dict[str, str]:
         """The statements that make the triggers, by name."""
-        table, log = quote(self.table), quote(self.log)
+        table, log, rivals = quote(self.table), quote(self.log), quote(self.rivals)
         old = ", ".join(quote(f"old_{name}") for name in self.entry)
         new = ", ".join(quote(f"new_{name}") for name in self.columns)
         old_values = ", ".join(f"OLD.{quote(name)}" for name in self.entry)
         new_values = ", ".join(f"NEW.{quote(name)}" for name in self.columns)
-        gone = self._gone() if self.rivalries else ""
-        watched = ", ".join(map(quote, self.columns))
+        by = [f"{quote(f'by_{name}')} = NEW.{quote(name)}" for name in self._rival_columns]
+        refresh = f"UPDATE {rivals} SET {', '.join(by)} WHERE {self._noted('NEW')}; " if by else ""
+        moved = ", ".join([*(f"{quote(f'old_{name}')} = NEW.{quote(name)}" for name in self.entry), *by])
+        renamed = _differ(self.entry)
         actions = {
-            "insert": f"AFTER INSERT ON {table} BEGIN {gone}"
+            "insert": f"AFTER INSERT ON {table} BEGIN {self._gone()}{refresh}"
             f"INSERT INTO {log} (at, kind, {new}) VALUES ({NOW}, 'i', {new_values}); END",
-            "update": f"AFTER UPDATE OF {watched} ON {table} BEGIN "
-            f"INSERT INTO {log} (at, kind, {old}, {new}) VALUES ({NOW}, 'u', {old_values}, {new_values}); END",
-            "delete": f"AFTER DELETE ON {table} BEGIN "
+            "update": f"AFTER UPDATE ON {table} BEGIN "
+            + self._delete(f"({self._noted('NEW')}) AND ({renamed})")  # the key was another row's
+            + f"UPDATE {rivals} SET {moved} WHERE {self._noted('OLD')}; {self._gone()}"
+            f"INSERT INTO {log} (at, kind, {old}, {new}) SELECT {NOW}, 'u', {old_values}, {new_values} WHERE {_differ(self.columns)}; END",
+            "delete": f"AFTER DELETE ON {table} BEGIN DELETE FROM {rivals} WHERE {self._noted('OLD')}; "
             f"INSERT INTO {log} (at, kind, {old}) VALUES ({NOW}, 'd', {old_values}); END",
+            "before_update": f"BEFORE UPDATE ON {table} WHEN {_differ([*self.entry, *self._rival_columns])} "
+            f"BEGIN {self._note_others()} END",
         }
         if self.rivalries:
-            others = " OR ".join(f"NOT (t.{quote(name)} IS OLD.{quote(name)})" for name in self.entry)
-            actions["before_insert"] = f"BEFORE INSERT ON {table} BEGIN {self._note('1')} END"
-            actions["before_update"] = f"BEFORE UPDATE ON {table} BEGIN {self._note(others)} END"
-            actions["after_update"] = f"AFTER UPDATE ON {table} BEGIN {gone}END"
+            actions["before_insert"] = (
+                f"BEFORE INSERT ON {table} BEGIN {self._note(self._agree('t', ''))} END"
+            )
         return {
             (name := _trigger_name(action, self.table)): f"CREATE TRIGGER {quote(name)} {body}"
             for action, body in actions.items()
         }
 
-    def _note(self, condition: str) -> str:
-        """Note the rows that agree with the new one where they may not."""
-        keys = ", ".join(f"t.{quote(name)}" for name in self.entry)
-        agree = " OR ".join(
-            "(" + " AND ".join(f"t.{quote(name)} = NEW.{quote(name)} COLLATE {quote(collation)}" for name, collation in columns) + ")"
+    def _noted(self, row: str) -> str:
+        """Whether a note has the key of OLD or NEW; the plus keeps the column's affinity from ruling out the index."""
+        return " AND ".join(f"{quote(f'old_{name}')} IS +{row}.{quote(name)}" for name in self.entry)
+
+    def _agree(self, row: str, prefix: str) -> str:
+        """Whether a row, or a note of it, agrees with the new row where no two may."""
+
+        def new(name: str) -> str:
+            default = self.defaults.get(name)  # REPLACE puts it in place of a null, later than triggers look
+            value = f"NEW.{quote(name)}" if default is None else f"coalesce(NEW.{quote(name)}, {default})"
+            return f"+{value}" if prefix else value
+
+        return " OR ".join(
+            "(" + " AND ".join(f"{row}.{quote(prefix + name)} = {new(name)} COLLATE {quote(order)}" for name, order in columns) + ")"
             for columns in self.rivalries
         )  # fmt: skip
+
+    def _note_others(self) -> str:
+        """Note the rows other than the updated one that have its new key, or agree with it where they may not."""
+        same = " AND ".join(f"t.{quote(name)} = NEW.{quote(name)}" for name in self.entry)
+        agree = self._agree("t", "")
+        other = " OR ".join(
+            f"NOT (t.{quote(name)} COLLATE BINARY IS OLD.{quote(name)})" for name in self.entry
+        )
+        return self._note(f"(({same}){f' OR {agree}' if agree else ''}) AND ({other})")
+
+    def _note(self, condition: str) -> str:
+        keys = ", ".join(f"t.{quote(name)}" for name in (*self.entry, *self._rival_columns))
+        known = " AND ".join(f"r.{quote(f'old_{name}')} IS +t.{quote(name)}" for name in self.entry)
         return (
-            f"INSERT INTO {quote(self.rivals)} SELECT {keys} FROM {quote(self.table)} AS t "
-            f"WHERE ({agree}) AND ({condition});"
+            f"INSERT INTO {quote(self.rivals)} SELECT {keys} FROM {quote(self.table)} AS t WHERE ({condition}) "
+            f"AND NOT EXISTS (SELECT 1 FROM {quote(self.rivals)} AS r WHERE {known});"
         )
 
     def _gone(self) -> str:
-        """Record the noted rows that are there no more."""
-        rivals = quote(self.rivals)
-        olds = [quote(f"old_{name}") for name in self.entry]
+        """Record the noted rows that agree with the new one and are there no more."""
+        if not self.rivalries:
+            return ""
         same = " AND ".join(
-            f"t.{quote(name)} COLLATE BINARY IS r.{old}" for name, old in zip(self.entry, olds, strict=True)
+            f"t.{quote(name)} IS r.{old} AND t.{quote(name)} COLLATE BINARY IS r.{old}"
+            for name in self.entry
+            for old in [quote(f"old_{name}")]
         )
+        return self._delete(
+            f"({self._agree('r', 'by_')}) AND NOT EXISTS (SELECT 1 FROM {quote(self.table)} AS t WHERE {same})"
+        )
+
+    def _delete(self, condition: str) -> str:
+        """Record the noted rows (r) of a condition as deleted."""
+        rivals, olds = quote(self.rivals), ", ".join(quote(f"old_{name}") for name in self.entry)
+        found = f"FROM {rivals} AS r WHERE {condition}"
         return (
-            f"INSERT INTO {quote(self.log)} (at, kind, {', '.join(olds)}) SELECT {NOW}, 'd', "
-            f"{', '.join(f'r.{old}' for old in olds)} FROM {rivals} AS r "
-            f"WHERE NOT EXISTS (SELECT 1 FROM {quote(self.table)} AS t WHERE {same}); DELETE FROM {rivals}; "
+            f"INSERT INTO {quote(self.log)} (at, kind, {olds}) SELECT {NOW}, 'd', {olds} {found}; "
+            f"DELETE FROM {rivals} WHERE rowid IN (SELECT r.rowid {found}); "
         )
+
+
+def _differ(names: Iterable[str]) -> str:
+    """Whether the old and the new row differ in a column, be it in the type of its value alone."""
+    return " OR ".join(
+        f"NOT (NEW.{column} COLLATE BINARY IS OLD.{column}) OR typeof(NEW.{column}) <> typeof(OLD.{column})"
+        for column in map(quote, dict.fromkeys(names))
+    )
 
 
 def primary_key(connection: sqlite3.Connection, table: str) -> tuple[str, ...]:
@@ -218,7 +275,17 @@ def recorder(
             key="source.entry",
         )
     recorded = tuple(name for name in known if not columns or name in columns or name in keys)
-    return Recorder(table, keys, recorded, tuple(_rivalries(connection, table, keys)))
+    found = connection.execute(
+        'SELECT name, dflt_value FROM pragma_table_info(?) WHERE "notnull" AND dflt_value IS NOT NULL',
+        [table],
+    )
+    return Recorder(
+        table,
+        keys,
+        recorded,
+        tuple(_rivalries(connection, table, keys)),
+        {name: f"({default})" for name, default in found},
+    )
 
 
 def _has_meta(connection: sqlite3.Connection) -> bool:
@@ -289,7 +356,7 @@ def uninstall(path: str | Path, table: str) -> None:
 def _remove(connection: sqlite3.Connection, table: str) -> None:
     for action in _ACTIONS:
         connection.execute(f"DROP TRIGGER IF EXISTS {quote(_trigger_name(action, table))}")
-    for name in (log_name(table), _rivals_name(table)):
+    for name in (log_name(table), rivals_name(table)):
         connection.execute(f"DROP TABLE IF EXISTS {quote(name)}")
     if _has_meta(connection):
         connection.execute(f"DELETE FROM {META} WHERE name = ?", [table])

@@ -1,0 +1,70 @@
+"""Private folders for what does not fit into memory.
+
+A folder is locked while its process lives.  A process that is killed leaves its folder behind without the lock: whoever
+makes the next folder removes it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+import weakref
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Self
+
+_PREFIX: Final = "tidegauge-scratch-"
+
+
+class ScratchFolder:
+    """A folder that only its owner can enter, removed with everything in it at the end."""
+
+    def __init__(self) -> None:
+        _sweep(Path(tempfile.gettempdir()))
+        while True:
+            self.name = tempfile.mkdtemp(prefix=_PREFIX)
+            lock = os.open(self.name, os.O_RDONLY | os.O_DIRECTORY)
+            with suppress(OSError):  # a file system without locks: nobody can sweep there either
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            if _is_at(lock, Path(self.name)):
+                break
+            os.close(lock)  # somebody took it for one that was left behind, before it was locked
+        self._remove = weakref.finalize(self, _removed, self.name, lock)
+
+    def cleanup(self) -> None:
+        """Remove it now."""
+        self._remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.cleanup()
+
+
+def _removed(name: str, lock: int) -> None:
+    shutil.rmtree(name, ignore_errors=True)
+    os.close(lock)
+
+
+def _is_at(lock: int, path: Path) -> bool:
+    """Whether the open folder is the one at this path."""
+    try:
+        return os.path.samestat(os.fstat(lock), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _sweep(parent: Path) -> None:
+    """Remove the folders of processes that are no more."""
+    for path in parent.glob(f"{_PREFIX}*"):
+        with suppress(OSError):  # another user's, another process's, or gone meanwhile
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                if os.fstat(lock).st_uid == os.geteuid():
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(path, ignore_errors=True)
+            finally:
+                os.close(lock)
