@@ -26,7 +26,7 @@ from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec import GaugeSpec, declared_form, differences, load
 from tidegauge.proof import Verified, compare, prove, require_committed
-from tidegauge.source import open_source, secret
+from tidegauge.source import open_source, operator_counts, secret
 from tidegauge.source.check import Check
 from tidegauge.store import NOTHING_YET, Store, begun, parse_key, use_memory
 from tidegauge.tick import Ticker, derivable
@@ -369,8 +369,12 @@ class Gauge:
                 "simulated": store.simulated,
                 "processed_to": rfc3339(reached) if reached > NOTHING_YET else None,
                 "releases": releases,
-                "operator_only": store.counts(),
+                "operator_only": store.counts() | self._source_counts(),
             }
+
+    def _source_counts(self) -> dict[str, int]:
+        declared = self.spec.source.model_dump(exclude_none=True, by_alias=True)
+        return operator_counts(declared, self._base, beside=self.path)
 
     def ledger(self) -> list[Entry]:
         """What was promised and reserved, oldest first."""

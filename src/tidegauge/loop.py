@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
 
 from tidegauge.model.mutation import Live
 from tidegauge.model.quantity import SECOND, rfc3339
@@ -64,8 +67,13 @@ class Loop:
             return
         follows = live is not None and clock.position is not None
         until = now if follows or due is None else due
+        waiting: list[pa.Table] = []
         for batch in self._source.read(clock.position, until):
-            published = self._ticker.tick(batch)
+            waiting.append(batch.rows)
+            if batch.upto is None:
+                continue
+            published = self._ticker.tick(replace(batch, rows=pa.concat_tables(waiting)))
+            waiting = []
             if live is not None:
                 live.acknowledge(batch.position)
             if published:

@@ -47,6 +47,7 @@ class Ticker:
     def tick(self, batch: Batch) -> list[Published]:
         """Everything that this batch leads to, durable when it returns."""
         clock = self._clock
+        assert batch.upto is not None
         folded = self.engine.fold(
             batch.rows,
             state=self.store.state(),

@@ -39,8 +39,8 @@ class Batch:
     """Mutations, and how far the source has now come."""
 
     rows: pa.Table
-    upto: int
-    """Every mutation up to this instant has been delivered; later news about it is late."""
+    upto: int | None
+    """Every mutation up to this instant has been delivered; later news about it is late.  None: nothing is complete yet."""
     position: str
     """Where the source goes on after this batch; opaque, stored with what the batch led to."""
 
