@@ -369,12 +369,9 @@ class Gauge:
                 "simulated": store.simulated,
                 "processed_to": rfc3339(reached) if reached > NOTHING_YET else None,
                 "releases": releases,
-                "operator_only": store.counts() | self._source_counts(),
+                "operator_only": store.counts()
+                | operator_counts(self.spec.source, self._base, beside=self.path),
             }
-
-    def _source_counts(self) -> dict[str, int]:
-        declared = self.spec.source.model_dump(exclude_none=True, by_alias=True)
-        return operator_counts(declared, self._base, beside=self.path)
 
     def ledger(self) -> list[Entry]:
         """What was promised and reserved, oldest first."""

@@ -151,7 +151,7 @@ def mutated(data: st.DataObject) -> dict[str, Any]:
     """An event in which something is anything."""
     number = data.draw(st.integers(1, 10**6))
     told = change("c", row(number), number, **data.draw(st.sampled_from(CONNECTORS)))
-    fields = [{"field": "id", "type": "int64"}, {"field": "paid", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}]  # fmt: skip
+    fields: list[dict[str, Any]] = [{"field": "id", "type": "int64"}, {"field": "paid", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}]  # fmt: skip
     schema: dict[str, Any] = {"fields": [{"field": "after", "fields": fields}]}
     where = data.draw(st.sampled_from([
         *((told, name) for name in NAMES[:4]), *((told["source"], name) for name in SOURCES), *((told["after"], name) for name in row(1)),

@@ -50,14 +50,14 @@ def _needs_postgres() -> SpecError:
     return SpecError("PostgreSQL needs an extra: pip install 'tidegauge[postgres]'", key="source")
 
 
-def operator_counts(declared: dict[str, Any], base: Path, *, beside: Path) -> dict[str, int]:
-    """What a source could not use, by the name it is shown under: for the operator alone."""
-    if declared["kind"] != "debezium":
+def operator_counts(declared: Any, base: Path, *, beside: Path) -> dict[str, int]:
+    """What a declared source could not use, by the name it is shown under: for the operator alone."""
+    if declared.kind != "debezium":
         return {}
     from tidegauge.source.debezium_index import refused  # noqa: PLC0415
     from tidegauge.source.debezium_quarantine import count  # noqa: PLC0415
 
-    inbox = declared.get("inbox")
+    inbox = declared.inbox
     return {"quarantined": count(_quarantine(beside)), **({} if inbox is None else refused(base / inbox))}
 
 

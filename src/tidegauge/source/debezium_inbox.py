@@ -13,13 +13,14 @@ import re
 import sqlite3
 import threading
 import time
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.errors import SourceError, SpecError, StoreLocked
 from tidegauge.source.debezium import ONCE
 from tidegauge.source.debezium_events import NOTHING, event, parse, shaped
 from tidegauge.source.debezium_index import Index
-from tidegauge.source.debezium_log import mark
+from tidegauge.source.debezium_log import Mark, mark
 from tidegauge.source.debezium_rows import UNUSABLE, reason
 
 if TYPE_CHECKING:
@@ -109,9 +110,8 @@ class Inbox:
     def _remember(self, line: bytes) -> None:
         try:
             told = event(line)
-            place = None if told is None or not self._reading.concerns(told) else mark(told)
-            if told is not None and place is not None:
-                self._index.add(told, place, self._reading.keys(told), self._now(), judged=False)
+            if told is not None and self._reading.concerns(told):
+                self._index.add(told, _place(told), self._reading.keys(told), self._now(), judged=False)
         except UNUSABLE:
             return  # of an earlier version; the gauge sets it aside
 
@@ -163,8 +163,7 @@ class Inbox:
         self._sound = True
 
     def _is_new(self, told: Event) -> bool:
-        place = mark(told)
-        return place is None or self._index.add(told, place, self._reading.keys(told), self._now())
+        return self._index.add(told, _place(told), self._reading.keys(told), self._now())
 
     def _usable(self, body: bytes) -> list[tuple[Event, bytes]]:
         """The events of a request about our table, and the line of each; SourceError where the gauge could not use one."""
@@ -174,24 +173,34 @@ class Inbox:
             told: Any = parse(body)
         except SourceError as refusal:
             raise SourceError(f"the request {refusal}; nothing of it was kept") from None
+        listed = told if isinstance(told, list) else [told]
+        try:
+            return self._ours(listed)
+        except UNUSABLE:  # now one by one, to say which it was
+            for number, one in enumerate(listed, 1):
+                try:
+                    self._ours([one])
+                except UNUSABLE as refusal:
+                    which = f"event {number} of the request" if isinstance(told, list) else "the event"
+                    raise SourceError(f"{which} {reason(refusal)}; nothing of the request was kept") from None
+            raise SourceError("the events cannot be used together; nothing of the request was kept") from None
+
+    def _ours(self, listed: list[Any]) -> list[tuple[Event, bytes]]:
+        """Those that are about our table; raises what reading a malformed event may raise."""
         found = []
-        several = isinstance(told, list)
-        for number, one in enumerate(told if several else [told], 1):
-            try:
-                event_ = shaped(one)
-                if event_ is None or not self._reading.concerns(event_):
-                    continue
-                self._require_usable(event_)
-                found.append((event_, json.dumps(one, separators=(",", ":")).encode() + b"\n"))
-            except UNUSABLE as refusal:
-                which = f"event {number} of the request" if several else "the event"
-                raise SourceError(f"{which} {reason(refusal)}; nothing of the request was kept") from None
+        for one in listed:
+            told = shaped(one)
+            if told is not None and self._reading.concerns(told):
+                if not self._reading.described:
+                    self._reading.describe(told)
+                self._require_place(told)
+                found.append((told, json.dumps(one, separators=(",", ":")).encode() + b"\n"))
+        if found:
+            self._reading.rows([told for told, _ in found])
         return found
 
-    def _require_usable(self, told: Event) -> None:
-        if not self._reading.described:
-            self._reading.describe(told)
-        self._reading.rows([told])
+    @staticmethod
+    def _require_place(told: Event) -> None:
         if told.kind != "r" and mark(told) is None:
             raise SourceError(
                 "does not say where in its database's log it happened, so a repetition could not be recognised (known are the "
@@ -199,11 +208,27 @@ class Inbox:
             )
 
     def close(self) -> None:
-        """Let another process receive."""
-        self._index.close()
-        if self._file >= 0:
-            os.close(self._file)
-        os.close(self._lock)
+        """Let another process receive; whoever still appends is refused."""
+        with self._mutex:
+            self._index.close()
+            if self._file >= 0:
+                os.close(self._file)
+            self._file = -1
+            os.close(self._lock)
+
+
+def _place(told: Event) -> Mark:
+    """Where an event happened; a row of a snapshot, which may not say so, at its time and with its content.
+
+    Connectors repeat a snapshot at one position, so its rows are the same only if they are of the same time, too.
+    """
+    found = mark(told)
+    if told.kind != "r" and found is not None:
+        return found
+    content = json.dumps(
+        [told.time, told.after, None if found is None else found.place.hex()], sort_keys=True
+    )
+    return Mark("snapshot" if found is None else found.log, sha256(content.encode()).digest())
 
 
 def _write(file: int, data: bytes) -> None:

@@ -179,7 +179,8 @@ def refused(folder: Path) -> dict[str, int]:
     amounts = dict.fromkeys(_COUNTS, 0)
     if (folder / FILE).exists():
         try:
-            with closing(sqlite3.connect(f"file:{folder / FILE}?mode=ro", uri=True)) as db:
+            address = f"{(folder / FILE).resolve().as_uri()}?mode=ro"
+            with closing(sqlite3.connect(address, uri=True)) as db:
                 amounts |= dict(db.execute("SELECT name, amount FROM counts"))
         except sqlite3.DatabaseError:
             raise StoreCorrupt("the inbox's index cannot be read") from None

@@ -147,6 +147,8 @@ class Reading:
             afters.append(after)
             keys.append(old if event.kind == "d" else new)
             previous.append(old if event.kind == "u" and old is not None and old != new else None)
+            if after is not None and self._unit is not None and self._unit not in (event.after or {}):
+                raise self._lacking()
             unit = None if after is None or self._unit is None else (event.after or {}).get(self._unit)
             if isinstance(unit, dict | list):
                 raise SourceError("has a unit that is not a plain value")
