@@ -168,6 +168,26 @@ class TestRepetitions:
         inbox.append(written(*events))
         assert [one["entry"] for one in found + delivered(tmp_path, position)[0]] == ["0", "1", "2", "3"]
 
+    def test_an_index_that_cannot_be_written(
+        self, inbox: Inbox, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The event is in the file, and may have been read, when the index fails; it counts once all the same."""
+        events = [change("c", row(n), n, at=clock.now) for n in range(3)]
+
+        def fail(*_: object) -> None:
+            raise sqlite3.OperationalError("disk I/O error")
+
+        for name in ("commit", "begin"):
+            with monkeypatch.context() as patched:
+                patched.setattr(inbox._index, name, fail)
+                for _ in range(2):
+                    with pytest.raises(OSError, match="index cannot be written"):
+                        inbox.append(written(*events))
+        found, position = delivered(tmp_path)
+        for _ in range(2):
+            inbox.append(written(*events))
+        assert [one["entry"] for one in found + delivered(tmp_path, position)[0]] == ["0", "1", "2"]
+
     def test_what_is_older_than_the_index_remembers_is_refused(self, tmp_path: Path, clock: Clock) -> None:
         old, new = (change("u", row(1, age=n), n, at=clock.now) for n in (1, 2))
         with closing(Inbox(tmp_path, people(tmp_path).reading, now=clock)) as inbox:

@@ -276,6 +276,18 @@ class TestFiles:
         (tmp_path / "e3.jsonl").write_text(self.lines(2, 6))
         assert [row["entry"] for row in read(self.source(tmp_path / "e*"), position)[0]] == ["6", "7"]
 
+    def test_a_compressed_file_that_is_still_being_written(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.jsonl.gz"
+        whole = gzip.compress(self.lines(2000).encode())
+        path.write_bytes(whole[: len(whole) // 2])
+        rows, position = read(self.source(path))
+        assert 0 < len(rows) < 2000
+        path.write_bytes(whole)
+        assert len(read(self.source(path), position)[0]) == 2000 - len(rows)
+        path.write_bytes(whole[:100] + b"sesame" * 100)
+        with pytest.raises(SourceError, match="cannot be read to its end"):
+            read(self.source(path))
+
     def test_a_line_that_is_still_being_written(self, tmp_path: Path) -> None:
         path = tmp_path / "a.jsonl"
         whole = self.lines(2)

@@ -226,7 +226,9 @@ class Debezium(Live):
                         if not ended and (self._inbox or (number == len(files) and not _whole(text))):
                             break  # it is still being written, or was not acknowledged and comes again
                         yield _Line(file, start, text)
-                except (OSError, EOFError, zlib.error):
+                except (EOFError, OSError, zlib.error) as error:
+                    if isinstance(error, EOFError) and number == len(files):
+                        return  # a compressed file that is still being written
                     raise SourceError("cannot be read to its end", path=str(file)) from None
 
 

@@ -63,7 +63,7 @@ def parse(line: bytes | str) -> Any:
         raise SourceError(f"is larger than {LARGEST} bytes")
     try:
         text = line if isinstance(line, str) else line.decode()
-        told = json.loads(text, object_pairs_hook=_object, parse_constant=_no_number, parse_float=_finite)
+        told = _JSON.decode(text)
         if _HALF.search(text):
             json.dumps(told, ensure_ascii=False).encode()
     except UnicodeError:
@@ -91,6 +91,9 @@ def _finite(digits: str) -> float:
     if math.isinf(number := float(digits)):
         raise SourceError("holds a number that is not finite")
     return number
+
+
+_JSON: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_number, parse_float=_finite)
 
 
 def _require_shallow(told: Any) -> None:

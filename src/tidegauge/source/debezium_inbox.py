@@ -95,6 +95,7 @@ class Inbox:
 
     def _catch_up(self) -> None:
         """Index what is in the files but not in the index: a crash came in between, or they are of an earlier version."""
+        self._index.rollback()
         last, end = self._index.indexed
         for path in sorted(self._folder.glob("[0-9]*.jsonl")):
             if path.name >= last:

@@ -166,6 +166,9 @@ class Index:
 
     def settle(self, now: int) -> None:
         """Make everything durable, and forget the events that are too old to come again."""
+        self._db.execute("PRAGMA synchronous = FULL")  # a checkpoint alone syncs nothing while somebody reads
+        self._db.execute("INSERT OR REPLACE INTO settings VALUES ('settled', ?)", (now,))
+        self._db.execute("PRAGMA synchronous = NORMAL")
         self._db.execute("DELETE FROM events WHERE received < ?", (now - KEPT,))
         self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
