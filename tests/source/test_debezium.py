@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -86,7 +87,7 @@ class TestReplays:
     def seen(self, replays: Replays, line: str) -> bool:
         found = event(line)
         assert found is not None
-        return replays.old(found)
+        return replays.old(found, END)
 
     def test_postgresql_is_ordered_by_commit(self) -> None:
         replays = Replays()
@@ -137,6 +138,48 @@ class TestReplays:
         assert [self.seen(replays, told("c", {"id": 1}, connector="oracle"))] * 2 == [False, False], (
             "cannot be told"
         )
+
+    def test_one_odd_event_decides_nothing_about_others(self) -> None:
+        """Neither its place nor its time; repetitions are recognised all the same, however far they go back."""
+
+        def line(number: int, place: int | None = None, at: int | None = None) -> str:
+            spot = str(number if place is None else place)
+            return told(
+                "c", {"id": number}, ts_us=number if at is None else at, sequence=json.dumps([spot, spot])
+            )
+
+        for odd in (
+            line(50, 2**63),
+            line(50, 2**63, END),
+            line(50, 50, END),
+            line(50, 1, 1),
+            line(50, 50, -END),
+        ):
+            replays = Replays()
+            stream = [*map(line, range(10, 50)), odd, *map(line, range(51, 90))]
+            seen = [replays.old(found, 1000) for one in stream if (found := event(one))]
+            assert not any(seen[:40] + seen[41:])
+            back = [replays.old(found, 1000) for one in stream[60:] if (found := event(one))]
+            assert all(back)
+            assert not self.seen(replays, line(100))
+            stored = json.loads(json.dumps(asdict(replays)))
+            assert Replays.parse(stored, 0) == replays
+
+    def test_a_stored_position_of_earlier_versions(self) -> None:
+        stored = {"log": "postgresql", "place": [20, 20], "seen": []}
+        replays = Replays.parse(stored, 20_000)
+        before, at, after = (
+            told("c", {"id": n}, name="db", ts_ms=n, sequence=json.dumps([str(n), str(n)]))
+            for n in (19, 20, 21)
+        )
+        assert [self.seen(replays, line) for line in (before, at, after, before, at, after)] == [
+            True,
+            False,
+            False,
+            True,
+            True,
+            True,
+        ]
 
     def test_a_snapshot_is_never_old(self) -> None:
         replays = Replays()
@@ -552,7 +595,7 @@ class TestKafka:
             told(
                 "c", patient(n, "p", "s"), table=NAME, ts_ms=at, sequence=json.dumps([str(lsn), str(lsn)])
             ).encode()
-            for n, at, lsn in [(1, 10, 100), (2, 20, 200), (1, 10, 100), (3, 30, 150)]
+            for n, at, lsn in [*((n, n, 100 + n) for n in range(20)), (3, 3, 103), (30, 30, 105)]
         ]
         with pytest.raises(SourceError, match="restored from a backup"):
             list(self.source(broker, monkeypatch).read(None, END))

@@ -153,13 +153,15 @@ class Debezium(Live):
         quarantine = Quarantine(self._aside, content=self._consume)
         gathered = Gathered(self.reading, quarantine)
         for line in lines:
-            self._take(line, place, gathered, quarantine)
+            self._take(line, place, gathered, quarantine, until)
             place.file, place.offset = line.file.name, line.end
             if gathered.count >= _BATCH or gathered.bytes >= _BATCH_BYTES:
                 yield Batch(gathered.take(), None, str(place))
         yield Batch(gathered.take(), until, str(place))
 
-    def _take(self, line: _Line, place: Place, gathered: Gathered, quarantine: Quarantine) -> None:
+    def _take(
+        self, line: _Line, place: Place, gathered: Gathered, quarantine: Quarantine, until: int
+    ) -> None:
         try:
             told = event(line.text)
             if told is None or not self.reading.concerns(told):
@@ -167,14 +169,14 @@ class Debezium(Live):
         except UNUSABLE as refusal:
             quarantine.put(line.file.name, line.end, reason(refusal), line.text)
             return
-        if not self._old(told, place.replays, line.file.name):
+        if not self._old(told, place.replays, line.file.name, until):
             gathered.add(told, line.text, line.file.name, line.end)
 
-    def _old(self, told: Event, replays: Replays, file: str) -> bool:
+    def _old(self, told: Event, replays: Replays, file: str, until: int) -> bool:
         if self._inbox and file.endswith(ONCE):
             return replays.before(told)
         try:
-            return replays.old(told)
+            return replays.old(told, until)
         except Restored:
             if self._inbox:  # earlier versions kept what came out of order
                 return False

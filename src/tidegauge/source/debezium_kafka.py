@@ -177,7 +177,7 @@ class Kafka(Live):
             if message is None:
                 break
             number = message.partition()
-            self._take(message, places[number], gathered, quarantine, order)
+            self._take(message, places[number], gathered, quarantine, order=order, until=until)
             places[number].offset = message.offset() + 1
             if order is None and (gathered.count >= _BATCH or gathered.bytes >= _BATCH_BYTES):
                 yield Batch(gathered.take(), None, _text(places))
@@ -188,7 +188,14 @@ class Kafka(Live):
         yield Batch(rows, until, _text(places))
 
     def _take(
-        self, message: Any, place: Partition, gathered: Gathered, quarantine: Quarantine, order: _Order | None
+        self,
+        message: Any,
+        place: Partition,
+        gathered: Gathered,
+        quarantine: Quarantine,
+        *,
+        order: _Order | None,
+        until: int,
     ) -> None:
         value, part = message.value(), f"{self._topic}-{message.partition()}"
         try:
@@ -199,7 +206,7 @@ class Kafka(Live):
         except UNUSABLE as refusal:
             quarantine.put(part, message.offset(), reason(refusal), value)
             return
-        if not place.replays.old(told):
+        if not place.replays.old(told, until):
             gathered.add(told, value, part, message.offset(), number)
 
     def _ends(self, consumer: Any, kafka: Any, places: dict[int, Partition]) -> dict[int, int]:

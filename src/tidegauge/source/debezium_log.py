@@ -108,54 +108,75 @@ def _lsn(value: Any) -> bytes:
     return b"".join(int(part, 16).to_bytes(4) for part in value.split(":"))
 
 
+_RECENT: Final = 8
+
+
 @dataclass
 class Reached:
-    """The last place of a log, the latest time stamp up to it, and the events at that place."""
+    """The last places of a log, in order of arrival, with the events at each; and the latest time up to them."""
 
-    place: str
+    recent: dict[str, list[str]]
     stamp: int
-    seen: list[str]
+    former: str = ""
+    """The last place that an earlier version had read: it knew no others."""
+
+    def add(self, place: str, content: str, stamp: int) -> None:
+        """One more event."""
+        self.recent.setdefault(place, []).append(content)
+        if len(self.recent) > _RECENT:
+            del self.recent[next(iter(self.recent))]
+        self.stamp = max(self.stamp, stamp)
+
+    def lies_before(self, place: str) -> bool:
+        """Whether this place is before most of the last ones.
+
+        Most of them, so that one event with an odd place decides nothing about others.  While there are few, all are known.
+        """
+        few = len(self.recent) < _RECENT
+        return place < self.former if few else 2 * sum(known > place for known in self.recent) > _RECENT
 
 
 @dataclass
 class Replays:
     """Recognises what an ordered stream (a file, a partition of a topic) repeats.
 
-    Debezium delivers at least once, in order: after a restart it goes back and repeats everything from there.  So whatever lies
-    before the last place is a repetition, unless its time stamp is later than all that were read: that event cannot have been
-    there before, and its log is not the one that was followed.  Several events may happen at one place (a changed key is a
-    deletion and an insertion): those are recognised by their content.  A row of a snapshot says how the table is now, and is
-    never a repetition.
+    Debezium delivers at least once, in order: after a restart it goes back and repeats everything from there.  So what lies
+    before the last places is a repetition, unless its time stamp is later than all that were read: that event cannot have been
+    there before, and its log is not the one that was followed.  At the last places (a changed key is a deletion and an
+    insertion at one) events are recognised by their content.  A row of a snapshot says how the table is now, and is never a
+    repetition.
     """
 
     logs: dict[str, Reached] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, told: dict[str, Any], clock: int) -> Replays:
-        """From a stored position; those of earlier versions know one log, and its time apart."""
+        """From a stored position; those of earlier versions know one log, one place, and the time apart."""
         if "logs" in told:
             return cls({log: Reached(**one) for log, one in told["logs"].items()})
         if told["log"] is None:
             return cls()
-        reached = Reached(_former(told["log"], told["place"]), clock, list(told["seen"]))
-        return cls({f"former {told['log']}": reached})
+        place = _former(told["log"], told["place"])
+        return cls({f"former {told['log']}": Reached({place: list(told["seen"])}, clock, former=place)})
 
-    def old(self, told: Event) -> bool:
-        """Whether this event was seen before; remembers it.  Raises Restored."""
+    def old(self, told: Event, now: int) -> bool:
+        """Whether this event was seen before; remembers it.  Raises Restored.
+
+        A time stamp after `now`, the moment of reading, counts as that moment.
+        """
         found = mark(told)
         if found is None or told.kind == "r":
             return False
-        reached, place, content = self._reached(found), found.place.hex(), _content(told)
-        if reached is None or place > reached.place:
-            stamp = told.time if reached is None else max(reached.stamp, told.time)
-            self.logs[found.log] = Reached(place, stamp, [content])
-            return False
-        if place == reached.place and content not in reached.seen:
-            reached.seen.append(content)
-            return False
-        if place < reached.place and told.time > reached.stamp:
-            raise Restored(f"an event lies {RESTORED}. Nothing after it was read.")
-        return True
+        place, content, stamp = found.place.hex(), _content(told), min(told.time, now)
+        reached = self._reached(found) or self.logs.setdefault(found.log, Reached({}, stamp))
+        if content in reached.recent.get(place, ()):
+            return True
+        if place not in reached.recent and reached.lies_before(place):
+            if stamp > reached.stamp:
+                raise Restored(f"an event lies {RESTORED}. Nothing after it was read.")
+            return True
+        reached.add(place, content, stamp)
+        return False
 
     def before(self, told: Event) -> bool:
         """Whether this event was delivered by an earlier version of the inbox, which kept no index."""
@@ -164,7 +185,7 @@ class Replays:
         if found is None or reached is None or told.time > reached.stamp:
             return False
         place = found.place.hex()
-        return place < reached.place or (place == reached.place and _content(told) in reached.seen)
+        return place < reached.former or _content(told) in reached.recent.get(place, ())
 
     def _reached(self, found: Mark) -> Reached | None:
         """What is known of a log."""
