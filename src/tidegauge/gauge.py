@@ -28,7 +28,7 @@ from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec import GaugeSpec, declared_form, differences, load
 from tidegauge.proof import Verified, compare, prove
 from tidegauge.ready import require_ready
-from tidegauge.source import open_source, secret
+from tidegauge.source import open_source, operator_counts, secret
 from tidegauge.source.check import Check, Resumed
 from tidegauge.store import NOTHING_YET, Store, begun, parse_key, use_memory
 from tidegauge.tick import Ticker, derivable
@@ -359,7 +359,8 @@ class Gauge:
                 "simulated": store.simulated,
                 "processed_to": rfc3339(reached) if reached > NOTHING_YET else None,
                 "releases": releases,
-                "operator_only": store.counts(),
+                "operator_only": store.counts()
+                | operator_counts(self.spec.source, self._base, beside=self.path),
             }
 
     def ledger(self) -> list[Entry]:

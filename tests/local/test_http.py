@@ -104,6 +104,31 @@ def test_too_many_reports_at_once() -> None:
     assert collector.histogram().roster[-1] == 15
 
 
+def test_the_limit_comes_before_parsing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What parsing a list may cost is taken first, and what was not needed is given back."""
+    now = [0.0]
+    app, collector = FastAPI(), Collector(SURVEY)
+    app.include_router(collection_router(collector, most_reports_per_second=100, clock=lambda: now[0]))
+    client, listed = Client(app), [json.loads(report_to_json(one)) for one in some(10)]
+    as_json = {"content-type": "application/json"}
+    assert client.post("/reports", json=listed).json()["accepted"] == 40
+    assert client.post("/reports", content=b"".join(some(15)), headers=BYTES).status_code == 200
+    monkeypatch.setattr("tidegauge.serve.collect._listed", lambda _: pytest.fail("parsed"))
+    for body in (b"[1]", b"[" * 100_000, b"[" + b"1," * 1_000_000 + b"1]"):
+        assert client.post("/reports", content=body, headers=as_json).status_code == 429
+
+
+@pytest.mark.parametrize("depth", [100, 980, 5_000])
+def test_json_that_is_nested_deeply(depth: int) -> None:
+    client = Client(create_app(collector=Collector(SURVEY)))
+    for element in (b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth):
+        answer = client.post(
+            "/local/reports", content=b"[" + element + b"]", headers={"content-type": "application/json"}
+        )
+        assert answer.status_code in (200, 400)
+        assert answer.status_code == 400 or answer.json()["malformed"] == 1
+
+
 def test_a_batch_larger_than_a_second_is_let_through_when_nothing_else_was() -> None:
     now = [0.0]
     limit = RateLimit(10, lambda: now[0])

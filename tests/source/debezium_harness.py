@@ -17,6 +17,7 @@ from tidegauge.serve.inbox import inbox_router
 from tidegauge.source.debezium import Debezium
 from tidegauge.source.debezium_inbox import Gatekeeper, Inbox
 from tidegauge.source.debezium_kafka import Kafka
+from tidegauge.source.debezium_rows import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -84,7 +85,8 @@ class DebeziumInbox(DebeziumFile):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, with_schema=False)
         self.folder = folder / "inbox"
-        self.inbox = Inbox(self.folder, segment=2000)
+        reading = Reading(NAME, entry="id", unit="person", columns=COLUMNS)
+        self.inbox = Inbox(self.folder, reading, segment=2000)
         self.gatekeeper = Gatekeeper(token="t")
 
     def write(self, events: list[str]) -> None:

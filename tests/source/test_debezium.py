@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -23,9 +24,12 @@ from tests.source.life import Insert as Inserted
 from tidegauge.errors import SourceError, SpecError, StoreLocked
 from tidegauge.source import debezium as module
 from tidegauge.source.debezium import Debezium, Place
-from tidegauge.source.debezium_events import Replays, event
+from tidegauge.source.debezium_events import event
 from tidegauge.source.debezium_inbox import Gatekeeper, Inbox
 from tidegauge.source.debezium_kafka import Kafka
+from tidegauge.source.debezium_log import Replays
+from tidegauge.source.debezium_quarantine import count
+from tidegauge.source.debezium_rows import Reading
 
 if TYPE_CHECKING:
     from tidegauge.model.mutation import Source
@@ -83,7 +87,7 @@ class TestReplays:
     def seen(self, replays: Replays, line: str) -> bool:
         found = event(line)
         assert found is not None
-        return replays.old(found)
+        return replays.old(found, END)
 
     def test_postgresql_is_ordered_by_commit(self) -> None:
         replays = Replays()
@@ -134,6 +138,48 @@ class TestReplays:
         assert [self.seen(replays, told("c", {"id": 1}, connector="oracle"))] * 2 == [False, False], (
             "cannot be told"
         )
+
+    def test_one_odd_event_decides_nothing_about_others(self) -> None:
+        """Neither its place nor its time; repetitions are recognised all the same, however far they go back."""
+
+        def line(number: int, place: int | None = None, at: int | None = None) -> str:
+            spot = str(number if place is None else place)
+            return told(
+                "c", {"id": number}, ts_us=number if at is None else at, sequence=json.dumps([spot, spot])
+            )
+
+        for odd in (
+            line(50, 2**63),
+            line(50, 2**63, END),
+            line(50, 50, END),
+            line(50, 1, 1),
+            line(50, 50, -END),
+        ):
+            replays = Replays()
+            stream = [*map(line, range(10, 50)), odd, *map(line, range(51, 90))]
+            seen = [replays.old(found, 1000) for one in stream if (found := event(one))]
+            assert not any(seen[:40] + seen[41:])
+            back = [replays.old(found, 1000) for one in stream[60:] if (found := event(one))]
+            assert all(back)
+            assert not self.seen(replays, line(100))
+            stored = json.loads(json.dumps(asdict(replays)))
+            assert Replays.parse(stored, 0) == replays
+
+    def test_a_stored_position_of_earlier_versions(self) -> None:
+        stored = {"log": "postgresql", "place": [20, 20], "seen": []}
+        replays = Replays.parse(stored, 20_000)
+        before, at, after = (
+            told("c", {"id": n}, name="db", ts_ms=n, sequence=json.dumps([str(n), str(n)]))
+            for n in (19, 20, 21)
+        )
+        assert [self.seen(replays, line) for line in (before, at, after, before, at, after)] == [
+            True,
+            False,
+            False,
+            True,
+            True,
+            True,
+        ]
 
     def test_a_snapshot_is_never_old(self) -> None:
         replays = Replays()
@@ -237,9 +283,14 @@ class TestValues:
         (tmp_path / "a.jsonl").write_text(
             json.dumps({"schema": schema, "payload": json.loads(told("c", {"id": "sesame"}))})
         )
-        ((row,), _) = read(Debezium(tmp_path / "a.jsonl", "t", entry="id"))
-        assert (row["entry"], row["after"]) == ("sesame", {"id": None}), (
-            "as any value that is none of its type"
+        with pytest.raises(SourceError, match="is not written as its schema says") as refusal:
+            read(Debezium(tmp_path / "a.jsonl", "t", entry="id"))
+        assert "sesame" not in str(refusal.value)
+        (tmp_path / "b.jsonl").write_text(told("c", {"id": 1, "day": "sesame"}))
+        columns = {"id": "BIGINT", "day": "TIMESTAMP"}
+        ((row,), _) = read(Debezium(tmp_path / "b.jsonl", "t", entry="id", columns=columns))
+        assert row["after"] == {"id": 1, "day": None}, (
+            "a declared type decides about the value, not the event"
         )
 
     def test_a_key_that_an_update_changes(self, tmp_path: Path) -> None:
@@ -268,6 +319,18 @@ class TestFiles:
         (tmp_path / "e3.jsonl").write_text(self.lines(2, 6))
         assert [row["entry"] for row in read(self.source(tmp_path / "e*"), position)[0]] == ["6", "7"]
 
+    def test_a_compressed_file_that_is_still_being_written(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.jsonl.gz"
+        whole = gzip.compress(self.lines(2000).encode())
+        path.write_bytes(whole[: len(whole) // 2])
+        rows, position = read(self.source(path))
+        assert 0 < len(rows) < 2000
+        path.write_bytes(whole)
+        assert len(read(self.source(path), position)[0]) == 2000 - len(rows)
+        path.write_bytes(whole[:100] + b"sesame" * 100)
+        with pytest.raises(SourceError, match="cannot be read to its end"):
+            read(self.source(path))
+
     def test_a_line_that_is_still_being_written(self, tmp_path: Path) -> None:
         path = tmp_path / "a.jsonl"
         whole = self.lines(2)
@@ -278,8 +341,10 @@ class TestFiles:
         rows, position = read(self.source(path), position)
         assert [row["entry"] for row in rows] == ["1"], "a whole event needs no line's end"
         path.write_text(whole + "{broken}\n" + self.lines(1, 2))
-        with pytest.raises(SourceError, match=r"a.jsonl \(line 2 of what is new\): is not JSON"):
+        with pytest.raises(SourceError, match=r"a.jsonl: an event is not JSON"):
             read(self.source(path), position)
+        rows, _ = read(self.source(path, quarantine=tmp_path / "aside"), position)
+        assert [row["entry"] for row in rows] == ["2"]
         path.write_text("")
         with pytest.raises(SourceError, match="is shorter than what was read"):
             read(self.source(path), position)
@@ -291,6 +356,7 @@ class TestFiles:
         source = self.source(path)
         batches = list(source.read(None, 24_000))
         assert [batch.rows.num_rows for batch in batches] == [10, 10, 6]
+        assert [batch.upto for batch in batches] == [None, None, 24_000]
         for number, batch in enumerate(batches):
             rest = [
                 row["entry"] for later in source.read(batch.position, END) for row in later.rows.to_pylist()
@@ -298,7 +364,27 @@ class TestFiles:
             assert len(rest) == 26 - sum(b.rows.num_rows for b in batches[: number + 1]), (
                 "no event is lost between batches"
             )
-        assert sum(batch.rows.num_rows for batch in source.read(None, 4_999)) == 5
+        early = list(source.read(None, 4_999))
+        assert sum(batch.rows.num_rows for batch in early) == 26, "a stamp after `until` holds nothing back"
+        assert early[-1].upto == 4_999
+
+    def test_times_are_each_events_own_and_the_target_is_fixed_at_the_call(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.jsonl"
+        stamps = [5000, 4_000_000, 10, 4_999, 7]
+        path.write_text(
+            "".join(
+                told("c", {"id": n}, ts_us=stamp, sequence=json.dumps([str(n), str(n)])) + "\n"
+                for n, stamp in enumerate(stamps)
+            )
+        )
+        reading = self.source(path).read(None, 6000)
+        with path.open("a") as file:
+            file.write(self.lines(1, 90))
+        (batch,) = reading
+        assert batch.rows["time"].to_pylist() == stamps
+        assert batch.rows["entry"].to_pylist() == list("01234"), "in the order of the file"
+        ((later,), _) = read(self.source(path), batch.position)
+        assert later["entry"] == "90"
 
     def test_another_table_and_schema(self, tmp_path: Path) -> None:
         path = tmp_path / "a.jsonl"
@@ -326,9 +412,10 @@ class TestFiles:
 
 class TestInbox:
     body = told("c", {"id": 1}, sequence='["1","1"]')
+    reading = Reading("t", entry="id", columns={"id": "BIGINT"})
 
     def test_what_was_acknowledged_is_there_after_a_crash(self, tmp_path: Path) -> None:
-        inbox = Inbox(tmp_path / "in")
+        inbox = Inbox(tmp_path / "in", self.reading)
         inbox.append(self.body.encode())
         inbox.append(b"")
         inbox.append(b"null")
@@ -338,7 +425,7 @@ class TestInbox:
         with segment.open("a") as file:
             file.write('{"op": "c", "after"')  # the power goes in the middle of a line
         inbox.close()
-        inbox = Inbox(tmp_path / "in")
+        inbox = Inbox(tmp_path / "in", self.reading)
         inbox.append(told("c", {"id": 2}, sequence='["1","2"]').encode())
         source = Debezium(tmp_path / "in", "t", entry="id", columns={"id": "BIGINT"}, inbox=True)
         rows, position = read(source)
@@ -346,11 +433,11 @@ class TestInbox:
         source.acknowledge(position)
         assert len(list((tmp_path / "in").glob("*.jsonl"))) == 1
         with pytest.raises(StoreLocked, match="another process"):
-            Inbox(tmp_path / "in")
+            Inbox(tmp_path / "in", self.reading)
         inbox.close()
 
     def test_a_full_disk(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        inbox = Inbox(tmp_path / "in")
+        inbox = Inbox(tmp_path / "in", self.reading)
 
         def full(file: int, data: bytes) -> None:
             os.write(file, data[:10])
@@ -366,7 +453,7 @@ class TestInbox:
         inbox.close()
 
     def test_strangers_and_nonsense(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-        inbox = Inbox(tmp_path / "in")
+        inbox = Inbox(tmp_path / "in", self.reading)
         gate = Gatekeeper(token="sesame")
         with caplog.at_level(logging.DEBUG):
             for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": "sesame"}):
@@ -374,7 +461,7 @@ class TestInbox:
             right = {"authorization": "Bearer sesame"}
             for body in ("{", '{"a": 1}', told("c", {"id": 1})):
                 answer = post(inbox, gate, body, right)
-                assert answer.status_code == 400
+                assert answer.status_code == 422
                 assert "sesame" not in answer.text
             assert post(inbox, gate, "x", right | {"content-length": str(1 << 30)}).status_code == 413
         assert "sesame" not in caplog.text
@@ -414,7 +501,7 @@ class TestKafka:
             {"bootstrap.servers": "x"} | config, "topic", NAME, entry="id", unit="person", columns=COLUMNS
         )
 
-    def test_partitions_are_merged_by_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_partitions_keep_the_order_of_each_row(self, monkeypatch: pytest.MonkeyPatch) -> None:
         broker, writer, table = Broker(3), Writer(with_schema=False), Table()
         state: State = {}
         position: str | None = None
@@ -430,28 +517,88 @@ class TestKafka:
                 key = (found.after or found.before or {"id": 0})["id"]
                 broker.logs[key % 3].append(line.encode())
             (batch,) = source.read(position, END)
-            times = batch.rows["time"].to_pylist()
-            assert times == sorted(times)
             state, position = applied(state, batch), batch.position
             source.acknowledge(position)
             assert state == table.state
         assert broker.committed == {n: len(log) for n, log in enumerate(broker.logs)}
         source.close()
 
-    def test_what_lies_after_the_moment_asked_for_waits(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_what_lies_after_the_moment_asked_for_is_delivered(self, monkeypatch: pytest.MonkeyPatch) -> None:
         broker = Broker(2)
         for number in range(6):
             broker.logs[number % 2].append(
                 told("c", patient(number, "p", "s"), table=NAME, ts_ms=number).encode()
             )
-        broker.markers = 1
         source = self.source(broker, monkeypatch)
-        (first,) = source.read(None, 3000)
-        assert sorted(first.rows["entry"].to_pylist()) == ["0", "1", "2", "3"]
+        reading = source.read(None, 3000)
+        broker.logs[0].append(told("c", patient(9, "p", "s"), table=NAME, ts_ms=1).encode())
+        (first,) = reading
+        assert first.rows["entry"].to_pylist() == ["0", "1", "2", "3", "4", "5"]
+        assert first.rows["time"].to_pylist() == [0, 1000, 2000, 3000, 4000, 5000]
+        assert first.upto == 3000
         (rest,) = source.read(first.position, END)
-        assert sorted(rest.rows["entry"].to_pylist()) == ["4", "5"]
+        assert rest.rows["entry"].to_pylist() == ["9"]
+        broker.markers = 1  # the end of a transaction of Kafka's, which is no event
         (nothing,) = source.read(rest.position, END)
         assert nothing.rows.num_rows == 0
+
+    def test_the_order_of_a_unit_does_not_depend_on_others(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Two rows of one person in two partitions: however much others write, in the same order."""
+
+        def line(number: int, at: int, person: str) -> bytes:
+            return told("c", patient(number, person, "s"), table=NAME, ts_us=at).encode()
+
+        orders = []
+        for others in (0, 3, 40):
+            broker = Broker(2)
+            broker.logs[0] = [
+                *(line(100 + n, 9, "other") for n in range(others)),
+                line(1, 50, "ann"),
+                line(1, 20, "ann"),
+            ]
+            broker.logs[1] = [line(2, 40, "ann"), line(2, 60, "ann")]
+            (batch,) = self.source(broker, monkeypatch).read(None, END)
+            orders.append([(r["entry"], r["time"]) for r in batch.rows.to_pylist() if r["unit"] == "ann"])
+        assert orders == [[("2", 40), ("1", 50), ("1", 20), ("2", 60)]] * 3
+
+    def test_batches_of_one_partition(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("tidegauge.source.debezium_kafka._BATCH", 10)
+        broker = Broker(1)
+        broker.logs[0] = [told("c", patient(n, "p", "s"), table=NAME).encode() for n in range(25)]
+        source = self.source(broker, monkeypatch)
+        batches = list(source.read(None, END))
+        assert [(batch.rows.num_rows, batch.upto) for batch in batches] == [(10, None), (10, None), (5, END)]
+        (rest,) = source.read(batches[1].position, END)
+        assert rest.rows["entry"].to_pylist() == [str(n) for n in range(20, 25)]
+
+    def test_an_event_that_cannot_be_used(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        broker = Broker(1)
+        good = told("c", patient(1, "p", "s"), table=NAME).encode()
+        broker.logs[0] = [good, b"{", b"\xff", told("c", {"id": []}, table=NAME).encode(), good]
+        monkeypatch.setitem(sys.modules, "confluent_kafka", broker.library())
+        source = Kafka(
+            {"bootstrap.servers": "x"}, "topic", NAME, entry="id", columns=COLUMNS, quarantine=tmp_path / "q"
+        )
+        for _ in range(2):  # a read that was not committed sets nothing aside twice
+            (batch,) = source.read(None, END)
+            assert batch.rows.num_rows == 2
+            assert count(tmp_path / "q") == 3
+        (noted,) = (tmp_path / "q").iterdir()
+        assert [json.loads(line).keys() for line in noted.read_text().splitlines()] == [
+            {"place", "reason"}
+        ] * 3
+        assert [check.ok for check in source.doctor()] == [True, False]
+
+    def test_a_restored_database(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        broker = Broker(1)
+        broker.logs[0] = [
+            told(
+                "c", patient(n, "p", "s"), table=NAME, ts_ms=at, sequence=json.dumps([str(lsn), str(lsn)])
+            ).encode()
+            for n, at, lsn in [*((n, n, 100 + n) for n in range(20)), (3, 3, 103), (30, 30, 105)]
+        ]
+        with pytest.raises(SourceError, match="restored from a backup"):
+            list(self.source(broker, monkeypatch).read(None, END))
 
     def test_a_topic_that_forgot(self, monkeypatch: pytest.MonkeyPatch) -> None:
         broker = Broker(1)

@@ -21,6 +21,7 @@ from tests.cli.test_verbs import Shell
 from tests.source.debezium_harness import Broker
 from tests.source.harness import clear
 from tidegauge.source.debezium_inbox import Inbox
+from tidegauge.source.debezium_rows import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -181,7 +182,8 @@ class Received(Events):
     fill: tuple[tuple[str, str], ...] = (('entry = ""', 'entry = "id"'), ("columns = {}", COLUMNS))
 
     def send(self, lines: list[str]) -> None:
-        with closing(Inbox(Path("inbox"))) as inbox:
+        declared = {"id": "BIGINT", "city": "VARCHAR", "age": "BIGINT"}
+        with closing(Inbox(Path("inbox"), Reading("people", entry="id", columns=declared))) as inbox:
             inbox.append(f"[{','.join(lines)}]".encode())
 
 

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from tidegauge.errors import SourceError, SpecError
 from tidegauge.source.check import Check
-from tidegauge.source.clock import Clock
 from tidegauge.source.names import literal, quote, secret
 from tidegauge.source.postgres_access import Patience, final
 from tidegauge.source.rows import key
@@ -97,15 +96,6 @@ def test_a_secret_is_named_by_its_variable_only(monkeypatch: pytest.MonkeyPatch)
     assert secret("open", key="source.dsn") == "open"
     with pytest.raises(SpecError, match="MISSING is not set"):
         secret("env:MISSING", key="source.dsn")
-
-
-def test_a_clock() -> None:
-    clock = Clock(100)
-    assert clock.read(50) == 100
-    assert clock.read(150) == 150
-    assert clock.read(150, now=120) == 120
-    clock.set(10_000_000)
-    assert clock.read(5) == 5
 
 
 def test_a_check_that_is_passed_needs_no_fix() -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 from tidegauge.errors import SpecError
 from tidegauge.plan.spec_source import DebeziumSpec
-from tidegauge.source import secret
+from tidegauge.source import open_source, secret
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
     from fastapi import FastAPI
@@ -47,6 +48,7 @@ def receive(spec: GaugeSpec, base: Path, listen: str, say: Callable[[str], None]
         from tidegauge.serve.app import create_app  # noqa: PLC0415
     except ImportError:
         raise SpecError("serve needs an extra: pip install 'tidegauge[serve]'") from None
+    from tidegauge.source.debezium import Debezium  # noqa: PLC0415
     from tidegauge.source.debezium_inbox import Gatekeeper, Inbox  # noqa: PLC0415
 
     proofs = {
@@ -55,8 +57,11 @@ def receive(spec: GaugeSpec, base: Path, listen: str, say: Callable[[str], None]
         if (reference := getattr(source, name)) is not None
     }
     gatekeeper = Gatekeeper(**proofs)
+    read = open_source(source.model_dump(exclude={"max_rows"}, exclude_none=True, by_alias=True), base)
+    assert isinstance(read, Debezium)
+    read.select(_mentioned(spec, read.columns))
     door = listening(listen)
-    with closing(door), closing(Inbox(base / source.inbox)) as inbox:
+    with closing(door), closing(Inbox(base / source.inbox, read.reading)) as inbox:
         app: FastAPI = create_app(inbox=(inbox, gatekeeper))
         config = uvicorn.Config(
             app, access_log=False, log_level="warning", proxy_headers=False, server_header=False
@@ -64,3 +69,10 @@ def receive(spec: GaugeSpec, base: Path, listen: str, say: Callable[[str], None]
         host, port = door.getsockname()[:2]
         say(f"Receiving change events at http://{host}:{port}/debezium until interrupted.")
         uvicorn.Server(config).run(sockets=[door])
+
+
+def _mentioned(spec: GaugeSpec, columns: Collection[str]) -> set[str]:
+    """The columns that the declaration may use: those whose name it contains.  The others may change as they like."""
+    declared = spec.canonical()
+    words = json.dumps({name: part for name, part in declared.items() if name != "source"}).casefold()
+    return {name for name in columns if json.dumps(name)[1:-1].casefold() in words}

@@ -17,6 +17,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from tidegauge.errors import StoreError
 from tidegauge.local import ReporterError, report_from_json
+from tidegauge.serve.body import body_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,6 +52,11 @@ class RateLimit:
                 return 0.0
             return (min(reports, self.per_second) - self._left) / self.per_second
 
+    def give_back(self, reports: int) -> None:
+        """Put so many back: they were taken, and were not there after all."""
+        with self._lock:
+            self._left = min(self.per_second, self._left + reports)
+
 
 def collection_router(
     collector: Collector,
@@ -76,14 +82,17 @@ def collection_router(
     @router.post("/reports")
     async def reports(request: Request) -> dict[str, int]:
         """Reports in a row as application/octet-stream, or a JSON list of them."""
-        body = await _body(request, most_bytes)
+        body = await body_of(request, most_bytes)
         is_json = request.headers.get("content-type", "").split(";")[0].strip() == "application/json"
-        batch = _listed(body) if is_json else body
-        count = len(batch) if isinstance(batch, list) else -(-len(batch) // size)
-        if wait := limit.wait(count):
+        # A list has at most one element more than commas: what parsing it may cost is taken before it is parsed.
+        taken = body.count(b",") + 1 if is_json else -(-len(body) // size)
+        if wait := limit.wait(taken):
             raise HTTPException(
                 429, "too many reports at once; send them again later", {"Retry-After": str(int(wait) + 1)}
             )
+        batch = await run_in_threadpool(_listed, body) if is_json else body
+        if isinstance(batch, list):
+            limit.give_back(taken - len(batch))
         try:
             receipt = await run_in_threadpool(add, batch)
         except StoreError:
@@ -91,16 +100,6 @@ def collection_router(
         return asdict(receipt)
 
     return router
-
-
-async def _body(request: Request, most: int) -> bytes:
-    """The body, refused as soon as it is known to be too long."""
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > most:
-            raise HTTPException(413, f"a batch has at most {most} bytes; nothing of it was counted")
-    return bytes(body)
 
 
 def _listed(body: bytes) -> list[bytes]:
@@ -114,7 +113,7 @@ def _listed(body: bytes) -> list[bytes]:
     reports = []
     for each in listed:
         try:
-            reports.append(report_from_json(json.dumps(each)))
-        except ReporterError:
+            reports.append(report_from_json(json.dumps(each)) if isinstance(each, dict) else b"")
+        except (ReporterError, RecursionError):
             reports.append(b"")
     return reports

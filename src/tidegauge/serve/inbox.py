@@ -4,53 +4,47 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from tidegauge.errors import SourceError
+from tidegauge.serve.body import CLOSE, body_of
+from tidegauge.source.debezium_events import LARGEST
+from tidegauge.source.debezium_index import OutOfOrder
+from tidegauge.source.debezium_log import Restored
 
 if TYPE_CHECKING:
     from tidegauge.source.debezium_inbox import Gatekeeper, Inbox
 
-LARGEST: Final = 16 << 20
-"""Bytes of a request."""
+LARGEST_SIGNED: Final = 1 << 20
+"""Bytes of a request that only its signature, which covers the body, can admit: so much is held in memory for a stranger."""
 
 
-def inbox_router(inbox: Inbox, gatekeeper: Gatekeeper, *, largest: int = LARGEST) -> APIRouter:
-    """POST /debezium: 204 once the events are durable, 401 for strangers, 413 for too much, 400 for what is no event, 507 when full."""
+def inbox_router(
+    inbox: Inbox, gatekeeper: Gatekeeper, *, largest: int = LARGEST, largest_signed: int = LARGEST_SIGNED
+) -> APIRouter:
+    """POST /debezium: 204 once the events are durable and will count.
+
+    401 for strangers, 408 and 413 for what is too slow or too large, 409 for what comes out of order or from a restored
+    database, 422 for what is not an event that can be used, 507 when the disk is full.
+    """
     router = APIRouter()
 
     @router.post("/debezium", status_code=204)
     async def receive(request: Request) -> Response:
         if gatekeeper.hopeless(request.headers):
-            return Response(status_code=401)
-        body = await _body(request, largest)
-        if body is None:
-            return Response(
-                f"a request has at most {largest} bytes; nothing of it was kept",
-                status_code=413,
-                headers={"connection": "close"},
-            )
+            raise HTTPException(401, "the token or the signature is not right", CLOSE)
+        body = await body_of(request, largest if gatekeeper.knows(request.headers) else largest_signed)
         if not gatekeeper.admits(request.headers, body):
-            return Response(status_code=401)
+            raise HTTPException(401, "the token or the signature is not right")
         try:
             await run_in_threadpool(inbox.append, body)
+        except (OutOfOrder, Restored) as refusal:
+            raise HTTPException(409, f"{refusal}. Nothing of the request was kept.") from None
         except SourceError as refusal:
-            return Response(str(refusal), status_code=400)
+            raise HTTPException(422, str(refusal)) from None
         except OSError:
-            return Response("the inbox cannot be written; nothing was kept", status_code=507)
+            raise HTTPException(507, "the inbox cannot be written; nothing was kept") from None
         return Response(status_code=204)
 
     return router
-
-
-async def _body(request: Request, largest: int) -> bytes | None:
-    """The body; None as soon as it is known to be too long."""
-    if int(request.headers.get("content-length") or 0) > largest:
-        return None
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > largest:
-            return None
-    return bytes(body)

@@ -31,7 +31,7 @@ def open_source(declared: dict[str, Any], base: Path, *, beside: Path | None = N
 
             return SQLite(base / options.pop("path"), options.pop("table"), **options)
         case "debezium":
-            return _debezium(options, base)
+            return _debezium(options, base, _quarantine(beside or base / "tidegauge.db"))
         case "snapshots":
             return _snapshots(options, base, beside or base / "tidegauge.db")
         case kind:
@@ -50,7 +50,22 @@ def _needs_postgres() -> SpecError:
     return SpecError("PostgreSQL needs an extra: pip install 'tidegauge[postgres]'", key="source")
 
 
-def _debezium(options: dict[str, Any], base: Path) -> Source:
+def operator_counts(declared: Any, base: Path, *, beside: Path) -> dict[str, int]:
+    """What a declared source could not use, by the name it is shown under: for the operator alone."""
+    if declared.kind != "debezium":
+        return {}
+    from tidegauge.source.debezium_index import refused  # noqa: PLC0415
+    from tidegauge.source.debezium_quarantine import count  # noqa: PLC0415
+
+    inbox = declared.inbox
+    return {"quarantined": count(_quarantine(beside)), **({} if inbox is None else refused(base / inbox))}
+
+
+def _quarantine(store: Path) -> Path:
+    return store.with_suffix(".quarantine")
+
+
+def _debezium(options: dict[str, Any], base: Path, quarantine: Path) -> Source:
     from tidegauge.source.debezium import Debezium  # noqa: PLC0415
     from tidegauge.source.debezium_kafka import Kafka  # noqa: PLC0415
 
@@ -60,12 +75,12 @@ def _debezium(options: dict[str, Any], base: Path) -> Source:
         config = {
             name: secret(value, key=f"source.kafka.{name}") for name, value in options.pop("kafka").items()
         }
-        return Kafka(config, topic, table, **options)
+        return Kafka(config, topic, table, **options, quarantine=quarantine)
     if inbox is not None:  # what proves a sender is for the process that receives
         for name in ("token", "signing_secret"):
             options.pop(name, None)
-        return Debezium(base / inbox, table, **options, inbox=True)
-    return Debezium(base / options.pop("path"), table, **options)
+        return Debezium(base / inbox, table, **options, inbox=True, quarantine=quarantine)
+    return Debezium(base / options.pop("path"), table, **options, quarantine=quarantine)
 
 
 def _snapshots(options: dict[str, Any], base: Path, store: Path) -> Source:
@@ -91,4 +106,4 @@ def _snapshots(options: dict[str, Any], base: Path, store: Path) -> Source:
     return snapshots.Snapshots(reader, folder=folder, **options)
 
 
-__all__ = ["open_source", "secret"]
+__all__ = ["open_source", "operator_counts", "secret"]

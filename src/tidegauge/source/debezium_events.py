@@ -1,11 +1,15 @@
-"""Debezium's change events: what they say, when, and whether they were said before."""
+"""Debezium's change events: what they say and when.
+
+Every function here raises SourceError, and nothing else, for an event that cannot be used, whatever its bytes are.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass, field
-from hashlib import sha256
+import math
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tidegauge.errors import SourceError
@@ -21,12 +25,19 @@ UNAVAILABLE: Final = "__debezium_unavailable_value"
 _UNAVAILABLE_BYTES: Final = base64.b64encode(UNAVAILABLE.encode()).decode()
 NOTHING: Final = (b"", "", b"default", "default", b'"default"', '"default"')
 """How sinks that cannot send nothing write a tombstone."""
+LARGEST: Final = 16 << 20
+"""Bytes of an event."""
+DEEPEST: Final = 64
+"""Levels of objects and lists in an event; Debezium's own schemas need about ten."""
 Unit = Literal["ms", "us", "ns"]
 _MICROS: Final[dict[Unit, Convert]] = {
     "ms": lambda value: int(value) * 1000,
     "us": int,
     "ns": lambda value: int(value) // 1000,
 }
+_HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
+"""Half of a character that is written as two escapes."""
+_NOTES: Final = {"status", "id", "event_count", "data_collections", "ts_ms", "ts_us", "ts_ns"}
 
 
 _LATEST: Final = 2**62
@@ -46,55 +57,135 @@ class Event:
     """How the row's values are written, where the event carries its schema."""
 
 
+def parse(line: bytes | str) -> Any:
+    """The JSON value of a line of UTF-8; a SourceError where it is none, is ambiguous, or could not be written again."""
+    if len(line) > LARGEST:
+        raise SourceError(f"is larger than {LARGEST} bytes")
+    try:
+        text = line if isinstance(line, str) else line.decode()
+        told = _JSON.decode(text)
+        if _HALF.search(text):
+            json.dumps(told, ensure_ascii=False).encode()
+    except UnicodeError:
+        raise SourceError("holds text that is not Unicode") from None
+    except RecursionError:
+        raise SourceError(f"is nested deeper than {DEEPEST} levels") from None
+    except ValueError:
+        raise SourceError("is not JSON, or holds a number that is too long") from None
+    _require_shallow(told)
+    return told
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    told = dict(pairs)
+    if len(told) < len(pairs):
+        raise SourceError("has a key twice in one object")
+    return told
+
+
+def _no_number(_: str) -> Any:
+    raise SourceError("holds a number that is not finite")
+
+
+def _finite(digits: str) -> float:
+    if math.isinf(number := float(digits)):
+        raise SourceError("holds a number that is not finite")
+    return number
+
+
+_JSON: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_number, parse_float=_finite)
+
+
+def _require_shallow(told: Any) -> None:
+    level = [told]
+    for _ in range(DEEPEST):
+        level = [
+            part
+            for one in level
+            if isinstance(one, dict | list)
+            for part in (one.values() if isinstance(one, dict) else one)
+            if isinstance(part, dict | list)
+        ]
+        if not level:
+            return
+    raise SourceError(f"is nested deeper than {DEEPEST} levels")
+
+
 def event(line: bytes | str) -> Event | None:
     """Read one event; None for what is none: tombstones, heartbeats, notes about transactions and schemas."""
-    if line.strip() in NOTHING:
-        return None
-    try:
-        told = json.loads(line)
-    except (ValueError, RecursionError):
-        raise SourceError("is not JSON") from None
+    return None if line.strip() in NOTHING else shaped(parse(line))
+
+
+def shaped(told: Any) -> Event | None:
+    """The event in a JSON value; None for what is none."""
     schema = None
     if isinstance(told, dict) and "payload" in told and "op" not in told:
         schema, told = told.get("schema"), told["payload"]
-    if told is None:
+    if told is None or (isinstance(told, str) and told in NOTHING):
         return None
     if not isinstance(told, dict):
         raise SourceError("is not a Debezium event")
     kind = told.get("op")
-    if kind == "m" or (
-        kind is None and (told.keys() <= {"ts_ms", "ts_us", "ts_ns"} or "status" in told or "ddl" in told)
-    ):
+    if kind == "m" or (kind is None and _is_note(told)):
         return None
     source, before, after = (told.get(name) for name in ("source", "before", "after"))
-    shaped = isinstance(source, dict) and all(isinstance(row, dict | None) for row in (before, after))
+    envelope = isinstance(source, dict) and all(isinstance(row, dict | None) for row in (before, after))
     whole: dict[str, Any] = {"r": after, "c": after, "u": after, "d": before, "t": {}}
-    if not shaped or not isinstance(kind, str) or whole.get(kind) is None:
+    if not envelope or not isinstance(kind, str) or whole.get(kind) is None:
         raise SourceError(
             "is not a Debezium envelope (op, source, before, after): take out transformations that unwrap it"
         )
     return Event(kind, before, after, _time(source), source, _row_fields(schema))  # type: ignore[arg-type]
 
 
+def _is_note(told: Mapping[str, Any]) -> bool:
+    """Whether this is a heartbeat, or says that a transaction began or ended, or that a schema changed.
+
+    A row that was unwrapped may have columns of such names, and must not be taken for a note.
+    """
+    if told and told.keys() <= {"ts_ms", "ts_us", "ts_ns"}:
+        return True
+    if told.get("status") in ("BEGIN", "END") and "id" in told and told.keys() <= _NOTES:
+        return True
+    return "ddl" in told and "databaseName" in told and isinstance(told.get("source"), dict)
+
+
 def _time(source: Mapping[str, Any]) -> int:
     for name, micros in (("ts_us", _MICROS["us"]), ("ts_ns", _MICROS["ns"]), ("ts_ms", _MICROS["ms"])):
-        if isinstance(source.get(name), int):
-            time = int(micros(source[name]))
+        given = source.get(name)
+        if isinstance(given, int) and not isinstance(given, bool):
+            time = int(micros(given))
             if abs(time) < _LATEST:
                 return time
     raise SourceError("has no time (source.ts_us or source.ts_ms)")
 
 
 def _row_fields(schema: Any) -> list[dict[str, Any]] | None:
-    """The fields of a row, from the envelope's schema."""
+    """The fields of a row, from the envelope's schema; each has a name of its own and can be read."""
     if not isinstance(schema, dict):
+        if schema is None:
+            return None
+        raise _no_schema()
+    parts = schema.get("fields")
+    if parts is None:
         return None
-    try:
-        parts = [part for part in schema.get("fields") or () if part.get("field") in ("after", "before")]
-        fields = parts[0].get("fields") if parts else None
-        return fields if fields and all("field" in one for one in fields) else None
-    except (AttributeError, TypeError):
-        raise SourceError("has a schema that is none of Debezium's") from None
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        raise _no_schema()
+    fields = next((part.get("fields") for part in parts if part.get("field") in ("after", "before")), None)
+    if fields is None:
+        return None
+    if not isinstance(fields, list) or not all(isinstance(one, dict) for one in fields):
+        raise _no_schema()
+    names = [one.get("field") for one in fields]
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise _no_schema()
+    for one in fields:
+        written(one)
+    return fields or None
+
+
+def _no_schema() -> SourceError:
+    return SourceError("has a schema that is none of Debezium's")
 
 
 _PLAIN: Final = {
@@ -120,23 +211,38 @@ _ANY_DECIMAL: Final = "io.debezium.data.VariableScaleDecimal"
 
 def written(described: Mapping[str, Any]) -> tuple[str, Convert]:
     """The SQL type of a described field, and how to read its values."""
-    meaning = described.get("name") or ""
+    meaning, plain = described.get("name"), described.get("type")
+    if not isinstance(meaning, str | None) or not isinstance(plain, str | None):
+        raise _no_schema()
     if meaning in _TEMPORAL:
         return _TEMPORAL[meaning]
     if meaning == _DECIMAL:
-        given = described.get("parameters", {})
-        scale, precision = int(given["scale"]), int(given.get("connect.decimal.precision", 38))
-        return f"DECIMAL({min(max(precision, scale), 38)},{min(scale, 38)})", lambda value: _unscaled(
-            value, scale
-        )
+        given = described.get("parameters")
+        if not isinstance(given, dict):
+            raise _no_schema()
+        scale, precision = _whole(given.get("scale")), _whole(given.get("connect.decimal.precision", 38))
+        places = min(max(scale, 0), 38)
+        digits = min(max(precision, places, 1), 38)
+        return f"DECIMAL({digits},{places})", lambda value: _unscaled(value, scale)
     if meaning == _ANY_DECIMAL:
-        return "DECIMAL(38,9)", lambda value: _unscaled(value["value"], value["scale"])
-    return _PLAIN.get(described.get("type", ""), "VARCHAR"), _text_or_itself
+        return "DECIMAL(38,9)", lambda value: _unscaled(value["value"], _whole(value["scale"]))
+    return _PLAIN.get(plain or "", "VARCHAR"), _text_or_itself
 
 
-def _unscaled(value: str, scale: int) -> str:
+def _whole(value: Any) -> int:
+    """A scale or a precision: a small integer, or its text."""
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,4}", value):
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10_000:
+        return value
+    raise _no_schema()
+
+
+def _unscaled(value: Any, scale: int) -> str:
     """A decimal as Kafka Connect writes it: the bytes of an integer, and where its point is."""
-    return f"{int.from_bytes(base64.b64decode(value), 'big', signed=True)}e{-scale}"
+    if not isinstance(value, str):
+        raise TypeError
+    return f"{int.from_bytes(base64.b64decode(value, validate=True), 'big', signed=True)}e{-scale}"
 
 
 def _text_or_itself(value: Any) -> Any:
@@ -152,55 +258,4 @@ def guessed(kind: str, unit: Unit) -> Convert:
 
 def unavailable(value: Any) -> bool:
     """Whether a value was left out because it did not change."""
-    return value in (UNAVAILABLE, _UNAVAILABLE_BYTES)
-
-
-def mark(told: Event) -> tuple[str, list[Any]] | None:
-    """Where in its database's log an event happened: the log, and a place that grows; None where it cannot be told."""
-    source = told.source
-    connector = source.get("connector")
-    try:
-        if connector == "postgresql" and source.get("sequence"):
-            committed, place = json.loads(source["sequence"])
-            return "postgresql", [int(committed or 0), int(place or 0)]
-        if connector in ("mysql", "mariadb") and source.get("file"):
-            file = str(source["file"])
-            where = [int(source.get(name) or 0) for name in ("pos", "row")]
-            return f"{connector} {source.get('server_id')}", [len(file), file, *where]
-        if connector == "sqlserver" and source.get("commit_lsn"):
-            lsns = [str(source.get(name) or "") for name in ("commit_lsn", "change_lsn")]
-            return "sqlserver", [*lsns, int(source.get("event_serial_no") or 0)]
-    except (TypeError, ValueError):
-        pass
-    return None
-
-
-@dataclass
-class Replays:
-    """Recognises events that were delivered before; Debezium delivers at least once, in order.
-
-    Several events may happen at one place (a changed key is a deletion and an insertion), so those at the last place are
-    known by their content.  A row of a snapshot says how the table is now, and is never old news.
-    """
-
-    log: str | None = None
-    place: list[Any] = field(default_factory=list)
-    seen: list[str] = field(default_factory=list)
-
-    def old(self, told: Event) -> bool:
-        """Whether this event was seen before; remembers it."""
-        found = mark(told)
-        if found is None or told.kind == "r":
-            return False
-        log, place = found
-        content = sha256(
-            json.dumps([told.kind, told.before, told.after], sort_keys=True).encode()
-        ).hexdigest()[:16]
-        if log == self.log:
-            if place < self.place or (place == self.place and content in self.seen):
-                return True
-            if place == self.place:
-                self.seen.append(content)
-                return False
-        self.log, self.place, self.seen = log, place, [content]
-        return False
+    return isinstance(value, str) and value in (UNAVAILABLE, _UNAVAILABLE_BYTES)
