@@ -317,9 +317,9 @@ class World:
             Release("flow", FLOW, Schedule(0, Span(micros=10), None), pick([None, 1, 2])),
             Release("rise", RISE, Schedule(0, Span(micros=15), None), pick([None, 1, 2])),
         )  # fmt: skip
-        together = [("state", "sum", "flow", "rise")]
-        apart: list[tuple[str, ...]] = [("state", "flow", "rise"), ("sum",)]
-        names: list[tuple[str, ...]] = pick([together, apart])
+        names: list[tuple[str, ...]] = pick(
+            [[("state", "sum", "flow", "rise")], [("state", "flow", "rise"), ("sum",)]]
+        )
         scopes = []
         for group in names:
             limits: tuple[tuple[str | None, Limit], ...] = ((None, self._limit()),)

@@ -301,7 +301,8 @@ class Arrival:
                 was = quote(f"was_{name}")
                 past.append(f"""
                     last_value(CASE WHEN seq = -1 THEN {{'is': {stored}}}
-                                    WHEN unit IS NULL OR NOT {_left_out(name)} THEN {{'is': {is_new}}} END IGNORE NULLS)
+                                    WHEN unit IS NULL OR NOT {_left_out(name)}
+                                    THEN {{'is': CASE WHEN unit IS NOT NULL THEN {is_new} END}} END IGNORE NULLS)
                     OVER past AS {was}""")
                 unknown.append(f"({_left_out(name)} AND {was}.is IS NULL)")
                 value = f"CASE WHEN {_left_out(name)} THEN {was}.is ELSE {value} END"
