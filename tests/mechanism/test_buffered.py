@@ -26,8 +26,8 @@ from tidegauge.mechanism.strategy import MANY, Exposure
 from tidegauge.model.constraint import AtMost, Within
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.model.schedule import Schedule
-from tidegauge.theory.paths import ON_OFF, Moves, limits
-from tidegauge.theory.toeplitz_paths import toeplitz_paths
+from tidegauge.theory.paths.path import ON_OFF, Moves, limits
+from tidegauge.theory.paths.toeplitz import toeplitz_paths
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,7 @@ import pytest
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.calibration import calibrate
 from tidegauge.mechanism.noise import DiscreteGaussian, DiscreteLaplace
-from tidegauge.theory.conversion import epsilon_to_rho
+from tidegauge.theory.accounting.conversion import epsilon_to_rho
 
 
 def composed_delta(

@@ -14,7 +14,8 @@ from tidegauge.mechanism.tune import Target, error
 from tidegauge.model.constraint import AtMost, Constraint, Within
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.model.schedule import Schedule
-from tidegauge.theory import _stretches, tree_paths
+from tidegauge.theory.paths import stretches as _stretches
+from tidegauge.theory.paths import tree as tree_paths
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,7 +19,7 @@ from tidegauge.mechanism.tune import Target, error
 from tidegauge.model.constraint import AtMost, Unconstrained, Within
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.model.schedule import Schedule
-from tidegauge.theory.paths import Limits, Moves, limits
+from tidegauge.theory.paths.path import Limits, Moves, limits
 
 if TYPE_CHECKING:
     from pathlib import Path

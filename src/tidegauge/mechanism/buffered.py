@@ -20,14 +20,14 @@ from tidegauge.mechanism import shapes
 from tidegauge.mechanism.buffers import BILLION, BITS, GAIN, MILLION, SHAPE, Buffers
 from tidegauge.mechanism.exposed import most_changes, over_lives, root_above, spread, square_of, stock_square
 from tidegauge.mechanism.strategy import Row, Strategy
-from tidegauge.theory.toeplitz_paths import toeplitz_paths
+from tidegauge.theory.paths.toeplitz import toeplitz_paths
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposed import Flow
     from tidegauge.mechanism.strategy import Exposure
-    from tidegauge.theory.paths import Limits, Moves
+    from tidegauge.theory.paths.path import Limits, Moves
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]

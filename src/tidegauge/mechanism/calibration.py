@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final, Literal
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.noise import DiscreteGaussian, DiscreteLaplace, gaussian_for, laplace_for
 from tidegauge.model.quantity import fraction
-from tidegauge.theory.composition import ADAPTIVE, compose
-from tidegauge.theory.conversion import epsilon_to_rho
-from tidegauge.theory.events import Gaussian, Laplace
+from tidegauge.theory.accounting.composition import ADAPTIVE, compose
+from tidegauge.theory.accounting.conversion import epsilon_to_rho
+from tidegauge.theory.accounting.events import Gaussian, Laplace
 
 if TYPE_CHECKING:
     from tidegauge.model.quantity import Number
-    from tidegauge.theory.composition import Method
+    from tidegauge.theory.accounting.composition import Method
 
 _CLOSE: Final = Fraction(1001, 1000)
 """The search ends when the least noise is known to a thousandth."""

@@ -21,7 +21,7 @@ from tidegauge.mechanism.sliding import Sliding
 from tidegauge.mechanism.strategy import MANY
 from tidegauge.mechanism.toeplitz import Toeplitz
 from tidegauge.mechanism.triangular import MOST_BINS
-from tidegauge.theory.paths import ON_OFF, Limits, limits
+from tidegauge.theory.paths.path import ON_OFF, Limits, limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tidegauge.mechanism.strategy import Exposure, Strategy
     from tidegauge.model.schedule import Schedule
-    from tidegauge.theory.paths import Moves
+    from tidegauge.theory.paths.path import Moves
 
 _LONGEST_ROWS = 1 << 15
 """Bins beyond which rows that speak of every past bin are too long."""

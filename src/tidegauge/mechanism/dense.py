@@ -21,18 +21,18 @@ from tidegauge.errors import SpecError, StoreCorrupt
 from tidegauge.mechanism import shapes
 from tidegauge.mechanism.exposed import most_changes, over_lives, root_above, spread, stock_square
 from tidegauge.mechanism.triangular import Triangular
-from tidegauge.theory._precise import above
-from tidegauge.theory._rounding import U, above_product
-from tidegauge.theory.dense_paths import dense_groups, dense_paths
-from tidegauge.theory.gram_paths import gram_paths
-from tidegauge.theory.paths import ON_OFF
+from tidegauge.theory.accounting.precise import above
+from tidegauge.theory.paths.dense import dense_groups, dense_paths
+from tidegauge.theory.paths.gram import gram_paths
+from tidegauge.theory.paths.path import ON_OFF
+from tidegauge.theory.paths.rounding import U, above_product
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposed import Flow
     from tidegauge.mechanism.strategy import Exposure
-    from tidegauge.theory.paths import Limits, Moves
+    from tidegauge.theory.paths.path import Limits, Moves
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]

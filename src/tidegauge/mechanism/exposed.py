@@ -6,10 +6,10 @@ from fractions import Fraction
 from math import isqrt
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tidegauge.theory._precise import above
-from tidegauge.theory.paths import Limits, Moves, limits
+from tidegauge.theory.accounting.precise import above
+from tidegauge.theory.paths.path import Limits, Moves, limits
+from tidegauge.theory.paths.tree import Costs
 from tidegauge.theory.sensitivity import Sensitivity, most_counted, sensitivity
-from tidegauge.theory.tree_paths import Costs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -13,13 +13,13 @@ from tidegauge.errors import SpecError
 from tidegauge.mechanism.exposed import costs, over_lives, spread
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy
 from tidegauge.theory.cover import cover
-from tidegauge.theory.tree_paths import Costs, hierarchy_paths
+from tidegauge.theory.paths.tree import Costs, hierarchy_paths
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposed import Flow
-    from tidegauge.theory.paths import Limits
+    from tidegauge.theory.paths.path import Limits
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 import numpy as np
 
 from tidegauge.errors import SpecError, TidegaugeError
-from tidegauge.theory._precise import above
+from tidegauge.theory.accounting.precise import above
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

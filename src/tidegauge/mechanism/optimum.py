@@ -23,7 +23,7 @@ from tidegauge.mechanism.dense import MOST_BINS, Dense, most_energy
 from tidegauge.mechanism.path_laws import law
 from tidegauge.mechanism.shaping import shaped
 from tidegauge.mechanism.strategy import MANY
-from tidegauge.theory.paths import ON_OFF, Limits
+from tidegauge.theory.paths.path import ON_OFF, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from tidegauge.theory.dense_paths import levels
+from tidegauge.theory.paths.dense import levels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tidegauge.theory.dense_paths import levels, on_changes, shared_level
+from tidegauge.theory.paths.dense import levels, on_changes, shared_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ import numpy as np
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.exposed import moves, over_lives, spread
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy
-from tidegauge.theory.gram_paths import row_paths
 from tidegauge.theory.joint import joint
+from tidegauge.theory.paths.gram import row_paths
 from tidegauge.theory.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tidegauge.mechanism.exposed import Flow
     from tidegauge.model.schedule import Schedule
-    from tidegauge.theory.paths import Limits
+    from tidegauge.theory.paths.path import Limits
 
 
 _SHORT: Final = 12

@@ -13,7 +13,7 @@ from tidegauge.errors import SpecError
 from tidegauge.mechanism import shapes
 from tidegauge.mechanism.exposed import most_changes, over_lives, spread, square_of, stock_square
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy
-from tidegauge.theory.toeplitz_paths import falling_paths, toeplitz_paths
+from tidegauge.theory.paths.toeplitz import falling_paths, toeplitz_paths
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposed import Flow
-    from tidegauge.theory.paths import Limits, Moves
+    from tidegauge.theory.paths.path import Limits, Moves
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]

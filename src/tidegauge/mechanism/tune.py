@@ -17,9 +17,9 @@ from tidegauge.mechanism import shapes
 from tidegauge.mechanism.autoregressive import Autoregressive
 from tidegauge.mechanism.buffered import Buffered
 from tidegauge.mechanism.hierarchy import Hierarchy
-from tidegauge.theory.paths import ON_OFF, Limits
-from tidegauge.theory.toeplitz_paths import toeplitz_paths
-from tidegauge.theory.tree_paths import Costs, hierarchy_paths
+from tidegauge.theory.paths.path import ON_OFF, Limits
+from tidegauge.theory.paths.toeplitz import toeplitz_paths
+from tidegauge.theory.paths.tree import Costs, hierarchy_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tidegauge.mechanism.strategy import Exposure, Strategy
     from tidegauge.model.schedule import Schedule
-    from tidegauge.theory.paths import Moves
+    from tidegauge.theory.paths.path import Moves
 
     Floats = NDArray[np.float64]
 

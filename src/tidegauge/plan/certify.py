@@ -12,7 +12,7 @@ from tidegauge.model.budget import Budget
 from tidegauge.model.constraint import AtMost, Both, Either, Unconstrained, Within
 from tidegauge.plan.choose import fitting
 from tidegauge.plan.plan import Plan, address
-from tidegauge.theory.conversion import epsilon_to_rho
+from tidegauge.theory.accounting.conversion import epsilon_to_rho
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegauge.model.quantity import rfc3339
 from tidegauge.plan.means import PLANNED, mean_error
-from tidegauge.theory.conversion import rho_to_epsilon
+from tidegauge.theory.accounting.conversion import rho_to_epsilon
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -13,13 +13,13 @@
 Every claim is proved in docs/theory/ and checked against an enumeration of small worlds in tests/theory/.
 """
 
-from tidegauge.theory.composition import Composition, compose, flatten, worst
-from tidegauge.theory.conversion import epsilon_to_rho, rho_to_delta, rho_to_epsilon
+from tidegauge.theory.accounting.composition import Composition, compose, flatten, worst
+from tidegauge.theory.accounting.conversion import epsilon_to_rho, rho_to_delta, rho_to_epsilon
+from tidegauge.theory.accounting.events import Approximate, Concentrated, Event, Gaussian, Laplace, Repeated
 from tidegauge.theory.cover import cover, cover_bound, hierarchy_beats_sliding, sliding_from_hierarchy
-from tidegauge.theory.events import Approximate, Concentrated, Event, Gaussian, Laplace, Repeated
 from tidegauge.theory.folds import dcr_folds, hdcr_folds, load_folds, most_span, swcr_folds
 from tidegauge.theory.joint import hdcr_joint, joint
-from tidegauge.theory.lives import Life, lives
+from tidegauge.theory.paths.lives import Life, lives
 from tidegauge.theory.sensitivity import Sensitivity, most_counted, sensitivity
 
 __all__ = [

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidegauge.errors import SpecError
 from tidegauge.model.quantity import Exact, alike
 from tidegauge.theory._arguments import length, whole
-from tidegauge.theory.lives import lives
+from tidegauge.theory.paths.lives import lives
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tidegauge.model.constraint import Constraint
     from tidegauge.model.quantity import Quantity
     from tidegauge.theory._arguments import Length
-    from tidegauge.theory.lives import Life
+    from tidegauge.theory.paths.lives import Life
 
 
 def most_span(times: Sequence[Quantity], bound: Length) -> int:

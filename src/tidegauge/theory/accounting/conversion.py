@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SpecError
 from tidegauge.model.quantity import fraction
-from tidegauge.theory._precise import ERROR, decimal, log1p, precisely, root, rounded_down, rounded_up
+from tidegauge.theory.accounting.precise import (
+    ERROR,
+    decimal,
+    log1p,
+    precisely,
+    root,
+    rounded_down,
+    rounded_up,
+)
 
 if TYPE_CHECKING:
     from tidegauge.model.quantity import Number

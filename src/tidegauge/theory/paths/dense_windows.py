@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tidegauge.theory._rounding import U, above_sum, least_eigenvalue
+from tidegauge.theory.paths.rounding import U, above_sum, least_eigenvalue
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-import tidegauge.theory._stretches as stretches
-import tidegauge.theory.toeplitz_paths as convex
+import tidegauge.theory.paths.toeplitz as convex
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.shapes import damped_root, rounded_convex
 from tidegauge.model.constraint import AtMost, Unconstrained, Within
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.model.schedule import Schedule
-from tidegauge.theory import tree_paths
-from tidegauge.theory._enumeration import every_path
-from tidegauge.theory.gram_paths import gram_paths, row_paths
-from tidegauge.theory.paths import Limits, Moves, limits
-from tidegauge.theory.remembered_paths import Remembered, _Begun, _from, _most, remembered_paths
-from tidegauge.theory.toeplitz_paths import falling_paths, toeplitz_paths
-from tidegauge.theory.tree_paths import Costs, hierarchy_paths
+from tidegauge.theory.paths import stretches
+from tidegauge.theory.paths import tree as tree_paths
+from tidegauge.theory.paths.enumeration import every_path
+from tidegauge.theory.paths.gram import gram_paths, row_paths
+from tidegauge.theory.paths.path import Limits, Moves, limits
+from tidegauge.theory.paths.remembered import Remembered, _Begun, _from, _most, remembered_paths
+from tidegauge.theory.paths.toeplitz import falling_paths, toeplitz_paths
+from tidegauge.theory.paths.tree import Costs, hierarchy_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -389,7 +389,7 @@ def test_any_toeplitz_and_any_matrix() -> None:
 
 def test_bounds_for_many_changes_of_any_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convex, "affordable", lambda **_: False)
-    monkeypatch.setattr("tidegauge.theory.gram_paths.affordable", lambda **_: False)
+    monkeypatch.setattr("tidegauge.theory.paths.gram.affordable", lambda **_: False)
     rng = np.random.default_rng(4)
     for falling in (False, True):
         for _ in range(25):
@@ -441,7 +441,7 @@ def test_every_walk_is_tried(kind: str) -> None:
 @pytest.mark.parametrize("kind", MOVES)
 def test_where_walks_are_too_many_no_bound_is_below(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convex, "affordable", lambda **_: False)
-    monkeypatch.setattr("tidegauge.theory.gram_paths.affordable", lambda **_: False)
+    monkeypatch.setattr("tidegauge.theory.paths.gram.affordable", lambda **_: False)
     rng = np.random.default_rng(len(kind) + 1)
     for count in (2, 3, 4, 4, 4, 4):
         limit = some_limits(rng, count)
@@ -461,7 +461,7 @@ def test_longer_ones_as_well(kind: str, limit: Limits, monkeypatch: pytest.Monke
             worst = every_path(band[:, : limit.within(count)[1]], limits=limit, moves=MOVES[kind])
             with monkeypatch.context() as certified:
                 certified.setattr(convex, "affordable", lambda **_: False)
-                certified.setattr("tidegauge.theory.gram_paths.affordable", lambda **_: False)
+                certified.setattr("tidegauge.theory.paths.gram.affordable", lambda **_: False)
                 assert worst <= bound(limits=limit, moves=MOVES[kind])
 
 
@@ -498,7 +498,7 @@ def test_a_single_bin_that_an_entry_comes_to_from_before(
     tried: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(convex, "affordable", lambda **_: tried)
-    monkeypatch.setattr("tidegauge.theory.gram_paths.affordable", lambda **_: tried)
+    monkeypatch.setattr("tidegauge.theory.paths.gram.affordable", lambda **_: tried)
     moves = Moves(groups=3, loaded=True)
     for limit, most in ((Limits(1, None), 1), (Limits(3, None), 2), (Limits(3, 1), 1), (Limits(None, 2), 2)):
         assert toeplitz_paths(np.ones(1), limits=limit, moves=moves) == pytest.approx(most, rel=1e-5)

@@ -14,7 +14,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tidegauge.theory.paths import Moves
+    from tidegauge.theory.paths.path import Moves
 
     Floats = NDArray[np.float64]
 

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegauge.errors import SpecError
-from tidegauge.theory.composition import ADAPTIVE, Composition, compose, flatten, worst
-from tidegauge.theory.conversion import rho_to_epsilon
-from tidegauge.theory.events import Approximate, Concentrated, Event, Gaussian, Laplace, Repeated
+from tidegauge.theory.accounting.composition import ADAPTIVE, Composition, compose, flatten, worst
+from tidegauge.theory.accounting.conversion import rho_to_epsilon
+from tidegauge.theory.accounting.events import Approximate, Concentrated, Event, Gaussian, Laplace, Repeated
 
 mp = import_module("mpmath").mp.clone()
 mp.dps = 50

@@ -10,13 +10,13 @@ from fractions import Fraction
 from math import ceil, inf, log2, sqrt
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tidegauge.theory._precise import above, below
-from tidegauge.theory.events import Approximate, Gaussian, Laplace
+from tidegauge.theory.accounting.events import Approximate, Gaussian, Laplace
+from tidegauge.theory.accounting.precise import above, below
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tidegauge.theory.events import Event
+    from tidegauge.theory.accounting.events import Event
 
 _LEAST_DELTA: Final = Fraction(1, 10**13)
 """Below this the tails that dp-accounting cuts off would dominate."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tidegauge.theory._rounding import DIRECT, Grid, U, correlated, dot_error
+from tidegauge.theory.paths.rounding import DIRECT, Grid, U, correlated, dot_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.theory._bounds import gram_bounds, plain_bounds
-from tidegauge.theory._enumeration import affordable, every_path
-from tidegauge.theory._precise import above
-from tidegauge.theory._rounding import U, above_product, above_sum, dot_error, perturbed
-from tidegauge.theory._stationary import Stationary
-from tidegauge.theory._stays import by_stays, countable
-from tidegauge.theory._stretches import Stretches, least
-from tidegauge.theory._windows import any_changes_within
-from tidegauge.theory.paths import ON_OFF, Limits
+from tidegauge.theory.accounting.precise import above
+from tidegauge.theory.paths.bounds import gram_bounds, plain_bounds
+from tidegauge.theory.paths.enumeration import affordable, every_path
+from tidegauge.theory.paths.path import ON_OFF, Limits
+from tidegauge.theory.paths.rounding import U, above_product, above_sum, dot_error, perturbed
+from tidegauge.theory.paths.stationary import Stationary
+from tidegauge.theory.paths.stays import by_stays, countable
+from tidegauge.theory.paths.stretches import Stretches, least
+from tidegauge.theory.paths.windows import any_changes_within
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tidegauge.theory.paths import Moves
+    from tidegauge.theory.paths.path import Moves
 
     Floats = NDArray[np.float64]
 

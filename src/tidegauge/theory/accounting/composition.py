@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from tidegauge.errors import SpecError
 from tidegauge.model.quantity import fraction
-from tidegauge.theory._numeric import numeric_epsilon
-from tidegauge.theory._precise import ERROR, decimal, least, log1p, precisely, rounded_up
-from tidegauge.theory.conversion import rho_to_epsilon
-from tidegauge.theory.events import Approximate, Concentrated, Event, Gaussian, Laplace, Repeated
+from tidegauge.theory.accounting.conversion import rho_to_epsilon
+from tidegauge.theory.accounting.events import Approximate, Concentrated, Event, Gaussian, Laplace, Repeated
+from tidegauge.theory.accounting.numeric import numeric_epsilon
+from tidegauge.theory.accounting.precise import ERROR, decimal, least, log1p, precisely, rounded_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

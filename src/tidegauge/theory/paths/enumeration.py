@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tidegauge.theory._rounding import above_sum, dot_error
+from tidegauge.theory.paths.rounding import above_sum, dot_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from tidegauge.theory.paths import Limits, Moves
+    from tidegauge.theory.paths.path import Limits, Moves
 
     Floats = NDArray[np.float64]
 

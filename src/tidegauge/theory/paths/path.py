@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidegauge.errors import SpecError
 from tidegauge.theory.folds import most_span
-from tidegauge.theory.lives import lives
+from tidegauge.theory.paths.lives import lives
 
 if TYPE_CHECKING:
     from tidegauge.model.constraint import Constraint

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tidegauge.theory._bounds import gram_bounds, one_or_two
-from tidegauge.theory._enumeration import affordable, every_path, every_sum
-from tidegauge.theory.paths import ON_OFF
+from tidegauge.theory.paths.bounds import gram_bounds, one_or_two
+from tidegauge.theory.paths.enumeration import affordable, every_path, every_sum
+from tidegauge.theory.paths.path import ON_OFF
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tidegauge.theory.paths import Limits, Moves
+    from tidegauge.theory.paths.path import Limits, Moves
 
     Floats = NDArray[np.float64]
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from tidegauge.theory._rounding import above_product, above_sum
-from tidegauge.theory._stationary import Stationary, blocks
+from tidegauge.theory.paths.rounding import above_product, above_sum
+from tidegauge.theory.paths.stationary import Stationary, blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

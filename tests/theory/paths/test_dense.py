@@ -10,9 +10,9 @@ import pytest
 
 from tidegauge.mechanism.dense import most_energy
 from tidegauge.mechanism.path_crowds import Crowd, Switches
-from tidegauge.theory.dense_paths import dense_groups, dense_paths, levels, on_changes, shared_level
-from tidegauge.theory.dense_windows import any_changes
-from tidegauge.theory.paths import Limits
+from tidegauge.theory.paths.dense import dense_groups, dense_paths, levels, on_changes, shared_level
+from tidegauge.theory.paths.dense_windows import any_changes
+from tidegauge.theory.paths.path import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

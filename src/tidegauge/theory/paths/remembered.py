@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tidegauge.theory.gram_paths import row_paths
+from tidegauge.theory.paths.gram import row_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tidegauge.theory.paths import Limits, Moves
+    from tidegauge.theory.paths.path import Limits, Moves
 
 _SHORT = 12
 """Bins up to which paths through two groups are tried."""

@@ -13,13 +13,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tidegauge.theory._precise import above
-from tidegauge.theory._rounding import FINE, LARGEST, above_product, above_sum, dot_error, on_grid, perturbed
+from tidegauge.theory.accounting.precise import above
+from tidegauge.theory.paths.rounding import (
+    FINE,
+    LARGEST,
+    above_product,
+    above_sum,
+    dot_error,
+    on_grid,
+    perturbed,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tidegauge.theory.paths import Limits, Moves
+    from tidegauge.theory.paths.path import Limits, Moves
 
     Floats = NDArray[np.float64]
 

@@ -12,14 +12,14 @@ import pytest
 from tidegauge.mechanism import shapes
 from tidegauge.mechanism.dense import most_energy
 from tidegauge.mechanism.exposed import root_above
-from tidegauge.theory import _rounding
-from tidegauge.theory._rounding import Grid, correlated, least_eigenvalue
-from tidegauge.theory._stationary import Stationary
-from tidegauge.theory._windows import _largest_eigenvalue
-from tidegauge.theory.dense_paths import dense_groups, dense_paths
-from tidegauge.theory.gram_paths import gram_paths, row_paths
-from tidegauge.theory.paths import Limits, Moves
-from tidegauge.theory.toeplitz_paths import falling_paths, toeplitz_paths
+from tidegauge.theory.paths import rounding as _rounding
+from tidegauge.theory.paths.dense import dense_groups, dense_paths
+from tidegauge.theory.paths.gram import gram_paths, row_paths
+from tidegauge.theory.paths.path import Limits, Moves
+from tidegauge.theory.paths.rounding import Grid, correlated, least_eigenvalue
+from tidegauge.theory.paths.stationary import Stationary
+from tidegauge.theory.paths.toeplitz import falling_paths, toeplitz_paths
+from tidegauge.theory.paths.windows import _largest_eigenvalue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -134,8 +134,8 @@ def test_toeplitz_bounds_that_try_every_path(monkeypatch: pytest.MonkeyPatch, wr
         with monkeypatch.context() as changed:
             if wrong:
                 turned_round(changed)
-                changed.setattr("tidegauge.theory.toeplitz_paths._off", lambda *_: -(2.0**-45))
-                changed.setattr("tidegauge.theory._enumeration.dot_error", lambda *_: -(2.0**-45))
+                changed.setattr("tidegauge.theory.paths.toeplitz._off", lambda *_: -(2.0**-45))
+                changed.setattr("tidegauge.theory.paths.enumeration.dot_error", lambda *_: -(2.0**-45))
             found = toeplitz_paths(coefficients, limits=limit, moves=Moves(1.0, low), offset=offset)
         fine &= covers([found], [worst], worst)
     assert fine is not wrong

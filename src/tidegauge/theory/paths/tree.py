@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tidegauge.theory.paths import Limits
+    from tidegauge.theory.paths.path import Limits
 
     Product = NDArray[np.int64]
     """[..., state before, state after, jumps]: most that the leaves so far add up to."""

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, toeplitz
 
-from tidegauge.theory._rounding import U, dot_error, transform_error
-from tidegauge.theory._stationary import blocks
+from tidegauge.theory.paths.rounding import U, dot_error, transform_error
+from tidegauge.theory.paths.stationary import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from tidegauge.theory._stationary import Stationary
+    from tidegauge.theory.paths.stationary import Stationary
 
     Floats = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegauge.errors import SpecError
-from tidegauge.theory.conversion import LEAST_DELTA, epsilon_to_rho, rho_to_delta, rho_to_epsilon
+from tidegauge.theory.accounting.conversion import LEAST_DELTA, epsilon_to_rho, rho_to_delta, rho_to_epsilon
 
 mp = import_module("mpmath").mp.clone()
 mp.dps = 100

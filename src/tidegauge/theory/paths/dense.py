@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tidegauge.theory._rounding import (
+from tidegauge.theory.paths.dense_windows import WIDEST, any_changes
+from tidegauge.theory.paths.path import ON_OFF, Moves
+from tidegauge.theory.paths.rounding import (
     FINE,
     LARGEST,
     above_product,
@@ -24,15 +26,13 @@ from tidegauge.theory._rounding import (
     on_grid,
     perturbed,
 )
-from tidegauge.theory.dense_windows import WIDEST, any_changes
-from tidegauge.theory.paths import ON_OFF, Moves
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from tidegauge.theory.paths import Limits
+    from tidegauge.theory.paths.path import Limits
 
     Floats = NDArray[np.float64]
 

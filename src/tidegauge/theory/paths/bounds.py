@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tidegauge.theory._rounding import U, above_sum, dot_error
-from tidegauge.theory._stays import by_stays, countable
+from tidegauge.theory.paths.rounding import U, above_sum, dot_error
+from tidegauge.theory.paths.stays import by_stays, countable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tidegauge.theory.paths import Limits, Moves
+    from tidegauge.theory.paths.path import Limits, Moves
 
     Floats = NDArray[np.float64]
 

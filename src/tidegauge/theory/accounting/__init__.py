@@ -1,0 +1,1 @@
+"""What mechanisms lose together, and in which terms: T8."""
