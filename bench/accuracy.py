@@ -32,9 +32,9 @@ from peers import (
     paper_sliding_tree,
     paper_tree,
 )
-from tidegauge.mechanism.candidates import candidates, dense_problem
-from tidegauge.mechanism.optimum import Problem, optimal_gram, optimise
-from tidegauge.mechanism.tune import Target, error
+from tidegauge.mechanism.search.candidates import candidates, dense_problem
+from tidegauge.mechanism.search.optimum import Problem, optimal_gram, optimise
+from tidegauge.mechanism.search.tune import Target, error
 from tidegauge.model.constraint import AtMost, Constraint, Within
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.model.schedule import Schedule

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tidegauge.mechanism import shapes
-from tidegauge.mechanism.hierarchy import Hierarchy
+from tidegauge.mechanism.strategies import shapes
+from tidegauge.mechanism.strategies.hierarchy import Hierarchy
 from tidegauge.mechanism.strategy import Exposure
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.theory import cover, hdcr_folds, swcr_folds

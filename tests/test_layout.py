@@ -68,8 +68,8 @@ def test_modules_stay_small_and_are_named_after_something(path: Path) -> None:
 
 
 SIMULATION = {
-    "mechanism/noise.py",
-    "mechanism/path_crowds.py",
+    "mechanism/noise/samplers.py",
+    "mechanism/search/path_crowds.py",
     "demo/hospital.py",
     "cli/local.py",
     "source/postgres_access.py",

@@ -16,7 +16,7 @@ from tidegauge.engine.duckdb import DuckEngine
 from tidegauge.errors import PlanChanged, SpecError
 from tidegauge.formats import as_table
 from tidegauge.loop import Loop
-from tidegauge.mechanism.noise import SecureSampler
+from tidegauge.mechanism.noise.samplers import SecureSampler
 from tidegauge.model.constraint import Constraint
 from tidegauge.model.mutation import Live
 from tidegauge.model.quantity import instant, rfc3339
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from tidegauge.mechanism.noise import Sampler
+    from tidegauge.mechanism.noise.samplers import Sampler
     from tidegauge.model.budget import Budget
     from tidegauge.model.mutation import Source
     from tidegauge.store.ledger import Entry

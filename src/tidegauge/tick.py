@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tidegauge.engine.duckdb import DuckEngine
-    from tidegauge.mechanism.noise import Sampler
+    from tidegauge.mechanism.noise.samplers import Sampler
     from tidegauge.model.mutation import Batch
     from tidegauge.plan.plan import Plan, ReleasePlan, Series
     from tidegauge.store import Store

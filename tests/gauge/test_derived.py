@@ -13,7 +13,7 @@ import pytest
 
 from tidegauge.errors import PlanChanged, SpecError, StoreCorrupt
 from tidegauge.gauge import Gauge
-from tidegauge.mechanism.noise import SimulationSampler
+from tidegauge.mechanism.noise.samplers import SimulationSampler
 from tidegauge.plan.explain import explain
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tidegauge.gauge import Gauge
-from tidegauge.mechanism.noise import SimulationSampler
+from tidegauge.mechanism.noise.samplers import SimulationSampler
 from tidegauge.plan.explain import explain
 from tidegauge.testing import Clock, Script
 

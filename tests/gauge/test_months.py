@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tidegauge.gauge import Gauge
-from tidegauge.mechanism.noise import SimulationSampler
+from tidegauge.mechanism.noise.samplers import SimulationSampler
 from tidegauge.model.quantity import instant
 from tidegauge.testing import Clock, Script
 

@@ -17,7 +17,7 @@ from scipy import stats
 
 from tidegauge.gauge import Gauge
 from tidegauge.mechanism.encode import measure
-from tidegauge.mechanism.noise import SimulationSampler
+from tidegauge.mechanism.noise.samplers import SimulationSampler
 from tidegauge.testing import Clock, Script
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tidegauge.mechanism.noise import Noise
+    from tidegauge.mechanism.noise.samplers import Noise
 
     Floats = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ import pytest
 from tests.gauge_life import COLUMNS, gauge, life
 from tidegauge.errors import SpecError, StoreCorrupt
 from tidegauge.gauge import Gauge
-from tidegauge.mechanism.buffered import Buffered
+from tidegauge.mechanism.strategies.buffered import Buffered
 from tidegauge.store import Carried, Store
 from tidegauge.testing import Clock, Crash, Crashed, Script
 

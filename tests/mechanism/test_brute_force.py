@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from tidegauge.mechanism.autoregressive import Autoregressive
-from tidegauge.mechanism.buffered import Buffered
-from tidegauge.mechanism.damped import Damped
-from tidegauge.mechanism.dense import Dense
-from tidegauge.mechanism.disjoint import Disjoint
-from tidegauge.mechanism.epochs import Epochs
 from tidegauge.mechanism.estimate import measurement_matrix
-from tidegauge.mechanism.hierarchy import Hierarchy
-from tidegauge.mechanism.sliding import Sliding
+from tidegauge.mechanism.strategies.autoregressive import Autoregressive
+from tidegauge.mechanism.strategies.buffered import Buffered
+from tidegauge.mechanism.strategies.damped import Damped
+from tidegauge.mechanism.strategies.dense import Dense
+from tidegauge.mechanism.strategies.disjoint import Disjoint
+from tidegauge.mechanism.strategies.epochs import Epochs
+from tidegauge.mechanism.strategies.hierarchy import Hierarchy
+from tidegauge.mechanism.strategies.sliding import Sliding
+from tidegauge.mechanism.strategies.toeplitz import Toeplitz
 from tidegauge.mechanism.strategy import Exposure
-from tidegauge.mechanism.toeplitz import Toeplitz
 from tidegauge.model.constraint import AtMost, Both, Constraint, Either, Within
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.model.schedule import Schedule

@@ -11,7 +11,7 @@ import pytest
 
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.calibration import calibrate
-from tidegauge.mechanism.noise import DiscreteGaussian, DiscreteLaplace
+from tidegauge.mechanism.noise.samplers import DiscreteGaussian, DiscreteLaplace
 from tidegauge.theory.accounting.conversion import epsilon_to_rho
 
 

@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.autoregressive import Autoregressive
-from tidegauge.mechanism.buffered import Buffered
-from tidegauge.mechanism.candidates import build
-from tidegauge.mechanism.damped import Damped
-from tidegauge.mechanism.dense import Dense
 from tidegauge.mechanism.encode import Channel, measure
-from tidegauge.mechanism.epochs import Epochs
 from tidegauge.mechanism.estimate import least_squares, measurement_matrix
-from tidegauge.mechanism.hierarchy import Hierarchy
-from tidegauge.mechanism.noise import DiscreteGaussian, SimulationSampler
-from tidegauge.mechanism.sliding import Sliding
+from tidegauge.mechanism.noise.samplers import DiscreteGaussian, SimulationSampler
+from tidegauge.mechanism.search.candidates import build
+from tidegauge.mechanism.strategies.autoregressive import Autoregressive
+from tidegauge.mechanism.strategies.buffered import Buffered
+from tidegauge.mechanism.strategies.damped import Damped
+from tidegauge.mechanism.strategies.dense import Dense
+from tidegauge.mechanism.strategies.epochs import Epochs
+from tidegauge.mechanism.strategies.hierarchy import Hierarchy
+from tidegauge.mechanism.strategies.sliding import Sliding
+from tidegauge.mechanism.strategies.toeplitz import Toeplitz
 from tidegauge.mechanism.strategy import Exposure, Strategy
-from tidegauge.mechanism.toeplitz import Toeplitz
 from tidegauge.model.constraint import AtMost, Constraint, Within
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.model.schedule import Schedule

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from tidegauge.mechanism.law import Law, ratio_interval
-from tidegauge.mechanism.noise import (
+from tidegauge.mechanism.noise.error import Law, ratio_interval
+from tidegauge.mechanism.noise.samplers import (
     DiscreteGaussian,
     DiscreteLaplace,
     Noise,

@@ -17,7 +17,7 @@ from scipy import stats
 
 from tidegauge.gauge import Gauge
 from tidegauge.mechanism.encode import scaled
-from tidegauge.mechanism.noise import Noise, SecureSampler
+from tidegauge.mechanism.noise.samplers import Noise, SecureSampler
 from tidegauge.testing import Clock, Script
 
 ALPHA = 1e-9

@@ -13,7 +13,12 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from tidegauge.mechanism.noise import DiscreteGaussian, DiscreteLaplace, SecureSampler, SimulationSampler
+from tidegauge.mechanism.noise.samplers import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    SecureSampler,
+    SimulationSampler,
+)
 
 ALPHA = 1e-9
 N = 40_000

@@ -14,7 +14,7 @@ import pytest
 from tests.gauge_life import COLUMNS, gauge, life
 from tidegauge.errors import BudgetExceeded, PlanChanged, SpecError, StoreCorrupt, StoreError, StoreLocked
 from tidegauge.gauge import Gauge
-from tidegauge.mechanism.noise import SimulationSampler
+from tidegauge.mechanism.noise.samplers import SimulationSampler
 from tidegauge.store import Measured, Store
 from tidegauge.testing import Script
 

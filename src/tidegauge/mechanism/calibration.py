@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final, Literal
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.noise import DiscreteGaussian, DiscreteLaplace, gaussian_for, laplace_for
+from tidegauge.mechanism.noise.samplers import DiscreteGaussian, DiscreteLaplace, gaussian_for, laplace_for
 from tidegauge.model.quantity import fraction
 from tidegauge.theory.accounting.composition import ADAPTIVE, compose
 from tidegauge.theory.accounting.conversion import epsilon_to_rho

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tidegauge.mechanism.law import Law, ratio, ratio_interval
+from tidegauge.mechanism.noise.error import Law, ratio, ratio_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tidegauge.mechanism.noise import DiscreteGaussian, DiscreteLaplace
+from tidegauge.mechanism.noise.samplers import DiscreteGaussian, DiscreteLaplace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from fractions import Fraction
 
-    from tidegauge.mechanism.noise import Noise, Sampler
+    from tidegauge.mechanism.noise.samplers import Noise, Sampler
     from tidegauge.mechanism.strategy import Strategy, Stream, Whole
 
 _NARROW: Final = 2**62

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.errors import SpecError, StoreCorrupt
-from tidegauge.mechanism.noise import DiscreteGaussian, DiscreteLaplace
+from tidegauge.mechanism.noise.samplers import DiscreteGaussian, DiscreteLaplace
 from tidegauge.mechanism.strategy import Exposure
 from tidegauge.model.budget import Budget
 from tidegauge.model.constraint import AtMost, Both, Either, Unconstrained, Within

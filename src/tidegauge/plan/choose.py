@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.candidates import build, candidates, dense_problem
 from tidegauge.mechanism.decode import Decoder
-from tidegauge.mechanism.disjoint import Disjoint, bin_folds
 from tidegauge.mechanism.encode import Channel
-from tidegauge.mechanism.noise import gaussian_for, laplace_for
+from tidegauge.mechanism.noise.samplers import gaussian_for, laplace_for
+from tidegauge.mechanism.search.candidates import build, candidates, dense_problem
+from tidegauge.mechanism.strategies.disjoint import Disjoint, bin_folds
 from tidegauge.plan.means import PLANNED
 from tidegauge.plan.plan import Candidate
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import TypeAdapter
 
-from tidegauge.mechanism.candidates import build
 from tidegauge.mechanism.decode import Decoder
-from tidegauge.mechanism.dense import Dense
 from tidegauge.mechanism.encode import Channel
-from tidegauge.mechanism.noise import DiscreteGaussian, DiscreteLaplace, Noise
+from tidegauge.mechanism.noise.samplers import DiscreteGaussian, DiscreteLaplace, Noise
+from tidegauge.mechanism.search.candidates import build
+from tidegauge.mechanism.strategies.dense import Dense
 from tidegauge.model.budget import Budget
 from tidegauge.model.program import Program, Release
 from tidegauge.model.quantity import Span

@@ -12,7 +12,7 @@ import pytest
 
 import tidegauge.theory.paths.toeplitz as convex
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.shapes import damped_root, rounded_convex
+from tidegauge.mechanism.strategies.shapes import damped_root, rounded_convex
 from tidegauge.model.constraint import AtMost, Unconstrained, Within
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.model.schedule import Schedule

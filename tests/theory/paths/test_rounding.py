@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from tidegauge.mechanism import shapes
-from tidegauge.mechanism.dense import most_energy
-from tidegauge.mechanism.exposed import root_above
+from tidegauge.mechanism.exposure import root_above
+from tidegauge.mechanism.strategies import shapes
+from tidegauge.mechanism.strategies.dense import most_energy
 from tidegauge.theory.paths import rounding as _rounding
 from tidegauge.theory.paths.dense import dense_groups, dense_paths
 from tidegauge.theory.paths.gram import gram_paths, row_paths

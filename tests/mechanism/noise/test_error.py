@@ -11,8 +11,8 @@ import pytest
 from scipy import signal, stats
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.law import Law, ratio, ratio_interval
-from tidegauge.mechanism.noise import DiscreteGaussian, DiscreteLaplace, Noise
+from tidegauge.mechanism.noise.error import Law, ratio, ratio_interval
+from tidegauge.mechanism.noise.samplers import DiscreteGaussian, DiscreteLaplace, Noise
 
 LEVELS = [0.5, 0.9, 0.95, 0.99, 0.999]
 

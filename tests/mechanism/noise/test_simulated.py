@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from tidegauge.mechanism.autoregressive import Autoregressive
-from tidegauge.mechanism.buffered import Buffered
-from tidegauge.mechanism.damped import Damped
-from tidegauge.mechanism.epochs import Epochs
-from tidegauge.mechanism.hierarchy import Hierarchy
-from tidegauge.mechanism.toeplitz import Toeplitz
+from tidegauge.mechanism.strategies.autoregressive import Autoregressive
+from tidegauge.mechanism.strategies.buffered import Buffered
+from tidegauge.mechanism.strategies.damped import Damped
+from tidegauge.mechanism.strategies.epochs import Epochs
+from tidegauge.mechanism.strategies.hierarchy import Hierarchy
+from tidegauge.mechanism.strategies.toeplitz import Toeplitz
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.exposed import moves, over_lives, spread
+from tidegauge.mechanism.exposure import moves, over_lives, spread
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy
 from tidegauge.theory.joint import joint
 from tidegauge.theory.paths.gram import row_paths
@@ -18,7 +18,7 @@ from tidegauge.theory.sensitivity import Sensitivity
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tidegauge.mechanism.exposed import Flow
+    from tidegauge.mechanism.exposure import Flow
     from tidegauge.model.schedule import Schedule
     from tidegauge.theory.paths.path import Limits
 

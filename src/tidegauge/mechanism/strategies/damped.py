@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism import shapes
-from tidegauge.mechanism.exposed import most_changes, over_lives, root_above, spread, square_of, stock_square
-from tidegauge.mechanism.triangular import MOST_BINS, Triangular
+from tidegauge.mechanism.exposure import most_changes, over_lives, root_above, spread, square_of, stock_square
+from tidegauge.mechanism.strategies import shapes
+from tidegauge.mechanism.strategies.triangular import MOST_BINS, Triangular
 from tidegauge.theory.paths.toeplitz import toeplitz_paths
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tidegauge.mechanism.exposed import Flow
+    from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.strategy import Exposure
     from tidegauge.theory.paths.path import Limits, Moves
     from tidegauge.theory.sensitivity import Sensitivity

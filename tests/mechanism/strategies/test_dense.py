@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from tidegauge.errors import SpecError, StoreCorrupt
-from tidegauge.mechanism import tune
-from tidegauge.mechanism.candidates import dense_problem
-from tidegauge.mechanism.damped import Damped
-from tidegauge.mechanism.dense import Dense
-from tidegauge.mechanism.optimum import Problem, offered, optimal_gram, optimise, recall, rounded
+from tidegauge.mechanism.search import tune
+from tidegauge.mechanism.search.candidates import dense_problem
+from tidegauge.mechanism.search.optimum import Problem, offered, optimal_gram, optimise, recall, rounded
+from tidegauge.mechanism.search.tune import Target, error
+from tidegauge.mechanism.strategies.damped import Damped
+from tidegauge.mechanism.strategies.dense import Dense
 from tidegauge.mechanism.strategy import MANY, Exposure
-from tidegauge.mechanism.tune import Target, error
 from tidegauge.model.constraint import AtMost, Unconstrained, Within
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.model.schedule import Schedule

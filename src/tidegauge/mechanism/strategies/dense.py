@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from tidegauge.errors import SpecError, StoreCorrupt
-from tidegauge.mechanism import shapes
-from tidegauge.mechanism.exposed import most_changes, over_lives, root_above, spread, stock_square
-from tidegauge.mechanism.triangular import Triangular
+from tidegauge.mechanism.exposure import most_changes, over_lives, root_above, spread, stock_square
+from tidegauge.mechanism.strategies import shapes
+from tidegauge.mechanism.strategies.triangular import Triangular
 from tidegauge.theory.accounting.precise import above
 from tidegauge.theory.paths.dense import dense_groups, dense_paths
 from tidegauge.theory.paths.gram import gram_paths
@@ -30,7 +30,7 @@ from tidegauge.theory.paths.rounding import U, above_product
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tidegauge.mechanism.exposed import Flow
+    from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.strategy import Exposure
     from tidegauge.theory.paths.path import Limits, Moves
     from tidegauge.theory.sensitivity import Sensitivity

@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism import tune
-from tidegauge.mechanism.buffered import Buffered
-from tidegauge.mechanism.buffers import BITS, GAIN, SHAPE
-from tidegauge.mechanism.candidates import build, candidates
-from tidegauge.mechanism.damped import Damped
 from tidegauge.mechanism.encode import Channel, measure
 from tidegauge.mechanism.estimate import measurement_matrix
-from tidegauge.mechanism.noise import DiscreteGaussian, SimulationSampler
+from tidegauge.mechanism.noise.samplers import DiscreteGaussian, SimulationSampler
+from tidegauge.mechanism.search import tune
+from tidegauge.mechanism.search.candidates import build, candidates
+from tidegauge.mechanism.strategies.buffered import Buffered
+from tidegauge.mechanism.strategies.buffers import BITS, GAIN, SHAPE
+from tidegauge.mechanism.strategies.damped import Damped
 from tidegauge.mechanism.strategy import MANY, Exposure
 from tidegauge.model.constraint import AtMost, Within
 from tidegauge.model.quantity import DAY, Span

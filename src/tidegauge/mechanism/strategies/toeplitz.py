@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism import shapes
-from tidegauge.mechanism.exposed import most_changes, over_lives, spread, square_of, stock_square
+from tidegauge.mechanism.exposure import most_changes, over_lives, spread, square_of, stock_square
+from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy
 from tidegauge.theory.paths.toeplitz import falling_paths, toeplitz_paths
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tidegauge.mechanism.exposed import Flow
+    from tidegauge.mechanism.exposure import Flow
     from tidegauge.theory.paths.path import Limits, Moves
     from tidegauge.theory.sensitivity import Sensitivity
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 from scipy.special import logsumexp
 
-from tidegauge.mechanism.path_crowds import SOFTEST, Crowd, Switches
+from tidegauge.mechanism.search.path_crowds import SOFTEST, Crowd, Switches
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

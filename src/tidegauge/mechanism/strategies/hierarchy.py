@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.exposed import costs, over_lives, spread
+from tidegauge.mechanism.exposure import costs, over_lives, spread
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy
 from tidegauge.theory.cover import cover
 from tidegauge.theory.paths.tree import Costs, hierarchy_paths
@@ -18,7 +18,7 @@ from tidegauge.theory.paths.tree import Costs, hierarchy_paths
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tidegauge.mechanism.exposed import Flow
+    from tidegauge.mechanism.exposure import Flow
     from tidegauge.theory.paths.path import Limits
     from tidegauge.theory.sensitivity import Sensitivity
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tidegauge.errors import SpecError, TidegaugeError
-from tidegauge.mechanism import noise as module
-from tidegauge.mechanism.noise import (
+from tidegauge.mechanism.noise import samplers as module
+from tidegauge.mechanism.noise.samplers import (
     DiscreteGaussian,
     DiscreteLaplace,
     Noise,

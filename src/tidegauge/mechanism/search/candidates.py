@@ -7,20 +7,20 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism import tune
-from tidegauge.mechanism.autoregressive import Autoregressive
-from tidegauge.mechanism.buffered import LONGEST, Buffered
-from tidegauge.mechanism.damped import Damped
-from tidegauge.mechanism.dense import Dense
-from tidegauge.mechanism.disjoint import Disjoint
-from tidegauge.mechanism.epochs import Epochs
-from tidegauge.mechanism.exposed import moves
-from tidegauge.mechanism.hierarchy import Hierarchy
-from tidegauge.mechanism.optimum import Problem, offered
-from tidegauge.mechanism.sliding import Sliding
+from tidegauge.mechanism.exposure import moves
+from tidegauge.mechanism.search import tune
+from tidegauge.mechanism.search.optimum import Problem, offered
+from tidegauge.mechanism.strategies.autoregressive import Autoregressive
+from tidegauge.mechanism.strategies.buffered import LONGEST, Buffered
+from tidegauge.mechanism.strategies.damped import Damped
+from tidegauge.mechanism.strategies.dense import Dense
+from tidegauge.mechanism.strategies.disjoint import Disjoint
+from tidegauge.mechanism.strategies.epochs import Epochs
+from tidegauge.mechanism.strategies.hierarchy import Hierarchy
+from tidegauge.mechanism.strategies.sliding import Sliding
+from tidegauge.mechanism.strategies.toeplitz import Toeplitz
+from tidegauge.mechanism.strategies.triangular import MOST_BINS
 from tidegauge.mechanism.strategy import MANY
-from tidegauge.mechanism.toeplitz import Toeplitz
-from tidegauge.mechanism.triangular import MOST_BINS
 from tidegauge.theory.paths.path import ON_OFF, Limits, limits
 
 if TYPE_CHECKING:

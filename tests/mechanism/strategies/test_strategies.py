@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism import shapes
-from tidegauge.mechanism.autoregressive import Autoregressive
-from tidegauge.mechanism.damped import Damped
-from tidegauge.mechanism.epochs import Epochs
 from tidegauge.mechanism.estimate import add_up, measurement_matrix, not_negative
-from tidegauge.mechanism.hierarchy import Hierarchy
-from tidegauge.mechanism.sliding import Sliding
+from tidegauge.mechanism.search.tune import Target, error
+from tidegauge.mechanism.strategies import shapes
+from tidegauge.mechanism.strategies.autoregressive import Autoregressive
+from tidegauge.mechanism.strategies.damped import Damped
+from tidegauge.mechanism.strategies.epochs import Epochs
+from tidegauge.mechanism.strategies.hierarchy import Hierarchy
+from tidegauge.mechanism.strategies.sliding import Sliding
+from tidegauge.mechanism.strategies.toeplitz import Toeplitz
 from tidegauge.mechanism.strategy import Exposure
-from tidegauge.mechanism.toeplitz import Toeplitz
-from tidegauge.mechanism.tune import Target, error
 from tidegauge.model.constraint import AtMost, Within
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.model.schedule import Schedule

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.noise import DiscreteLaplace, Noise
+from tidegauge.mechanism.noise.samplers import DiscreteLaplace, Noise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.optimize import minimize, nnls
 
-from tidegauge.mechanism import shapes
-from tidegauge.mechanism.autoregressive import Autoregressive
-from tidegauge.mechanism.buffered import Buffered
-from tidegauge.mechanism.hierarchy import Hierarchy
+from tidegauge.mechanism.strategies import shapes
+from tidegauge.mechanism.strategies.autoregressive import Autoregressive
+from tidegauge.mechanism.strategies.buffered import Buffered
+from tidegauge.mechanism.strategies.hierarchy import Hierarchy
 from tidegauge.theory.paths.path import ON_OFF, Limits
 from tidegauge.theory.paths.toeplitz import toeplitz_paths
 from tidegauge.theory.paths.tree import Costs, hierarchy_paths

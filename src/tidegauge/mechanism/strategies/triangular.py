@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg.lapack import dtrtri
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism import shapes
+from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategy import Row, Strategy
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidegauge.mechanism.candidates import build, candidates, dense_problem
-from tidegauge.mechanism.dense import Dense
+from tidegauge.mechanism.search.candidates import build, candidates, dense_problem
+from tidegauge.mechanism.search.tune import Target, error
+from tidegauge.mechanism.strategies.dense import Dense
 from tidegauge.mechanism.strategy import Exposure
-from tidegauge.mechanism.tune import Target, error
 from tidegauge.model.constraint import AtMost, Constraint, Within
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.model.schedule import Schedule

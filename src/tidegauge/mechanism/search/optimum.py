@@ -18,10 +18,10 @@ from zipfile import BadZipFile
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism import shapes
-from tidegauge.mechanism.dense import MOST_BINS, Dense, most_energy
-from tidegauge.mechanism.path_laws import law
-from tidegauge.mechanism.shaping import shaped
+from tidegauge.mechanism.search.path_laws import law
+from tidegauge.mechanism.search.shaping import shaped
+from tidegauge.mechanism.strategies import shapes
+from tidegauge.mechanism.strategies.dense import MOST_BINS, Dense, most_energy
 from tidegauge.mechanism.strategy import MANY
 from tidegauge.theory.paths.path import ON_OFF, Limits
 

@@ -1,0 +1,1 @@
+"""Candidates, tuned parameters and numerical optima: what the planner chooses from."""
