@@ -25,7 +25,7 @@ from tidegauge.outcome import agree, plan_reading
 from tidegauge.plan.certify import certified
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
-from tidegauge.plan.spec import GaugeSpec, declared_form, differences, load
+from tidegauge.plan.spec.declaration import GaugeSpec, declared_form, differences, load
 from tidegauge.proof import Verified, compare, prove
 from tidegauge.ready import require_ready
 from tidegauge.source import open_source, operator_counts, secret

@@ -17,7 +17,7 @@ from tidegauge.mechanism.noise.samplers import SimulationSampler
 from tidegauge.plan.explain import explain
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
-from tidegauge.plan.spec import GaugeSpec
+from tidegauge.plan.spec.declaration import GaugeSpec
 from tidegauge.store import Store
 from tidegauge.testing import Clock, Crash, Crashed, Script
 from tidegauge.tick import journal_arrays
@@ -426,7 +426,7 @@ def test_no_other_key_goes_with_of(key: str) -> None:
 
 
 def test_every_key_of_a_release_is_refused_beside_of() -> None:
-    from tidegauge.plan.spec import ReleaseSpec
+    from tidegauge.plan.spec.declaration import ReleaseSpec
 
     assert {field.alias or name for name, field in ReleaseSpec.model_fields.items()} == {*KEYS, "window"}
 

@@ -12,7 +12,7 @@ from tidegauge.errors import SpecError
 from tidegauge.plan.certify import loss
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
-from tidegauge.plan.spec import GaugeSpec
+from tidegauge.plan.spec.declaration import GaugeSpec
 
 COUNT = {"sql": "SELECT COUNT(*) FROM t"}
 GROUPS = {"sql": "SELECT c, COUNT(*) FROM t GROUP BY c", "groups": {"c": [f"g{i}" for i in range(30)]}}

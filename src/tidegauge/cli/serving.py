@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from tidegauge.errors import SpecError
-from tidegauge.plan.spec_source import DebeziumSpec
+from tidegauge.plan.spec.source import DebeziumSpec
 from tidegauge.source import open_source, secret
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-    from tidegauge.plan.spec import GaugeSpec
+    from tidegauge.plan.spec.declaration import GaugeSpec
 
 
 def listening(listen: str) -> socket.socket:

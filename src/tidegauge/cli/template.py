@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SpecError
-from tidegauge.plan.spec_source import KINDS
+from tidegauge.plan.spec.source import KINDS
 from tidegauge.source import outline
 from tidegauge.source.sniff import UNITS, sniff
 

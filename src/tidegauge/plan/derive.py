@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tidegauge.model.schedule import Schedule
     from tidegauge.plan.choose import Aim, Option
     from tidegauge.plan.plan import ReleasePlan
-    from tidegauge.plan.spec import DerivedSpec
+    from tidegauge.plan.spec.declaration import DerivedSpec
 
 
 def derived_spans(wanted: Mapping[str, DerivedSpec], release: Release) -> dict[str, int | None]:

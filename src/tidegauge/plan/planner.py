@@ -14,7 +14,7 @@ from tidegauge.plan.certify import accounted, exposure
 from tidegauge.plan.choose import options, unsought
 from tidegauge.plan.derive import able, derive, derived_spans
 from tidegauge.plan.plan import Plan, ReleasePlan
-from tidegauge.plan.sql import compile_query
+from tidegauge.plan.sql.compile import compile_query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tidegauge.model.constraint import Constraint
     from tidegauge.plan.choose import Option
     from tidegauge.plan.plan import Measure
-    from tidegauge.plan.spec import ConstraintSpec, GaugeSpec, ReleaseSpec
+    from tidegauge.plan.spec.declaration import ConstraintSpec, GaugeSpec, ReleaseSpec
 
 
 _HINT = (

@@ -27,8 +27,8 @@ from tidegauge.model.constraint import AtMost, Both, Constraint, Either, Unconst
 from tidegauge.model.program import Limit
 from tidegauge.model.quantity import Span
 from tidegauge.model.query import Value
-from tidegauge.plan.spec_source import KINDS, REACH, Name, ObjectSpec, Secret, SourceSpec, Table
-from tidegauge.plan.spec_values import Duration, Number, Time, a_strategy, an_end, plainly
+from tidegauge.plan.spec.source import KINDS, REACH, Name, ObjectSpec, Secret, SourceSpec, Table
+from tidegauge.plan.spec.values import Duration, Number, Time, a_strategy, an_end, plainly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

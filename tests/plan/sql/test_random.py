@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegauge.engine.render import render
-from tidegauge.plan.sql import compile_query
+from tidegauge.plan.sql.compile import compile_query
 
 if TYPE_CHECKING:
     from tidegauge.model.query import Query

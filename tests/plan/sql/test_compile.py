@@ -12,8 +12,8 @@ from tidegauge.engine.render import render
 from tidegauge.errors import QueryError
 from tidegauge.model.expression import Column, Constant, call
 from tidegauge.model.query import Component, Group, Query
-from tidegauge.plan.spec_source import SourceSpec
-from tidegauge.plan.sql import compile_query
+from tidegauge.plan.spec.source import SourceSpec
+from tidegauge.plan.sql.compile import compile_query
 
 ODD = 'x"; drop table y; --'
 COLUMNS = {

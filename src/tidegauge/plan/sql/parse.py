@@ -10,9 +10,9 @@ import sqlglot
 from sqlglot import TokenType, exp
 from sqlglot.errors import ParseError, TokenError
 
-from tidegauge.plan.sql_columns import quoted
-from tidegauge.plan.sql_lower import shown
-from tidegauge.plan.sql_refusals import Refused, refuse
+from tidegauge.plan.sql.columns import quoted
+from tidegauge.plan.sql.lower import shown
+from tidegauge.plan.sql.refusals import Refused, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 from sqlglot import ErrorLevel, exp
 
 from tidegauge.model.expression import Constant
-from tidegauge.plan import sql_times
-from tidegauge.plan.sql_refusals import Mismatch, Refused, refuse
-from tidegauge.plan.sql_terms import (
+from tidegauge.plan.sql import times as sql_times
+from tidegauge.plan.sql.refusals import Mismatch, Refused, refuse
+from tidegauge.plan.sql.terms import (
     Kind,
     Term,
     alike,

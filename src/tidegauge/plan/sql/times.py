@@ -7,8 +7,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from tidegauge.plan.sql_refusals import Mismatch
-from tidegauge.plan.sql_terms import NUMBERS, TIMES, Kind, Term, apply, number, time
+from tidegauge.plan.sql.refusals import Mismatch
+from tidegauge.plan.sql.terms import NUMBERS, TIMES, Kind, Term, apply, number, time
 
 UNITS: Final = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 PARTS: Final = (*UNITS, "isoyear", "dow", "isodow", "doy")

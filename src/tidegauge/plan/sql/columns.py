@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from tidegauge.model.expression import Column
-from tidegauge.plan.sql_refusals import Refused, refuse
-from tidegauge.plan.sql_terms import Term, column
+from tidegauge.plan.sql.refusals import Refused, refuse
+from tidegauge.plan.sql.terms import Term, column
 
 if TYPE_CHECKING:
     from tidegauge.model.expression import Side

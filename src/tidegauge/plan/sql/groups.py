@@ -10,9 +10,9 @@ from sqlglot import exp
 
 from tidegauge.model.expression import Constant, call
 from tidegauge.model.query import Group
-from tidegauge.plan.sql_lower import Lowering, shown
-from tidegauge.plan.sql_refusals import Refused
-from tidegauge.plan.sql_terms import (
+from tidegauge.plan.sql.lower import Lowering, shown
+from tidegauge.plan.sql.refusals import Refused
+from tidegauge.plan.sql.terms import (
     NUMBERS,
     TIMES,
     Kind,
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from tidegauge.model.expression import Expression
     from tidegauge.model.query import Value
-    from tidegauge.plan.sql_columns import Columns
-    from tidegauge.plan.sql_parse import Parts
+    from tidegauge.plan.sql.columns import Columns
+    from tidegauge.plan.sql.parse import Parts
 
 MOST_CELLS: Final = 1_000_000
 

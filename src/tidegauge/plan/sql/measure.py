@@ -10,9 +10,9 @@ from tidegauge.errors import SpecError
 from tidegauge.model.expression import Constant, call
 from tidegauge.model.quantity import fraction
 from tidegauge.model.query import Component
-from tidegauge.plan.sql_groups import toml_key
-from tidegauge.plan.sql_refusals import Refused
-from tidegauge.plan.sql_terms import Term, double_literal
+from tidegauge.plan.sql.groups import toml_key
+from tidegauge.plan.sql.refusals import Refused
+from tidegauge.plan.sql.terms import Term, double_literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

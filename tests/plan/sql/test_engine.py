@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tidegauge.engine.render import render
 from tidegauge.errors import QueryError
-from tidegauge.plan.sql import compile_query
+from tidegauge.plan.sql.compile import compile_query
 
 ARROW = {
     "VARCHAR": pa.string(),

@@ -17,7 +17,7 @@ from sqlglot.expressions import DataType, DataTypeParam, DType
 from tidegauge.errors import SpecError
 from tidegauge.model.expression import Column, Constant, Expression, call
 from tidegauge.model.quantity import instant, moment
-from tidegauge.plan.sql_refusals import Mismatch, refuse
+from tidegauge.plan.sql.refusals import Mismatch, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

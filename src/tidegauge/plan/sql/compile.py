@@ -13,19 +13,19 @@ from sqlglot import exp
 from tidegauge.errors import QueryError
 from tidegauge.model.expression import Constant, call
 from tidegauge.model.query import Query
-from tidegauge.plan.sql_columns import Columns
-from tidegauge.plan.sql_groups import cell_number, domains, named_groups
-from tidegauge.plan.sql_lower import Lowering, shown
-from tidegauge.plan.sql_measure import count_of, declared_range, present, refuse_declared, sum_of
-from tidegauge.plan.sql_parse import argument, canonical, parse, take_apart
-from tidegauge.plan.sql_refusals import Refused
+from tidegauge.plan.sql.columns import Columns
+from tidegauge.plan.sql.groups import cell_number, domains, named_groups
+from tidegauge.plan.sql.lower import Lowering, shown
+from tidegauge.plan.sql.measure import count_of, declared_range, present, refuse_declared, sum_of
+from tidegauge.plan.sql.parse import argument, canonical, parse, take_apart
+from tidegauge.plan.sql.refusals import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from fractions import Fraction
 
     from tidegauge.model.query import Aggregate, Component, Value
-    from tidegauge.plan.sql_parse import Parts
+    from tidegauge.plan.sql.parse import Parts
 
 
 def compile_query(

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tidegauge.errors import QueryError
-from tidegauge.plan.sql import compile_query
-from tidegauge.plan.sql_refusals import REFUSALS
+from tidegauge.plan.sql.compile import compile_query
+from tidegauge.plan.sql.refusals import REFUSALS
 
-DOC = (Path(__file__).parents[2] / "docs" / "sql.md").read_text(encoding="utf-8")
+DOC = (Path(__file__).parents[3] / "docs" / "sql.md").read_text(encoding="utf-8")
 ACCEPTED, REFUSED = DOC.split("\n## Refused\n")
 SCHEMA = re.search(r"a table `patients` with the columns (.*?)\n\n", DOC, re.DOTALL)
 TYPES = {

@@ -1,0 +1,1 @@
+"""The declared gauge and its messages."""
