@@ -72,7 +72,7 @@ SIMULATION = {
     "mechanism/search/path_crowds.py",
     "demo/hospital.py",
     "cli/local.py",
-    "source/postgres_access.py",
+    "source/postgres/access.py",
 }
 """Where other randomness is at home: simulation that says so, the search for a strategy (which sees no data), invented
 data, and how long to wait before a next try."""

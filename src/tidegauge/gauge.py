@@ -29,7 +29,7 @@ from tidegauge.plan.spec.declaration import GaugeSpec, declared_form, difference
 from tidegauge.proof import Verified, compare, prove
 from tidegauge.ready import require_ready
 from tidegauge.source import open_source, operator_counts, secret
-from tidegauge.source.check import Check, Resumed
+from tidegauge.source.batch.check import Check, Resumed
 from tidegauge.store import NOTHING_YET, Store, begun, parse_key, use_memory
 from tidegauge.tick import Ticker, derivable
 

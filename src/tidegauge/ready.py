@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidegauge.errors import SourceError
 from tidegauge.model.mutation import Live
-from tidegauge.source.check import Rehearsing
+from tidegauge.source.batch.check import Rehearsing
 
 if TYPE_CHECKING:
     from collections.abc import Collection

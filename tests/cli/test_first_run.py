@@ -12,7 +12,7 @@ import pytest
 from tests.servers.postgres import Server, binaries
 from tidegauge.cli.verbs import main
 from tidegauge.gauge import Gauge
-from tidegauge.source.files import Files
+from tidegauge.source.files.source import Files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.cli import main
 from tidegauge.engine.duckdb import DuckEngine
-from tidegauge.source.postgres import Postgres
-from tidegauge.source.sqlite import SQLite
+from tidegauge.source.postgres.source import Postgres
+from tidegauge.source.sqlite.source import SQLite
 from tidegauge.store import Store
 from tidegauge.store.ledger import Ledger
 

@@ -20,7 +20,7 @@ import psycopg
 import pytest
 
 from tidegauge.gauge import Gauge
-from tidegauge.source.sqlite_triggers import install
+from tidegauge.source.sqlite.triggers import install
 from tidegauge.store import begun
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import uvicorn
 
 from tidegauge.local import Collector, Survey
 from tidegauge.serve.app import create_app
-from tidegauge.source.debezium import Debezium
-from tidegauge.source.debezium_inbox import Gatekeeper, Inbox
+from tidegauge.source.debezium.inbox import Gatekeeper, Inbox
+from tidegauge.source.debezium.source import Debezium
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,11 +19,11 @@ import pytest
 from tests.serve.door import COLUMNS, RIGHT, SECRET, change, delivered, listening, people, row
 from tidegauge.errors import SourceError, StoreCorrupt
 from tidegauge.gauge import Gauge
-from tidegauge.source.debezium_events import event
-from tidegauge.source.debezium_inbox import Gatekeeper, Inbox
-from tidegauge.source.debezium_index import KEPT, OutOfOrder, refused
-from tidegauge.source.debezium_log import Restored
-from tidegauge.source.debezium_rows import Reading
+from tidegauge.source.debezium.events import event
+from tidegauge.source.debezium.inbox import Gatekeeper, Inbox
+from tidegauge.source.debezium.index import KEPT, OutOfOrder, refused
+from tidegauge.source.debezium.log import Restored
+from tidegauge.source.debezium.rows import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,7 +160,7 @@ class TestRepetitions:
             raise OSError(28, "no space")
 
         with monkeypatch.context() as patched:
-            patched.setattr("tidegauge.source.debezium_inbox._write", full)
+            patched.setattr("tidegauge.source.debezium.inbox._write", full)
             for _ in range(2):
                 with pytest.raises(OSError, match="no space"):
                     inbox.append(written(*events))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.servers.postgres import Server, binaries
-from tests.source import files_harness
-from tests.source.debezium_harness import DebeziumFile, DebeziumInbox, DebeziumKafka
+from tests.source.debezium.harness import DebeziumFile, DebeziumInbox, DebeziumKafka
+from tests.source.files import harness as files_harness
 from tests.source.harness import PostgresFull, PostgresPartitioned, PostgresTable, SQLiteTable
-from tests.source.table_harness import (
+from tests.source.snapshots.harness import (
     DuckDBSnapshots,
     HistoryTable,
     ParquetSnapshots,
@@ -23,7 +23,7 @@ from tests.source.table_harness import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.source.debezium_harness import DebeziumFile, DebeziumInbox, DebeziumKafka
+    from tests.source.debezium.harness import DebeziumFile, DebeziumInbox, DebeziumKafka
 from tests.source.harness import Harness
 
 _SCHEMAS = itertools.count()

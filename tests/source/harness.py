@@ -10,10 +10,10 @@ import psycopg
 from psycopg import sql
 
 from tests.source.life import COLUMNS, Delete, Insert, Rename, Truncate, Update
-from tidegauge.source.names import quote
-from tidegauge.source.postgres import Postgres
-from tidegauge.source.sqlite import SQLite
-from tidegauge.source.sqlite_triggers import install
+from tidegauge.source.batch.names import quote
+from tidegauge.source.postgres.source import Postgres
+from tidegauge.source.sqlite.source import SQLite
+from tidegauge.source.sqlite.triggers import install
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tests.source.life import FIRST, LIFE, Table, applied, net
 from tidegauge.model.mutation import Live
-from tidegauge.source.rows import shape
+from tidegauge.source.batch.rows import shape
 
 if TYPE_CHECKING:
     from tests.source.harness import Harness

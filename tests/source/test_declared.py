@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.test_verbs import Shell
-from tests.source.debezium_harness import Broker
+from tests.source.debezium.harness import Broker
 from tests.source.harness import clear
-from tidegauge.source.debezium_inbox import Inbox
-from tidegauge.source.debezium_rows import Reading
+from tidegauge.source.debezium.inbox import Inbox
+from tidegauge.source.debezium.rows import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

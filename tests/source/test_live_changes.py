@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from tidegauge.gauge import Gauge
-from tidegauge.source.sqlite_triggers import install
+from tidegauge.source.sqlite.triggers import install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

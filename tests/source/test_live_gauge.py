@@ -21,7 +21,7 @@ import pytest
 from tests.servers.postgres import Server
 from tidegauge.gauge import Gauge
 from tidegauge.model.quantity import rfc3339
-from tidegauge.source.sqlite_triggers import install
+from tidegauge.source.sqlite.triggers import install
 
 DECLARATION = """
 [source]

@@ -18,7 +18,7 @@ import pytest
 
 from tests.source.harness import clear
 from tidegauge.gauge import Gauge
-from tidegauge.source.sqlite_triggers import install
+from tidegauge.source.sqlite.triggers import install
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegauge.errors import SourceError, SpecError
-from tidegauge.source.check import Check
-from tidegauge.source.names import literal, quote, secret
-from tidegauge.source.postgres_access import Patience, final
-from tidegauge.source.rows import key
-from tidegauge.source.spool import Spool
-from tidegauge.source.values import arrow_type, from_text, from_values
+from tidegauge.source.batch.check import Check
+from tidegauge.source.batch.names import literal, quote, secret
+from tidegauge.source.batch.rows import key
+from tidegauge.source.batch.spool import Spool
+from tidegauge.source.batch.values import arrow_type, from_text, from_values
+from tidegauge.source.postgres.access import Patience, final
 
 
 def plain(column: pa.Array) -> list[Any]:

@@ -48,8 +48,8 @@ def receive(spec: GaugeSpec, base: Path, listen: str, say: Callable[[str], None]
         from tidegauge.serve.app import create_app  # noqa: PLC0415
     except ImportError:
         raise SpecError("serve needs an extra: pip install 'tidegauge[serve]'") from None
-    from tidegauge.source.debezium import Debezium  # noqa: PLC0415
-    from tidegauge.source.debezium_inbox import Gatekeeper, Inbox  # noqa: PLC0415
+    from tidegauge.source.debezium.inbox import Gatekeeper, Inbox  # noqa: PLC0415
+    from tidegauge.source.debezium.source import Debezium  # noqa: PLC0415
 
     proofs = {
         name: secret(reference, key=f"source.{name}")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tidegauge.model.reading import Reading
-    from tidegauge.source.check import Check
+    from tidegauge.source.batch.check import Check
     from tidegauge.store.ledger import Entry
 
 _WIDE: Final = 10_000

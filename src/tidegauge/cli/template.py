@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SpecError
 from tidegauge.plan.spec.source import KINDS
-from tidegauge.source import outline
-from tidegauge.source.sniff import UNITS, sniff
+from tidegauge.source.batch import outline
+from tidegauge.source.files.sniff import UNITS, sniff
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tidegauge.source.outline import Outline
+    from tidegauge.source.batch.outline import Outline
 
 _NUMBERS: Final = ("SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
 _NAMES: Final = re.compile(r"(^|_)(id|key|uuid|name|mail|email|person|patient|user|note|address|phone)$")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tidegauge.local import Collector
-    from tidegauge.source.debezium_inbox import Gatekeeper, Inbox
+    from tidegauge.source.debezium.inbox import Gatekeeper, Inbox
 
 
 def create_app(

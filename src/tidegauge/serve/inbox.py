@@ -9,12 +9,12 @@ from fastapi.concurrency import run_in_threadpool
 
 from tidegauge.errors import SourceError
 from tidegauge.serve.body import CLOSE, body_of
-from tidegauge.source.debezium_events import LARGEST
-from tidegauge.source.debezium_index import OutOfOrder
-from tidegauge.source.debezium_log import Restored
+from tidegauge.source.debezium.events import LARGEST
+from tidegauge.source.debezium.index import OutOfOrder
+from tidegauge.source.debezium.log import Restored
 
 if TYPE_CHECKING:
-    from tidegauge.source.debezium_inbox import Gatekeeper, Inbox
+    from tidegauge.source.debezium.inbox import Gatekeeper, Inbox
 
 LARGEST_SIGNED: Final = 1 << 20
 """Bytes of a request that only its signature, which covers the body, can admit: so much is held in memory for a stranger."""

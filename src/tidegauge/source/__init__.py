@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tidegauge.errors import SpecError
-from tidegauge.source.names import secret
+from tidegauge.source.batch.names import secret
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,13 +21,13 @@ def open_source(declared: dict[str, Any], base: Path, *, beside: Path | None = N
     options = dict(declared)
     match options.pop("kind"):
         case "files":
-            from tidegauge.source.files import Files  # noqa: PLC0415
+            from tidegauge.source.files.source import Files  # noqa: PLC0415
 
             return Files(**options, base=base)
         case "postgres":
             return _postgres(options)
         case "sqlite":
-            from tidegauge.source.sqlite import SQLite  # noqa: PLC0415
+            from tidegauge.source.sqlite.source import SQLite  # noqa: PLC0415
 
             return SQLite(base / options.pop("path"), options.pop("table"), **options)
         case "debezium":
@@ -40,7 +40,7 @@ def open_source(declared: dict[str, Any], base: Path, *, beside: Path | None = N
 
 def _postgres(options: dict[str, Any]) -> Source:
     try:
-        from tidegauge.source.postgres import Postgres  # noqa: PLC0415
+        from tidegauge.source.postgres.source import Postgres  # noqa: PLC0415
     except ModuleNotFoundError:
         raise _needs_postgres() from None
     return Postgres(secret(options.pop("dsn"), key="source.dsn"), options.pop("table"), **options)
@@ -54,8 +54,8 @@ def operator_counts(declared: Any, base: Path, *, beside: Path) -> dict[str, int
     """What a declared source could not use, by the name it is shown under: for the operator alone."""
     if declared.kind != "debezium":
         return {}
-    from tidegauge.source.debezium_index import refused  # noqa: PLC0415
-    from tidegauge.source.debezium_quarantine import count  # noqa: PLC0415
+    from tidegauge.source.debezium.index import refused  # noqa: PLC0415
+    from tidegauge.source.debezium.quarantine import count  # noqa: PLC0415
 
     inbox = declared.inbox
     return {"quarantined": count(_quarantine(beside)), **({} if inbox is None else refused(base / inbox))}
@@ -66,8 +66,8 @@ def _quarantine(store: Path) -> Path:
 
 
 def _debezium(options: dict[str, Any], base: Path, quarantine: Path) -> Source:
-    from tidegauge.source.debezium import Debezium  # noqa: PLC0415
-    from tidegauge.source.debezium_kafka import Kafka  # noqa: PLC0415
+    from tidegauge.source.debezium.kafka import Kafka  # noqa: PLC0415
+    from tidegauge.source.debezium.source import Debezium  # noqa: PLC0415
 
     table, topic, inbox = options.pop("table"), options.pop("topic", None), options.pop("inbox", None)
     if topic is not None:
@@ -84,13 +84,14 @@ def _debezium(options: dict[str, Any], base: Path, quarantine: Path) -> Source:
 
 
 def _snapshots(options: dict[str, Any], base: Path, store: Path) -> Source:
-    from tidegauge.source import history, readers, snapshots  # noqa: PLC0415
+    from tidegauge.source.snapshots import history, readers  # noqa: PLC0415
+    from tidegauge.source.snapshots import source as snapshots  # noqa: PLC0415
 
     of, table, types = options.pop("of"), options.pop("table"), options.pop("types", {})
     reader: readers.Reader
     if of == "postgres":
         try:
-            from tidegauge.source.postgres_reader import PostgresReader  # noqa: PLC0415
+            from tidegauge.source.postgres.reader import PostgresReader  # noqa: PLC0415
         except ModuleNotFoundError:
             raise _needs_postgres() from None
         dsn, schema = secret(options.pop("dsn"), key="source.dsn"), options.pop("schema", "public")

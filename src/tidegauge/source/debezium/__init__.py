@@ -1,0 +1,1 @@
+"""Change events of Debezium: files, an HTTP inbox, Kafka."""

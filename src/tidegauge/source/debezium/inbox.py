@@ -1,0 +1,301 @@
+"""Where change events are received: durable before they are acknowledged, and authentic before they are read."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import errno
+import fcntl
+import hmac
+import json
+import os
+import re
+import sqlite3
+import threading
+import time
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegauge.errors import SourceError, SpecError, StoreLocked
+from tidegauge.source.debezium.events import NOTHING, event, parse, shaped
+from tidegauge.source.debezium.index import Index
+from tidegauge.source.debezium.log import Mark, mark
+from tidegauge.source.debezium.rows import UNUSABLE, reason
+from tidegauge.source.debezium.source import ONCE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from tidegauge.source.debezium.events import Event
+    from tidegauge.source.debezium.rows import Reading
+
+_SEGMENT: Final = 64 << 20
+_FRESH: Final = 300
+"""Seconds by which a signed request may be old or early."""
+_SIGNATURE: Final = re.compile(r"(^| )v1,[A-Za-z0-9+/]{43}=( |$)")
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
+
+
+class Inbox:
+    """A folder of event files; one process writes it, the source `Debezium(folder, ..., inbox=True)` reads it.
+
+    `reading` is that source's: what it could not use is refused here.
+    """
+
+    def __init__(
+        self, folder: Path, reading: Reading, *, segment: int = _SEGMENT, now: Callable[[], int] = _now
+    ) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder, self._reading, self._limit, self._now = folder, reading, segment, now
+        self._mutex = threading.Lock()
+        self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._lock)
+            raise StoreLocked("another process receives events into this inbox") from None
+        self._file = -1
+        self._sound = True
+        """Whether everything in the file is in the index, too."""
+        try:
+            self._index = Index(folder)
+            files = sorted(folder.glob("[0-9]*.jsonl"))
+            self._number = max((int(path.name.split(".")[0]) for path in files), default=0)
+            if files:
+                _mend(files[-1])
+            self._catch_up()
+            self._next()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    @property
+    def _path(self) -> Path:
+        return self._folder / f"{self._number:015}{ONCE}"
+
+    def _next(self) -> None:
+        """Begin a new file; its name must be durable too, and come after every name there ever was.
+
+        The gauge removes a file once it reads the next one, so everything before is made durable in the index first.
+        """
+        self._index.settle(self._now())
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+        self._number = max(self._number + 1, time.time_ns() // 1_000_000)
+        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        self._size = 0
+        folder = os.open(self._folder, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
+
+    def _catch_up(self) -> None:
+        """Index what is in the files but not in the index: a crash came in between, or they are of an earlier version."""
+        self._index.rollback()
+        last, end = self._index.indexed
+        for path in sorted(self._folder.glob("[0-9]*.jsonl")):
+            if path.name >= last:
+                self._index.begin()
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
+                    file.seek(end if path.name == last else 0)
+                    for line in file:
+                        if line.endswith(b"\n"):
+                            self._remember(line)
+                    self._index.commit(path.name, file.tell())
+
+    def _remember(self, line: bytes) -> None:
+        try:
+            told = event(line)
+            if told is not None and self._reading.concerns(told):
+                self._index.add(told, _place(told), self._reading.keys(told), self._now(), judged=False)
+        except UNUSABLE:
+            return  # of an earlier version; the gauge sets it aside
+
+    def append(self, body: bytes) -> None:
+        """Keep one event, or a list of them, except for repetitions; when this returns they survive a power cut.
+
+        Raises SourceError where an event will not count: nothing of the request is kept then, and the refusal is counted.
+        """
+        try:
+            self._append(body)
+        except SourceError as refusal:
+            with self._mutex:
+                self._index.count(refusal)
+            raise
+        except sqlite3.Error as error:
+            raise OSError(errno.EIO, "the inbox's index cannot be written") from error
+
+    def _append(self, body: bytes) -> None:
+        found = self._usable(body)
+        with self._mutex:
+            if not self._sound:
+                self._recover()
+            if self._size > self._limit:
+                self._next()
+            self._index.begin()
+            try:
+                data = b"".join(line for told, line in found if self._is_new(told))
+            except BaseException:
+                self._index.rollback()
+                raise
+            self._keep(data)
+
+    def _keep(self, data: bytes) -> None:
+        try:
+            if data:
+                _write(self._file, data)
+                os.fsync(self._file)
+            self._size += len(data)
+            self._index.commit(self._path.name, self._size)
+        except BaseException:
+            self._sound = False  # some of it may be in the file, and may be read
+            self._index.rollback()
+            raise
+
+    def _recover(self) -> None:
+        """After a failed write: what reached the file is indexed, so that it is recognised when it comes again."""
+        self._catch_up()
+        self._next()
+        self._sound = True
+
+    def _is_new(self, told: Event) -> bool:
+        return self._index.add(told, _place(told), self._reading.keys(told), self._now())
+
+    def _usable(self, body: bytes) -> list[tuple[Event, bytes]]:
+        """The events of a request about our table, and the line of each; SourceError where the gauge could not use one."""
+        if body.strip() in NOTHING:
+            return []
+        try:
+            told: Any = parse(body)
+        except SourceError as refusal:
+            raise SourceError(f"the request {refusal}; nothing of it was kept") from None
+        listed = told if isinstance(told, list) else [told]
+        try:
+            return self._ours(listed)
+        except UNUSABLE:  # now one by one, to say which it was
+            for number, one in enumerate(listed, 1):
+                try:
+                    self._ours([one])
+                except UNUSABLE as refusal:
+                    which = f"event {number} of the request" if isinstance(told, list) else "the event"
+                    raise SourceError(f"{which} {reason(refusal)}; nothing of the request was kept") from None
+            raise SourceError("the events cannot be used together; nothing of the request was kept") from None
+
+    def _ours(self, listed: list[Any]) -> list[tuple[Event, bytes]]:
+        """Those that are about our table; raises what reading a malformed event may raise."""
+        found = []
+        for one in listed:
+            told = shaped(one)
+            if told is not None and self._reading.concerns(told):
+                if not self._reading.described:
+                    self._reading.describe(told)
+                self._require_place(told)
+                found.append((told, json.dumps(one, separators=(",", ":")).encode() + b"\n"))
+        if found:
+            self._reading.rows([told for told, _ in found])
+        return found
+
+    @staticmethod
+    def _require_place(told: Event) -> None:
+        if told.kind != "r" and mark(told) is None:
+            raise SourceError(
+                "does not say where in its database's log it happened, so a repetition could not be recognised (known are the "
+                "connectors for PostgreSQL, MySQL, MariaDB and SQL Server)"
+            )
+
+    def close(self) -> None:
+        """Let another process receive; whoever still appends is refused."""
+        with self._mutex:
+            self._index.close()
+            if self._file >= 0:
+                os.close(self._file)
+            self._file = -1
+            os.close(self._lock)
+
+
+def _place(told: Event) -> Mark:
+    """Where an event happened; a row of a snapshot, which may not say so, at its time and with its content.
+
+    Connectors repeat a snapshot at one position, so its rows are the same only if they are of the same time, too.
+    """
+    found = mark(told)
+    if told.kind != "r" and found is not None:
+        return found
+    content = json.dumps(
+        [told.time, told.after, None if found is None else found.place.hex()], sort_keys=True
+    )
+    return Mark("snapshot" if found is None else found.log, sha256(content.encode()).digest())
+
+
+def _write(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
+
+
+def _mend(path: Path) -> None:
+    """Cut off a line that a crash left half written: it was never acknowledged."""
+    with path.open("rb+") as file:
+        data = file.read()
+        file.truncate(data.rfind(b"\n") + 1)
+        os.fsync(file.fileno())
+
+
+class Gatekeeper:
+    """Tells requests that come from our Debezium: by a bearer token, or by a signature (its 'standard-webhooks')."""
+
+    def __init__(self, *, token: str | None = None, signing_secret: str | None = None) -> None:
+        if not token and not signing_secret:
+            raise SpecError("an inbox needs a token or a signing secret", key="source.token")
+        if token and not token.isascii():
+            raise SpecError("a header cannot carry it: use ASCII", key="source.token")
+        self._token = token
+        self._secret = None
+        if signing_secret:
+            try:
+                self._secret = base64.b64decode(signing_secret.removeprefix("whsec_"), validate=True)
+            except binascii.Error:
+                raise SpecError("is not base64 (whsec_...)", key="source.signing_secret") from None
+
+    def admits(self, headers: Mapping[str, str], body: bytes, now: float | None = None) -> bool:
+        """Whether the request may come in; headers have lower-case names."""
+        if self.knows(headers):
+            return True
+        return self._secret is not None and self._signed(
+            self._secret, headers, body, time.time() if now is None else now
+        )
+
+    def knows(self, headers: Mapping[str, str]) -> bool:
+        """Whether the token is right."""
+        given = headers.get("authorization", "").encode()
+        return self._token is not None and hmac.compare_digest(given, f"Bearer {self._token}".encode())
+
+    def hopeless(self, headers: Mapping[str, str], now: float | None = None) -> bool:
+        """Whether no body can make the request admissible: then none need be read."""
+        if self.knows(headers):
+            return False
+        signed = self._secret is not None and _SIGNATURE.search(headers.get("webhook-signature", ""))
+        return not signed or not _fresh(
+            headers.get("webhook-timestamp", ""), time.time() if now is None else now
+        )
+
+    @staticmethod
+    def _signed(secret: bytes, headers: Mapping[str, str], body: bytes, now: float) -> bool:
+        number, stamp = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
+        if not _fresh(stamp, now):
+            return False
+        right = base64.b64encode(hmac.digest(secret, f"{number}.{stamp}.".encode() + body, "sha256"))
+        return any(
+            hmac.compare_digest(f"v1,{right.decode()}".encode(), one.encode())
+            for one in headers.get("webhook-signature", "").split(" ")
+        )
+
+
+def _fresh(stamp: str, now: float) -> bool:
+    """Whether a header is a time in seconds (of ASCII digits) near enough to now."""
+    return re.fullmatch(r"[0-9]{1,12}", stamp) is not None and abs(int(stamp) - now) <= _FRESH

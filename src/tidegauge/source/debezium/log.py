@@ -1,0 +1,212 @@
+"""Where in its database's log an event happened, and which events a file or a topic has delivered before."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegauge.errors import SourceError
+
+if TYPE_CHECKING:
+    from tidegauge.source.debezium.events import Event
+
+_LSN: Final = re.compile(r"[0-9a-fA-F]{1,8}:[0-9a-fA-F]{1,8}:[0-9a-fA-F]{1,8}")
+_SHORT: Final = 255
+"""Characters of a name in an event's source."""
+
+RESTORED: Final = (
+    "at log positions before those of events that were received earlier, but committed later: the database was restored from a "
+    "backup, or its log was reset. Rows that the restore took back are still counted. Start a new gauge with what is left of "
+    "the budget; or, to go on with this one, give the connector another topic.prefix and let it take a new snapshot"
+)
+
+
+class Restored(SourceError):
+    """An event of a database that went back in time."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A place in a log; bytes that grow with the log."""
+
+    log: str
+    place: bytes
+    former: str = ""
+    """How earlier versions called the log."""
+
+
+def mark(told: Event) -> Mark | None:
+    """Where in its database's log an event happened; None where it does not say so, or not in the way of its connector."""
+    source = told.source
+    connector, name = source.get("connector"), source.get("name") or ""
+    if not isinstance(connector, str) or not isinstance(name, str) or len(name) > _SHORT:
+        return None
+    try:
+        match connector:
+            case "postgresql":
+                return _postgresql(name, source.get("sequence"))
+            case "mysql" | "mariadb":
+                file, server = source.get("file"), source.get("server_id")
+                if (
+                    not isinstance(file, str)
+                    or not 0 < len(file) <= _SHORT
+                    or isinstance(server, dict | list)
+                ):
+                    return None
+                named = file.encode()
+                places = [_eight(source.get(part)) for part in ("pos", "row")]
+                log = f"{connector} {str(server)[:_SHORT]}"
+                return Mark(_named(log, name), len(named).to_bytes(2) + named + b"".join(places), log)
+            case "sqlserver":
+                commit, change = source.get("commit_lsn"), source.get("change_lsn")
+                number = _eight(source.get("event_serial_no"))
+                place = _lsn(commit) + _lsn(change or "0:0:0") + number
+                return Mark(_named("sqlserver", name), place, "sqlserver")
+            case _:
+                return None
+    except ValueError:
+        return None
+
+
+def _named(log: str, name: str) -> str:
+    return f"{log} {name}" if name else log
+
+
+def _postgresql(name: str, sequence: Any) -> Mark | None:
+    """[the commit before this transaction, the record]; a connector's first transaction knows of no commit before it.
+
+    Places without a commit are comparable with one another alone, so they are a log of their own.
+    """
+    if not isinstance(sequence, str) or len(sequence) > _SHORT:
+        return None
+    parts = json.loads(sequence)
+    if not isinstance(parts, list) or len(parts) != 2 or parts[1] is None:
+        return None
+    committed, record = (_eight(part) for part in parts)
+    if parts[0] is None:
+        return Mark(_named("postgresql/first", name), committed + record)
+    return Mark(_named("postgresql", name), committed + record, "postgresql")
+
+
+def _eight(value: Any) -> bytes:
+    """A number that is not negative, or its text; a missing one is 0.  ValueError where it is none."""
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,20}", value):
+        value = int(value)
+    if value is None:
+        value = 0
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**64:
+        raise ValueError
+    return value.to_bytes(8)
+
+
+def _lsn(value: Any) -> bytes:
+    if not isinstance(value, str) or not _LSN.fullmatch(value):
+        raise ValueError
+    return b"".join(int(part, 16).to_bytes(4) for part in value.split(":"))
+
+
+_RECENT: Final = 8
+
+
+@dataclass
+class Reached:
+    """The last places of a log, in order of arrival, with the events at each; and the latest time up to them."""
+
+    recent: dict[str, list[str]]
+    stamp: int
+    former: str = ""
+    """The last place that an earlier version had read: it knew no others."""
+
+    def add(self, place: str, content: str, stamp: int) -> None:
+        """One more event."""
+        self.recent.setdefault(place, []).append(content)
+        if len(self.recent) > _RECENT:
+            del self.recent[next(iter(self.recent))]
+        self.stamp = max(self.stamp, stamp)
+
+    def lies_before(self, place: str) -> bool:
+        """Whether this place is before most of the last ones.
+
+        Most of them, so that one event with an odd place decides nothing about others.  While there are few, all are known.
+        """
+        few = len(self.recent) < _RECENT
+        return place < self.former if few else 2 * sum(known > place for known in self.recent) > _RECENT
+
+
+@dataclass
+class Replays:
+    """Recognises what an ordered stream (a file, a partition of a topic) repeats.
+
+    Debezium delivers at least once, in order: after a restart it goes back and repeats everything from there.  So what lies
+    before the last places is a repetition, unless its time stamp is later than all that were read: that event cannot have been
+    there before, and its log is not the one that was followed.  At the last places (a changed key is a deletion and an
+    insertion at one) events are recognised by their content.  A row of a snapshot says how the table is now, and is never a
+    repetition.
+    """
+
+    logs: dict[str, Reached] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, told: dict[str, Any], clock: int) -> Replays:
+        """From a stored position; those of earlier versions know one log, one place, and the time apart."""
+        if "logs" in told:
+            return cls({log: Reached(**one) for log, one in told["logs"].items()})
+        if told["log"] is None:
+            return cls()
+        place = _former(told["log"], told["place"])
+        return cls({f"former {told['log']}": Reached({place: list(told["seen"])}, clock, former=place)})
+
+    def old(self, told: Event, now: int) -> bool:
+        """Whether this event was seen before; remembers it.  Raises Restored.
+
+        A time stamp after `now`, the moment of reading, counts as that moment.
+        """
+        found = mark(told)
+        if found is None or told.kind == "r":
+            return False
+        place, content, stamp = found.place.hex(), _content(told), min(told.time, now)
+        reached = self._reached(found) or self.logs.setdefault(found.log, Reached({}, stamp))
+        if content in reached.recent.get(place, ()):
+            return True
+        if place not in reached.recent and reached.lies_before(place):
+            if stamp > reached.stamp:
+                raise Restored(f"an event lies {RESTORED}. Nothing after it was read.")
+            return True
+        reached.add(place, content, stamp)
+        return False
+
+    def before(self, told: Event) -> bool:
+        """Whether this event was delivered by an earlier version of the inbox, which kept no index."""
+        found = None if told.kind == "r" or not self.logs else mark(told)
+        reached = None if found is None else self._reached(found)
+        if found is None or reached is None or told.time > reached.stamp:
+            return False
+        place = found.place.hex()
+        return place < reached.former or _content(told) in reached.recent.get(place, ())
+
+    def _reached(self, found: Mark) -> Reached | None:
+        """What is known of a log."""
+        if found.log not in self.logs and (former := f"former {found.former}") in self.logs:
+            self.logs[found.log] = self.logs.pop(former)
+        return self.logs.get(found.log)
+
+
+def _content(told: Event) -> str:
+    content = json.dumps([told.kind, told.before, told.after], sort_keys=True)
+    return sha256(content.encode()).hexdigest()[:16]
+
+
+def _former(log: str, place: list[Any]) -> str:
+    """A place as earlier versions stored it."""
+    match log.split(" ", maxsplit=1)[0]:
+        case "postgresql":
+            parts = [_eight(part) for part in place]
+        case "sqlserver":
+            parts = [_lsn(place[0]), _lsn(place[1] or "0:0:0"), _eight(place[2])]
+        case _:
+            named = str(place[1]).encode()
+            parts = [len(named).to_bytes(2), named, _eight(place[2]), _eight(place[3])]
+    return b"".join(parts).hex()

@@ -1,0 +1,257 @@
+"""Debezium's change events in files of one event a line: written by something else, or by the inbox."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import zlib
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
+
+from tidegauge.errors import SourceError, SpecError
+from tidegauge.model.mutation import Batch, Live
+from tidegauge.source.batch.check import Check
+from tidegauge.source.debezium.events import LARGEST, event
+from tidegauge.source.debezium.log import Replays, Restored
+from tidegauge.source.debezium.quarantine import Quarantine, count
+from tidegauge.source.debezium.rows import UNUSABLE, Gathered, Reading, reason
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from tidegauge.source.debezium.events import Event, Unit
+
+_BATCH: Final = 100_000
+_BATCH_BYTES: Final = 64 << 20
+ONCE: Final = ".once.jsonl"
+"""How files of the inbox end whose events were compared with all that were received before: none is a repetition."""
+
+
+@dataclass
+class Place:
+    """How far which file was read, and what would be a repetition."""
+
+    file: str = ""
+    offset: int = 0
+    replays: Replays = field(default_factory=Replays)
+
+    @classmethod
+    def parse(cls, position: str) -> Place:
+        """Read a stored position, also one of earlier versions."""
+        try:
+            told = json.loads(position)
+            return cls(
+                str(told["file"]), int(told["offset"]), Replays.parse(told["replays"], told.get("clock", 0))
+            )
+        except (TypeError, ValueError, LookupError, AttributeError):
+            raise SourceError("the stored position is not one of a Debezium source") from None
+
+    def __str__(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line, the file it is in, and where it ends there."""
+
+    file: Path
+    end: int
+    text: bytes
+
+
+class Debezium(Live):
+    """Follows one table through JSON lines: a file, or a folder or pattern of files whose names grow (also gzipped).
+
+    `columns` gives names and SQL types; without it they are taken from the first event that carries its schema.
+    `timestamps` is the unit of instants where an event does not say it.  Events that cannot be used are set aside in the
+    folder `quarantine` (of an inbox: its own folder `quarantine`); without one they stop the read.
+    """
+
+    leaves_out = 0
+
+    def __init__(
+        self,
+        path: str | Path,
+        table: str,
+        *,
+        entry: str | Sequence[str],
+        unit: str | None = None,
+        schema: str | None = None,
+        columns: Mapping[str, str] | None = None,
+        timestamps: Unit = "us",
+        consume: bool = False,
+        inbox: bool = False,
+        quarantine: Path | None = None,
+    ) -> None:
+        self._path = Path(path)
+        self.reading = Reading(
+            table, entry=entry, unit=unit, schema=schema, columns=columns, timestamps=timestamps
+        )
+        """Which events are used, and how."""
+        self._aside = self._path / "quarantine" if inbox and quarantine is None else quarantine
+        self._consume = consume or inbox
+        """Whether files are ours to remove once they are read and committed."""
+        self._inbox = inbox
+        """Whether `serve` writes them: it may not have begun, and what it has not acknowledged will come again."""
+
+    @property
+    def table(self) -> str:
+        """The table's name in SQL."""
+        return self.reading.table
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """As declared, or as the first event with a schema describes them."""
+        if not self._inbox and not self._files():
+            raise SourceError(
+                "there is no such file, and no file of events in such a folder", path=str(self._path)
+            )
+        self._described()
+        return self.reading.columns
+
+    def _described(self) -> None:
+        """Take the columns from the first event that describes them, where they were not declared."""
+        if not self.reading.described:
+            for line in self._lines(Place()):
+                try:
+                    told = event(line.text)
+                    if told is not None and self.reading.concerns(told) and self.reading.describe(told):
+                        break
+                except UNUSABLE:
+                    continue
+
+    def select(self, columns: Collection[str]) -> None:
+        """Deliver these columns only."""
+        self.reading.select(columns)
+
+    def doctor(self) -> list[Check]:
+        """Whether there are events, and their columns are known."""
+        files = self._files()
+        detail = "there is a file of events" if files else "there is no file of events"
+        if self._inbox and not files:
+            detail = "nothing was received yet; tidegauge serve receives"
+        checks = [Check("inbox" if self._inbox else "files", self._inbox or bool(files), detail)]
+        try:
+            detail, known = f"{len(self.columns)} columns are known", True
+        except (SpecError, SourceError) as refusal:
+            detail, known = str(refusal), False
+        checks.append(Check("columns", known, detail))
+        if self._aside is not None and count(self._aside):
+            detail = f"events that could not be used were set aside in {self._aside}"
+            checks.append(Check("quarantine", ok=False, detail=detail))
+        return checks
+
+    def read(self, position: str | None, until: int) -> Iterator[Batch]:
+        """The events that are there at the call, in the order of the files, whatever their time stamps."""
+        place = Place() if position is None else Place.parse(position)
+        return self._read(place, self._lines(place), until)
+
+    def _read(self, place: Place, lines: Iterator[_Line], until: int) -> Iterator[Batch]:
+        self._described()
+        quarantine = Quarantine(self._aside, content=self._consume)
+        gathered = Gathered(self.reading, quarantine)
+        for line in lines:
+            self._take(line, place, gathered, quarantine, until)
+            place.file, place.offset = line.file.name, line.end
+            if gathered.count >= _BATCH or gathered.bytes >= _BATCH_BYTES:
+                yield Batch(gathered.take(), None, str(place))
+        yield Batch(gathered.take(), until, str(place))
+
+    def _take(
+        self, line: _Line, place: Place, gathered: Gathered, quarantine: Quarantine, until: int
+    ) -> None:
+        try:
+            told = event(line.text)
+            if told is None or not self.reading.concerns(told):
+                return
+        except UNUSABLE as refusal:
+            quarantine.put(line.file.name, line.end, reason(refusal), line.text)
+            return
+        if not self._old(told, place.replays, line.file.name, until):
+            gathered.add(told, line.text, line.file.name, line.end)
+
+    def _old(self, told: Event, replays: Replays, file: str, until: int) -> bool:
+        if self._inbox and file.endswith(ONCE):
+            return replays.before(told)
+        try:
+            return replays.old(told, until)
+        except Restored:
+            if self._inbox:  # earlier versions kept what came out of order
+                return False
+            raise
+
+    def acknowledge(self, position: str) -> None:
+        """Remove the files that lie wholly before this position, where they are ours."""
+        place = Place.parse(position)
+        if self._consume:
+            for file in self._files():
+                if file.name < place.file:
+                    file.unlink()
+
+    def _files(self) -> list[Path]:
+        if self._path.is_dir():
+            return sorted(p for p in self._path.iterdir() if p.name.endswith((".jsonl", ".jsonl.gz")))
+        return sorted(self._path.parent.glob(self._path.name))
+
+    def _lines(self, place: Place) -> Iterator[_Line]:
+        """Every line after the place, of the files as long as they are now."""
+        files = [(file, self._length(file)) for file in self._files() if file.name >= place.file]
+        start = {files[0][0]: place.offset} if files and files[0][0].name == place.file else {}
+        return self._walk(files, start)
+
+    def _length(self, file: Path) -> int | None:
+        """How long the file is; None where only reading it can tell.
+
+        What an inbox received is made durable first, so that nothing is counted which a power cut could take back.
+        """
+        if file.suffix == ".gz":
+            return None
+        with file.open("rb") as opened:
+            size = os.fstat(opened.fileno()).st_size
+            if self._inbox:
+                os.fsync(opened.fileno())
+            return size
+
+    def _walk(self, files: list[tuple[Path, int | None]], starts: dict[Path, int]) -> Iterator[_Line]:
+        for number, (file, length) in enumerate(files, 1):
+            start = starts.get(file, 0)
+            if length is not None and length < start and not self._inbox:
+                raise SourceError("is shorter than what was read of it: it was overwritten", path=str(file))
+            with _opened(file) as lines:
+                try:
+                    lines.seek(start)
+                    while line := _line(lines, 2**62 if length is None else max(0, length - start)):
+                        text, size, ended = line
+                        start += size
+                        if not ended and (self._inbox or (number == len(files) and not _whole(text))):
+                            break  # it is still being written, or was not acknowledged and comes again
+                        yield _Line(file, start, text)
+                except (EOFError, OSError, zlib.error) as error:
+                    if isinstance(error, EOFError) and number == len(files):
+                        return  # a compressed file that is still being written
+                    raise SourceError("cannot be read to its end", path=str(file)) from None
+
+
+def _whole(text: bytes) -> bool:
+    """Whether a line without an end holds an event all the same."""
+    try:
+        event(text)
+    except UNUSABLE:
+        return False
+    return True
+
+
+def _line(lines: BinaryIO, most: int) -> tuple[bytes, int, bool] | None:
+    """The next line within so many bytes, its length, and whether its end was there; of a line that is too long, its beginning."""
+    text = rest = lines.readline(min(LARGEST + 2, most))
+    size = len(text)
+    while rest and not rest.endswith(b"\n") and size < most:
+        rest = lines.readline(min(LARGEST, most - size))
+        size += len(rest)
+    return (text, size, rest.endswith(b"\n")) if text else None
+
+
+def _opened(file: Path) -> BinaryIO:
+    return cast("BinaryIO", gzip.GzipFile(file) if file.suffix == ".gz" else file.open("rb"))

@@ -1,0 +1,1 @@
+"""Changelogs in files."""

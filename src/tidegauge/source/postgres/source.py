@@ -1,0 +1,381 @@
+"""A table of a PostgreSQL server, followed through its log."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final, Literal
+
+import psycopg
+
+from tidegauge.errors import SourceError, SpecError
+from tidegauge.model.mutation import Batch, Live
+from tidegauge.source.batch.check import Check, Resumed
+from tidegauge.source.batch.names import literal, quote
+from tidegauge.source.batch.rows import schema as batch_schema
+from tidegauge.source.batch.rows import truncation
+from tidegauge.source.batch.spool import Spool
+from tidegauge.source.postgres import catalog
+from tidegauge.source.postgres import publication as publications
+from tidegauge.source.postgres.access import LOG, Access, Patience, final, unreachable
+from tidegauge.source.postgres.doctor import examine
+from tidegauge.source.postgres.follow import Place, Transactions
+from tidegauge.source.postgres.load import copied
+from tidegauge.source.postgres.rows import Layout
+from tidegauge.source.postgres.slot import OurSlot, default_name, remove
+from tidegauge.source.postgres.stream import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from tidegauge.source.postgres.access import Connection
+
+_PASSING: Final = (psycopg.OperationalError, psycopg.InterfaceError)
+_STALLED: Final = 5
+"""Rounds of silence after which we suspect that the log ends, for the time being, in the middle of a record."""
+_IDLE: Final = 120
+"""Seconds after which an unused connection is opened anew: the server, or something in between, may have closed it."""
+
+
+class Postgres(Live, Resumed):
+    """Follows one table by logical replication.
+
+    `entry` is the primary key (one column or several), `unit` the column of what privacy protects.  Publication and slot
+    are made where they are missing and the role may.  `on_lost` says what happens when the way from our position is lost
+    (the slot dropped, the server upgraded or restored): stop, or reload the table and count the net difference.
+    """
+
+    leaves_out = 20
+    """A value is only ever stored out of line, and then left out, if it is longer than the pointer to it."""
+
+    def __init__(
+        self,
+        dsn: str,
+        table: str,
+        *,
+        entry: str | Sequence[str],
+        unit: str | None = None,
+        schema: str = "public",
+        slot: str | None = None,
+        publication: str | None = None,
+        on_lost: Literal["stop", "reload"] = "stop",
+        patience: float = 600,
+    ) -> None:
+        self._access = Access(dsn)
+        self._table = table
+        self._schema = schema
+        self._entry = (entry,) if isinstance(entry, str) else tuple(entry)
+        self._unit = unit
+        self._named_slot = None if slot is None else OurSlot(slot)
+        self._publication = publication or default_name(schema, table)
+        self._on_lost = on_lost
+        self._patience = patience
+        self._selected: frozenset[str] | None = None
+        self._columns: dict[str, str] | None = None
+        self._connection: Connection | None = None
+        self._stream: Stream | None = None
+        self._transactions: Transactions | None = None
+        self._loaded = False
+        """Whether this process made the slot, under its name for loading, and it still has that name."""
+        self._committed = False
+        """Whether something was acknowledged since."""
+        self._reading = False
+        """Whether a read is under way, and its stream stands somewhere in a transaction."""
+        self._target: int | None = None
+        """Where the log ended when the present read began."""
+        self._confirmed = 0
+        self._used = time.monotonic()
+
+    @property
+    def table(self) -> str:
+        """The table's name in SQL."""
+        return self._table
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """The table's columns as they are now."""
+        if self._columns is None:
+            try:
+                found = self._found()
+            except psycopg.Error as error:
+                raise final(error) or unreachable(error) from None
+            self._columns = {name: catalog.sql_type(*kind) for name, kind in found.columns.items()}
+        return self._columns
+
+    def select(self, columns: Collection[str]) -> None:
+        """Deliver these columns only; the others may be dropped or retyped during the run."""
+        self._selected = frozenset(columns)
+        self._end_stream()
+
+    def doctor(self, position: str | None = None) -> list[Check]:
+        """What the server lacks for a run that goes on from the store's `position`, and the SQL that brings it."""
+        return examine(
+            self._access, schema=self._schema, table=self._table, entry=self._entry, unit=self._unit,
+            slot=self._slot_of, publication=self._publication, selected=self._selected,
+            place=None if position is None else Place.parse(position), reloads=self._on_lost == "reload",
+        )  # fmt: skip
+
+    def rehearse(self) -> None:
+        """Refuse a slot that another gauge uses."""
+        try:
+            self._slot.require_free(self._control())
+        except psycopg.Error as error:
+            raise final(error) or unreachable(error) from None
+        finally:
+            self._disconnect()
+
+    def reach(self) -> None:
+        """Wait until the server answers, as long as a read would wait."""
+        patience = Patience(self._patience)
+        while True:
+            try:
+                self._control()
+            except _PASSING as error:
+                patience.wait(error)
+            except psycopg.Error as error:
+                raise final(error) or unreachable(error) from None
+            else:
+                return
+
+    def install(self) -> str:
+        """Make the publication; the slot begins with the first load."""
+        try:
+            found = self._found()
+            self._publish(found, self._layout(found, {})[1])
+        except psycopg.Error as error:
+            raise final(error) or unreachable(error) from None
+        finally:
+            self._disconnect()
+        return (
+            f"The publication {quote(self._publication)} tells of every change of {found.quoted}. The first run makes the "
+            "replication slot. Undo with: tidegauge uninstall"
+        )
+
+    def uninstall(self) -> str:
+        """Drop the slot, for which the server would keep its log for ever, and the publication if it is ours alone."""
+        try:
+            return remove(
+                self._control(), self._slot, default_name(self._schema, self._table), self._publication
+            )
+        except psycopg.Error as error:
+            raise final(error) or unreachable(error) from None
+        finally:
+            self._disconnect()
+
+    def read(self, position: str | None, until: int) -> Iterator[Batch]:
+        """Everything that the server's log holds when this is called, in the order of the log."""
+        place = None if position is None else Place.parse(position)
+        self._target = None
+        if time.monotonic() - self._used > _IDLE:
+            self._disconnect()
+        patience = Patience(self._patience)
+        self._reading = True
+        try:
+            while self._reading:
+                try:
+                    for batch in self._read(place, until):
+                        place = Place.parse(batch.position)
+                        patience.restore()
+                        yield batch
+                    self._reading = False
+                except _PASSING as error:
+                    self._disconnect()
+                    patience.wait(error)
+        except psycopg.Error as error:
+            raise final(error) or unreachable(error) from None
+        finally:
+            if self._reading:  # a stream left in the middle of a transaction is of no use to the next read
+                self._disconnect()
+            self._reading = False
+            self._used = time.monotonic()
+
+    def acknowledge(self, position: str) -> None:
+        """Let the server forget what is committed here."""
+        self._confirmed = Place.parse(position).lsn
+        self._committed = True
+        try:
+            if not self._reading:
+                self._settle()
+            if self._stream:
+                self._stream.confirm(self._confirmed)
+        except psycopg.Error as error:  # the next acknowledgement says the same and more
+            self._disconnect()
+            LOG.warning("the position could not be acknowledged (SQLSTATE %s)", error.sqlstate or "none")
+
+    def _settle(self) -> None:
+        """Give the slot its proper name once its load is committed; nothing may be reading it."""
+        if self._loaded and self._committed:
+            self._end_stream()
+            self._slot.settle(self._control())
+            self._loaded = False
+
+    def close(self) -> None:
+        """Close the connections; slot and publication stay."""
+        try:
+            self._settle()
+        except psycopg.Error as error:  # the next process does it
+            LOG.warning("the slot could not be renamed (SQLSTATE %s)", error.sqlstate or "none")
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        self._end_stream()
+        if self._connection:
+            self._connection.close()
+            self._connection = None
+
+    def _end_stream(self) -> None:
+        if self._stream:
+            self._stream.close()
+        self._stream = self._transactions = None
+
+    def _control(self) -> Connection:
+        if self._connection is None or self._connection.closed:
+            self._connection = self._access.connect()
+        return self._connection
+
+    def _slot_of(self, connection: Connection) -> OurSlot:
+        """The slot; unlike a publication's, its name must be the only one on the whole server."""
+        return self._named_slot or OurSlot(default_name(connection.info.dbname, self._schema, self._table))
+
+    @property
+    def _slot(self) -> OurSlot:
+        return self._slot_of(self._control())
+
+    def _found(self) -> catalog.Table:
+        found = catalog.table(self._control(), self._schema, self._table)
+        return catalog.wanted(found, self._schema, self._table, frozenset(self._entry))
+
+    def _read(self, place: Place | None, until: int) -> Iterator[Batch]:
+        if place is None or not self._opened(place):
+            yield self._anew(place, until)
+            return
+        try:
+            yield from self._followed(until)
+        except catalog.Changed as change:
+            if self._on_lost == "stop" or not self._found().has(place.columns):
+                raise
+            LOG.warning("the table is read anew: %s", str(change).partition(". ")[0])
+            self._end_stream()
+            yield self._anew(place, until)
+
+    def _anew(self, place: Place | None, until: int) -> Batch:
+        """The whole table.  It is read after the target was fixed, so it contains everything up to there."""
+        control, found = self._control(), self._found()
+        layout, columns = self._layout(found, place.columns if place else {})
+        self._publish(found, columns)
+        if place and catalog.slot(control, self._slot.name):
+            control.execute("SELECT pg_drop_replication_slot(%s)", [self._slot.name])
+        begin = self._slot.make(control, self._access)
+        self._loaded, self._committed = True, False
+        spool = Spool(batch_schema(layout.columns))
+        try:
+            with control.transaction():
+                control.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                control.execute(f"SET TRANSACTION SNAPSHOT {literal(begin.snapshot)}".encode())
+                at = min(catalog.moment(control)[0], until)
+                if place:  # in place of all that was known
+                    spool.append(truncation(layout.columns, at))
+                for text in copied(control, found, layout.needed):
+                    spool.append(layout.loaded(text, at))
+        finally:
+            begin.holder.close()
+        loaded = Place(begin.lsn, begin.system, found.oid, columns)
+        return Batch(rows=spool.take(), position=str(loaded), upto=until)
+
+    def _followed(self, until: int) -> Iterator[Batch]:
+        """Everything up to the target; after a broken connection the log may end earlier, never later."""
+        assert self._stream is not None
+        assert self._transactions is not None
+        _, end = catalog.moment(self._control())
+        self._target = end if self._target is None else min(self._target, end)
+        yield from self._advance(self._stream, self._transactions, self._target)
+        yield self._transactions.batch(until, self._target)
+
+    def _advance(self, stream: Stream, transactions: Transactions, target: int) -> Iterator[Batch]:
+        """Read until the server has sent everything before the target."""
+        messages = transactions.waiting
+        stream.ask()
+        quiet = 0
+        while True:
+            yield from transactions.feed(messages, target)
+            if transactions.waiting or (stream.reached >= target and not transactions.inside):
+                return
+            messages = stream.receive(0.2)
+            quiet = 0 if messages else quiet + 1
+            if quiet == _STALLED:
+                catalog.nudge(self._control())
+
+    def _opened(self, place: Place) -> bool:
+        """See that the stream stands at this place; False where the table must be loaded anew."""
+        control, found = self._control(), self._found()
+        layout, columns = self._layout(found, place.columns)
+        try:
+            found.require(place.relation)
+            self._publish(found, columns)
+            self._settle()
+            if self._transactions and self._transactions.place == place and not self._transactions.pending:
+                return True
+            self._end_stream()
+            self._stream = self._attached(control, place)
+        except catalog.Lost as loss:
+            if self._on_lost == "stop":
+                raise
+            LOG.warning("the table is read anew: %s", str(loss).partition(". ")[0])
+            return False
+        if self._confirmed:
+            self._stream.confirm(self._confirmed)
+        self._transactions = Transactions(
+            layout, place, schema_name=self._schema, table=self._table,
+            base_type=lambda oid, modifier: catalog.base_type(self._control(), oid, modifier),
+        )  # fmt: skip
+        return True
+
+    def _attached(self, control: Connection, place: Place) -> Stream:
+        """A stream from this place on; Lost where the way from there is lost."""
+        name = self._slot.current(control)
+        _, log_end = catalog.moment(control)
+        self._slot.check(control, name, position=place.lsn, log_end=log_end)
+        if not self._loaded:  # then the load is in the store from which the place came
+            self._slot.settle(control)
+            name = self._slot.name
+        assert name is not None
+        connection = self._access.connect(replication=True)
+        stream = Stream(connection, slot=name, publication=self._publication, start=place.lsn)
+        if stream.system != place.system:
+            stream.close()
+            raise catalog.Lost("this is another PostgreSQL server than the one that was followed")
+        return stream
+
+    def _layout(
+        self, found: catalog.Table, known: Mapping[str, list[int]]
+    ) -> tuple[Layout, dict[str, list[int]]]:
+        """Which columns are read, and the types they must keep: those at our place, else those of now."""
+        types = {name: list(kind) for name, kind in found.columns.items()} | dict(known)
+        wanted = frozenset(known or types) if self._selected is None else self._selected
+        used = [*wanted, *self._entry, *([self._unit] if self._unit else [])]
+        if missing := [name for name in used if name not in types]:
+            raise SpecError(f"{found.quoted} has no column {', '.join(map(quote, missing))}", key="source")
+        names = [name for name in types if name in wanted]
+        columns = {name: types[name] for name in types if name in used}
+        padded = frozenset(name for name, (oid, _) in columns.items() if oid == catalog.PADDED)
+        kinds = {name: catalog.sql_type(*types[name]) for name in names}
+        return Layout(kinds, self._entry, self._unit, padded, found.partitioned), columns
+
+    def _publish(self, found: catalog.Table, columns: Collection[str]) -> None:
+        """See that the publication tells of our table; make it where there is none."""
+        control = self._control()
+        publication = publications.publication(control, self._publication, found)
+        if publication is None:
+            needed = publications.create_publication(control, self._publication, found)
+            try:
+                control.execute(needed.encode())
+            except psycopg.errors.InsufficientPrivilege:
+                raise SourceError(f"this role may not make the publication. Nothing was read. As the table's owner: {needed}") from None  # fmt: skip
+            return
+        missing = publications.amend_publication(self._publication, found, publication, frozenset(columns))
+        if missing is not None:
+            raise SourceError(
+                f"the publication does not tell of every change. Nothing was read. As its owner: {missing}"
+                if missing
+                else f"the publication {quote(self._publication)} does not tell of every change, and cannot without writes in its "
+                "other tables being refused. Nothing was read. Choose another [source] publication."
+            )

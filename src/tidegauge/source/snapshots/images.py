@@ -1,0 +1,195 @@
+"""Images of a table, kept from one read to the next, and what changed between two of them.
+
+An image is written before the batch that it leads to is delivered, under the next generation's number; the position
+names the generation.  So a batch that was not committed is made again from the image before it, and one that was is not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from tidegauge.errors import SourceError
+from tidegauge.scratch import ScratchFolder
+from tidegauge.source.batch.names import literal, quote
+from tidegauge.source.batch.rows import assemble, image, key, schema, truncation
+from tidegauge.source.batch.spool import Spool
+from tidegauge.source.batch.values import arrow_type
+from tidegauge.source.snapshots.readers import database
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import duckdb
+
+    from tidegauge.source.snapshots.readers import Reader
+
+_CHUNK: Final = 50_000
+_NAMES: Final = b"tidegauge.columns"
+
+
+class Images:
+    """A folder of images, for one process and its owner alone."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self._folder = Path(folder)
+
+    def path(self, generation: int) -> Path:
+        """Where the image of a generation is, if there is one."""
+        return self._folder / f"image-{generation:012}.parquet"
+
+    @contextmanager
+    def writing(self, generation: int, columns: pa.Schema) -> Iterator[parquet.ParquetWriter]:
+        """Write an image; it is there as a whole, durably, or not at all."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=self._folder, prefix="writing-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                with parquet.ParquetWriter(file, columns, compression="zstd") as writer:
+                    yield writer
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).replace(self.path(generation))
+            folder = os.open(self._folder, os.O_RDONLY)
+            os.fsync(folder)
+            os.close(folder)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+    def forget(self, generation: int) -> None:
+        """Remove every image before this generation, and what a crash left half written."""
+        for old in self._folder.glob("image-*.parquet"):
+            if old < self.path(generation):
+                old.unlink()
+        for torn in self._folder.glob("writing-*"):
+            torn.unlink()
+
+
+class Pictured:
+    """What of a table goes into an image: its key, its unit and the columns in use, as e, u, c0, c1, ...
+
+    The columns are those of the image before, where there is one, and must still be of the same types.
+    """
+
+    def __init__(
+        self, kinds: Mapping[str, str], entry: Sequence[str], unit: str | None, before: Path | None = None
+    ) -> None:
+        self.kinds = dict(kinds)
+        if before is not None and before.exists():
+            known = json.loads(parquet.read_schema(before).metadata[_NAMES])
+            self.kinds = {name: kinds.get(name, "") for name in known}
+            if changed := [name for name in known if known[name] != self.kinds[name]]:
+                raise SourceError(
+                    f"{', '.join(map(quote, changed))} is gone, or of another type than when the gauge last looked. Nothing was "
+                    "delivered. Undo the change, or start a new gauge with what is left of the budget."
+                )
+        self._entry = tuple(entry)
+        self._unit = unit
+        self.cells = [f"c{number}" for number in range(len(self.kinds))]
+        self.columns = pa.schema(
+            [("e", pa.string()), ("u", pa.string())]
+            + [(cell, arrow_type(kind)) for cell, kind in zip(self.cells, self.kinds.values(), strict=True)],
+            metadata={_NAMES: json.dumps(self.kinds)},
+        )
+
+    @property
+    def text(self) -> list[str]:
+        """The columns that are read as text."""
+        return [*self._entry, *([self._unit] if self._unit else [])]
+
+    def arrays(self, columns: list[pa.Array]) -> list[pa.Array]:
+        """What a reader delivers, as an image has it."""
+        count = len(self._entry)
+        keys = key(columns[:count])
+        units = columns[count] if self._unit else pa.nulls(len(keys), pa.string())
+        return [keys, units, *columns[len(self.text) :]]
+
+    def take(self, reader: Reader, images: Images, generation: int) -> None:
+        """Read the table into an image."""
+        with images.writing(generation, self.columns) as writer:
+            for columns in reader.scan(self.text, self.kinds):
+                rows = pa.table(self.arrays(columns), schema=self.columns)
+                writer.write_table(rows.filter(pc.not_equal(rows["e"], "")))  # what has no key counts nowhere
+
+    def changes(self, old: Path | None, new: Path, time: int) -> pa.Table:
+        """What to do to the old image, at one time, to have the new one."""
+        with workshop() as db:
+            db.execute(f"CREATE VIEW new AS SELECT * FROM read_parquet({literal(str(new))})")
+            require_keys(db, "new", self._entry)
+            spool = Spool(schema(self.kinds))
+            self.compare(db, old, spool, time)
+            return spool.take()
+
+    def compare(self, db: duckdb.DuckDBPyConnection, old: Path | None, spool: Spool, time: int) -> None:
+        """Add the differences between the old image and the view `new`."""
+        if old is not None and old.exists():
+            db.execute(f"CREATE VIEW old AS SELECT * FROM read_parquet({literal(str(old))})")
+        else:
+            db.execute("CREATE VIEW old AS SELECT * FROM new WHERE false")
+            if (
+                old is not None
+            ):  # it was lost, but the state knows the old rows: the net difference is the same
+                spool.append(truncation(self.kinds, time))
+        self.collect(db, differences(self.cells), spool, time=time)
+
+    def collect(
+        self, db: duckdb.DuckDBPyConnection, query: str, spool: Spool, *, time: int | None = None
+    ) -> None:
+        """Add the rows of a query (t, e, u, was, is, told, o0, ..., n0, ...) to a batch."""
+        for batch in db.sql(query).to_arrow_reader(_CHUNK):
+            count = len(self.cells)
+            times, entry, unit, was, is_, told, *cells = batch.columns
+            images = [
+                image([cell.cast(arrow_type(kind)) for cell, kind in zip(part, self.kinds.values(), strict=True)],
+                      self.kinds, pa.array(~present.to_numpy(zero_copy_only=False)), len(entry))
+                for part, present in ((cells[:count], was), (cells[count:], is_))
+            ]  # fmt: skip
+            spool.append(
+                assemble(
+                    self.kinds,
+                    time=times if time is None else pa.array(np.full(len(entry), time)),
+                    entry=entry,
+                    unit=unit,
+                    before=images[0],
+                    after=images[1],
+                    informed=told,
+                )
+            )
+
+
+@contextmanager
+def workshop() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database to compare in; what does not fit into memory goes into a private folder."""
+    with ScratchFolder() as folder, closing(database()) as db:
+        db.execute(f"SET temp_directory = {literal(folder.name)}")
+        yield db
+
+
+def require_keys(db: duckdb.DuckDBPyConnection, table: str, entry: Sequence[str]) -> None:
+    """Refuse rows that cannot be told apart."""
+    bad = db.execute(f"SELECT 1 FROM {table} GROUP BY e HAVING count(*) > 1 LIMIT 1").fetchone()
+    if bad is not None:
+        raise SourceError(
+            f"{', '.join(map(quote, entry))} does not tell the rows apart: some have the same. Nothing was "
+            "delivered. Name the columns of the key ([source] entry)."
+        )
+
+
+def differences(cells: Sequence[str]) -> str:
+    """The rows that are in one image and not, or not the same, in the other."""
+    befores = "".join(f", o.{cell}" for cell in cells)
+    afters = "".join(f", n.{cell}" for cell in cells)
+    other = " OR ".join(f"o.{cell} IS DISTINCT FROM n.{cell}" for cell in ["e", "u", *cells])
+    return f"""
+        SELECT 0::BIGINT, coalesce(n.e, o.e), n.u, o.e IS NOT NULL, n.e IS NOT NULL, true{befores}{afters}
+        FROM old AS o FULL JOIN new AS n ON o.e = n.e WHERE {other} ORDER BY 2"""

@@ -1,0 +1,1 @@
+"""Tables of a live SQLite file, followed through triggers."""

@@ -1,0 +1,54 @@
+"""Real changelogs, against a reading with nothing but the standard library; skipped where they are not."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pytest
+
+from tidegauge.model.quantity import instant
+from tidegauge.source.files.source import Files
+
+DATA = Path(os.environ.get("TIDEGAUGE_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
+
+pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the real changelogs are not on this machine")
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "column"),
+    [
+        ("congress_committees", "person", "party"),
+        ("oulad", "person", "region"),
+        ("traffic_fines", None, "status"),
+    ],
+)
+def test_real_changelog(name: str, unit: str | None, column: str) -> None:
+    with gzip.open(DATA / f"{name}.csv.gz", "rt", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    source = Files(f"{name}.csv.gz", time="ts", entry="entry", unit=unit, before="before_", after="after_",
+                   base=DATA, batch_rows=50_000)  # fmt: skip
+    batches = list(source.read(None, instant("9999-01-01")))
+
+    assert max(len(batch.rows) for batch in batches) <= 50_000
+    assert sum(len(batch.rows) for batch in batches) == len(rows)
+    tables = [batch.rows for batch in batches]
+    instants = {text: instant(text) for text in {row["ts"] for row in rows}}
+    assert [at for table in tables for at in table["time"].to_pylist()] == [
+        instants[row["ts"]] for row in rows
+    ]
+    assert [entry for table in tables for entry in table["entry"].to_pylist()] == [
+        row["entry"] for row in rows
+    ]
+    assert [who for table in tables for who in table["unit"].to_pylist()] == [
+        row[unit] if unit else None for row in rows
+    ]
+    for side, absent in (("before", "I"), ("after", "D")):
+        values = [value for table in tables for value in pc.struct_field(table[side], column).to_pylist()]
+        assert values == [row[f"{side}_{column}"] or None for row in rows]
+        nulls = sum(table[side].null_count for table in tables)
+        assert nulls == Counter(row["op"] for row in rows)[absent]
