@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegauge import clock
 from tidegauge.clock import PublicClock
-from tidegauge.engine.duckdb import DuckEngine
+from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.errors import PlanChanged, SpecError
 from tidegauge.formats import as_table
 from tidegauge.loop import Loop

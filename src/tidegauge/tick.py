@@ -15,7 +15,7 @@ from tidegauge.store import Carried, Clock, Measured, Published
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tidegauge.engine.duckdb import DuckEngine
+    from tidegauge.engine.duckdb.engine import DuckEngine
     from tidegauge.mechanism.noise.samplers import Sampler
     from tidegauge.model.mutation import Batch
     from tidegauge.plan.plan import Plan, ReleasePlan, Series

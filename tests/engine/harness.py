@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.engine.oracle import Mutation, Oracle, Row, Sees
-    from tidegauge.engine.duckdb import DuckEngine
+    from tidegauge.engine.duckdb.engine import DuckEngine
     from tidegauge.model.program import Arrived, Folded
 
 COLUMNS = {"s": "VARCHAR", "x": "BIGINT", "k": "VARCHAR"}

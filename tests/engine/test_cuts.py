@@ -18,7 +18,7 @@ from tests.engine.harness import (
     run_oracle,
 )
 from tests.engine.oracle import Oracle, renamed
-from tidegauge.engine.duckdb import DuckEngine
+from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.model.program import Limit, Program, Release, Scope
 from tidegauge.model.quantity import Span
 from tidegauge.model.schedule import Schedule

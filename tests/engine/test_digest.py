@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegauge.engine.digest import is_old, old_digest, probe, row_digest
+from tidegauge.engine.duckdb.digest import is_old, old_digest, probe, row_digest
 
 SHAPE = pa.struct(
     [

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegauge.engine import render as module
-from tidegauge.engine.render import render
+from tidegauge.engine.duckdb import render as module
+from tidegauge.engine.duckdb.render import render
 from tidegauge.errors import StoreCorrupt, StoreError
 from tidegauge.model.expression import OPERATIONS, Call, Column, Constant, Expression, Native, call, parse
 

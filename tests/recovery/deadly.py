@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.cli import main
-from tidegauge.engine.duckdb import DuckEngine
+from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.source.postgres.source import Postgres
 from tidegauge.source.sqlite.source import SQLite
 from tidegauge.store import Store

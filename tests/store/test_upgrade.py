@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.store.worlds import KEY, WORLDS, restore
-from tidegauge.engine.digest import probe
-from tidegauge.engine.duckdb import DuckEngine
+from tidegauge.engine.duckdb.digest import probe
+from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.errors import StoreBehind, StoreCorrupt, StoreError
 from tidegauge.gauge import Gauge
 from tidegauge.store import Store
@@ -97,7 +97,7 @@ def test_rows_that_did_not_change_do_not_count_because_of_the_upgrade(
     right = [0, 0, 0, 0, 4, 0]
     assert moves(tmp_path / "by_hash") == right
     question, answer = probe()
-    monkeypatch.setattr("tidegauge.engine.duckdb.probe", lambda: (question, answer + 1))
+    monkeypatch.setattr("tidegauge.engine.duckdb.engine.probe", lambda: (question, answer + 1))
     assert moves(tmp_path / "by_image") == right
     monkeypatch.setattr(DuckEngine, "_renew", lambda _: None)
     assert moves(tmp_path / "broken") == [0, 0, 0, 12, 4, 0]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     Record = list[Any]
-    """What is known of a key that rows were renamed from or to; see tidegauge.engine.identity."""
+    """What is known of a key that rows were renamed from or to; see tidegauge.engine.duckdb.identity."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 Format 3 seals the journal once an instant instead of once a tick, lets changes wait until they take effect, keeps secrets in a
 table of their own and, in an encrypted store, signs everything that is kept once.  What format 2 sealed stays as it is: the beginning of the chain.
 
-A process that is killed in between leaves a store of format 2.  Digests of rows (tidegauge.engine.digest) need no upgrade: old
+A process that is killed in between leaves a store of format 2.  Digests of rows (tidegauge.engine.duckdb.digest) need no upgrade: old
 and new ones can be told apart, and a row gets a new one with its next change.
 """
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from tidegauge.engine.render import render
+from tidegauge.engine.duckdb.render import render
 from tidegauge.errors import QueryError
 from tidegauge.model.expression import Column, Constant, call
 from tidegauge.model.query import Component, Group, Query

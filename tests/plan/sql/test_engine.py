@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegauge.engine.render import render
+from tidegauge.engine.duckdb.render import render
 from tidegauge.errors import QueryError
 from tidegauge.plan.sql.compile import compile_query
 

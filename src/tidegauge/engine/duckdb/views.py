@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from tidegauge.engine.digest import is_old
-from tidegauge.engine.render import amount, render
+from tidegauge.engine.duckdb.digest import is_old
+from tidegauge.engine.duckdb.render import amount, render
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -8,11 +8,11 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegauge.engine.arrival import Arrival
-from tidegauge.engine.digest import is_old, probe
-from tidegauge.engine.render import render
-from tidegauge.engine.statements import Statements
-from tidegauge.engine.views import BEGINNING, quote
+from tidegauge.engine.duckdb.arrival import Arrival
+from tidegauge.engine.duckdb.digest import is_old, probe
+from tidegauge.engine.duckdb.render import render
+from tidegauge.engine.duckdb.statements import Statements
+from tidegauge.engine.duckdb.views import BEGINNING, quote
 from tidegauge.errors import QueryError
 from tidegauge.model.program import Folded, Total
 from tidegauge.scratch import ScratchFolder

@@ -1,13 +1,13 @@
 """The SQL that enforces and folds; its second half: what limits let pass, and what follows from it.
 
-The tables are listed in tidegauge.engine.views.
+The tables are listed in tidegauge.engine.duckdb.views.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidegauge.engine.views import BEGINNING, NEVER, Views, literal, quote
+from tidegauge.engine.duckdb.views import BEGINNING, NEVER, Views, literal, quote
 
 if TYPE_CHECKING:
     from tidegauge.model.program import Scope

@@ -23,9 +23,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegauge.engine.digest import old_digest, row_digest
-from tidegauge.engine.identity import MARK, Change, RowKeys, UnitKeys, native
-from tidegauge.engine.views import literal, quote
+from tidegauge.engine.duckdb.digest import old_digest, row_digest
+from tidegauge.engine.duckdb.identity import MARK, Change, RowKeys, UnitKeys, native
+from tidegauge.engine.duckdb.views import literal, quote
 from tidegauge.model.program import Arrived
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from tidegauge.engine.identity import Belongs
-    from tidegauge.engine.views import Views
+    from tidegauge.engine.duckdb.identity import Belongs
+    from tidegauge.engine.duckdb.views import Views
     from tidegauge.model.program import Program, State
 
 _ALONE: Final = "_"
@@ -353,7 +353,7 @@ def _left_out(name: str | None) -> str:
 
 
 def _named(key: str) -> str:
-    """SQL: the name of a row that is inserted under a key, as tidegauge.engine.identity has it."""
+    """SQL: the name of a row that is inserted under a key, as tidegauge.engine.duckdb.identity has it."""
     mark = f"chr({ord(MARK)})"
     return f"CASE WHEN starts_with({key}, {mark}) THEN {mark} || '0' || {mark} || {key} ELSE {key} END"
 
