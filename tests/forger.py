@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from tidegauge.plan.plan import address
-from tidegauge.store.ledger import GENESIS, seal
+from tidegauge.store.public.ledger import GENESIS, seal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tidegauge.mechanism.noise.samplers import Sampler
     from tidegauge.model.budget import Budget
     from tidegauge.model.mutation import Source
-    from tidegauge.store.ledger import Entry
+    from tidegauge.store.public.ledger import Entry
 
 
 def _now() -> int:

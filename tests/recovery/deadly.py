@@ -16,7 +16,7 @@ from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.source.postgres.source import Postgres
 from tidegauge.source.sqlite.source import SQLite
 from tidegauge.store import Store
-from tidegauge.store.ledger import Ledger
+from tidegauge.store.public.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from tests.gauge_life import COLUMNS, gauge, life
 from tidegauge.cli.show import write_readings
 from tidegauge.errors import SpecError, StoreBehind, StoreCorrupt, StoreError
 from tidegauge.gauge import Gauge
-from tidegauge.store.witness import Witness
+from tidegauge.store.public.witness import Witness
 from tidegauge.testing import Crash, Crashed, Script
 
 NOISY = {"epsilon": 1}

@@ -16,8 +16,8 @@ from tidegauge.model.program import Total
 from tidegauge.store import Store, parse_key
 from tidegauge.store.cipher import Cipher
 from tidegauge.store.database import Database
-from tidegauge.store.form import Sealed
-from tidegauge.store.sums import Sums
+from tidegauge.store.secret.form import Sealed
+from tidegauge.store.secret.sums import Sums
 from tidegauge.testing import Crash, Crashed, Script
 
 KEY = "4f" * 32

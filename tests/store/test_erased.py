@@ -15,7 +15,7 @@ from tidegauge.gauge import Gauge
 from tidegauge.model.program import Total
 from tidegauge.store import Carried, Store
 from tidegauge.store.database import Database
-from tidegauge.store.sums import Sums
+from tidegauge.store.secret.sums import Sums
 from tidegauge.testing import Clock, Script
 
 EVERY = {"start": "1970-01-01T00:00:00.000005Z", "every": "5 microseconds", "for": "45 microseconds"}

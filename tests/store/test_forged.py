@@ -18,8 +18,8 @@ from tidegauge.gauge import Gauge
 from tidegauge.plan.plan import address
 from tidegauge.store import Store
 from tidegauge.store.cipher import Cipher
-from tidegauge.store.journal import _link
-from tidegauge.store.ledger import GENESIS, seal
+from tidegauge.store.public.journal import _link
+from tidegauge.store.public.ledger import GENESIS, seal
 from tidegauge.testing import Script
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tidegauge.model.reading import Reading
     from tidegauge.source.batch.check import Check
-    from tidegauge.store.ledger import Entry
+    from tidegauge.store.public.ledger import Entry
 
 _WIDE: Final = 10_000
 

@@ -2,7 +2,7 @@
 
 from tidegauge.store.cipher import parse_key
 from tidegauge.store.database import begun, refusal
-from tidegauge.store.journal import Measured
+from tidegauge.store.public.journal import Measured
 from tidegauge.store.scratch import use_memory
 from tidegauge.store.store import NOTHING_YET, Carried, Clock, Published, Store
 

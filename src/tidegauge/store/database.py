@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import StoreCorrupt, StoreError, StoreLocked
 from tidegauge.store.cipher import Cipher
-from tidegauge.store.pending import WAITING
+from tidegauge.store.secret.pending import WAITING
 from tidegauge.store.signature import sign
 
 if TYPE_CHECKING:

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tidegauge.errors import StoreCorrupt, StoreError, StoreLocked
 from tidegauge.store.database import FORMAT, Database
-from tidegauge.store.form import Plain, Sealed
-from tidegauge.store.journal import Journal
-from tidegauge.store.ledger import Ledger
-from tidegauge.store.pending import Keys, Pending
-from tidegauge.store.secrets import Secrets
+from tidegauge.store.public.journal import Journal
+from tidegauge.store.public.ledger import Ledger
+from tidegauge.store.public.witness import Witness
+from tidegauge.store.secret.form import Plain, Sealed
+from tidegauge.store.secret.pending import Keys, Pending
+from tidegauge.store.secret.secrets import Secrets
+from tidegauge.store.secret.state import StoredState
+from tidegauge.store.secret.sums import Sums
 from tidegauge.store.signature import require_signed
-from tidegauge.store.state import StoredState
-from tidegauge.store.sums import Sums
 from tidegauge.store.upgrade import upgrade
-from tidegauge.store.witness import Witness
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tidegauge.model.program import Arrived, Folded
-    from tidegauge.store.form import Form
-    from tidegauge.store.journal import Measured
+    from tidegauge.store.public.journal import Measured
+    from tidegauge.store.secret.form import Form
 
 NOTHING_YET = -(2**62)
 """The watermark of a store that has read nothing: earlier than any time a source can deliver."""

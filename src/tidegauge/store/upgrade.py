@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import StoreCorrupt
-from tidegauge.store.journal import Journal
-from tidegauge.store.ledger import Ledger
-from tidegauge.store.pending import WAITING
-from tidegauge.store.secrets import WERE_META, Secrets
+from tidegauge.store.public.journal import Journal
+from tidegauge.store.public.ledger import Ledger
+from tidegauge.store.secret.pending import WAITING
+from tidegauge.store.secret.secrets import WERE_META, Secrets
 
 if TYPE_CHECKING:
     import sqlite3

@@ -55,7 +55,7 @@ class Sums:
     def tidy(self) -> None:
         """Leave no copy of what was dropped in the unused part of a page; inside the tick's transaction.
 
-        Clearing the table gives its pages back, which overwrites them with zeros (see tidegauge.store.secrets).  It costs as
+        Clearing the table gives its pages back, which overwrites them with zeros (see tidegauge.store.secret.secrets).  It costs as
         much as reading the sums that are still needed, which a tick that measures does anyway.
         """
         if self._erased:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from tidegauge.store.form import key_of
+from tidegauge.store.secret.form import key_of
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tidegauge.model.program import Folded, Record
-    from tidegauge.store.form import Form
-    from tidegauge.store.pending import Keys, Pending
+    from tidegauge.store.secret.form import Form
+    from tidegauge.store.secret.pending import Keys, Pending
 
 _ARROW: Final = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
 _PART: Final = 10_000

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.errors import StoreCorrupt
-from tidegauge.store.ledger import GENESIS, seal
+from tidegauge.store.public.ledger import GENESIS, seal
 
 if TYPE_CHECKING:
     import sqlite3
