@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from tests.servers.postgres import Server, binaries
-from tidegauge.gauge import Gauge
+from tidegauge.run.gauge import Gauge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +79,7 @@ END $$
 """
 CHILD = """
 import json, os, sys, time
-from tidegauge.tick import Ticker
+from tidegauge.run.tick import Ticker
 tick, out = Ticker.tick, open("ticks.jsonl", "a", buffering=1)
 def timed(self, batch):
     wall, cpu = time.perf_counter(), time.process_time()

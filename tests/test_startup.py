@@ -43,7 +43,7 @@ def test_what_is_used_is_loaded() -> None:
 
 def test_a_public_name_is_the_thing_itself() -> None:
     import tidegauge
-    from tidegauge.gauge import Gauge
+    from tidegauge.run.gauge import Gauge
 
     assert tidegauge.Gauge is Gauge
     assert set(tidegauge.__all__) <= set(dir(tidegauge))

@@ -9,16 +9,16 @@ if TYPE_CHECKING:
 
     from tidegauge import local, theory
     from tidegauge.errors import TidegaugeError
-    from tidegauge.gauge import Gauge
     from tidegauge.model.budget import Budget
     from tidegauge.model.constraint import AtMost, Unconstrained, Within
     from tidegauge.model.reading import Reading
     from tidegauge.plan.plan import Plan
+    from tidegauge.run.gauge import Gauge
 
 _HOMES: Final = {
     "AtMost": "model.constraint",
     "Budget": "model.budget",
-    "Gauge": "gauge",
+    "Gauge": "run.gauge",
     "Plan": "plan.plan",
     "Reading": "model.reading",
     "TidegaugeError": "errors",
@@ -47,7 +47,7 @@ def __dir__() -> list[str]:
 
 def open(path: str | Path = "tidegauge.toml", **options: Any) -> Gauge:  # noqa: A001  (tg.open reads as it should)
     """The gauge that a tidegauge.toml declares."""
-    from tidegauge.gauge import Gauge  # noqa: PLC0415  (see _HOMES)
+    from tidegauge.run.gauge import Gauge  # noqa: PLC0415  (see _HOMES)
 
     return Gauge.from_file(path, **options)
 

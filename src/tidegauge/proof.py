@@ -13,7 +13,7 @@ from tidegauge.formats import NUMBERS, flat
 from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.outcome import same
 from tidegauge.plan.certify import certified
-from tidegauge.tick import carried, derivable
+from tidegauge.run.tick import carried, derivable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

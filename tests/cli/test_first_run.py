@@ -11,7 +11,7 @@ import pytest
 
 from tests.servers.postgres import Server, binaries
 from tidegauge.cli.verbs import main
-from tidegauge.gauge import Gauge
+from tidegauge.run.gauge import Gauge
 from tidegauge.source.files.source import Files
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tidegauge.gauge import Gauge
 from tidegauge.mechanism.noise.samplers import SimulationSampler
+from tidegauge.run.gauge import Gauge
 from tidegauge.testing import Clock, Script
 
 DAYS = 40

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidegauge.errors import SpecError
-from tidegauge.gauge import Gauge
 from tidegauge.model.quantity import moment
 from tidegauge.plan.explain import explain
+from tidegauge.run.gauge import Gauge
 from tidegauge.testing import Clock, Script
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.gauge_life import COLUMNS, gauge, life
-from tidegauge.gauge import Gauge
+from tests.run.gauge_life import COLUMNS, gauge, life
+from tidegauge.run.gauge import Gauge
 from tidegauge.store import Store
 from tidegauge.testing import Crash, Crashed, Script
 

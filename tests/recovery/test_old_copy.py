@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.gauge_life import COLUMNS, gauge, life
+from tests.run.gauge_life import COLUMNS, gauge, life
 from tidegauge.cli.show import write_readings
 from tidegauge.errors import SpecError, StoreBehind, StoreCorrupt, StoreError
-from tidegauge.gauge import Gauge
+from tidegauge.run.gauge import Gauge
 from tidegauge.store.public.witness import Witness
 from tidegauge.testing import Crash, Crashed, Script
 

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from tidegauge.cli.verbs import main
-from tidegauge.gauge import Gauge
+from tidegauge.run.gauge import Gauge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tidegauge.cli import _endless, main, temporary
-from tidegauge.gauge import Gauge
+from tidegauge.run.gauge import Gauge
 from tidegauge.store import begun, use_memory
 from tidegauge.store.scratch import OWN_FOLDER
 

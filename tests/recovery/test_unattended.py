@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 
-from tests.gauge_life import COLUMNS, gauge, life
 from tests.recovery.town import Load, SQLiteTown
+from tests.run.gauge_life import COLUMNS, gauge, life
 from tidegauge.errors import StoreError, StoreLocked
-from tidegauge.gauge import Gauge
 from tidegauge.model.mutation import Live
+from tidegauge.run.gauge import Gauge
 from tidegauge.store import Store, database
 from tidegauge.testing import Clock, Script
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 import pytest
 
-from tidegauge.gauge import Gauge
+from tidegauge.run.gauge import Gauge
 from tidegauge.source.sqlite.triggers import install
 from tidegauge.store import begun
 

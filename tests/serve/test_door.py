@@ -18,7 +18,7 @@ import pytest
 
 from tests.serve.door import COLUMNS, RIGHT, SECRET, change, delivered, listening, people, row
 from tidegauge.errors import SourceError, StoreCorrupt
-from tidegauge.gauge import Gauge
+from tidegauge.run.gauge import Gauge
 from tidegauge.source.debezium.events import event
 from tidegauge.source.debezium.inbox import Gatekeeper, Inbox
 from tidegauge.source.debezium.index import KEPT, OutOfOrder, refused

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from tidegauge.gauge import Gauge
+from tidegauge.run.gauge import Gauge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

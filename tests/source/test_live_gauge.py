@@ -19,8 +19,8 @@ import psycopg
 import pytest
 
 from tests.servers.postgres import Server
-from tidegauge.gauge import Gauge
 from tidegauge.model.quantity import rfc3339
+from tidegauge.run.gauge import Gauge
 from tidegauge.source.sqlite.triggers import install
 
 DECLARATION = """

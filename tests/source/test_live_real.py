@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from tests.gauge.test_real import needs_data, rows
-from tidegauge.gauge import Gauge
+from tests.run.test_real import needs_data, rows
+from tidegauge.run.gauge import Gauge
 
 if TYPE_CHECKING:
     from pathlib import Path

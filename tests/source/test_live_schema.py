@@ -15,7 +15,7 @@ import pytest
 
 from tests.source.harness import clear
 from tests.source.test_live_gauge import DECLARATION, TRUTH, last
-from tidegauge.gauge import Gauge
+from tidegauge.run.gauge import Gauge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ import pytest
 from psycopg import sql
 
 from tidegauge.errors import SpecError
-from tidegauge.gauge import Gauge
+from tidegauge.run.gauge import Gauge
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.source.harness import clear
-from tidegauge.gauge import Gauge
+from tidegauge.run.gauge import Gauge
 from tidegauge.source.sqlite.triggers import install
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tidegauge.gauge import Gauge
 from tidegauge.mechanism.encode import scaled
 from tidegauge.mechanism.noise.samplers import Noise, SecureSampler
+from tidegauge.run.gauge import Gauge
 from tidegauge.testing import Clock, Script
 
 ALPHA = 1e-9

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.gauge_life import COLUMNS, gauge, life
+from tests.run.gauge_life import COLUMNS, gauge, life
 from tidegauge.errors import SpecError, StoreCorrupt, StoreError
-from tidegauge.gauge import Gauge
 from tidegauge.model.program import Total
+from tidegauge.run.gauge import Gauge
 from tidegauge.store import Store, parse_key
 from tidegauge.store.cipher import Cipher
 from tidegauge.store.database import Database

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.gauge_life import gauge
-from tidegauge.gauge import Gauge
+from tests.run.gauge_life import gauge
 from tidegauge.model.program import Total
+from tidegauge.run.gauge import Gauge
 from tidegauge.store import Carried, Store
 from tidegauge.store.database import Database
 from tidegauge.store.secret.sums import Sums

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.gauge_life import COLUMNS, gauge, life
+from tests.run.gauge_life import COLUMNS, gauge, life
 from tests.store.worlds import restore
 from tidegauge.errors import StoreBehind, StoreCorrupt
-from tidegauge.gauge import Gauge
 from tidegauge.plan.plan import address
+from tidegauge.run.gauge import Gauge
 from tidegauge.store import Store
 from tidegauge.store.cipher import Cipher
 from tidegauge.store.public.journal import _link

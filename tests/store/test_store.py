@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.gauge_life import COLUMNS, gauge, life
+from tests.run.gauge_life import COLUMNS, gauge, life
 from tidegauge.errors import BudgetExceeded, PlanChanged, SpecError, StoreCorrupt, StoreError, StoreLocked
-from tidegauge.gauge import Gauge
 from tidegauge.mechanism.noise.samplers import SimulationSampler
+from tidegauge.run.gauge import Gauge
 from tidegauge.store import Measured, Store
 from tidegauge.testing import Script
 

@@ -14,7 +14,7 @@ from tests.store.worlds import KEY, WORLDS, restore
 from tidegauge.engine.duckdb.digest import probe
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.errors import StoreBehind, StoreCorrupt, StoreError
-from tidegauge.gauge import Gauge
+from tidegauge.run.gauge import Gauge
 from tidegauge.store import Store
 from tidegauge.store.database import FORMAT, Database
 

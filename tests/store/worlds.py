@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tidegauge.gauge import Gauge
+from tidegauge.run.gauge import Gauge
 from tidegauge.testing import Clock, Script
 
 KEY = "7e" * 32

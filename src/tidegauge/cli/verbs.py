@@ -27,10 +27,10 @@ from tidegauge.cli.show import (
 from tidegauge.cli.template import template, text
 from tidegauge.demo import make_demo
 from tidegauge.errors import SpecError, TidegaugeError
-from tidegauge.gauge import Gauge
 from tidegauge.plan.explain import explain
 from tidegauge.plan.spec.declaration import load
 from tidegauge.plot import plot as draw
+from tidegauge.run.gauge import Gauge
 from tidegauge.store import refusal
 
 app = typer.Typer(

@@ -13,8 +13,8 @@ from rich.table import Table
 from tidegauge.cli.show import number, progress_bar
 from tidegauge.demo.hospital import Change, changelog, write
 from tidegauge.errors import SpecError
-from tidegauge.gauge import Gauge
 from tidegauge.plot import plot
+from tidegauge.run.gauge import Gauge
 
 if TYPE_CHECKING:
     from datetime import datetime

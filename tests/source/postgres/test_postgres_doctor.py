@@ -10,7 +10,7 @@ import pytest
 from tests.source.harness import clear, now
 from tests.source.life import State, applied
 from tidegauge.errors import SourceError
-from tidegauge.gauge import Gauge
+from tidegauge.run.gauge import Gauge
 from tidegauge.source.postgres.source import Postgres
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from tests.servers.postgres import Server, binaries
 from tests.source.harness import now
 from tests.source.life import State, applied
 from tidegauge.errors import SourceError
-from tidegauge.gauge import Gauge
+from tidegauge.run.gauge import Gauge
 from tidegauge.source.postgres.access import Patience
 from tidegauge.source.postgres.source import Postgres
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tidegauge.gauge import Gauge
 from tidegauge.mechanism.noise.samplers import SimulationSampler
 from tidegauge.model.quantity import instant
+from tidegauge.run.gauge import Gauge
 from tidegauge.testing import Clock, Script
 
 

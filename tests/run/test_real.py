@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegauge.gauge import Gauge
+from tidegauge.run.gauge import Gauge
 
 FOLDER = Path(os.environ.get("TIDEGAUGE_DATA") or Path(__file__).parents[3] / "shared" / "data")
 needs_data = pytest.mark.skipif(not FOLDER.exists(), reason="the real changelogs are not on this machine")

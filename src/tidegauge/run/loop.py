@@ -6,17 +6,17 @@ import logging
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from tidegauge.clock import TOLERANCE
 from tidegauge.model.mutation import Live
 from tidegauge.model.quantity import SECOND, rfc3339
+from tidegauge.run.clock import TOLERANCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tidegauge.model.mutation import Source
     from tidegauge.model.schedule import Schedule
+    from tidegauge.run.tick import Ticker
     from tidegauge.store import Published
-    from tidegauge.tick import Ticker
 
 log = logging.getLogger("tidegauge")
 """What happens, for the operator: never a data value, an exact count or a connection string."""

@@ -10,12 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegauge import clock
-from tidegauge.clock import PublicClock
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.errors import PlanChanged, SpecError
 from tidegauge.formats import as_table
-from tidegauge.loop import Loop
 from tidegauge.mechanism.noise.samplers import SecureSampler
 from tidegauge.model.constraint import Constraint
 from tidegauge.model.mutation import Live
@@ -27,11 +24,14 @@ from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec.declaration import GaugeSpec, declared_form, differences, load
 from tidegauge.proof import Verified, compare, prove
-from tidegauge.ready import require_ready
+from tidegauge.run import clock
+from tidegauge.run.clock import PublicClock
+from tidegauge.run.loop import Loop
+from tidegauge.run.ready import require_ready
+from tidegauge.run.tick import Ticker, derivable
 from tidegauge.source import open_source, operator_counts, secret
 from tidegauge.source.batch.check import Check, Resumed
 from tidegauge.store import NOTHING_YET, Store, begun, parse_key, use_memory
-from tidegauge.tick import Ticker, derivable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tests.gauge_life import COLUMNS, gauge, life
+from tests.run.gauge_life import COLUMNS, gauge, life
 from tidegauge.errors import SpecError, StoreCorrupt
-from tidegauge.gauge import Gauge
 from tidegauge.mechanism.strategies.buffered import Buffered
+from tidegauge.run.gauge import Gauge
 from tidegauge.store import Carried, Store
 from tidegauge.testing import Clock, Crash, Crashed, Script
 

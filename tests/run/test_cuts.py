@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from tidegauge.gauge import Gauge
 from tidegauge.model.mutation import Batch, Live
+from tidegauge.run.gauge import Gauge
 from tidegauge.store import Store, parse_key
 from tidegauge.testing import Clock
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tidegauge.gauge import Gauge
 from tidegauge.mechanism.noise.samplers import SimulationSampler
 from tidegauge.plan.explain import explain
+from tidegauge.run.gauge import Gauge
 from tidegauge.testing import Clock, Script
 
 SIZES = {"many": (1000, 45), "some": (310, 45), "few": (100, 45), "low": (1000, 0), "high": (400, 90)}

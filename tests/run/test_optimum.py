@@ -12,11 +12,11 @@ import pytest
 
 from tests.forger import forge
 from tidegauge.errors import SpecError, StoreCorrupt
-from tidegauge.gauge import Gauge
 from tidegauge.mechanism.noise.samplers import SimulationSampler
 from tidegauge.mechanism.strategies.dense import Dense
 from tidegauge.plan.explain import explain
 from tidegauge.plan.plan import Plan
+from tidegauge.run.gauge import Gauge
 from tidegauge.store import Store
 from tidegauge.testing import Clock, Script
 

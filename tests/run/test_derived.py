@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from tidegauge.errors import PlanChanged, SpecError, StoreCorrupt
-from tidegauge.gauge import Gauge
 from tidegauge.mechanism.noise.samplers import SimulationSampler
 from tidegauge.plan.explain import explain
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec.declaration import GaugeSpec
+from tidegauge.run.gauge import Gauge
+from tidegauge.run.tick import journal_arrays
 from tidegauge.store import Store
 from tidegauge.testing import Clock, Crash, Crashed, Script
-from tidegauge.tick import journal_arrays
 
 EXACT: dict[str, Any] = {"epsilon": 10**9}
 PURE: dict[str, Any] = {"epsilon": 1}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.forger import commit_again, forge
-from tests.gauge_life import COLUMNS, gauge, life
+from tests.run.gauge_life import COLUMNS, gauge, life
 from tidegauge.errors import StoreCorrupt
 from tidegauge.store import Store
 from tidegauge.testing import Clock, Script
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tidegauge.gauge import Gauge
+    from tidegauge.run.gauge import Gauge
 
     Edit = Callable[[dict[str, Any]], object]
 

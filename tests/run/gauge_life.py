@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tidegauge.gauge import Gauge
+from tidegauge.run.gauge import Gauge
 from tidegauge.testing import Clock, Crash, Script
 
 if TYPE_CHECKING:

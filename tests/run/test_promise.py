@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tidegauge.gauge import Gauge
 from tidegauge.mechanism.encode import measure
 from tidegauge.mechanism.noise.samplers import SimulationSampler
+from tidegauge.run.gauge import Gauge
 from tidegauge.testing import Clock, Script
 
 if TYPE_CHECKING:

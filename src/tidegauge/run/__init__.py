@@ -1,0 +1,1 @@
+"""The gauge, its loop and its tick."""
