@@ -23,7 +23,6 @@ ALLOWED = {
     "store": {"errors", "model"},
     "local": {"errors"},
     "testing": {"errors", "model"},
-    "plot": {"errors", "model"},
 }
 """Folder -> what it may import of Tidegauge besides itself; folders not named here may import everything."""
 

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from tidegauge.errors import SpecError
-from tidegauge.formats import as_csv, as_json, as_table
+from tidegauge.publish.formats import as_csv, as_json, as_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -29,7 +29,7 @@ from tidegauge.demo import make_demo
 from tidegauge.errors import SpecError, TidegaugeError
 from tidegauge.plan.explain import explain
 from tidegauge.plan.spec.declaration import load
-from tidegauge.plot import plot as draw
+from tidegauge.publish.plot import plot as draw
 from tidegauge.run.gauge import Gauge
 from tidegauge.store import refusal
 

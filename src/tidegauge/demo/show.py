@@ -13,7 +13,7 @@ from rich.table import Table
 from tidegauge.cli.show import number, progress_bar
 from tidegauge.demo.hospital import Change, changelog, write
 from tidegauge.errors import SpecError
-from tidegauge.plot import plot
+from tidegauge.publish.plot import plot
 from tidegauge.run.gauge import Gauge
 
 if TYPE_CHECKING:

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.errors import PlanChanged, SpecError
-from tidegauge.formats import as_table
 from tidegauge.mechanism.noise.samplers import SecureSampler
 from tidegauge.model.constraint import Constraint
 from tidegauge.model.mutation import Live
 from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.model.reading import Reading
-from tidegauge.outcome import agree, plan_reading
 from tidegauge.plan.certify import certified
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec.declaration import GaugeSpec, declared_form, differences, load
-from tidegauge.proof import Verified, compare, prove
+from tidegauge.publish.formats import as_table
+from tidegauge.publish.outcome import agree, plan_reading
+from tidegauge.publish.verify import Verified, compare, prove
 from tidegauge.run import clock
 from tidegauge.run.clock import PublicClock
 from tidegauge.run.loop import Loop

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tidegauge import proof
 from tidegauge.cli.show import write_readings
 from tidegauge.errors import StoreBehind
-from tidegauge.formats import as_csv, as_table, column, flat, group
 from tidegauge.model.reading import Reading
+from tidegauge.publish import verify as proof
+from tidegauge.publish.formats import as_csv, as_table, column, flat, group
 
 NAMES = [
     "ward",

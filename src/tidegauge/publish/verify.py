@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidegauge.errors import SpecError, StoreBehind, StoreCorrupt
-from tidegauge.formats import NUMBERS, flat
 from tidegauge.model.quantity import instant, rfc3339
-from tidegauge.outcome import same
 from tidegauge.plan.certify import certified
+from tidegauge.publish.formats import NUMBERS, flat
+from tidegauge.publish.outcome import same
 from tidegauge.run.tick import carried, derivable
 
 if TYPE_CHECKING:

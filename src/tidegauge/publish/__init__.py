@@ -1,0 +1,1 @@
+"""Readings, verification and charts: everything here is public."""
