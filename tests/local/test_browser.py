@@ -19,7 +19,7 @@ from fastapi.responses import HTMLResponse, Response
 
 import tidegauge.local
 from tidegauge.local import Collector, Receipt, Survey
-from tidegauge.serve.app import create_app
+from tidegauge.receive.app import create_app
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -15,8 +15,8 @@ from fastapi import FastAPI
 
 from tidegauge.errors import StoreError
 from tidegauge.local import Collector, Reporter, Survey, report_to_json
-from tidegauge.serve.app import create_app
-from tidegauge.serve.collect import RateLimit, collection_router
+from tidegauge.receive.app import create_app
+from tidegauge.receive.reports import RateLimit, collection_router
 
 SURVEY = Survey(answers=["a", "b"], windows=4, changes=2, epsilon=2)
 BYTES = {"content-type": "application/octet-stream"}
@@ -113,7 +113,7 @@ def test_the_limit_comes_before_parsing(monkeypatch: pytest.MonkeyPatch) -> None
     as_json = {"content-type": "application/json"}
     assert client.post("/reports", json=listed).json()["accepted"] == 40
     assert client.post("/reports", content=b"".join(some(15)), headers=BYTES).status_code == 200
-    monkeypatch.setattr("tidegauge.serve.collect._listed", lambda _: pytest.fail("parsed"))
+    monkeypatch.setattr("tidegauge.receive.reports._listed", lambda _: pytest.fail("parsed"))
     for body in (b"[1]", b"[" * 100_000, b"[" + b"1," * 1_000_000 + b"1]"):
         assert client.post("/reports", content=body, headers=as_json).status_code == 429
 

@@ -183,7 +183,7 @@ def _serve(collector: Collector, listen: str, origins: list[str]) -> None:
     try:
         import uvicorn  # noqa: PLC0415 - the extra `serve` is not needed for anything else here
 
-        from tidegauge.serve.app import create_app  # noqa: PLC0415
+        from tidegauge.receive.app import create_app  # noqa: PLC0415
     except ImportError:
         raise LocalError("listening needs the extra: pip install 'tidegauge[serve]'") from None
     host, _, port = listen.rpartition(":")

@@ -45,7 +45,7 @@ def receive(spec: GaugeSpec, base: Path, listen: str, say: Callable[[str], None]
     try:
         import uvicorn  # noqa: PLC0415 - an extra
 
-        from tidegauge.serve.app import create_app  # noqa: PLC0415
+        from tidegauge.receive.app import create_app  # noqa: PLC0415
     except ImportError:
         raise SpecError("serve needs an extra: pip install 'tidegauge[serve]'") from None
     from tidegauge.source.debezium.inbox import Gatekeeper, Inbox  # noqa: PLC0415

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from tests.source.debezium.writer import NAME, Writer
 from tests.source.harness import now
 from tests.source.life import COLUMNS
-from tidegauge.serve.inbox import inbox_router
+from tidegauge.receive.inbox import inbox_router
 from tidegauge.source.debezium.inbox import Gatekeeper, Inbox
 from tidegauge.source.debezium.kafka import Kafka
 from tidegauge.source.debezium.rows import Reading

@@ -17,7 +17,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from tidegauge.errors import StoreError
 from tidegauge.local import ReporterError, report_from_json
-from tidegauge.serve.body import body_of
+from tidegauge.receive.body import body_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from tests.serve.door import COLUMNS, RIGHT, SECRET, change, delivered, listening, people, row
+from tests.receive.door import COLUMNS, RIGHT, SECRET, change, delivered, listening, people, row
 from tidegauge.errors import SourceError, StoreCorrupt
 from tidegauge.run.gauge import Gauge
 from tidegauge.source.debezium.events import event

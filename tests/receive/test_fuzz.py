@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.serve.door import RIGHT, SURVEY, TOKEN, change, delivered, listening, row
+from tests.receive.door import RIGHT, SURVEY, TOKEN, change, delivered, listening, row
 from tidegauge.local import Reporter, report_to_json
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from tidegauge.errors import SourceError
-from tidegauge.serve.body import CLOSE, body_of
+from tidegauge.receive.body import CLOSE, body_of
 from tidegauge.source.debezium.events import LARGEST
 from tidegauge.source.debezium.index import OutOfOrder
 from tidegauge.source.debezium.log import Restored

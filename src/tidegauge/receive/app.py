@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 
-from tidegauge.serve.collect import collection_router
-from tidegauge.serve.inbox import inbox_router
+from tidegauge.receive.inbox import inbox_router
+from tidegauge.receive.reports import collection_router
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

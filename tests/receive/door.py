@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from tidegauge.local import Collector, Survey
-from tidegauge.serve.app import create_app
+from tidegauge.receive.app import create_app
 from tidegauge.source.debezium.inbox import Gatekeeper, Inbox
 from tidegauge.source.debezium.source import Debezium
 

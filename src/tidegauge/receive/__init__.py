@@ -1,0 +1,1 @@
+"""HTTP doors on the secret side: change events, and reports of local surveys."""
