@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.model.mutation import Live
@@ -46,32 +47,35 @@ class Loop:
             live.select(self._ticker.plan.program.used)
         log.info("started", extra={"plan": self._ticker.plan.hash[:12]})
         while True:
-            yield from self._catch_up(self._now() if limit is None else min(limit, self._now()), live)
+            yield from self._catch_up(limit, live)
             upcoming = self._next_end()
             if not follow or upcoming is None or (limit is not None and upcoming > limit):
                 return
             wait = max(0.05, (upcoming - self._now()) / SECOND)
             self._sleep(min(wait, _NAP if live is None else _POLL))
 
-    def _catch_up(self, now: int, live: Live | None) -> Iterator[Published]:
+    def _catch_up(self, limit: int | None, live: Live | None) -> Iterator[Published]:
         """Read what is due (of a live source, all there is) and publish every window that has ended, in order.
 
         A live source that was never read is read up to what is due alone: the rows that are there already then count in the
         window that has just ended, and a gauge that starts now does not begin by publishing an empty table.
         """
-        clock, due = self._ticker.store.clock, self._last_due(now)
-        if due is None and (live is None or now <= clock.watermark):
+        clock, now = self._ticker.store.clock, self._now()
+        ends = now if limit is None else min(limit, now)
+        due = self._last_due(ends)
+        if due is None and live is None:
             return
         follows = live is not None and clock.position is not None
-        until = now if follows or due is None else due
+        until = ends if follows or due is None else due
         for batch in self._source.read(clock.position, until):
-            published = self._ticker.tick(batch)
+            published = self._ticker.tick(batch, now=now)
             if live is not None:
                 live.acknowledge(batch.position)
-            if published:
-                log.info("published", extra={"readings": len(published), "upto": rfc3339(published[-1].time)})
+            for at, readings in groupby(published, key=lambda reading: reading.time):
+                log.info("published", extra={"readings": len(list(readings)), "upto": rfc3339(at)})
             yield from published
-            self._show_progress(batch.upto, until)
+            if batch.upto is not None:
+                self._show_progress(batch.upto, until)
 
     def _show_progress(self, reached: int, until: int) -> None:
         if self._progress is not None:
@@ -83,14 +87,11 @@ class Loop:
 
     def _last_due(self, now: int) -> int | None:
         """The end of the last bin that has ended and is not measured, or None."""
-        ends = []
-        for name, schedule in self._schedules():
-            last = schedule.bin_at(now + 1) - 1
-            if schedule.bins is not None:
-                last = min(last, schedule.bins - 1)
-            if last >= self._ticker.store.next_bin(name, 0):
-                ends.append(schedule.bin_end(last))
-        return max(ends, default=None)
+        ends = (
+            schedule.last_end(self._ticker.store.next_bin(name, 0), now)
+            for name, schedule in self._schedules()
+        )
+        return max((end for end in ends if end is not None), default=None)
 
     def _next_end(self) -> int | None:
         """When the next bin ends, or None if all are measured."""

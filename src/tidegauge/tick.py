@@ -1,4 +1,4 @@
-"""One tick: fold what the source brought, measure the bins that have ended, and commit all of it at once."""
+"""One tick: take what the source brought, fold and measure the bins that have ended, and commit all of it at once."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow.compute as pc
 
 from tidegauge.errors import StoreCorrupt
 from tidegauge.mechanism.encode import measure
@@ -44,30 +45,51 @@ class Ticker:
         self._clock = self.store.clock
         """Where this process has brought the store; nobody else may move it meanwhile."""
 
-    def tick(self, batch: Batch) -> list[Published]:
-        """Everything that this batch leads to, durable when it returns."""
-        clock = self._clock
-        folded = self.engine.fold(
-            batch.rows,
-            state=self.store.state(),
-            watermark=clock.watermark,
-            upto=batch.upto,
-            arrivals=clock.arrivals,
-        )
+    def tick(self, batch: Batch, *, now: int) -> list[Published]:
+        """Everything that this batch leads to, durable when it returns.
+
+        `now`: the clock when the batch was read.  The changes wait; once a bin ends, those up to its end take effect.
+        """
+        clock, reached = self._clock, self._last_end(batch.upto)
+        if reached is None and not batch.rows.num_rows and batch.position == clock.position:
+            return []
         published: list[Published] = []
         try:
             with self.store.transaction():
-                self.store.fold(folded)
-                for release in self.plan.releases:
-                    published += self._measure(release, batch.upto)
-                reached = Clock(batch.position, folded.watermark, clock.arrivals + batch.rows.num_rows)
-                self.store.advance(reached, since=clock)
+                state = self.store.state()
+                arrived = self.engine.arrive(batch.rows, state=state, now=now, arrivals=clock.arrivals)
+                arrived.counts["late"] = (
+                    pc.sum(pc.less_equal(batch.rows["time"], clock.watermark)).as_py() or 0
+                )
+                if reached is None:
+                    self.store.arrive(arrived, self.engine.waiting(clock.arrivals), alone=False)
+                else:
+                    for folded in self.engine.fold(state=state, watermark=clock.watermark, reached=reached):
+                        self.store.fold(folded)
+                    self.store.arrive(arrived, self.engine.waiting(), alone=True)
+                    for release in self.plan.releases:
+                        published += self._measure(release, reached)
+                watermark = clock.watermark if reached is None else max(clock.watermark, reached)
+                after = Clock(batch.position, watermark, clock.arrivals + batch.rows.num_rows)
+                self.store.advance(after, since=clock)
         except BaseException:
             self._rows.clear()
+            self.engine.forget()
             raise
-        self._clock = reached
-        self.store.attest()
+        self._clock = after
+        if reached is not None:
+            self.store.attest()
         return sorted(published, key=lambda reading: (reading.time, reading.release, reading.cell))
+
+    def _last_end(self, upto: int | None) -> int | None:
+        """The end of the last bin, of any release, that has ended by then and is not measured."""
+        ends = (
+            schedule.last_end(self.store.next_bin(plan.release.name, 0), upto)
+            for plan in self.plan.releases
+            for schedule in [plan.release.schedule]
+            if upto is not None
+        )
+        return max((end for end in ends if end is not None), default=None)
 
     def _measure(self, plan: ReleasePlan, upto: int) -> list[Published]:
         release, schedule = plan.release, plan.release.schedule

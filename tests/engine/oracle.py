@@ -1,9 +1,10 @@
-"""What enforcement and folding mean, in plain Python, one mutation after the other."""
+"""What identity, effective time, enforcement and folding mean, in plain Python, one change after the other."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,10 +15,29 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Mutation = tuple[int, str | None, str | None, Row | None, str | None, tuple[str, ...]]
 """Time, key (None: the table was emptied), unit, new row, the key before where it changed, and what was left out."""
-Order = tuple[int, str]
-Change = tuple[Order, str, str, Row | None]
 Sees = dict[str, "Callable[[Row | None, Row | None], tuple[int, tuple[int, ...]] | None]"]
 """Release -> what it sees of (before, after): a cell and an amount per component, or nothing."""
+Told = tuple[int, "Held", Row | None, Row | None]
+"""Place in the log, a row of a unit, and the row before and after."""
+
+
+@dataclass(eq=False)
+class Held:
+    """A row as one unit has it; where the unit is the row, the row."""
+
+    unit: str
+    row: Row | None = None
+    """Its latest version in the log."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """A change of a unit."""
+
+    place: int
+    time: int
+    held: Held
+    row: Row | None
 
 
 @dataclass
@@ -28,140 +48,185 @@ class Life:
     first: int | None = None
     label: str | None = None
     left: bool = False
+    raw: dict[tuple[str, int, int], int] = field(default_factory=dict)
     view: dict[tuple[str, int, int], int] = field(default_factory=dict)
+
+
+class Identity:
+    """Whose a change is, where the unit is the row: who came to a key by a rename and is still there, else the key's own row."""
+
+    def __init__(self) -> None:
+        self.own: dict[str, Held] = {}
+        self.guests: dict[str, list[Held]] = defaultdict(list)
+        self.everyone: list[Held] = []
+
+    def fresh(self, unit: str | None = None) -> Held:
+        self.everyone.append(Held(unit or f"row {len(self.everyone)}"))
+        return self.everyone[-1]
+
+    def at(self, key: str) -> Held:
+        if self.guests[key]:
+            return self.guests[key][-1]
+        if key not in self.own:
+            self.own[key] = self.fresh()
+        return self.own[key]
+
+    def emptied(self) -> list[tuple[Held, Row | None]]:
+        self.guests.clear()
+        return [(held, None) for held in self.everyone if held.row is not None]
+
+    def change(self, told: Mutation) -> list[tuple[Held, Row | None]]:
+        _, key, _, row, previous, kept = told
+        assert key is not None
+        held = self.at(previous or key)
+        if previous is not None:
+            if self.guests[previous]:
+                self.guests[previous].pop()
+            else:
+                del self.own[previous]
+            self.guests[key].append(held)
+        if row is None and self.guests[key]:
+            self.guests[key].pop()
+        return [(held, row and complete(row, held.row, kept))]
+
+
+class OwnedIdentity(Identity):
+    """Where units own rows: a row ends in one unit and begins in another, where it is the one that the unit has at the key."""
+
+    def __init__(self, owner: str | None) -> None:
+        super().__init__()
+        self.owner = owner
+        self.places: dict[str, list[Held]] = defaultdict(list)
+        self.named: dict[tuple[str, str], Held] = {}
+
+    def emptied(self) -> list[tuple[Held, Row | None]]:
+        self.places.clear()
+        return super().emptied()
+
+    def change(self, told: Mutation) -> list[tuple[Held, Row | None]]:
+        _, key, unit, row, previous, kept = told
+        assert key is not None
+        place = self.places[previous or key]
+        was = place.pop() if place else None
+        if self.owner in kept:
+            unit = was.unit if was else None
+        if row is not None:
+            row = complete(row, was.row if was else None, kept)
+        if row is None or unit is None:
+            return [(was, None)] if was else []
+        if was is not None and was.unit == unit:
+            if previous is not None and self.named.get((unit, previous)) is was:
+                del self.named[unit, previous]
+            self.places[key].append(was)
+            return [(was, row)]
+        held = self.named.get((unit, key))
+        if held is None or held in self.places[key]:
+            held = self.named[unit, key] = self.fresh(unit)
+        self.places[key].append(held)
+        return [*([(was, None)] if was else []), (held, row)]
+
+
+def complete(row: Row, was: Row | None, kept: tuple[str, ...]) -> Row:
+    return {name: (was or {}).get(name) if name in kept else value for name, value in row.items()}
 
 
 class Oracle:
     def __init__(self, program: Program, sees: Sees) -> None:
         self.program, self.sees = program, sees
         self.releases = {release.name: release for release in program.releases}
-        self.rows: dict[str, tuple[str, Row]] = {}
-        self.names: dict[str, str] = {}
-        self.named = 0
-        self.living: dict[str, tuple[str, Row]] = {}
-        self.since: dict[tuple[int, str], tuple[int, Order]] = {}
+        self.identity = Identity() if program.max_rows is None else OwnedIdentity(program.owner)
+        self.places = count()
+        self.watermark = -(2**62)
+        self.waiting: list[Event] = []
+        self.rows: dict[Held, Row] = {}
+        self.since: dict[tuple[int, Held], tuple[int, int]] = {}
         self.lives: dict[tuple[int, str], Life] = defaultdict(Life)
         self.clips: dict[tuple[str, str, int], set[int]] = defaultdict(set)
         self.totals: dict[tuple[str, int, int, int], int] = defaultdict(int)
+        self.accepted: dict[str, list[tuple[str, int, int, int, int]]] = defaultdict(list)
+        """Per unit (release, component, instant, cell, amount)."""
 
-    def batch(self, mutations: Iterable[Mutation], watermark: int, upto: int) -> int:
-        """Apply mutations in order of arrival; returns the new watermark."""
-        arrivals = [(max(told[0], watermark + 1), n, told) for n, told in enumerate(mutations)]
-        reached = max([upto, watermark, *(at for at, *_ in arrivals if at == watermark + 1)])
-        instants = {at for at, *_ in arrivals}
-        for scope, unit in self.lives:
-            instants |= {due for due in [self.due(scope, unit)] if due is not None and due <= reached}
-        while instants:
-            at = min(instants)
-            instants.remove(at)
-            now = [(n, told) for when, n, told in arrivals if when == at]
-            self.instant(at, [change for n, told in now for change in self.changes(n, told)])
-            instants |= {
-                due
-                for s, u in self.lives
-                for due in [self.due(s, u)]
-                if due is not None and at < due <= reached
-            }
-        return reached
+    def arrive(self, mutations: Iterable[Mutation], now: int) -> list[list[tuple[str, Row | None, bool]]]:
+        """Let changes wait; returns of each what it is to which units: the new row, and whether the unit had it before."""
+        became = []
+        for told in mutations:
+            place = next(self.places)
+            changes = self.identity.emptied() if told[1] is None else self.identity.change(told)
+            became.append([(held.unit, row, held.row is not None) for held, row in changes])
+            for held, row in changes:
+                held.row = row
+                self.waiting.append(Event(place, min(told[0], now), held, row))
+        return became
 
-    def changes(self, n: int, told: Mutation) -> list[Change]:
-        """What a mutation does to which row; a row is called by a name of its own that does not change with its key."""
-        _, key, unit, row, previous, kept = told
-        if key is None:
-            doomed = [(one, self.names[one]) for one in sorted(self.names) if self.names[one] in self.living]
-            for _, name in doomed:
-                del self.living[name]
-            return [((n, one), name, name, None) for one, name in doomed]
-        done: list[Change] = []
-        if previous is not None:
-            moving = self.names.pop(previous, None) or self.fresh()
-            if self.living.pop(self.names.get(key, ""), None):
-                done.append(((n, key), self.names[key], "", None))
-            self.names[key] = moving
-        name = self.names.setdefault(key, "") or self.fresh()
-        self.names[key] = name
-        was_unit, was = self.living.pop(name, (None, {}))
-        if row is None:
-            return [*done, ((n, key), name, "", None)]
-        row = {column: was.get(column) if column in kept else value for column, value in row.items()}
-        if self.program.max_rows is None:
-            unit = name
-        elif self.program.owner in kept:
-            unit = was_unit
-        if unit is None:
-            return [*done, ((n, key), name, "", None)]
-        self.living[name] = unit, row
-        return [*done, ((n, key), name, unit, row)]
-
-    def fresh(self) -> str:
-        self.named += 1
-        return f"row {self.named}"
+    def close(self, reached: int) -> None:
+        """Let take effect what does by then."""
+        latest: dict[str, int] = {}
+        due: dict[int, list[Event]] = defaultdict(list)
+        later = []
+        for event in self.waiting:
+            unit = event.held.unit
+            at = latest[unit] = max(latest.get(unit, self.watermark + 1), event.time)
+            if at <= reached:
+                due[at].append(event)
+            else:
+                later.append(event)
+        self.waiting = later
+        while True:
+            leaving = {
+                at for s, unit in list(self.lives) for at in [self.due(s, unit)] if at is not None and at <= reached
+            }  # fmt: skip
+            if not due and not leaving:
+                break
+            at = min([*due, *leaving])
+            self.instant(at, due.pop(at, []))
+        self.watermark = max(self.watermark, reached)
 
     def due(self, scope: int, unit: str) -> int | None:
-        life, limit = (
-            self.lives[scope, unit],
-            self.limit(self.program.scopes[scope], self.lives[scope, unit].label),
-        )
-        if (
-            not self.program.scopes[scope].retire
-            or life.left
-            or life.first is None
-            or limit is None
-            or limit.within is None
-        ):
+        """When a unit that retires must leave, if a time limit says so."""
+        life, rules = self.lives[scope, unit], self.program.scopes[scope]
+        limit = self.limit(rules, life.label)
+        if not rules.retire or life.left or life.first is None or limit is None or limit.within is None:
             return None
         return life.first + limit.within
 
     def limit(self, scope: Scope, label: str | None) -> Limit | None:
         return dict(scope.limits).get(label if scope.by else None)
 
-    def instant(self, at: int, arrivals: list[Change]) -> None:
-        last = {entry: (seq, unit, row) for seq, entry, unit, row in arrivals}
-        changes: dict[str, list[tuple[Order, str, Row | None, Row | None]]] = defaultdict(list)
-        for entry, (seq, unit, row) in last.items():
-            was_unit, was = self.rows.get(entry, (unit, None))
-            if was is not None and (row is None or unit != was_unit):
-                changes[was_unit].append((seq, entry, was, None))
-            if row is not None:
-                changes[unit].append((seq, entry, was if was_unit == unit else None, row))
-            self.rows.pop(entry, None)
-            if row is not None:
-                self.rows[entry] = unit, row
-        units = set(changes) | {unit for s, unit in self.lives if self.due(s, unit) == at}
+    def instant(self, at: int, events: list[Event]) -> None:
+        changes: dict[str, list[Told]] = defaultdict(list)
+        for held, event in {event.held: event for event in events}.items():
+            was = self.rows.pop(held, None)
+            if event.row is not None:
+                self.rows[held] = event.row
+            if was is not None or event.row is not None:
+                changes[held.unit].append((event.place, held, was, event.row))
+        units = set(changes) | {unit for s, unit in list(self.lives) if self.due(s, unit) == at}
         for number, scope in enumerate(self.program.scopes):
             for unit in units:
-                self.move(number, scope, unit, at, sorted(changes[unit], key=lambda c: (c[0], c[1])))
+                self.move(number, scope, unit, at, sorted(changes[unit], key=lambda told: told[0]))
 
-    def move(
-        self,
-        number: int,
-        scope: Scope,
-        unit: str,
-        at: int,
-        changes: list[tuple[Order, str, Row | None, Row | None]],
-    ) -> None:
+    def move(self, number: int, scope: Scope, unit: str, at: int, changes: list[Told]) -> None:
         life = self.lives[number, unit]
         view = self.view(number, scope, unit, at, changes)
         flows = []
         for name in scope.releases:
             if self.releases[name].query.kind == "flow":
                 hits = [
-                    hit
-                    for _, _, old, new in changes
+                    (place, *hit)
+                    for place, _, old, new in changes
                     if old != new and (hit := self.sees[name](old, new)) and any(hit[1])
                 ]
-                flows += [(name, *hit) for hit in hits[: self.program.max_rows]]
-        raw_before = getattr(life, "raw", {})
-        life.raw = view  # type: ignore[attr-defined]
+                flows += [(name, *hit) for _, *hit in sorted(hits)[: self.program.max_rows]]
+        changed = view != life.raw or bool(flows)
+        life.raw = view
         due = self.due(number, unit) == at
-        if view == raw_before and not flows and not due:
+        if not changed and not due:
             return
-        if view != raw_before or flows:
+        if changed:
             if life.first is None:
                 life.first = at
                 if scope.by:
-                    _, _, old, new = changes[0]
-                    life.label = str((new or old or {})[scope.by])
+                    life.label = min((place, str((new or old or {})[scope.by] or "")) for place, _, old, new in changes)[1]  # fmt: skip
             life.moves += 1
         limit = self.limit(scope, life.label)
         due = due or self.due(number, unit) == at
@@ -180,46 +245,42 @@ class Oracle:
             turns.add(at)
             if release.clip is None or len(turns) <= release.clip:
                 for j, amount in enumerate(amounts):
-                    self.add(name, j, at, cell, amount)
-        for key in view.keys() | life.view.keys():
+                    self.add(name, j, at, cell, amount, unit)
+        for key in sorted(view.keys() | life.view.keys()):
             name, component, cell = key
-            self.add(name, component, at, cell, view.get(key, 0) - life.view.get(key, 0))
+            self.add(name, component, at, cell, view.get(key, 0) - life.view.get(key, 0), unit)
         life.view = view
 
     def view(
-        self,
-        number: int,
-        scope: Scope,
-        unit: str,
-        at: int,
-        changes: list[tuple[Order, str, Row | None, Row | None]],
+        self, number: int, scope: Scope, unit: str, at: int, changes: list[Told]
     ) -> dict[tuple[str, int, int], int]:
         stocks = [name for name in scope.releases if self.releases[name].query.kind == "stock"]
-        present: list[tuple[tuple[int, Order], str, list[tuple[str, int, tuple[int, ...]]]]] = []
-        seqs = {entry: seq for seq, entry, _, _ in changes}
-        for _, entry, _, new in changes:
-            if new is None:
-                self.since.pop((number, entry), None) if self.rows.get(entry, (unit,))[0] == unit else None
-        for entry, (owner, row) in self.rows.items():
-            if owner != unit:
+        places = {held: place for place, held, _, _ in changes}
+        present: list[tuple[tuple[int, int], list[tuple[str, int, tuple[int, ...]]]]] = []
+        for held, row in self.rows.items():
+            if held.unit != unit:
                 continue
             seen = [(name, *hit) for name in stocks if (hit := self.sees[name](None, row)) and any(hit[1])]
-            moved = any(e == entry and old is None for _, e, old, _ in changes)
             if not seen:
-                self.since.pop((number, entry), None)
+                self.since.pop((number, held), None)
                 continue
-            if (number, entry) not in self.since or moved:
-                self.since[number, entry] = at, seqs.get(entry, (-1, ""))
-            present.append((self.since[number, entry], entry, seen))
+            if (number, held) not in self.since:
+                self.since[number, held] = at, places.get(held, -1)
+            present.append((self.since[number, held], seen))
+        for _, held, _, new in changes:
+            if new is None:
+                self.since.pop((number, held), None)
         view: dict[tuple[str, int, int], int] = defaultdict(int)
-        for _, _, seen in sorted(present)[: self.program.max_rows]:
+        for _, seen in sorted(present)[: self.program.max_rows]:
             for name, cell, amounts in seen:
                 for j, amount in enumerate(amounts):
                     view[name, j, cell] += amount
         return {key: amount for key, amount in view.items() if amount}
 
-    def add(self, name: str, component: int, at: int, cell: int, amount: int) -> None:
+    def add(self, name: str, component: int, at: int, cell: int, amount: int, unit: str) -> None:
         schedule = self.releases[name].schedule
         spot = schedule.bin_at(at)
+        if amount:
+            self.accepted[unit].append((name, component, at, cell, amount))
         if amount and (schedule.bins is None or spot < schedule.bins):
             self.totals[name, component, spot, cell] += amount

@@ -1,4 +1,4 @@
-"""The embedded engine: enforcement and folding in DuckDB, a whole batch at a time."""
+"""The embedded engine: enforcement and folding in DuckDB, all changes that take effect at a time."""
 
 from __future__ import annotations
 
@@ -9,25 +9,27 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegauge.engine import threads
+from tidegauge.engine.arrival import Arrival
 from tidegauge.engine.statements import Statements
-from tidegauge.engine.views import BEGINNING, owned, quote
+from tidegauge.engine.views import BEGINNING, quote
 from tidegauge.errors import QueryError
 from tidegauge.model.program import Folded, Total
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from tidegauge.model.program import Program, State
+    from tidegauge.model.program import Arrived, Program, State
 
 _ARROW: Final = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
+_PART: Final = 2_000_000
+"""So many changes take effect at a time; more are taken in parts, each unit with all of its changes."""
 
 
 class DuckEngine:
-    """Carries out one program; keeps nothing between batches but the connection."""
+    """Carries out one program; keeps nothing but the changes that wait, which the store has as well."""
 
-    def __init__(self, program: Program, columns: Mapping[str, str]) -> None:
-        self.program = program
+    def __init__(self, program: Program, columns: Mapping[str, str], *, part: int = _PART) -> None:
+        self.program, self._part = program, part
         self._sql = Statements(program, columns)
         self._spill = tempfile.TemporaryDirectory(prefix="tidegauge-")
         self._db = duckdb.connect(
@@ -50,6 +52,7 @@ class DuckEngine:
         except QueryError:
             self.close()
             raise
+        self._arrival = Arrival(self._db, program, self._sql, columns)
 
     def __enter__(self) -> Self:
         return self
@@ -91,23 +94,54 @@ class DuckEngine:
                 reason = str(error).partition("\n")[0]
                 raise QueryError(f"cannot be computed: {reason}", key=f"release.{release.name}.sql") from None
 
-    def fold(self, rows: pa.Table, *, state: State, watermark: int, upto: int, arrivals: int) -> Folded:
-        """Enforce and fold one batch.
+    def arrive(self, rows: pa.Table, *, state: State, now: int, arrivals: int) -> Arrived:
+        """Let a batch wait until it takes effect, every change with its row and its unit.
 
-        `watermark`: everything up to here has taken effect before; an older mutation takes effect just after it.
-        `upto`: how far the source has come.  `arrivals`: how many mutations arrived before this batch.
+        `now`: the clock; a later stamp is taken for this one.  `arrivals`: how many changes arrived before this batch.
         """
-        late = pc.less_equal(rows["time"], watermark)
-        number_late = pc.sum(late).as_py() or 0
-        reached = max(upto, watermark + 1 if rows.num_rows else watermark)
-        plain = _is_plain(rows)
-        self._load(rows, watermark, reached, arrivals, plain=plain)
-        self._recall(state, reached, plain=plain, everything=rows["entry"].null_count > 0)
-        if not plain:
-            fields = [field.name for field in rows.schema.field("after").type]
-            kept = pc.unique(pc.list_flatten(rows["kept"])).to_pylist() if "kept" in rows.column_names else []
-            for statement in threads.resolve(self._sql, fields, kept):
-                self._run(statement)
+        return self._arrival.arrive(rows, state=state, now=now, arrivals=arrivals)
+
+    def waiting(self, since: int | None = None) -> pa.Table:
+        """The changes that have arrived (`since`: from this number on) and have not taken effect."""
+        return self._arrival.rest(since)
+
+    def forget(self) -> None:
+        """Take from the store what waits: a transaction was rolled back."""
+        self._arrival.forget()
+
+    def fold(self, *, state: State, watermark: int, reached: int) -> Iterator[Folded]:
+        """Enforce and fold what takes effect by `reached`, in parts that have no unit in common.
+
+        A change takes effect at its own time, but after `watermark` (the end of the last measured bin) and not before an
+        earlier change of its unit.  Everything is folded once the last part was taken.
+        """
+        self._arrival.load(state)
+        instant = f"greatest(time, {watermark + 1})"
+        if not self._arrival.in_order:
+            instant = f"max({instant}) OVER (PARTITION BY unit ORDER BY seq ROWS UNBOUNDED PRECEDING)"
+        self._run(f"CREATE OR REPLACE TEMP TABLE timed AS SELECT *, {instant} AS instant FROM waiting")
+        ((due, everything),) = self._rows(
+            f"SELECT count(*) FILTER (instant <= {reached}), count(*) FROM timed"
+        )
+        later = f"SELECT * EXCLUDE (instant) FROM timed WHERE instant > {reached}"
+        self._arrival.keep(later if due < everything else None)
+        expiring = state.expiring(reached) if any(scope.retire for scope in self.program.scopes) else []
+        self._db.register("leaving", pa.table({"unit": pa.array(expiring, pa.string())}))
+        self._run("CREATE OR REPLACE TEMP TABLE expiring AS SELECT * FROM leaving")
+        self._db.unregister("leaving")
+        parts = max(1, -(-due // self._part))
+        for part in range(parts):
+            mine = "true" if parts == 1 else f"hash(unit) % {parts} = {part}"
+            self._run(f"""
+                CREATE OR REPLACE TEMP TABLE arrivals AS SELECT * FROM timed WHERE instant <= {reached} AND {mine}""")
+            if part == parts - 1:
+                self._run("DROP TABLE timed")
+            yield self._fold(
+                state, reached, [unit for (unit,) in self._rows(f"SELECT unit FROM expiring WHERE {mine}")]
+            )
+
+    def _fold(self, state: State, reached: int, expiring: Sequence[str]) -> Folded:
+        self._recall(state, expiring)
         self._run(self._sql.life())
         self._run(self._sql.path())
         self._bins(reached)
@@ -116,35 +150,18 @@ class DuckEngine:
                 self._run(build(s, scope))
             self._run(self._sql.kept(s, scope, reached))
             self._run(self._sql.counted(s, scope))
-        counts = self._counts() | {"late": number_late}
-        if not plain:
-            ((counts["unknown_kept"],),) = self._rows("SELECT count(*) FROM arrivals WHERE unknown")
+        entries = self._table(self._sql.entries())
+        gone = entries.filter(pc.invert(entries["alive"]))
+        keys = [gone[name].to_pylist() for name in ("entry", "unit") if name in self.entry_columns]
+        units = self._sql.units().replace("$upto", str(reached))
         return Folded(
-            **self._after(reached, plain=plain), totals=self._totals(), watermark=reached, counts=counts
+            totals=self._totals(),
+            entries=entries.filter(entries["alive"]).drop_columns(["alive"]),
+            gone=list(zip(*keys, strict=True)),
+            units=self._table(f"SELECT * FROM ({units}) ORDER BY unit, scope"),
+            used=self._table(self._sql.used()),
+            counts=self._counts(),
         )
-
-    def _after(self, reached: int, *, plain: bool) -> dict[str, Any]:
-        """The state after the batch, by the names that Folded has for its parts."""
-        units, used = self._sql.units().replace("$upto", str(reached)), self._sql.used()
-        void: list[str] = []
-        if plain:
-            entries = self._table(self._sql.entries())
-            gone = entries.filter(pc.invert(entries["alive"]))["entry"].to_pylist()
-        else:
-            entries = self._table(threads.settled_entries(self._sql))
-            gone = [name for (name,) in self._rows(threads.left_keys())]
-            if self.program.max_rows is None:
-                void = [name for (name,) in self._rows(threads.void_units())]
-                units = threads.settled_counters(units, "known_units", "scope")
-                used = threads.settled_counters(used, "known_used", "release")
-        living = entries.filter(entries["alive"]).drop_columns(["alive"])
-        return {
-            "entries": living,
-            "gone": gone,
-            "units": self._table(f"SELECT * FROM ({units}) ORDER BY unit, scope"),
-            "used": self._table(used),
-            "void": void,
-        }
 
     def _run(self, statement: str) -> None:
         self._db.execute(statement)
@@ -155,42 +172,13 @@ class DuckEngine:
     def _table(self, statement: str) -> pa.Table:
         return self._db.sql(statement).to_arrow_table()
 
-    def _load(self, rows: pa.Table, watermark: int, reached: int, arrivals: int, *, plain: bool) -> None:
-        """The batch, at effective times: after what has taken effect, and not after what the batch reaches."""
-        if plain:
-            rows = rows.select(["time", "entry", "unit", "before", "after", "informed"])
-        else:
-            for name, kind in (("previous", pa.string()), ("kept", pa.list_(pa.string()))):
-                if name not in rows.column_names:
-                    rows = rows.append_column(name, pa.nulls(rows.num_rows, kind))
-        number = pa.array(range(arrivals, arrivals + rows.num_rows), pa.int64())
-        self._db.register("batch", rows.append_column("seq", number))
-        owner = (
-            owned(self.program, row="entry")
-            if plain
-            else "* EXCLUDE (seq, entry, time, before, informed) REPLACE (nullif(previous, entry) AS previous)"
-        )
-        self._run(f"""
-            CREATE OR REPLACE TEMP TABLE arrivals AS
-            SELECT seq, entry, least(greatest(time, {watermark + 1}), {reached}) AS instant, before, informed, {owner}
-            FROM batch""")
-        self._db.unregister("batch")
-
-    def _recall(self, state: State, upto: int, *, plain: bool, everything: bool) -> None:
-        """Fetch what the store knows of the rows and units that this batch can touch."""
-        also = "" if plain else " UNION SELECT previous FROM arrivals"
-        found = self._rows(f"SELECT DISTINCT entry FROM arrivals{also} ORDER BY entry")
-        touched = [name for (name,) in found if name is not None]
-        expiring = state.expiring(upto) if any(scope.retire for scope in self.program.scopes) else []
+    def _recall(self, state: State, expiring: Sequence[str]) -> None:
+        """Fetch what the store knows of the units that change or must leave."""
+        found = [unit for (unit,) in self._rows("SELECT DISTINCT unit FROM arrivals ORDER BY unit")]
+        units = sorted({*found, *expiring}) if expiring else found
         if self.program.max_rows is None:
-            units = sorted({*touched, *expiring}) if expiring else touched
-            entries = state.all_entries() if everything else state.entries(units)
-            units = sorted({*units, *entries["entry"].to_pylist()}) if everything else units
-            owner = ", entry AS unit"
+            entries, owner = state.entries(units), ", entry AS unit"
         else:
-            entries = state.all_entries() if everything else state.entries(touched)
-            named = self._rows("SELECT DISTINCT unit FROM arrivals WHERE unit IS NOT NULL")
-            units = sorted({*(unit for (unit,) in named), *entries["unit"].to_pylist(), *expiring})
             entries, owner = state.entries_of(units), ""
         clipped = units if any(release.clip for release in self.program.releases) else []
         known = {
@@ -239,20 +227,14 @@ class DuckEngine:
             for s in range(len(self.program.scopes))
         )
         counts = self._table(f"""
-            SELECT {outside or "0"} AS outside_domain, count(*) FILTER (unowned) AS without_unit,
+            SELECT {outside or "0"} AS outside_domain,
                    (SELECT count(*) FROM life WHERE told IS NOT NULL AND digest_was IS NULL) AS unknown_before,
                    (SELECT count(*) FROM life WHERE told IS NOT NULL AND digest_was <> told) AS other_before,
                    (SELECT count(*) FROM life WHERE informed AND told IS NULL AND alive AND was IS NOT NULL) AS inserted_twice,
-                   (SELECT count(*) FROM life WHERE instant > {BEGINNING} AND NOT alive AND was IS NULL) AS deleted_unknown,
+                   (SELECT count(*) FROM life WHERE ends_first AND was IS NULL) AS deleted_unknown,
                    {refused} AS past_limit
             FROM arrivals""")  # fmt: skip
         return {
             name: int(column[0].as_py())
             for name, column in zip(counts.column_names, counts.columns, strict=True)
         }
-
-
-def _is_plain(rows: pa.Table) -> bool:
-    """Whether a batch says nothing but old and new rows."""
-    told = (name for name in ("previous", "kept") if name in rows.column_names)
-    return not rows["entry"].null_count and all(rows[name].null_count == rows.num_rows for name in told)

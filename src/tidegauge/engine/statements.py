@@ -30,8 +30,9 @@ class Statements(Views):
         if scope.by is not None:
             label = "CASE WHEN known.unit IS NULL THEN labels.label ELSE known.label END"
             join = "LEFT JOIN labels USING (unit)"
+            named = f"label{self.labels.index(scope.by)}"  # decides between changes at one place of the log, as names may not
             labels = f"""labels AS (
-                SELECT unit, arg_min(label{self.labels.index(scope.by)}, (instant, seq)) AS label
+                SELECT unit, arg_min({named}, (instant, seq, {named})) AS label
                 FROM path JOIN times USING (unit, instant) GROUP BY unit
             ),"""
         leaves = "NULL::BIGINT"
@@ -124,7 +125,7 @@ class Statements(Views):
             ORDER BY release, component, bin, cell"""
 
     def entries(self) -> str:
-        """The state of the rows after the batch; a row that is no more has no unit."""
+        """The state of the rows after the fold, also of those that are no more."""
         scopes = range(len(self.program.scopes)) if self.program.max_rows is not None else []
         something = " OR ".join(f"image.{quote(name)} IS NOT NULL" for name in self.image)
         columns = [
@@ -143,10 +144,10 @@ class Statements(Views):
         return f"""
             SELECT {", ".join(columns)}, alive
             FROM life {joins}
-            WHERE last AND (instant > {BEGINNING} OR {self.program.max_rows is not None}) ORDER BY entry"""
+            WHERE last AND (instant > {BEGINNING} OR {self.program.max_rows is not None}) ORDER BY entry, unit"""
 
     def units(self) -> str:
-        """The counters after the batch."""
+        """The counters after the fold."""
         return " UNION ALL ".join(
             f"""SELECT unit, {s}::BIGINT AS scope, least(max(ord), coalesce(any_value(at_most), max(ord)))::BIGINT AS moves,
                        any_value(first) AS first, any_value(label) AS label,

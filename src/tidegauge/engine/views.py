@@ -1,10 +1,10 @@
 """The SQL that enforces and folds, composed once from a program; its first half, up to what units show.
 
-The tables, in the order in which one batch builds them:
+The tables, in the order in which one fold builds them:
 
-    arrivals  the batch: seq, entry, unit, at (its effective time), before, after, informed
-    life      per entry and instant the last arrival, with what every release sees of the row; the state comes first
-    path      the same per (unit, entry): a row that changes hands leaves one unit and enters the other
+    arrivals  the changes: seq, entry (the row's name), unit, instant (the effective time), after, digest, told, informed
+    life      per row of a unit and instant the last arrival, with what every release sees of the row; the state comes first
+    path      the same without the ends of rows that were not there
     shown_s   the path of the rows that count in scope s (at most max_rows of a unit at a time, first come)
     delta_s   per unit, instant, component and cell the net change
     match_s   mutations that a flow of the scope counts
@@ -39,12 +39,9 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def owned(program: Program, row: str) -> str:
-    """Whose a mutation is, and what remains of it: a new row that nobody owns counts as none."""
-    if program.max_rows is None:
-        return f'{row} AS unit, "after", false AS unowned'
-    return """coalesce(unit, '') AS unit, CASE WHEN unit IS NOT NULL THEN "after" END AS "after",
-              "after" IS NOT NULL AND unit IS NULL AS unowned"""
+def digest(row: str) -> str:
+    """What a row is recognised by."""
+    return f"CAST(hash({row}) // 2 AS BIGINT)"
 
 
 class Views:
@@ -106,7 +103,7 @@ class Views:
 
     def _seen(self) -> Iterator[str]:
         """What is computed from a new row, by the name it is carried under."""
-        yield "CAST(hash(after) // 2 AS BIGINT) AS digest"
+        yield "digest"
         for release in self.stocks:
             query, (cell, *values) = release.query, self.view(release)
             amounts = [f"coalesce(TRY(CAST({part.value} AS BIGINT)), 0)" for part in query.components]
@@ -114,13 +111,17 @@ class Views:
             yield f"CASE WHEN {some} THEN TRY(CAST({query.cell} AS BIGINT)) END AS {cell}"
             yield from (f"{amount} AS {name}" for amount, name in zip(amounts, values, strict=True))
         if self.image:
-            fields = ", ".join(f"{quote(name)} := {self._remember(name)}" for name in self.image)
-            yield f"struct_pack({fields}) AS image"
+            yield f"{self.pictured()} AS image"
         for n, column in enumerate(self.labels):
             yield f"coalesce(CAST(after.{quote(column)} AS VARCHAR), '') AS label{n}"
         yield from (f"NULL::BIGINT AS {n}" for n in self.entry_columns if n.startswith(("since", "order")))
 
-    def _remember(self, name: str) -> str:
+    def pictured(self) -> str:
+        """The image that is kept of a new row."""
+        fields = ", ".join(f"{quote(name)} := {self.recalled(name)}" for name in self.image)
+        return f"struct_pack({fields})"
+
+    def recalled(self, name: str) -> str:
         """What the image keeps of a column: all that flows look at, and otherwise what a source may leave out."""
         value = f"after.{quote(name)}"
         return (
@@ -141,8 +142,9 @@ class Views:
         return self.views if self.program.max_rows is None else []
 
     def life(self) -> str:
-        """Per entry and instant its last state, beginning with what the store remembers."""
+        """Per row of a unit and instant its last state, beginning with what the store remembers."""
         carried = ", ".join(self._carried())
+        row = "entry" if self.program.max_rows is None else "unit, entry"
         lagged = [f"lag(label{n}) OVER entry_life AS label{n}_was" for n in range(len(self.labels))]
         lagged += [
             f"lag(CASE WHEN alive THEN {name} END) OVER entry_life AS was_{name}" for name in self._stepped()
@@ -150,31 +152,30 @@ class Views:
         return f"""
             CREATE OR REPLACE TEMP TABLE life AS
             WITH net AS (
-                SELECT * REPLACE (first_value(before) OVER same AS before, first_value(informed) OVER same AS informed)
+                SELECT * REPLACE (first_value(told) OVER same AS told, first_value(informed) OVER same AS informed),
+                       first_value("after" IS NULL) OVER same AS ends_first
                 FROM arrivals
-                WINDOW same AS (PARTITION BY entry, instant ORDER BY seq
+                WINDOW same AS (PARTITION BY {row}, instant ORDER BY seq
                                 ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
-                QUALIFY lead(seq) OVER (PARTITION BY entry, instant ORDER BY seq) IS NULL
+                QUALIFY lead(seq) OVER (PARTITION BY {row}, instant ORDER BY seq) IS NULL
             ), seen AS (
-                SELECT entry, instant, seq, unit, after IS NOT NULL AS alive, informed,
-                       CASE WHEN informed AND before IS NOT NULL
-                            THEN CAST(hash(before) // 2 AS BIGINT) END AS told,
+                SELECT entry, instant, seq, unit, after IS NOT NULL AS alive, informed, told, ends_first,
                        {", ".join(self._seen())}
                 FROM net
             ), lives AS (
                 SELECT entry, {BEGINNING} AS instant, 0 AS seq, unit, true AS alive, false AS informed, NULL::BIGINT AS told,
-                       {", ".join(map(self.remembered, self._carried()))}
+                       false AS ends_first, {", ".join(map(self.remembered, self._carried()))}
                 FROM known_entries
                 UNION ALL
-                SELECT entry, instant, seq, unit, alive, informed, told, {carried} FROM seen
+                SELECT entry, instant, seq, unit, alive, informed, told, ends_first, {carried} FROM seen
             )
             SELECT *, lag(CASE WHEN alive THEN unit END) OVER entry_life AS was,
                    lag(CASE WHEN alive THEN digest END) OVER entry_life AS digest_was,
                    lead(instant) OVER entry_life IS NULL AS last{"".join(f", {one}" for one in lagged)}
-            FROM lives WINDOW entry_life AS (PARTITION BY entry ORDER BY instant)"""
+            FROM lives WINDOW entry_life AS (PARTITION BY {row} ORDER BY instant)"""
 
     def path(self) -> str:
-        """Per unit and row; a deletion, or a change of hands, ends the row's path in the unit it was in."""
+        """Per unit and row; a deletion ends the path of a row that was there."""
         carried = self._carried()
         nothing = ", ".join(
             f"{name}_was AS {name}" if name.startswith("label") else f"NULL AS {name}" for name in carried
@@ -185,7 +186,7 @@ class Views:
             SELECT unit, entry, instant, seq, true AS alive, {", ".join(carried)}{before} FROM life WHERE alive
             UNION ALL BY NAME
             SELECT was AS unit, entry, instant, seq, false AS alive, {nothing}{before}
-            FROM life WHERE was IS NOT NULL AND (NOT alive OR was <> unit)"""
+            FROM life WHERE was IS NOT NULL AND NOT alive"""
 
     def shown(self, s: int, scope: Scope) -> str:
         """The path in one scope; with max_rows, a row waits until fewer than that many came before it and remain."""
@@ -274,7 +275,7 @@ class Views:
                 continue
             i, query = self.numbers[release.name], release.query
             limit = "" if self.program.max_rows is None else (
-                f" QUALIFY row_number() OVER (PARTITION BY unit, instant ORDER BY seq, entry) <= {self.program.max_rows}"
+                f" QUALIFY row_number() OVER (PARTITION BY unit, instant ORDER BY seq, cell, amounts) <= {self.program.max_rows}"
             )  # fmt: skip
             amounts = [f"coalesce(TRY(CAST({part.value} AS BIGINT)), 0)" for part in query.components]
             hits = f"""(SELECT unit, instant, seq, TRY(CAST({query.cell} AS BIGINT)) AS cell, [{", ".join(amounts)}] AS amounts

@@ -1,26 +1,27 @@
 """The changelog: what a source delivers and every engine reads.
 
-A batch is an Arrow table in order of arrival with the columns
+A batch is an Arrow table in the order of the source's log with the columns
 
-    time     int64    microseconds since the epoch, not null
+    time     int64    the row's own time stamp, microseconds since the epoch, not null
     entry    string   the row's key, not null
-    unit     string   what privacy protects; null where it is the entry itself
+    unit     string   what privacy protects; null where it is the row itself
     before   struct   the old row, null for an insertion or where the source does not know it
     after    struct   the new row, null for a deletion
     informed bool     whether `before` was delivered (an insertion says so with a null)
 
-and, where a source has something to say by them,
+and, where a source needs them,
 
-    previous string         the key that the row had before this mutation renamed it, null elsewhere: what is known of
-                            the entry `previous` (its state; its counters, where it is its own unit) goes on as `entry`,
-                            and there is no entry `previous` any more
+    previous string         the key that the row had before this change renamed it, null elsewhere
     kept     list<string>   names of fields of `after` that the source did not deliver because they did not change (null
-                            in `after`): each is as the entry had it just before, in this batch or in the state
+                            in `after`): each is as the row had it in its latest version in the log
 
-A deletion, or a mutation whose unit column was kept, has a null unit: the entry's unit is then the one in the state.
-A row whose entry is null is a truncation: at this time every entry that is alive in the state, or came alive earlier in
-this batch, is deleted; its other columns are null, `informed` is false.  A truncation followed, at the same time, by the
-whole table is how a source that lost its place delivers the difference: only the net effect counts.
+A deletion, or a change whose unit column was kept, has a null unit: the unit is then the one that the row has in the log.
+A row whose entry is null is a truncation: every row that is alive at this place of the log is deleted; its other columns
+are null, `informed` is false.  A truncation followed, at the same time, by the whole table is how a source that lost its
+place delivers the difference: only the net effect counts.
+
+Which row a change belongs to is said by docs/decisions/0013, when it takes effect by docs/decisions/0001.  A source that
+renames a row onto the key of a living one delivers the deletion of that one first, as a change of its own.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Batch:
-    """Mutations, and how far the source has now come."""
+    """Changes, and how far the source has now come.  Where a batch is cut has no effect on anything."""
 
     rows: pa.Table
-    upto: int
-    """Every mutation up to this instant has been delivered; later news about it is late."""
+    upto: int | None
+    """Every change up to this instant has been delivered; None: nothing is known to be complete yet."""
     position: str
-    """Where the source goes on after this batch; opaque, stored with what the batch led to."""
+    """Where the source goes on after this batch; opaque, stored with the changes of the batch."""
 
 
 class Source(Protocol):
@@ -59,13 +60,15 @@ class Source(Protocol):
         ...
 
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
-        """Yield what follows `position` with times up to `until`, in batches that never split one instant.
+        """Yield the changes that follow `position`.  The last batch has `upto == until` and may be empty.
 
-        Times do not fall from one batch to the next, except for late news, which may come in any batch.
-        The last batch has `upto == until` and may be empty.
+        A source that follows a log delivers everything that is in the log when it is called, in the log's order and
+        whatever the time stamps; `upto` is None in every batch but the last.  A source that sorts delivers the rows with
+        times up to `until` in order of time (rows that came too late first); `upto` is None or an instant up to which
+        everything has been delivered.  Time stamps are never changed because of other rows.
 
-        Without a position a live source delivers the table as it stands, as insertions at that moment, or at `until`
-        where this is earlier: how the table stood before, it cannot tell.
+        Without a position a live source delivers the table as it is, as insertions at that moment, or at `until`
+        where this is earlier: it does not know how the table was before.
         """
         ...
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tidegauge.model.query import Query
 from tidegauge.model.schedule import Schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
+
+    Record = list[Any]
+    """What is known of a key that rows were renamed from or to; see tidegauge.engine.identity."""
 
 
 @dataclass(frozen=True)
@@ -77,22 +80,28 @@ class Total:
 
 
 @dataclass(frozen=True)
+class Arrived:
+    """What became of a batch when it arrived, all of it secret."""
+
+    counts: dict[str, int]
+    """What did not count and why, for the operator alone."""
+    keys: dict[str, Record | None]
+    """New records of keys; None: the key has none any more."""
+
+
+@dataclass(frozen=True)
 class Folded:
-    """What a batch led to, all of it secret."""
+    """What the changes of some units led to, all of it secret."""
 
     totals: list[Total]
     entries: pa.Table
     """New state of the rows that changed and are alive."""
-    gone: list[str]
-    """Keys that no row has any more."""
-    void: list[str]
-    """Units whose counters are void: where a unit is a row, they went along when its key changed."""
+    gone: list[tuple[str, ...]]
+    """Rows that are no more: the row, and its unit where this is another."""
     units: pa.Table
-    """New counters of the units that moved."""
+    """New counters of the units that changed."""
     used: pa.Table
     """How much of a flow's clip each unit has used in its open bin."""
-    watermark: int
-    """Everything up to this instant has taken effect; what comes later about it is late."""
     counts: dict[str, int]
     """What did not count and why, for the operator alone."""
 
@@ -100,8 +109,8 @@ class Folded:
 class State(Protocol):
     """What an engine asks of the store; every answer has the columns that the engine declared."""
 
-    def entries(self, keys: Sequence[str]) -> pa.Table:
-        """The rows with these keys that are alive."""
+    def entries(self, names: Sequence[str]) -> pa.Table:
+        """The rows with these names that are alive."""
         ...
 
     def all_entries(self) -> pa.Table:
@@ -122,4 +131,16 @@ class State(Protocol):
 
     def expiring(self, upto: int) -> list[str]:
         """Units that must leave by this instant."""
+        ...
+
+    def waiting(self) -> Iterator[pa.Table]:
+        """The changes that have arrived and have not taken effect."""
+        ...
+
+    def keys(self, names: Sequence[str] | None) -> dict[str, Record]:
+        """The records of those keys (None: of all) that have one."""
+        ...
+
+    def any_keys(self) -> bool:
+        """Whether any key has a record."""
         ...

@@ -144,6 +144,13 @@ class Schedule:
             yield index, end
             index += 1
 
+    def last_end(self, first: int, until: int) -> int | None:
+        """The end of the last bin, from `first` on, that has ended by `until`; None where none has."""
+        last = self.bin_at(until + 1) - 1
+        if self.bins is not None:
+            last = min(last, self.bins - 1)
+        return self.bin_end(last) if last >= first else None
+
     def bin_at(self, at: int) -> int:
         """The bin that holds this instant (past the last one where the schedule has ended)."""
         low, high = -1, 1

@@ -104,6 +104,16 @@ class Cipher:
             raise StoreCorrupt("something secret in the store is not encrypted: the store was altered")
         return json.loads(self._open(place, sealed))
 
+    def seal_bytes(self, place: bytes, content: bytes) -> bytes:
+        """Bytes that can be opened at this place only."""
+        return self._seal(place, content)
+
+    def open_bytes(self, place: bytes, sealed: object) -> bytes:
+        """The bytes, or StoreCorrupt where they were altered or are not at their place."""
+        if not isinstance(sealed, bytes):
+            raise StoreCorrupt("something secret in the store is not encrypted: the store was altered")
+        return self._open(place, sealed)
+
     def _seal(self, place: bytes, text: bytes) -> bytes:
         nonce = os.urandom(_NONCE)
         return nonce + self._aead.encrypt(nonce, text, place)

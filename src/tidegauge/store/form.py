@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     Row = tuple[Any, ...]
 
-KEYS: Final = {"entries": ("entry",), "units": ("unit", "scope"), "used": ("unit", "release")}
+_KEYS: Final = {"entries": ("entry", "unit"), "units": ("unit", "scope"), "used": ("unit", "release")}
 _SQLITE: Final = {"VARCHAR": "TEXT", "BIGINT": "INTEGER"}
 _FOUND: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "entries": {"entry": ("entry",), "unit": ("unit",)},
@@ -21,6 +21,11 @@ _FOUND: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "used": {"unit": ("unit",), "release": ("unit", "release")},
 }
 """Of a sealed table: the columns by which a row is found, and what each is the token of."""
+
+
+def key_of(table: str, declared: Collection[str]) -> tuple[str, ...]:
+    """The columns that no two rows of a table share; a row can be in two units where it goes from one to the other."""
+    return tuple(column for column in _KEYS[table] if column in declared)
 
 
 def _found(table: str, declared: Collection[str]) -> dict[str, tuple[str, ...]]:
@@ -38,6 +43,10 @@ class Form(Protocol):
         """What stands in the column where these values are looked for."""
         ...
 
+    def places(self, table: str, columns: Sequence[str], rows: Iterable[Row]) -> Iterable[Row]:
+        """What stands in several columns where these values are looked for together."""
+        ...
+
     def pack(self, table: str, names: Sequence[str], rows: Iterable[Row]) -> Iterable[Row]:
         """Rows as they are written."""
         ...
@@ -48,10 +57,6 @@ class Form(Protocol):
 
     def expiring(self, db: sqlite3.Connection, names: Sequence[str], upto: int) -> list[str]:
         """Units that must leave by this instant."""
-        ...
-
-    def void(self, units: Iterable[str]) -> None:
-        """These units have no counters any more."""
         ...
 
     def forget(self) -> None:
@@ -72,6 +77,11 @@ class Plain:
         del table, column
         return values
 
+    def places(self, table: str, columns: Sequence[str], rows: Iterable[Row]) -> Iterable[Row]:
+        """Themselves."""
+        del table, columns
+        return rows
+
     def pack(self, table: str, names: Sequence[str], rows: Iterable[Row]) -> Iterable[Row]:
         """As they are."""
         del table, names
@@ -87,9 +97,6 @@ class Plain:
         del names
         found = db.execute("SELECT DISTINCT unit FROM units WHERE expires <= ?", (upto,))
         return [unit for (unit,) in found]
-
-    def void(self, units: Iterable[str]) -> None:
-        """Their rows say so."""
 
     def forget(self) -> None:
         """Nothing is remembered."""
@@ -114,6 +121,13 @@ class Sealed:
     def keys(self, table: str, column: str, values: Iterable[str]) -> Iterable[bytes]:
         """Their tokens, in the order in which they lie."""
         return sorted(self._cipher.token(f"{table}.{column}", value) for value in values)
+
+    def places(self, table: str, columns: Sequence[str], rows: Iterable[Row]) -> list[Row]:
+        """Their tokens, in the order in which they lie."""
+        token, names = self._cipher.token, [f"{table}.{column}" for column in columns]
+        return sorted(
+            tuple(token(name, value) for name, value in zip(names, row, strict=True)) for row in rows
+        )
 
     def pack(self, table: str, names: Sequence[str], rows: Iterable[Row]) -> list[Row]:
         """Sealed, bound to table and tokens."""
@@ -149,12 +163,6 @@ class Sealed:
         for item in set(due):  # they leave when this is committed, not now
             heapq.heappush(self._queue, item)
         return sorted({unit for _, unit, _ in due})
-
-    def void(self, units: Iterable[str]) -> None:
-        """They need not leave any more."""
-        gone = set(units)
-        if gone and self._leaving is not None:
-            self._leaving = {spot: at for spot, at in self._leaving.items() if spot[0] not in gone}
 
     def forget(self) -> None:
         """Read them again."""

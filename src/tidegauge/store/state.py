@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from tidegauge.store.form import KEYS
+from tidegauge.store.form import key_of
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from tidegauge.model.program import Folded
+    from tidegauge.model.program import Folded, Record
     from tidegauge.store.form import Form
+    from tidegauge.store.pending import Keys, Pending
 
 _ARROW: Final = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
 _PART: Final = 10_000
@@ -29,27 +30,34 @@ class StoredState:
     """Rows, counters and clips in SQLite, with the columns that the engine declared, in the form of the store."""
 
     def __init__(
-        self, connection: sqlite3.Connection, layout: Mapping[str, Mapping[str, str]], form: Form
+        self,
+        connection: sqlite3.Connection,
+        layout: Mapping[str, Mapping[str, str]],
+        form: Form,
+        pending: Pending,
+        keys: Keys,
     ) -> None:
         self._db = connection
         self._layout = layout
         self._form = form
+        self._pending = pending
+        self._keys = keys
 
     def create(self) -> None:
         """Make the tables, once, when the plan is committed."""
         for table, declared in self._layout.items():
             columns = self._form.columns(table, declared)
             fields = ", ".join(f"{quote(name)} {kind}" for name, kind in columns.items())
-            key = ", ".join(map(quote, KEYS[table]))
+            key = ", ".join(map(quote, key_of(table, declared)))
             self._db.execute(f"CREATE TABLE {table} ({fields}, PRIMARY KEY ({key})) WITHOUT ROWID")
         if "unit" in self._form.columns("entries", self._layout["entries"]):
             self._db.execute('CREATE INDEX entries_of_unit ON entries ("unit")')
         if "expires" in self._form.columns("units", self._layout["units"]):
             self._db.execute('CREATE INDEX units_expiring ON units ("expires") WHERE "expires" IS NOT NULL')
 
-    def entries(self, keys: Sequence[str]) -> pa.Table:
-        """The living rows with these keys."""
-        return self._matching("entries", "entry", keys)
+    def entries(self, names: Sequence[str]) -> pa.Table:
+        """The living rows with these names."""
+        return self._matching("entries", "entry", names)
 
     def all_entries(self) -> pa.Table:
         """Every living row."""
@@ -71,21 +79,31 @@ class StoredState:
         """Units that must leave by this instant."""
         return self._form.expiring(self._db, list(self._layout["units"]), upto)
 
+    def waiting(self) -> Iterator[pa.Table]:
+        """The changes that have arrived and have not taken effect."""
+        return self._pending.pieces()
+
+    def keys(self, names: Sequence[str] | None) -> dict[str, Record]:
+        """The records of those keys (None: of all) that have one."""
+        return self._keys.find(names)
+
+    def any_keys(self) -> bool:
+        """Whether any key has a record."""
+        return self._keys.any()
+
     def apply(self, folded: Folded) -> None:
-        """Take over what a batch led to; inside the caller's transaction."""
-        for table, column, values in (
-            ("entries", "entry", folded.gone),
-            ("units", "unit", folded.void),
-            ("used", "unit", folded.void),
-        ):
-            keys = self._form.keys(table, column, values)
-            self._db.executemany(f"DELETE FROM {table} WHERE {quote(column)} = ?", ((key,) for key in keys))
-        self._form.void(folded.void)
+        """Take over what changes led to; inside the caller's transaction."""
+        named = key_of("entries", self._layout["entries"])
+        where = " AND ".join(f"{quote(name)} = ?" for name in named)
+        self._db.executemany(
+            f"DELETE FROM entries WHERE {where}", self._form.places("entries", named, folded.gone)
+        )
         for table, rows in (("entries", folded.entries), ("units", folded.units), ("used", folded.used)):
             names = list(self._layout[table])
             columns = {name: quote(name) for name in self._form.columns(table, self._layout[table])}
+            key = key_of(table, names)
             updates = ", ".join(
-                f"{column} = excluded.{column}" for name, column in columns.items() if name not in KEYS[table]
+                f"{column} = excluded.{column}" for name, column in columns.items() if name not in key
             )
             self._db.executemany(
                 f"INSERT INTO {table} ({', '.join(columns.values())}) VALUES ({', '.join('?' * len(columns))}) "

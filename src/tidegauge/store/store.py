@@ -12,6 +12,7 @@ from tidegauge.errors import StoreCorrupt, StoreError, StoreLocked
 from tidegauge.store.database import Database
 from tidegauge.store.form import Plain, Sealed
 from tidegauge.store.ledger import GENESIS, Ledger, seal
+from tidegauge.store.pending import Keys, Pending
 from tidegauge.store.state import StoredState
 from tidegauge.store.sums import Sums
 from tidegauge.store.witness import Witness
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from tidegauge.model.program import Folded
+    import pyarrow as pa
+
+    from tidegauge.model.program import Arrived, Folded
     from tidegauge.store.form import Form
 
 NOTHING_YET = -(2**62)
@@ -36,6 +39,7 @@ class Clock:
 
     position: str | None
     watermark: int
+    """The end of the last measured bin: what is not later takes effect after it.  The public clock moves it, no data."""
     arrivals: int
 
 
@@ -86,6 +90,8 @@ class Store:
         self._cipher = self._file.cipher
         self._form: Form = Plain() if self._cipher is None else Sealed(self._cipher)
         self._sums = Sums(self._db, self._cipher)
+        self._pending = Pending(self._db, self._cipher)
+        self._keys = Keys(self._db, self._cipher)
         self.ledger = Ledger(self._db)
 
     def __enter__(self) -> Self:
@@ -171,19 +177,22 @@ class Store:
                 simulated=int(simulated),
             )
             self._set_secret("clock", [None, NOTHING_YET, 0])
-            StoredState(self._db, layout, self._form).create()
+            self._state(layout).create()
 
     def state(self) -> StoredState:
         """The rows and units as they are known."""
         layout = self._get("layout")
         assert layout is not None, "a plan is committed first"
-        return StoredState(self._db, json.loads(layout), self._form)
+        return self._state(json.loads(layout))
+
+    def _state(self, layout: Mapping[str, Mapping[str, str]]) -> StoredState:
+        return StoredState(self._db, layout, self._form, self._pending, self._keys)
 
     # -- a tick -----------------------------------------------------------------------------------------------------
 
     @property
     def clock(self) -> Clock:
-        """Where the source stands and up to when everything has taken effect."""
+        """Where the source has come to and up to when everything has taken effect."""
         return Clock(*(self._get_secret("clock") or (None, NOTHING_YET, 0)))
 
     def advance(self, clock: Clock, *, since: Clock) -> None:
@@ -195,8 +204,17 @@ class Store:
             )
         self._set_secret("clock", [clock.position, clock.watermark, clock.arrivals])
 
+    def arrive(self, arrived: Arrived, changes: pa.Table, *, alone: bool) -> None:
+        """Take over what became of a batch, and let changes wait (`alone`: no others); inside the tick's transaction."""
+        self._keys.put(arrived.keys)
+        self._sums.count(arrived.counts)
+        if alone:
+            self._pending.replace(changes)
+        else:
+            self._pending.append(changes)
+
     def fold(self, folded: Folded) -> None:
-        """Take over state, sums and counts of a batch; inside the tick's transaction."""
+        """Take over state, sums and counts of what took effect; inside the tick's transaction."""
         self.state().apply(folded)
         self._sums.add(folded.totals)
         self._sums.count(folded.counts)

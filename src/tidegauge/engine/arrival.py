@@ -1,0 +1,370 @@
+"""Changes as they arrive: each is given its row and its unit, in the order of the log, and waits until it takes effect.
+
+The tables:
+
+    waiting   the changes that have arrived and have not taken effect: seq, time, entry (the row's name), unit, after (null:
+              the row ends in this unit), digest, told (the digest of the old row that was delivered), informed
+
+and, where a batch says more than old and new rows of rows that are their own units,
+
+    latest    of the rows that the batch can touch, those alive in the log before it
+    arriving  the batch, every change with its thread (one row through keys and units) and with how often the table was
+              emptied before it
+    owned     the same with the unit before and after each change
+    filled    the same with the values that were left out
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegauge.engine.identity import MARK, Change, RowKeys, UnitKeys, native
+from tidegauge.engine.views import digest, literal, quote
+from tidegauge.model.program import Arrived
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    import duckdb
+
+    from tidegauge.engine.identity import Belongs
+    from tidegauge.engine.views import Views
+    from tidegauge.model.program import Program, State
+
+_ALONE: Final = "_"
+"""The field of a row where no query looks at any column."""
+_ARROW: Final = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
+
+
+class Arrival:
+    """Gives changes their rows and units, and keeps them until they take effect."""
+
+    def __init__(
+        self,
+        db: duckdb.DuckDBPyConnection,
+        program: Program,
+        sql: Views,
+        columns: Mapping[str, str],
+    ) -> None:
+        self._db, self._program, self._sql = db, program, sql
+        needed = program.used | set(sql.image)
+        self._columns = {name: kind for name, kind in columns.items() if name in needed}
+        shape = self._columns or {_ALONE: "BOOLEAN"}
+        self._shape = f"STRUCT({', '.join(f'{quote(name)} {kind}' for name, kind in shape.items())})"
+        self._loaded = False
+
+    def forget(self) -> None:
+        """Read again from the store what waits."""
+        self._loaded = False
+
+    def load(self, state: State) -> None:
+        """Take from the store what waits, unless it is here."""
+        if self._loaded:
+            return
+        self._clear()
+        for part in state.waiting():
+            self._mark(part["time"])
+            self._db.register("batch", part)
+            self._db.execute(f"""
+                INSERT INTO waiting SELECT seq, time, entry, unit, {self._narrow('"after"')}, digest, told, informed
+                FROM batch""")
+            self._db.unregister("batch")
+        self._loaded = True
+
+    def _clear(self) -> None:
+        self.in_order, self._latest = True, -(2**63)
+        self._db.execute(f"""
+            CREATE OR REPLACE TEMP TABLE waiting (seq BIGINT, time BIGINT, entry VARCHAR, unit VARCHAR, "after" {self._shape},
+                                                  digest BIGINT, told BIGINT, informed BOOLEAN)""")
+
+    def _mark(self, times: pa.ChunkedArray) -> None:
+        """Notice whether times fall anywhere in the log: if not, no unit's do."""
+        stamps = times.to_numpy()
+        if len(stamps):
+            self.in_order = bool(self.in_order and stamps[0] >= self._latest and (np.diff(stamps) >= 0).all())
+            self._latest = max(self._latest, int(stamps.max()))
+
+    def rest(self, after: int | None = None) -> pa.Table:
+        """The changes that wait, from this number on, as the store keeps them."""
+        some = "" if after is None else f" WHERE seq >= {after}"
+        return self._db.sql(f"SELECT * FROM waiting{some} ORDER BY seq, entry, unit").to_arrow_table()
+
+    def keep(self, rest: str | None) -> None:
+        """Let only these changes (a query) wait on; None: none."""
+        if rest is None:
+            self._clear()
+            return
+        self._db.execute(f"CREATE OR REPLACE TEMP TABLE waiting_on AS {rest}")
+        self._db.execute("DROP TABLE waiting")
+        self._db.execute("ALTER TABLE waiting_on RENAME TO waiting")
+
+    def arrive(self, rows: pa.Table, *, state: State, now: int, arrivals: int) -> Arrived:
+        """Let a batch wait.  `now`: no stamp is later; `arrivals`: how many changes arrived before."""
+        self.load(state)
+        if not rows.num_rows:
+            return Arrived({}, {})
+        rows = _complete(rows, now, arrivals)
+        self._mark(rows["time"])
+        emptied = rows["entry"].null_count > 0
+        renamed = rows["previous"].null_count < rows.num_rows
+        kept = pc.unique(pc.list_flatten(rows["kept"])).to_pylist()
+        records = self._records(rows, state, emptied=emptied)
+        hot = {*records, *(_distinct(rows.filter(pc.is_valid(rows["previous"]))) if renamed else ())}
+        plain = self._program.max_rows is None and not (emptied or renamed or kept)
+        keys: RowKeys | UnitKeys | None = None
+        if not plain:
+            self._recall(rows, state, records, emptied=emptied)
+        if hot or emptied:
+            alive = [] if plain else self._db.execute("SELECT entry, unit FROM latest").fetchall()
+            if self._program.max_rows is None:
+                keys = RowKeys(records, (name for name, _ in alive))
+            else:
+                keys = UnitKeys(records, hot, alive)
+        belonging = [] if keys is None else self._followed(rows, hot, keys)
+        self._db.register("batch", rows)
+        self._db.register("belonging", _belonging(belonging))
+        counts = self._plain(keys) if plain else self._resolve(rows, kept, keys, emptied=emptied)
+        for name in ("batch", "belonging"):
+            self._db.unregister(name)
+        if keys is None:
+            return Arrived(counts, {})
+        changed = {
+            key: record for key, record in keys.records().items() if record is not None or key in records
+        }
+        return Arrived(counts | {"displaced": keys.displaced}, changed)
+
+    def _records(self, rows: pa.Table, state: State, *, emptied: bool) -> dict[str, list[object]]:
+        if not state.any_keys():
+            return {}
+        return state.keys(None if emptied else _distinct(rows))
+
+    def _followed(self, rows: pa.Table, hot: Collection[str], keys: RowKeys | UnitKeys) -> list[Belongs]:
+        """Follow the changes at keys that a rename touched, one by one."""
+        names = pa.array(sorted(hot), pa.string())
+        touched = pc.or_(pc.is_in(rows["entry"], value_set=names), pc.is_null(rows["entry"]))
+        some = rows.filter(touched)  # the key before a rename is touched together with the one after
+        owner = self._program.owner
+        found = zip(
+            some["seq"].to_pylist(),
+            some["entry"].to_pylist(),
+            some["previous"].to_pylist(),
+            some["unit"].to_pylist(),
+            pc.is_null(some["after"]).to_pylist(),
+            (owner in (kept or ()) for kept in some["kept"].to_pylist()),
+            strict=True,
+        )
+        followed = (keys.resolve(Change(*one)) for one in found)
+        return [one for one in followed if one is not None]
+
+    def _recall(
+        self, rows: pa.Table, state: State, records: Mapping[str, list[object]], *, emptied: bool
+    ) -> None:
+        """Make `latest`: of the rows that the batch can touch, those alive in the log."""
+        which = ""
+        if emptied:
+            known = state.all_entries()
+        else:
+            names = {native(key) for key in _distinct(rows)}
+            for _, there in records.values():
+                names |= {row if isinstance(row, str) else row[1] for row in there}  # type: ignore[attr-defined]
+            if self._program.max_rows is None:
+                names |= {native(key, record[0]) for key, record in records.items()}  # type: ignore[arg-type]
+            known = state.entries(sorted(names))
+            self._db.register("touched", pa.table({"entry": pa.array(sorted(names), pa.string())}))
+            which = "WHERE entry IN (SELECT entry FROM touched)"
+        schema = pa.schema([(column, _ARROW[kind]) for column, kind in self._sql.entry_columns.items()])
+        self._db.register("recalled", known.cast(schema))
+        unit = "entry AS unit" if self._program.max_rows is None else "unit"
+        image, stored = ("", "")
+        if self._sql.image:
+            image, stored = f", {self._sql.pictured()} AS image", f", {self._sql.remembered('image')}"
+        self._db.execute(f"""
+            CREATE OR REPLACE TEMP TABLE latest AS
+            WITH last AS (
+                SELECT entry, unit, "after" FROM waiting {which}
+                QUALIFY row_number() OVER (PARTITION BY entry, unit ORDER BY seq DESC) = 1
+            )
+            SELECT entry, unit{image} FROM last WHERE "after" IS NOT NULL
+            UNION ALL
+            SELECT * FROM (SELECT entry, {unit}{stored} FROM recalled) ANTI JOIN last USING (entry, unit)""")
+        for name in ("recalled", *(() if emptied else ("touched",))):
+            self._db.unregister(name)
+
+    def _narrow(self, row: str) -> str:
+        """The columns of a row that are used."""
+        fields = [f"{quote(name)} := TRY_CAST({row}.{quote(name)} AS {kind})" for name, kind in self._columns.items()]  # fmt: skip
+        packed = f"struct_pack({', '.join(fields)})" if fields else f"struct_pack({_ALONE} := true)"
+        return f"CASE WHEN {row} IS NOT NULL THEN {packed} END"
+
+    def _plain(self, keys: RowKeys | UnitKeys | None) -> dict[str, int]:
+        """Rows that are their own units, and nothing but old and new rows."""
+        name, join = _named("entry"), ""
+        if keys is not None:
+            name, join = f"coalesce(belonging.name, {name})", "LEFT JOIN belonging USING (seq)"
+        self._db.execute(f"""
+            INSERT INTO waiting
+            SELECT seq, time, {name}, {name}, {self._narrow('"after"')}, {digest('"after"')},
+                   CASE WHEN informed AND "before" IS NOT NULL THEN {digest('"before"')} END, informed
+            FROM batch {join}""")
+        return {}
+
+    def _resolve(
+        self, rows: pa.Table, kept: Sequence[str], keys: RowKeys | UnitKeys | None, *, emptied: bool
+    ) -> dict[str, int]:
+        threads = keys.threads if isinstance(keys, UnitKeys) else {}
+        told = pa.table(
+            {
+                "entry": pa.array([name for name, _ in threads], pa.string()),
+                "unit": pa.array([unit for _, unit in threads], pa.string()),
+                "thread": pa.array(list(threads.values()), pa.string()),
+            }
+        )
+        self._db.register("known_threads", told)
+        self._db.execute(self._arriving(emptied=emptied))
+        self._db.unregister("known_threads")
+        self._db.execute(self._owned(kept))
+        self._db.execute(self._filled([field.name for field in rows.schema.field("after").type], kept))
+        self._db.execute(self._events(emptied=emptied))
+        unknown = "false" if self._program.max_rows is None else "owner_was IS NULL"
+        ((unowned, deleted, left),) = self._db.execute(f"""
+            SELECT count(*) FILTER ("after" IS NOT NULL AND unit IS NULL), count(*) FILTER ("after" IS NULL AND {unknown}),
+                   count(*) FILTER (unknown AND unit IS NOT NULL) FROM filled""").fetchall()
+        return {"without_unit": unowned, "deleted_unknown": deleted, "unknown_kept": left}
+
+    def _arriving(self, *, emptied: bool) -> str:
+        """Every change and, as number -1, the row before the batch, by thread."""
+        alone = self._program.max_rows is None
+        thread = "name" if alone else "coalesce(belonging.thread, '.' || name)"
+        was = "entry" if alone else "coalesce(known_threads.thread, '.' || entry)"
+        join = "" if alone else "LEFT JOIN known_threads USING (entry, unit)"
+        own = f"CASE WHEN belonging.seq IS NULL THEN {_named('entry')} ELSE belonging"
+        count = (
+            "count(*) FILTER (entry IS NULL) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING)" if emptied else "0"
+        )
+        return f"""
+            CREATE OR REPLACE TEMP TABLE arriving AS
+            WITH named AS (
+                SELECT batch.* REPLACE (nullif(unit, '') AS unit), {own}.name END AS name, {own}.ended END AS ended,
+                       {count} AS epoch, {thread} AS thread
+                FROM batch LEFT JOIN belonging USING (seq)
+            )
+            SELECT *, entry IS NULL AS empties FROM named
+            UNION ALL BY NAME
+            SELECT -1 AS seq, entry AS name, unit, 0 AS epoch, {was} AS thread, false AS empties
+                   {", image" if self._sql.image else ""}
+            FROM latest {join}"""
+
+    def _owned(self, kept: Collection[str]) -> str:
+        """The unit before and after every change; where the unit is the row, they are the same."""
+        if self._program.max_rows is None:
+            return """
+                CREATE OR REPLACE TEMP TABLE owned AS
+                SELECT * REPLACE (name AS unit), name AS owner_was FROM arriving WHERE NOT empties"""
+        same = _left_out(self._program.owner) if self._program.owner in kept else "false"
+        return f"""
+            CREATE OR REPLACE TEMP TABLE owned AS
+            WITH before AS (
+                SELECT *, nullif(last_value(CASE WHEN seq = -1 THEN unit WHEN "after" IS NULL THEN ''
+                                            WHEN NOT {same} THEN coalesce(unit, '') END IGNORE NULLS) OVER past, '') AS owner_was
+                FROM arriving WHERE NOT empties
+                WINDOW past AS (PARTITION BY thread, epoch ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+            )
+            SELECT * REPLACE (CASE WHEN seq = -1 THEN unit WHEN "after" IS NULL THEN NULL
+                                   WHEN {same} THEN owner_was ELSE unit END AS unit)
+            FROM before"""
+
+    def _filled(self, fields: Sequence[str], kept: Collection[str]) -> str:
+        """The changes with the values that were left out, as the state would remember them."""
+        past, unknown, values = [], ["false"], []
+        for name in fields:
+            value = f'"after".{quote(name)}'
+            if name in kept:
+                stored, is_new = ("image." + quote(name), self._sql.recalled(name)) if name in self._sql.image else ("NULL", "NULL")  # fmt: skip
+                was = quote(f"was_{name}")
+                past.append(f"""
+                    last_value(CASE WHEN seq = -1 THEN {{'is': {stored}}}
+                                    WHEN unit IS NULL OR NOT {_left_out(name)} THEN {{'is': {is_new}}} END IGNORE NULLS)
+                    OVER past AS {was}""")
+                unknown.append(f"({_left_out(name)} AND {was}.is IS NULL)")
+                value = f"CASE WHEN {_left_out(name)} THEN {was}.is ELSE {value} END"
+            values.append(f"{quote(name)} := {value}")
+        image = (
+            f'CASE WHEN "after" IS NOT NULL THEN struct_pack({", ".join(values)}) END' if past else '"after"'
+        )
+        window = "WINDOW past AS (PARTITION BY thread, epoch ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+        return f"""
+            CREATE OR REPLACE TEMP TABLE filled AS
+            WITH before AS (SELECT *{"".join(f", {one}" for one in past)} FROM owned {window if past else ""})
+            SELECT seq, time, name, ended, unit, owner_was, epoch, {" OR ".join(unknown)} AS unknown, informed,
+                   CASE WHEN informed AND "before" IS NOT NULL THEN {digest('"before"')} END AS told, {image} AS "after"
+            FROM before WHERE seq >= 0"""
+
+    def _events(self, *, emptied: bool) -> str:
+        """What waits: a row that goes from one unit to another ends in one and begins in the other."""
+        alone = self._program.max_rows is None
+        begins = "true" if alone else "unit IS NOT NULL"
+        handed = "false" if alone else "owner_was IS NOT NULL AND owner_was <> unit"
+        ends = "" if alone else """
+            UNION ALL BY NAME
+            SELECT seq, time, ended AS entry, owner_was AS unit, epoch, told, informed FROM filled
+            WHERE owner_was IS NOT NULL AND owner_was IS DISTINCT FROM unit"""  # fmt: skip
+        emptying = "" if not emptied else """
+            UNION ALL BY NAME
+            SELECT emptied.seq, emptied.time, last.entry, last.unit, false AS informed
+            FROM (
+                SELECT * FROM (
+                    SELECT entry, unit, epoch, seq, "after" IS NOT NULL AS alive FROM events
+                    UNION ALL SELECT entry, unit, 0, -1, true FROM latest
+                ) QUALIFY row_number() OVER (PARTITION BY entry, unit, epoch ORDER BY seq DESC) = 1
+            ) last
+            JOIN (SELECT seq, time, epoch FROM arriving WHERE empties) emptied ON emptied.epoch = last.epoch + 1
+            WHERE last.alive"""  # fmt: skip
+        return f"""
+            INSERT INTO waiting BY NAME
+            WITH events AS (
+                SELECT seq, time, name AS entry, unit, epoch, {self._narrow('"after"')} AS "after", {digest('"after"')} AS digest,
+                       CASE WHEN NOT ({handed}) THEN told END AS told, informed AND NOT ({handed}) AS informed
+                FROM filled WHERE {begins}{ends}
+            )
+            SELECT seq, time, entry, unit, "after", digest, told, informed FROM events{emptying}"""
+
+
+def _left_out(name: str | None) -> str:
+    return f"coalesce(list_contains(kept, {literal(name or '')}), false)"
+
+
+def _named(key: str) -> str:
+    """SQL: the name of a row that is inserted under a key, as tidegauge.engine.identity has it."""
+    mark = f"chr({ord(MARK)})"
+    return f"CASE WHEN starts_with({key}, {mark}) THEN {mark} || '0' || {mark} || {key} ELSE {key} END"
+
+
+def _distinct(rows: pa.Table) -> list[str]:
+    """The keys that the changes speak of."""
+    keys = pc.unique(pa.chunked_array([*rows["entry"].chunks, *rows["previous"].chunks], pa.string()))
+    return [key for key in keys.to_pylist() if key is not None]
+
+
+def _complete(rows: pa.Table, now: int, arrivals: int) -> pa.Table:
+    """The batch with all columns, numbered; no stamp is later than now."""
+    for name, kind in (("previous", pa.string()), ("kept", pa.list_(pa.string()))):
+        if name not in rows.column_names:
+            rows = rows.append_column(name, pa.nulls(rows.num_rows, kind))
+    renamed = pc.not_equal(rows["previous"], rows["entry"])
+    previous = pc.if_else(renamed, rows["previous"], pa.scalar(None, pa.string()))
+    rows = rows.set_column(rows.schema.get_field_index("previous"), "previous", previous)
+    time = pc.min_element_wise(rows["time"], pa.scalar(now, pa.int64()))
+    rows = rows.set_column(rows.schema.get_field_index("time"), "time", time)
+    return rows.append_column("seq", pa.array(np.arange(arrivals, arrivals + rows.num_rows), pa.int64()))
+
+
+def _belonging(found: Iterable[Belongs]) -> pa.Table:
+    columns = list(zip(*found, strict=True)) or [[], [], [], []]
+    kinds = {"seq": pa.int64(), "name": pa.string(), "ended": pa.string(), "thread": pa.string()}
+    return pa.table(
+        {name: pa.array(values, kind) for (name, kind), values in zip(kinds.items(), columns, strict=True)}
+    )
