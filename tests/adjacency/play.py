@@ -13,7 +13,7 @@ import pytest
 from tests.adjacency.declared import declare
 from tests.adjacency.sources import DebeziumLog, FilesLog, Log, SQLiteLog, cut_batches
 from tests.adjacency.transcript import Labels, Told, Transcript, loss, transcript
-from tests.adjacency.world import random_table, without
+from tests.adjacency.world import alone, random_table, without
 from tidegauge.errors import SpecError
 from tidegauge.gauge import Gauge
 from tidegauge.testing import Clock
@@ -42,6 +42,7 @@ class Play:
     def run(self, folder: Path, log: Sequence[Event], seed: int) -> Transcript:
         """Run the gauge at every pass of the public clock, on what the log holds by then."""
         folder.mkdir()
+        assert [event.arrival for event in log] == sorted(event.arrival for event in log)
         rng, clock, declared = random.Random(seed), Clock(), self.declared
         labels, readings = Labels(rng), []
         source = self._source(folder, rng)
@@ -103,17 +104,33 @@ def check(one: Play, folder: Path, seed: int, *, most: int | None = None) -> int
     for n, unit in enumerate(units[:most]):
         other = one.run(folder / f"without{n}", without(one.log, unit), seed + 1 + n)
         compare(whole, other)
+        own = one.run(folder / f"alone{n}", alone(one.log, unit), seed + 101 + n)
+        compare(whole, own, adjacent=False)
+        local(whole, other, own)
     return len(units[:most])
 
 
-def compare(one: Transcript, other: Transcript) -> None:
-    """Everything public is the same but for noise, and the noise covers the difference."""
+def compare(one: Transcript, other: Transcript, *, adjacent: bool = True) -> None:
+    """Everything public is the same but for noise, and, where one unit is the difference, the noise covers it."""
     for name, told in one.public.items():
         assert told == other.public[name], name
-    cost = loss(one, other)
-    for name, amount in cost.items():
-        assert amount <= one.reserved[name], (name, float(amount), float(one.reserved[name]))
-    assert sum(cost.values()) <= one.total
+    if adjacent:
+        cost = loss(one, other)
+        for name, amount in cost.items():
+            assert amount <= one.reserved[name], (name, float(amount), float(one.reserved[name]))
+        assert sum(cost.values()) <= one.total
+
+
+def local(whole: Transcript, other: Transcript, own: Transcript) -> None:
+    """What a unit adds to the measurements is what it would be if there were no other unit.
+
+    A loss can stay below the bound although one unit has an effect on another; this finds such an effect at its smallest.
+    Strategies that round (streams) add up to the nearest integers only, and are left out.
+    """
+    for spot, drawn in whole.measured.items():
+        if spot[0] not in whole.streams:
+            added = drawn.exact - other.measured[spot].exact
+            assert added == own.measured[spot].exact, (spot, "another unit had an effect")
 
 
 @contextmanager

@@ -91,6 +91,7 @@ def beyond_the_clock(kind: Kind) -> Play:
     table.put((2, 70), "ahead", ROW)
     for n in range(6):
         table.put((3, 3), f"k{n}", ROW)
+    for n in range(6):
         table.delete((13, 13), f"k{n}")
     return gauge(table, (12, 22, 100), kind, constraint={"at_most": 2}, release=COUNT)
 
@@ -101,9 +102,9 @@ def late_changes(kind: Kind) -> Play:
     for n in range(6):
         for turn in range(3):
             table.put((31, turn), f"k{n}", ROW | {"s": "ab"[turn % 2]})
-    for n in range(6):
-        table.put((45, 45), f"k{n}", ROW | {"s": "b"})
-        table.put((55, 55), f"k{n}", ROW | {"s": "a"})
+    for at, s in ((45, "b"), (55, "a")):
+        for n in range(6):
+            table.put((at, at), f"k{n}", ROW | {"s": s})
     groups = {"sql": "SELECT s, COUNT(*) FROM t GROUP BY s", "groups": {"s": ["a", "b"]}}
     return gauge(table, (30, 40, 100), kind, constraint={"at_most": 3}, release=groups)
 
@@ -129,8 +130,11 @@ def from_hand_to_hand(kind: Kind) -> Play:
     table.put((2, 28), "late", ROW | {"owner": "u"})
     for n in range(3):
         table.put((3, 3), f"k{n}", ROW | {"owner": "u"})
+    for n in range(3):
         table.put((12 + n, 12), f"k{n}", ROW | {"owner": "v"})
+    for n in range(3):
         table.put((22 + n, 22), f"k{n}", ROW | {"owner": "w"}, kept=("s", "k"))
+    for n in range(3):
         table.rename((33, 33), f"k{n}", f"l{n}", ROW | {"owner": "u"})
     return gauge(
         table, (9, 19, 100), kind, constraint={"at_most": 3}, release=COUNT, unit="owner", max_rows=2

@@ -12,7 +12,7 @@ import logging
 import sqlite3
 from collections import Counter
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
@@ -73,7 +73,8 @@ class Transcript:
     laws: dict[int, Noise]
     reserved: dict[str, Fraction]
     total: Fraction
-    told: list[tuple[Any, ...]] = field(default_factory=list)
+    streams: frozenset[str]
+    """Releases that are measured from a rounded state."""
 
 
 class Told(logging.Handler):
@@ -122,7 +123,8 @@ def transcript(folder: Path, labels: Labels, readings: Iterable[Any], told: Told
     ledger = json.loads(body)
     reserved = {name: Fraction(loss) for name, loss in ledger["releases"].items()}
     measured = _measured(plan, journal, labels)
-    return Transcript(public, measured, labels.laws, reserved, Fraction(ledger["reserved"]))
+    streams = frozenset(one.release.name for one in plan.releases if one.channels[0].strategy.stream is not None)
+    return Transcript(public, measured, labels.laws, reserved, Fraction(ledger["reserved"]), streams)
 
 
 def _measured(plan: Plan, journal: list[tuple[Any, ...]], labels: Labels) -> dict[Spot, Drawn]:

@@ -11,6 +11,7 @@ which a row belongs to a unit are stated here once more, in a dozen lines, and s
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -104,6 +105,12 @@ def without(log: Sequence[Event], unit: str) -> list[Event]:
     return left
 
 
+def alone(log: Sequence[Event], unit: str) -> list[Event]:
+    """The log as it would be if there had never been another unit."""
+    others = {one for event in log for one in (event.ended, event.begun) if one not in (unit, None)}
+    return reduce(without, sorted(other for other in others if other is not None), list(log))
+
+
 @dataclass(frozen=True)
 class Times:
     """When things happen, in ticks: the public clock is read at `passes`, and bins are `width` long."""
@@ -133,16 +140,8 @@ def random_table(
     hectic = rng.choice(keys) if busy else None
     for arrival in arrivals:
         stamp = _stamp(rng, times, arrival, stamp)
-        _happen(
-            rng,
-            table,
-            (times.micros(arrival), _nudged(rng, times, stamp)),
-            keys,
-            owners,
-            values,
-            hectic,
-            plain,
-        )
+        at = times.micros(arrival), _nudged(rng, times, stamp)
+        _happen(rng, table, at, keys=keys, owners=owners, values=values, hectic=hectic, plain=plain)
     return table
 
 
@@ -178,6 +177,7 @@ def _happen(
     rng: random.Random,
     table: Table,
     at: tuple[int, int],
+    *,
     keys: Sequence[str],
     owners: Sequence[str | None],
     values: Sequence[int | None],
