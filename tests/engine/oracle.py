@@ -130,6 +130,11 @@ def complete(row: Row, was: Row | None, kept: tuple[str, ...]) -> Row:
     return {name: (was or {}).get(name) if name in kept else value for name, value in row.items()}
 
 
+def renamed(told: Mutation) -> Mutation:
+    """A change in which no key is renamed to itself."""
+    return (*told[:4], None, told[5]) if told[4] == told[1] else told
+
+
 class Oracle:
     def __init__(self, program: Program, sees: Sees) -> None:
         self.program, self.sees = program, sees
@@ -149,7 +154,7 @@ class Oracle:
     def arrive(self, mutations: Iterable[Mutation], now: int) -> list[list[tuple[str, Row | None, bool]]]:
         """Let changes wait; returns of each what it is to which units: the new row, and whether the unit had it before."""
         became = []
-        for told in mutations:
+        for told in map(renamed, mutations):
             place = next(self.places)
             changes = self.identity.emptied() if told[1] is None else self.identity.change(told)
             became.append([(held.unit, row, held.row is not None) for held, row in changes])
@@ -208,7 +213,7 @@ class Oracle:
     def move(self, number: int, scope: Scope, unit: str, at: int, changes: list[Told]) -> None:
         life = self.lives[number, unit]
         view = self.view(number, scope, unit, at, changes)
-        flows = []
+        flows: list[tuple[str, int, tuple[int, ...]]] = []
         for name in scope.releases:
             if self.releases[name].query.kind == "flow":
                 hits = [
@@ -216,7 +221,7 @@ class Oracle:
                     for place, _, old, new in changes
                     if old != new and (hit := self.sees[name](old, new)) and any(hit[1])
                 ]
-                flows += [(name, *hit) for _, *hit in sorted(hits)[: self.program.max_rows]]
+                flows += [(name, cell, amounts) for _, cell, amounts in sorted(hits)[: self.program.max_rows]]
         changed = view != life.raw or bool(flows)
         life.raw = view
         due = self.due(number, unit) == at
@@ -245,10 +250,9 @@ class Oracle:
             turns.add(at)
             if release.clip is None or len(turns) <= release.clip:
                 for j, amount in enumerate(amounts):
-                    self.add(name, j, at, cell, amount, unit)
+                    self.add(unit, (name, j, cell), at, amount)
         for key in sorted(view.keys() | life.view.keys()):
-            name, component, cell = key
-            self.add(name, component, at, cell, view.get(key, 0) - life.view.get(key, 0), unit)
+            self.add(unit, key, at, view.get(key, 0) - life.view.get(key, 0))
         life.view = view
 
     def view(
@@ -277,10 +281,11 @@ class Oracle:
                     view[name, j, cell] += amount
         return {key: amount for key, amount in view.items() if amount}
 
-    def add(self, name: str, component: int, at: int, cell: int, amount: int, unit: str) -> None:
+    def add(self, unit: str, spot: tuple[str, int, int], at: int, amount: int) -> None:
+        name, component, cell = spot
         schedule = self.releases[name].schedule
-        spot = schedule.bin_at(at)
+        bin_ = schedule.bin_at(at)
         if amount:
             self.accepted[unit].append((name, component, at, cell, amount))
-        if amount and (schedule.bins is None or spot < schedule.bins):
-            self.totals[name, component, spot, cell] += amount
+        if amount and (schedule.bins is None or bin_ < schedule.bins):
+            self.totals[name, component, bin_, cell] += amount

@@ -238,7 +238,7 @@ class Arrival:
     def _arriving(self, *, emptied: bool) -> str:
         """Every change and, as number -1, the row before the batch, by thread."""
         alone = self._program.max_rows is None
-        thread = "name" if alone else "coalesce(belonging.thread, '.' || name)"
+        thread = "name" if alone else "coalesce(followed, '.' || name)"
         was = "entry" if alone else "coalesce(known_threads.thread, '.' || entry)"
         join = "" if alone else "LEFT JOIN known_threads USING (entry, unit)"
         own = f"CASE WHEN belonging.seq IS NULL THEN {_named('entry')} ELSE belonging"
@@ -249,10 +249,10 @@ class Arrival:
             CREATE OR REPLACE TEMP TABLE arriving AS
             WITH named AS (
                 SELECT batch.* REPLACE (nullif(unit, '') AS unit), {own}.name END AS name, {own}.ended END AS ended,
-                       {count} AS epoch, {thread} AS thread
+                       {count} AS epoch, belonging.thread AS followed
                 FROM batch LEFT JOIN belonging USING (seq)
             )
-            SELECT *, entry IS NULL AS empties FROM named
+            SELECT *, {thread} AS thread, entry IS NULL AS empties FROM named
             UNION ALL BY NAME
             SELECT -1 AS seq, entry AS name, unit, 0 AS epoch, {was} AS thread, false AS empties
                    {", image" if self._sql.image else ""}

@@ -227,7 +227,7 @@ class DuckEngine:
             for s in range(len(self.program.scopes))
         )
         counts = self._table(f"""
-            SELECT {outside or "0"} AS outside_domain,
+            SELECT {outside or "count(*) FILTER (false)"} AS outside_domain,
                    (SELECT count(*) FROM life WHERE told IS NOT NULL AND digest_was IS NULL) AS unknown_before,
                    (SELECT count(*) FROM life WHERE told IS NOT NULL AND digest_was <> told) AS other_before,
                    (SELECT count(*) FROM life WHERE informed AND told IS NULL AND alive AND was IS NOT NULL) AS inserted_twice,

@@ -1,0 +1,359 @@
+"""Programs, changelogs and a store in memory, for tests of the engine."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from tidegauge.model.program import Limit, Program, Release, Scope
+from tidegauge.model.quantity import Span
+from tidegauge.model.query import Component, Group, Query
+from tidegauge.model.schedule import Schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.engine.oracle import Mutation, Oracle, Row, Sees
+    from tidegauge.engine.duckdb import DuckEngine
+    from tidegauge.model.program import Arrived, Folded
+
+COLUMNS = {"s": "VARCHAR", "x": "BIGINT", "k": "VARCHAR"}
+START = -(2**62)
+
+
+def query(kind: str, cell: str, *values: str, groups: tuple[Group, ...] = ()) -> Query:
+    return Query(
+        kind=kind,  # type: ignore[arg-type]
+        aggregate="count",
+        table="t",
+        text=cell,
+        cell=cell,
+        outside="false",
+        components=tuple(Component("sum", value, -9, 9, Fraction(1)) for value in values),
+        groups=groups,
+        before=("s",),
+        after=("s", "x"),
+    )
+
+
+BY_STATE = query(
+    "stock", "CASE after.s WHEN 'a' THEN 0 WHEN 'b' THEN 1 END", "1", groups=(Group("s", ("a", "b")),)
+)
+SUM_X = query(
+    "stock",
+    "0",
+    "CASE WHEN after.x IS NOT NULL THEN greatest(-9, least(9, after.x)) END",
+    "CASE WHEN after.x > 3 THEN 1 END",
+)
+FLOW = query(
+    "flow", "CASE WHEN before.s = 'a' AND after.s IN ('b', 'c') THEN 0 WHEN after.s IS NULL THEN 1 END", "1"
+)
+
+
+RISE = query("flow", "CASE WHEN after.x > 3 THEN 0 END", "1")
+
+
+def by_state(_: Row | None, row: Row | None) -> tuple[int, tuple[int, ...]] | None:
+    assert row is not None
+    return ("ab".index(row["s"]), (1,)) if row["s"] in ("a", "b") else None
+
+
+def sum_x(_: Row | None, row: Row | None) -> tuple[int, tuple[int, ...]] | None:
+    assert row is not None
+    x = row["x"]
+    return 0, ((max(-9, min(9, x)), int(x > 3)) if x is not None else (0, 0))
+
+
+def flow(old: Row | None, new: Row | None) -> tuple[int, tuple[int, ...]] | None:
+    after = new["s"] if new else None
+    if old and old["s"] == "a" and after in ("b", "c"):
+        return 0, (1,)
+    return (1, (1,)) if after is None else None
+
+
+def rise(_: Row | None, new: Row | None) -> tuple[int, tuple[int, ...]] | None:
+    return (0, (1,)) if new and new["x"] is not None and new["x"] > 3 else None
+
+
+SEES: Sees = {"state": by_state, "sum": sum_x, "flow": flow, "rise": rise}
+
+
+class Memory:
+    """A store in memory."""
+
+    def __init__(self, engine: DuckEngine) -> None:
+        self.engine = engine
+        self.rows: dict[tuple[str, ...], Row] = {}
+        self.counters: dict[tuple[str, int], Row] = {}
+        self.clips: dict[tuple[str, int], Row] = {}
+        self.records: dict[str, Any] = {}
+        self.pending: list[pa.Table] = []
+
+    @staticmethod
+    def table(rows: list[Row], columns: dict[str, str]) -> pa.Table:
+        kinds = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
+        return pa.Table.from_pylist(rows, pa.schema([(name, kinds[kind]) for name, kind in columns.items()]))
+
+    def entries(self, names: Any) -> pa.Table:
+        found = [row for row in self.rows.values() if row["entry"] in set(names)]
+        return self.table(found, self.engine.entry_columns)
+
+    def all_entries(self) -> pa.Table:
+        return self.table(list(self.rows.values()), self.engine.entry_columns)
+
+    def entries_of(self, units: Any) -> pa.Table:
+        found = [row for row in self.rows.values() if row["unit"] in units]
+        return self.table(found, self.engine.entry_columns)
+
+    def units(self, units: Any) -> pa.Table:
+        found = [row for row in self.counters.values() if row["unit"] in units]
+        return self.table(found, self.engine.unit_columns)
+
+    def used(self, units: Any) -> pa.Table:
+        found = [row for row in self.clips.values() if row["unit"] in units]
+        return self.table(found, self.engine.used_columns)
+
+    def expiring(self, upto: int) -> list[str]:
+        due = {r["unit"] for r in self.counters.values() if r["expires"] is not None and r["expires"] <= upto}
+        return sorted(due)
+
+    def waiting(self) -> Iterator[pa.Table]:
+        return iter(self.pending)
+
+    def keys(self, names: Any) -> dict[str, Any]:
+        return {key: json.loads(told) for key, told in self.records.items() if names is None or key in names}
+
+    def any_keys(self) -> bool:
+        return bool(self.records)
+
+    def apply(self, folded: Folded) -> None:
+        for row in folded.gone:
+            self.rows.pop(row, None)
+        own = "unit" in self.engine.entry_columns
+        self.rows |= {
+            (row["entry"], row["unit"]) if own else (row["entry"],): row for row in folded.entries.to_pylist()
+        }
+        self.counters |= {(row["unit"], row["scope"]): row for row in folded.units.to_pylist()}
+        self.clips |= {(row["unit"], row["release"]): row for row in folded.used.to_pylist()}
+
+    def note(self, arrived: Arrived) -> None:
+        for key, record in arrived.keys.items():
+            self.records.pop(key, None)
+            if record is not None:
+                self.records[key] = json.dumps(record)
+
+
+Spot = tuple[str, int, int, int]
+Path = tuple[tuple[str, int, int, int, int], ...]
+
+
+class Run:
+    """An engine with its store, batch after batch."""
+
+    def __init__(self, engine: DuckEngine) -> None:
+        self.engine, self.memory = engine, Memory(engine)
+        self.watermark, self.arrivals = START, 0
+        self.totals: dict[Spot, int] = {}
+        self.accepted: dict[str, dict[tuple[str, int, int, int], int]] = {}
+        self.counts: dict[str, int] = {}
+
+    def batch(
+        self, mutations: list[Mutation], *, now: int, upto: int | None = None, restart: bool = False
+    ) -> None:
+        """Let a batch arrive, and with `upto` let take effect what does; `restart`: of the engine, before."""
+        if restart:
+            self.engine.forget()
+        table = batch_table(mutations, owned=self.engine.program.max_rows is not None)
+        arrived = self.engine.arrive(table, state=self.memory, now=now, arrivals=self.arrivals)
+        self.memory.note(arrived)
+        self._count(arrived.counts)
+        since, self.arrivals = self.arrivals, self.arrivals + len(mutations)
+        reached = None if upto is None else last_end(self.engine.program, self.watermark, upto)
+        if reached is None:
+            self.memory.pending.append(self.engine.waiting(since))
+            return
+        for folded in self.engine.fold(state=self.memory, watermark=self.watermark, reached=reached):
+            self.memory.apply(folded)
+            self._count(folded.counts)
+            self._accept()
+            for total in folded.totals:
+                spot = total.release, total.component, total.bin, total.cell
+                self.totals[spot] = self.totals.get(spot, 0) + total.amount
+        self.memory.pending = [self.engine.waiting()]
+        self.watermark = reached
+
+    def _count(self, counts: dict[str, int]) -> None:
+        self.counts |= {name: self.counts.get(name, 0) + amount for name, amount in counts.items()}
+
+    def _accept(self) -> None:
+        """Look into the engine: which change of which unit counts."""
+        names = [release.name for release in self.engine.program.releases]
+        for s in range(len(self.engine.program.scopes)):
+            found = self.engine._rows(f"""
+                SELECT unit, release, component, instant, cell, amount FROM kept_{s} UNION ALL
+                SELECT unit, release, component, instant, cell, amount FROM counted_{s} WHERE most IS NULL OR turn <= most""")
+            for unit, release, component, instant, cell, amount in found:
+                path, spot = self.accepted.setdefault(unit, {}), (names[release], component, instant, cell)
+                path[spot] = path.get(spot, 0) + int(amount)
+
+    @property
+    def sums(self) -> dict[Spot, int]:
+        return {spot: amount for spot, amount in self.totals.items() if amount}
+
+    @property
+    def paths(self) -> dict[str, Path]:
+        found = {
+            unit: tuple(sorted((*spot, amount) for spot, amount in path.items() if amount))
+            for unit, path in self.accepted.items()
+        }
+        return {unit: path for unit, path in found.items() if path}
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        waiting = pa.concat_tables([self.engine.waiting()]).to_pylist()
+        memory = self.memory
+        return memory.rows, memory.counters, memory.clips, memory.records, waiting, self.watermark
+
+
+def last_end(program: Program, watermark: int, upto: int) -> int | None:
+    """The end of the last bin of any release after the watermark."""
+    ends = (release.schedule.last_end(0, upto) for release in program.releases)
+    return max((end for end in ends if end is not None and end > watermark), default=None)
+
+
+def oracle_paths(oracle: Oracle) -> dict[str, Path]:
+    found = {}
+    for unit, changes in oracle.accepted.items():
+        path: dict[tuple[str, int, int, int], int] = {}
+        for *spot, amount in changes:
+            path[tuple(spot)] = path.get(tuple(spot), 0) + amount  # type: ignore[index, arg-type]
+        found[unit] = tuple(sorted((*spot, amount) for spot, amount in path.items() if amount))
+    return {unit: path for unit, path in found.items() if path}
+
+
+def batch_table(mutations: list[Mutation], *, owned: bool) -> pa.Table:
+    shape = pa.struct([("s", pa.string()), ("x", pa.int64()), ("k", pa.string())])
+    afters = [
+        m[3] and {name: None if name in m[5] else value for name, value in m[3].items()} for m in mutations
+    ]
+    units = [m[2] if owned and m[3] and "owner" not in m[5] else None for m in mutations]
+    return pa.table(
+        {
+            "time": pa.array([m[0] for m in mutations], pa.int64()),
+            "entry": pa.array([m[1] for m in mutations], pa.string()),
+            "unit": pa.array(units, pa.string()),
+            "before": pa.array([None for _ in mutations], shape),
+            "after": pa.array(afters, shape),
+            "informed": pa.array([False for _ in mutations], pa.bool_()),
+            "previous": pa.array([m[4] for m in mutations], pa.string()),
+            "kept": pa.array([list(m[5]) or None for m in mutations], pa.list_(pa.string())),
+        }
+    )
+
+
+ROWS = st.none() | st.fixed_dictionaries(
+    {
+        "s": st.sampled_from(["a", "b", "c", None]),
+        "x": st.sampled_from([0, 2, 5, 20, None]),
+        "k": st.sampled_from("pq?"),
+    }
+)
+KEYS = st.sampled_from(["e1", "e2", "e3", "e4", "e5"])
+TIMES = st.integers(0, 60)
+UNITS = st.sampled_from(["u", "w", "u", "w", None])
+PLAIN = st.tuples(TIMES, KEYS, UNITS, ROWS, st.none(), st.just(()))
+RENAMED = st.tuples(TIMES, KEYS, UNITS, ROWS.filter(bool), KEYS, st.just(()))
+SHORT = st.tuples(
+    TIMES,
+    KEYS,
+    UNITS,
+    ROWS.filter(bool),
+    st.none(),
+    st.sets(st.sampled_from(["s", "x", "k", "owner"]), min_size=1).map(tuple),
+)
+EMPTIED = st.tuples(TIMES, st.none(), st.none(), st.none(), st.none(), st.just(()))
+PLAIN_LOGS = st.lists(PLAIN, max_size=25)
+FULL_LOGS = st.lists(st.one_of(PLAIN, PLAIN, RENAMED, SHORT, EMPTIED), max_size=25)
+LIMITS = st.one_of(
+    st.builds(Limit, at_most=st.integers(1, 4)),
+    st.builds(Limit, within=st.integers(0, 15)),
+    st.builds(Limit, at_most=st.integers(1, 4), within=st.integers(0, 15)),
+    st.just(Limit()),
+)
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Program:
+    releases = (
+        Release(
+            "state",
+            BY_STATE,
+            Schedule(
+                draw(st.integers(0, 10)),
+                Span(micros=draw(st.integers(1, 9))),
+                draw(st.sampled_from([None, 1, 3])),
+            ),
+        ),
+        Release(
+            "sum",
+            SUM_X,
+            Schedule(5, Span(micros=7), None, draw(st.sampled_from([None, Span(micros=14), Span(micros=4)]))),
+        ),
+        Release("flow", FLOW, Schedule(0, Span(micros=10), None), draw(st.sampled_from([None, 1, 2]))),
+        Release("rise", RISE, Schedule(0, Span(micros=15), None), draw(st.sampled_from([None, 1, 2]))),
+    )
+    together = draw(st.booleans())
+    names: list[tuple[str, ...]] = (
+        [("state", "sum", "flow", "rise")] if together else [("state", "flow", "rise"), ("sum",)]
+    )
+    scopes = []
+    for group in names:
+        if draw(st.booleans()):
+            limits: tuple[tuple[str | None, Limit], ...] = (("p", draw(LIMITS)), ("q", draw(LIMITS)))
+            by: str | None = "k"
+        else:
+            limits, by = ((None, draw(LIMITS)),), None
+        scopes.append(Scope(group, limits, by, draw(st.booleans())))
+    max_rows = draw(st.sampled_from([None, 1, 2, 3]))
+    return Program(releases, tuple(scopes), max_rows, "owner" if max_rows else None, (("k", 0), ("s", 0)))
+
+
+Passes = list[tuple[list["Mutation"], int, int]]
+"""What is in the log at each reading of it, the clock then, and up to when it was read."""
+
+
+def passes(mutations: list[Mutation], untils: list[int]) -> Passes:
+    """The log as a live source is read: at these moments, and once when everything has long happened."""
+    share = -(-len(mutations) // (len(untils) + 1)) if mutations else 1
+    return [
+        (mutations[n * share : (n + 1) * share], until + 2 * (n % 2), until)
+        for n, until in enumerate([*sorted(untils), 90])
+    ]
+
+
+def run_oracle(program: Program, log: Passes) -> Oracle:
+    from tests.engine.oracle import Oracle
+
+    oracle = Oracle(program, SEES)
+    for mutations, now, until in log:
+        oracle.arrive(mutations, now)
+        reached = last_end(program, oracle.watermark, until)
+        if reached is not None:
+            oracle.close(reached)
+    return oracle
+
+
+def run_engine(engine: DuckEngine, log: Passes, cuts: tuple[int, ...] = (), *, restart: bool = False) -> Run:
+    """Read the log, each pass cut into batches behind so many changes of all."""
+    run, behind = Run(engine), 0
+    for mutations, now, until in log:
+        inside = sorted({cut - behind for cut in cuts if behind < cut < behind + len(mutations)})
+        for first, last in zip([0, *inside], [*inside, len(mutations)], strict=True):
+            upto = until if last == len(mutations) else None
+            run.batch(mutations[first:last], now=now, upto=upto, restart=restart)
+        behind += len(mutations)
+    return run
