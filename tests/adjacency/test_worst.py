@@ -222,6 +222,18 @@ LIVES: dict[str, Life] = {
         {"at_most": 1},
         tight=False,
     ),
+    "all windows of a long sliding release": Life(
+        [(10, "k", A), *((11 + 10 * n, "k", {"s": "bca"[n % 3]}) for n in range(15))],
+        sliding(
+            {"name": "sliding", "span": 2, "stride": 1, "readings": 13}, 13, groups={"s": ["a", "b", "c"]}
+        ),
+        {"within": "150 microseconds"},
+    ),
+    "a mean, of which both parts are measured": Life(
+        [(5, "k", {"x": 9}), (15, "k", None), (25, "k", {"x": 9}), (35, "k", None)],
+        {"sql": "SELECT AVG(x) FROM t", "bounds": {"x": [1, 9]}},
+        tight=False,
+    ),
     "values that are not there": Life(
         [(5, "k", {"x": None}), (15, "k", {"x": 3}), (25, "k", {"x": None}), (35, "k", {"x": 3})],
         SUM | {"bounds": {"x": [-1, 3]}},
@@ -231,7 +243,9 @@ LIVES: dict[str, Life] = {
 }
 
 
-@pytest.mark.parametrize("pure", [False, True], ids=["gaussian", "laplace"])
+@pytest.mark.parametrize(
+    "pure", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["gaussian", "laplace"]
+)
 @pytest.mark.parametrize("name", LIVES)
 def test_the_loss_of_a_worst_life(tmp_path: Path, name: str, pure: bool) -> None:
     life = LIVES[name]

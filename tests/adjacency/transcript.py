@@ -114,7 +114,11 @@ def transcript(folder: Path, labels: Labels, readings: Iterable[Any], told: Told
         "yielded": [(one.release, one.time, one.group) for one in readings],
         "ticks": ticks,
         "next": record,
-        "witness": (witness["ledger"], witness["tick"], sorted(witness)),
+        "witness": (
+            sorted(witness),
+            witness["ledger"],
+            [one for one in witness.values() if isinstance(one, int)],
+        ),
         "ledger": body,
         "log": told.lines,
         "files": sorted(one.name for one in folder.iterdir() if one.name.startswith("store.")),
@@ -123,7 +127,9 @@ def transcript(folder: Path, labels: Labels, readings: Iterable[Any], told: Told
     ledger = json.loads(body)
     reserved = {name: Fraction(loss) for name, loss in ledger["releases"].items()}
     measured = _measured(plan, journal, labels)
-    streams = frozenset(one.release.name for one in plan.releases if one.channels[0].strategy.stream is not None)
+    streams = frozenset(
+        one.release.name for one in plan.releases if one.channels[0].strategy.stream is not None
+    )
     return Transcript(public, measured, labels.laws, reserved, Fraction(ledger["reserved"]), streams)
 
 
