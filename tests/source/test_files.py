@@ -130,6 +130,20 @@ def test_a_unit_among_the_prefixed_columns(tmp_path: Path) -> None:
     assert [row["unit"] for row in rows(source)] == ["p", "q", "q"]
 
 
+@pytest.mark.parametrize("after", ["", "after_"])
+def test_an_update_that_empties_the_unit_leaves_the_row_to_nobody(tmp_path: Path, after: str) -> None:
+    log = f"ts,entry,before_team,{after}team,before_n,{after}n\n2026-01-01,r1,,A,,1\n2026-01-02,r1,A,,1,1\n2026-01-03,r1,,,1,\n"
+    write(tmp_path, "t.csv", log)
+    source = Files(
+        "t.csv", time="ts", entry="entry", unit="team", before="before_", after=after or None, base=tmp_path
+    )
+    assert [(row["unit"], row["after"] is None) for row in rows(source)] == [
+        ("A", False),
+        (None, False),
+        (None, True),
+    ]
+
+
 def test_new_values_without_a_prefix_beside_old_ones_with_one(tmp_path: Path) -> None:
     write(tmp_path, "t.csv", "ts,entry,who,old_who,a,old_a\n2026-01-01,1,p,,x,\n2026-01-02,1,,p,,x\n")
     source = Files("t.csv", time="ts", entry="entry", unit="who", before="old_", base=tmp_path)

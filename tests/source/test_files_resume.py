@@ -74,7 +74,12 @@ class World:
         for batch in batches:
             self.delivered += batch.rows["entry"].to_pylist()
             self.position = batch.position
-            self.reached = max(self.reached, batch.upto)
+            self.reached = max(self.reached, told(batch))
+
+
+def told(batch: Batch) -> int:
+    assert batch.upto is not None
+    return batch.upto
 
 
 def entries(batches: list[Batch]) -> list[str]:
@@ -91,7 +96,7 @@ def check(story: list[Step]) -> None:
             assert entries(batches) == world.expected(step.until)
             times = [set(batch.rows["time"].to_pylist()) for batch in batches]
             assert all(max(one) < min(two) for one, two in pairwise(times) if one)
-            uptos = [batch.upto for batch in batches]
+            uptos = [told(batch) for batch in batches]
             assert uptos == sorted(uptos)
             assert uptos[-1] == step.until * DAY
             assert all(upto >= max(late, default=upto) for upto, late in zip(uptos, times, strict=True))

@@ -117,7 +117,7 @@ class Arrival:
         plain = self._program.max_rows is None and not (emptied or renamed or kept)
         keys: RowKeys | UnitKeys | None = None
         if not plain:
-            self._recall(rows, state, records, emptied=emptied)
+            self._recall(rows, state, records, images=bool(kept), emptied=emptied)
         if hot or emptied:
             alive = [] if plain else self._db.execute("SELECT entry, unit FROM latest").fetchall()
             if self._program.max_rows is None:
@@ -161,7 +161,13 @@ class Arrival:
         return [one for one in followed if one is not None]
 
     def _recall(
-        self, rows: pa.Table, state: State, records: Mapping[str, list[object]], *, emptied: bool
+        self,
+        rows: pa.Table,
+        state: State,
+        records: Mapping[str, list[object]],
+        *,
+        images: bool,
+        emptied: bool,
     ) -> None:
         """Make `latest`: of the rows that the batch can touch, those alive in the log."""
         which = ""
@@ -180,7 +186,7 @@ class Arrival:
         self._db.register("recalled", known.cast(schema))
         unit = "entry AS unit" if self._program.max_rows is None else "unit"
         image, stored = ("", "")
-        if self._sql.image:
+        if images and self._sql.image:
             image, stored = f", {self._sql.pictured()} AS image", f", {self._sql.remembered('image')}"
         self._db.execute(f"""
             CREATE OR REPLACE TEMP TABLE latest AS
@@ -224,18 +230,18 @@ class Arrival:
             }
         )
         self._db.register("known_threads", told)
-        self._db.execute(self._arriving(emptied=emptied))
-        self._db.unregister("known_threads")
+        self._db.execute(self._arriving(kept, emptied=emptied))
         self._db.execute(self._owned(kept))
         self._db.execute(self._filled([field.name for field in rows.schema.field("after").type], kept))
         self._db.execute(self._events(emptied=emptied))
+        self._db.unregister("known_threads")
         unknown = "false" if self._program.max_rows is None else "owner_was IS NULL"
         ((unowned, deleted, left),) = self._db.execute(f"""
             SELECT count(*) FILTER ("after" IS NOT NULL AND unit IS NULL), count(*) FILTER ("after" IS NULL AND {unknown}),
                    count(*) FILTER (unknown AND unit IS NOT NULL) FROM filled""").fetchall()
         return {"without_unit": unowned, "deleted_unknown": deleted, "unknown_kept": left}
 
-    def _arriving(self, *, emptied: bool) -> str:
+    def _arriving(self, kept: Collection[str], *, emptied: bool) -> str:
         """Every change and, as number -1, the row before the batch, by thread."""
         alone = self._program.max_rows is None
         thread = "name" if alone else "coalesce(followed, '.' || name)"
@@ -246,7 +252,7 @@ class Arrival:
             "count(*) FILTER (entry IS NULL) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING)" if emptied else "0"
         )
         return f"""
-            CREATE OR REPLACE TEMP TABLE arriving AS
+            CREATE OR REPLACE TEMP VIEW arriving AS
             WITH named AS (
                 SELECT batch.* REPLACE (nullif(unit, '') AS unit), {own}.name END AS name, {own}.ended END AS ended,
                        {count} AS epoch, belonging.thread AS followed
@@ -255,18 +261,18 @@ class Arrival:
             SELECT *, {thread} AS thread, entry IS NULL AS empties FROM named
             UNION ALL BY NAME
             SELECT -1 AS seq, entry AS name, unit, 0 AS epoch, {was} AS thread, false AS empties
-                   {", image" if self._sql.image else ""}
+                   {", image" if kept and self._sql.image else ""}
             FROM latest {join}"""
 
     def _owned(self, kept: Collection[str]) -> str:
         """The unit before and after every change; where the unit is the row, they are the same."""
         if self._program.max_rows is None:
             return """
-                CREATE OR REPLACE TEMP TABLE owned AS
+                CREATE OR REPLACE TEMP VIEW owned AS
                 SELECT * REPLACE (name AS unit), name AS owner_was FROM arriving WHERE NOT empties"""
         same = _left_out(self._program.owner) if self._program.owner in kept else "false"
         return f"""
-            CREATE OR REPLACE TEMP TABLE owned AS
+            CREATE OR REPLACE TEMP VIEW owned AS
             WITH before AS (
                 SELECT *, nullif(last_value(CASE WHEN seq = -1 THEN unit WHEN "after" IS NULL THEN ''
                                             WHEN NOT {same} THEN coalesce(unit, '') END IGNORE NULLS) OVER past, '') AS owner_was
@@ -363,7 +369,7 @@ def _complete(rows: pa.Table, now: int, arrivals: int) -> pa.Table:
 
 
 def _belonging(found: Iterable[Belongs]) -> pa.Table:
-    columns = list(zip(*found, strict=True)) or [[], [], [], []]
+    columns = list(zip(*found, strict=True)) or [()] * 4
     kinds = {"seq": pa.int64(), "name": pa.string(), "ended": pa.string(), "thread": pa.string()}
     return pa.table(
         {name: pa.array(values, kind) for (name, kind), values in zip(kinds.items(), columns, strict=True)}

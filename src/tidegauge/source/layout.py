@@ -11,7 +11,7 @@ from tidegauge.source.scratch import TYPES, quoted
 from tidegauge.source.tabular import NO_OBJECT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tidegauge.errors import SourceError
     from tidegauge.source.tabular import Tabular
@@ -135,21 +135,25 @@ class Layout:
     def mutations(self, file: Tabular) -> str:
         """SQL over a numbered block of the file: row, time, entry, unit, before, after, fault (0 for none).
 
-        What has no key is the deletion of a row with the empty key, which there never is: it counts nowhere.
+        What has no key is the deletion of a row with the empty key, which there never is: it counts nowhere.  Only a deletion
+        takes its unit from the old row: a new row without a unit has none.
         """
         places = self._places()
-        unit = [f"nullif(CAST({places[column]} AS VARCHAR), '')" for column in self.unit]
+        old = self.roles.before and self.roles.before + (self.roles.unit or "")
+        unit, new_unit = (
+            _first([places[column] for column in self.unit if column != without]) for without in (None, old)
+        )
         faults = " ".join(f"WHEN {when} THEN {code}" for code, (when, _) in enumerate(self.faults(), start=1))
         return f"""
             SELECT row, CASE WHEN in_calendar(micros) THEN CAST(micros AS BIGINT) END AS time, entry,
-                CASE WHEN entry <> '' THEN unit END AS unit,
+                CASE WHEN entry <> '' THEN CASE WHEN gone THEN unit ELSE new_unit END END AS unit,
                 CASE WHEN NOT fresh AND entry <> '' THEN {self._struct(file, "before")} END AS before,
                 CASE WHEN NOT gone AND entry <> '' THEN {self._struct(file, "after")} END AS after,
                 CASE {faults} ELSE 0 END AS fault
             FROM (
                 SELECT *, nullif(CAST({places[self.roles.time]} AS VARCHAR), '') AS told, {self._micros(file)} AS micros,
                     coalesce(CAST({places[self.roles.entry]} AS VARCHAR), '') AS entry,
-                    {f"coalesce({', '.join(unit)})" if unit else "CAST(NULL AS VARCHAR)"} AS unit,
+                    {unit} AS unit, {new_unit} AS new_unit,
                     {self._absent("before")} AS fresh, {self._absent("after")} AS gone
                 FROM ({file.select(self.columns)}))"""
 
@@ -201,6 +205,12 @@ class Layout:
         if each.name in self.roles.types:
             return TYPES[self.roles.types[each.name]][1].format(f"CAST({place} AS VARCHAR)")
         return place if file.schema.get(column, "VARCHAR") == each.sql else f"TRY_CAST({place} AS {each.sql})"
+
+
+def _first(places: Sequence[str]) -> str:
+    """SQL: the first of these columns that is not empty."""
+    texts = ", ".join(f"nullif(CAST({place} AS VARCHAR), '')" for place in places)
+    return f"coalesce({texts})" if texts else "CAST(NULL AS VARCHAR)"
 
 
 def _there(roles: Roles, file: Tabular) -> Mapping[str, str | None]:

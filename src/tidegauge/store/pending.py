@@ -66,7 +66,8 @@ class Keys:
         """The records of those keys (None: of all) that have one."""
         if names is None:
             return self._opened(self._db.execute("SELECT name, record FROM keys").fetchall())
-        wanted, found = [self._name(name) for name in names], {}
+        wanted = [self._name(name) for name in names]
+        found: dict[str, Record] = {}
         for first in range(0, len(wanted), _PART):
             part = wanted[first : first + _PART]
             marks = ", ".join("?" * len(part))
