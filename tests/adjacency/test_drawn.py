@@ -58,7 +58,7 @@ def wide_enough(noise: Noise, draws: list[int]) -> bool:
     """Whether so little spread would come about with a chance of more than alpha."""
     variance, kurtosis = spread(noise)
     found = float(np.mean(np.square(np.array(draws, dtype=np.float64)))) / variance
-    return found > 1 - stats.norm.isf(ALPHA) * sqrt((kurtosis - 1) / len(draws))
+    return bool(found > 1 - stats.norm.isf(ALPHA) * sqrt((kurtosis - 1) / len(draws)))
 
 
 HIERARCHY = {

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from tests.adjacency.play import Kind
 
-QUICK: dict[Kind, int] = {"memory": 24, "debezium": 6, "files": 6, "sqlite": 6}
+QUICK: dict[Kind, int] = {"memory": 10, "debezium": 3, "files": 3, "sqlite": 3}
 MANY: dict[Kind, int] = {"memory": 900, "debezium": 150, "files": 150, "sqlite": 150}
-CHUNK = 6
+CHUNK = 5
 
 
 def seeds(counts: dict[Kind, int], first: int) -> list[tuple[Kind, range]]:

@@ -24,8 +24,8 @@ def test_a_second_value_is_refused_and_the_first_one_stays(tmp_path: Path) -> No
         rows = db.execute("SELECT release, component, number, cell, bin, value FROM journal").fetchall()
     assert rows
     with Store(one.path, write=True) as store:
-        for *spot, value in rows:
-            again = Measured(*spot, value=int(value) + 1)
+        for release, component, number, cell, bin_, value in rows:
+            again = Measured(release, component, number, cell, bin_, int(value) + 1)
             with pytest.raises((sqlite3.IntegrityError, TidegaugeError)), store.transaction():
                 store.record([again], [])
     with closing(sqlite3.connect(one.path)) as db:
