@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from hypothesis import strategies as st
 
 from tidegauge.model.program import Limit, Program, Release, Scope
 from tidegauge.model.quantity import Span
@@ -255,73 +255,6 @@ def batch_table(mutations: list[Mutation], *, owned: bool) -> pa.Table:
     )
 
 
-ROWS = st.none() | st.fixed_dictionaries(
-    {
-        "s": st.sampled_from(["a", "b", "c", None]),
-        "x": st.sampled_from([0, 2, 5, 20, None]),
-        "k": st.sampled_from("pq?"),
-    }
-)
-KEYS = st.sampled_from(["e1", "e2", "e3", "e4", "e5"])
-TIMES = st.integers(0, 60)
-UNITS = st.sampled_from(["u", "w", "u", "w", None])
-PLAIN = st.tuples(TIMES, KEYS, UNITS, ROWS, st.none(), st.just(()))
-RENAMED = st.tuples(TIMES, KEYS, UNITS, ROWS.filter(bool), KEYS, st.just(()))
-SHORT = st.tuples(
-    TIMES,
-    KEYS,
-    UNITS,
-    ROWS.filter(bool),
-    st.none(),
-    st.sets(st.sampled_from(["s", "x", "k", "owner"]), min_size=1).map(tuple),
-)
-EMPTIED = st.tuples(TIMES, st.none(), st.none(), st.none(), st.none(), st.just(()))
-PLAIN_LOGS = st.lists(PLAIN, max_size=25)
-FULL_LOGS = st.lists(st.one_of(PLAIN, PLAIN, RENAMED, SHORT, EMPTIED), max_size=25)
-LIMITS = st.one_of(
-    st.builds(Limit, at_most=st.integers(1, 4)),
-    st.builds(Limit, within=st.integers(0, 15)),
-    st.builds(Limit, at_most=st.integers(1, 4), within=st.integers(0, 15)),
-    st.just(Limit()),
-)
-
-
-@st.composite
-def programs(draw: st.DrawFn) -> Program:
-    releases = (
-        Release(
-            "state",
-            BY_STATE,
-            Schedule(
-                draw(st.integers(0, 10)),
-                Span(micros=draw(st.integers(1, 9))),
-                draw(st.sampled_from([None, 1, 3])),
-            ),
-        ),
-        Release(
-            "sum",
-            SUM_X,
-            Schedule(5, Span(micros=7), None, draw(st.sampled_from([None, Span(micros=14), Span(micros=4)]))),
-        ),
-        Release("flow", FLOW, Schedule(0, Span(micros=10), None), draw(st.sampled_from([None, 1, 2]))),
-        Release("rise", RISE, Schedule(0, Span(micros=15), None), draw(st.sampled_from([None, 1, 2]))),
-    )
-    together = draw(st.booleans())
-    names: list[tuple[str, ...]] = (
-        [("state", "sum", "flow", "rise")] if together else [("state", "flow", "rise"), ("sum",)]
-    )
-    scopes = []
-    for group in names:
-        if draw(st.booleans()):
-            limits: tuple[tuple[str | None, Limit], ...] = (("p", draw(LIMITS)), ("q", draw(LIMITS)))
-            by: str | None = "k"
-        else:
-            limits, by = ((None, draw(LIMITS)),), None
-        scopes.append(Scope(group, limits, by, draw(st.booleans())))
-    max_rows = draw(st.sampled_from([None, 1, 2, 3]))
-    return Program(releases, tuple(scopes), max_rows, "owner" if max_rows else None, (("k", 0), ("s", 0)))
-
-
 Passes = list[tuple[list["Mutation"], int, int]]
 """What is in the log at each reading of it, the clock then, and up to when it was read."""
 
@@ -357,3 +290,58 @@ def run_engine(engine: DuckEngine, log: Passes, cuts: tuple[int, ...] = (), *, r
             run.batch(mutations[first:last], now=now, upto=upto, restart=restart)
         behind += len(mutations)
     return run
+
+
+class World:
+    """A program, a log and its readings, drawn at random: long logs over few keys, in which rows meet."""
+
+    def __init__(self, seed: int, *, plain: bool = False) -> None:
+        self.rng = random.Random(seed)
+        self.program = self._program()
+        size = self.rng.randint(10, 40)
+        self.mutations = [self._mutation(plain=plain) for _ in range(size)]
+        self.untils = [self.rng.randint(0, 50) for _ in range(self.rng.randint(0, 4))]
+        self.cuts = tuple(self.rng.randint(1, size) for _ in range(self.rng.randint(1, 12)))
+
+    def _limit(self) -> Limit:
+        at_most, within = self.rng.choice([None, 1, 2, 2, 3, 4]), self.rng.choice([None, None, 0, 5, 15])
+        return Limit(at_most=at_most, within=within)
+
+    def _program(self) -> Program:
+        pick = self.rng.choice
+        spans = [None, Span(micros=14), Span(micros=4)]
+        releases = (
+            Release("state", BY_STATE, Schedule(pick(range(11)), Span(micros=pick(range(1, 10))), pick([None, 1, 3]))),
+            Release("sum", SUM_X, Schedule(5, Span(micros=7), None, pick(spans))),
+            Release("flow", FLOW, Schedule(0, Span(micros=10), None), pick([None, 1, 2])),
+            Release("rise", RISE, Schedule(0, Span(micros=15), None), pick([None, 1, 2])),
+        )  # fmt: skip
+        names = pick([[("state", "sum", "flow", "rise")], [("state", "flow", "rise"), ("sum",)]])
+        scopes = []
+        for group in names:
+            limits: tuple[tuple[str | None, Limit], ...] = ((None, self._limit()),)
+            by = pick([None, None, "k"])
+            if by:
+                limits = (("p", self._limit()), ("q", self._limit()))
+            scopes.append(Scope(group, limits, by, pick([False, False, True])))
+        rows = pick([None, None, 1, 2, 3])
+        return Program(releases, tuple(scopes), rows, "owner" if rows else None, (("k", 0), ("s", 0)))
+
+    def _mutation(self, *, plain: bool) -> Mutation:
+        pick, chance = self.rng.choice, self.rng.random()
+        time, key, unit = self.rng.randint(0, 60), pick(["e1", "e2", "e3", "e4"]), pick(["u", "w", "v", None])
+        row = {"s": pick(["a", "b", "c", None]), "x": pick([0, 2, 5, 20, None]), "k": pick("pq?")}
+        if plain or chance < 0.55:
+            return time, key, unit, None if pick(range(4)) == 0 else row, None, ()
+        if chance < 0.85:
+            return time, key, unit, row, pick(["e1", "e2", "e3", "e4"]), ()
+        if chance < 0.95:
+            return (
+                time,
+                key,
+                unit,
+                row,
+                None,
+                tuple(self.rng.sample(["s", "x", "k", "owner"], pick([1, 2, 3]))),
+            )
+        return time, None, None, None, None, ()

@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from tests.engine.harness import (
     BY_STATE,
     COLUMNS,
-    FULL_LOGS,
     SEES,
     Run,
+    World,
     oracle_paths,
     passes,
-    programs,
     run_engine,
     run_oracle,
 )
@@ -30,17 +27,12 @@ if TYPE_CHECKING:
     from tests.engine.harness import Passes, Path
     from tests.engine.oracle import Mutation
 
-ROUNDS = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-UNTILS = st.lists(st.integers(0, 45), max_size=3)
-CUTS = st.lists(st.integers(1, 24), max_size=8).map(tuple)
 
-
-@ROUNDS
-@given(programs(), FULL_LOGS, UNTILS, CUTS, st.booleans())
-def test_any_cut_of_a_log_gives_the_same(
-    program: Program, mutations: list[Mutation], untils: list[int], cuts: tuple[int, ...], restart: bool
-) -> None:
-    log = passes(mutations, untils)
+@pytest.mark.parametrize("seed", range(2000, 2050))
+def test_any_cut_of_a_log_gives_the_same(seed: int) -> None:
+    world = World(seed)
+    program, cuts, restart = world.program, world.cuts, bool(seed % 2)
+    log = passes(world.mutations, world.untils)
     with DuckEngine(program, COLUMNS) as engine:
         whole = run_engine(engine, log)
         state = whole.state
@@ -53,12 +45,11 @@ def test_any_cut_of_a_log_gives_the_same(
     assert sorted(cut.paths.values()) == sorted(oracle_paths(oracle).values())
 
 
-@ROUNDS
-@given(programs(), FULL_LOGS, CUTS)
-def test_a_sorted_source_may_say_how_far_it_has_come(
-    program: Program, mutations: list[Mutation], cuts: tuple[int, ...]
-) -> None:
-    ordered = sorted(mutations, key=lambda told: told[0])
+@pytest.mark.parametrize("seed", range(3000, 3030))
+def test_a_sorted_source_may_say_how_far_it_has_come(seed: int) -> None:
+    world = World(seed)
+    program, cuts = world.program, world.cuts
+    ordered = sorted(world.mutations, key=lambda told: told[0])
     with DuckEngine(program, COLUMNS) as engine:
         whole = Run(engine)
         whole.batch(ordered, now=100, upto=90)
@@ -119,16 +110,12 @@ def reported(program: Program, mutations: list[Mutation]) -> list[Mutation]:
     return told
 
 
-@ROUNDS
-@given(programs(), FULL_LOGS, UNTILS, st.integers(0, 5))
-def test_no_unit_has_an_effect_on_another(
-    program: Program, mutations: list[Mutation], untils: list[int], which: int
-) -> None:
-    log = passes(reported(program, mutations), untils)
-    units = units_of(program, log)
-    if not units:
-        return
-    removed = units[which % len(units)]
+@pytest.mark.parametrize("seed", range(4000, 4060))
+def test_no_unit_has_an_effect_on_another(seed: int) -> None:
+    world = World(seed)
+    program = world.program
+    log = passes(reported(program, world.mutations), world.untils)
+    removed = world.rng.choice(units_of(program, log))
     rest = without(program, log, removed)
     oracle = run_oracle(program, log)
     theirs = {unit: path for unit, path in oracle_paths(oracle).items() if unit != removed}

@@ -5,21 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from tests.engine.harness import (
     BY_STATE,
     COLUMNS,
     FLOW,
-    FULL_LOGS,
-    PLAIN_LOGS,
     RISE,
     SUM_X,
     Run,
+    World,
     oracle_paths,
     passes,
-    programs,
     query,
     run_engine,
     run_oracle,
@@ -32,9 +28,6 @@ from tidegauge.model.schedule import Schedule
 if TYPE_CHECKING:
     from tests.engine.harness import Passes, Spot
     from tests.engine.oracle import Mutation, Row
-
-ROUNDS = settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-UNTILS = st.lists(st.integers(0, 45), max_size=3)
 
 
 def both(program: Program, log: Passes) -> dict[Spot, int]:
@@ -52,18 +45,16 @@ def both(program: Program, log: Passes) -> dict[Spot, int]:
     return run.sums
 
 
-@ROUNDS
-@given(programs(), PLAIN_LOGS, UNTILS)
-def test_engine_equals_oracle(program: Program, mutations: list[Mutation], untils: list[int]) -> None:
-    both(program, passes(mutations, untils))
+@pytest.mark.parametrize("seed", range(40))
+def test_engine_equals_oracle(seed: int) -> None:
+    world = World(seed, plain=True)
+    both(world.program, passes(world.mutations, world.untils))
 
 
-@ROUNDS
-@given(programs(), FULL_LOGS, UNTILS)
-def test_engine_follows_keys_that_change_values_left_out_and_emptied_tables(
-    program: Program, mutations: list[Mutation], untils: list[int]
-) -> None:
-    both(program, passes(mutations, untils))
+@pytest.mark.parametrize("seed", range(1000, 1060))
+def test_engine_follows_keys_that_change_values_left_out_and_emptied_tables(seed: int) -> None:
+    world = World(seed)
+    both(world.program, passes(world.mutations, world.untils))
 
 
 EVERY_10 = Schedule(0, Span(micros=10))
