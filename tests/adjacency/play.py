@@ -1,0 +1,146 @@
+"""One random gauge over one random table, in the world as it is and in the worlds without one of its units."""
+
+from __future__ import annotations
+
+import logging
+import random
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import pytest
+
+from tests.adjacency.declared import declare
+from tests.adjacency.sources import DebeziumLog, FilesLog, Log, SQLiteLog, cut_batches
+from tests.adjacency.transcript import Labels, Told, Transcript, loss, transcript
+from tests.adjacency.world import alone, random_table, without
+from tidegauge.errors import SpecError
+from tidegauge.run.gauge import Gauge
+from tidegauge.testing import Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from tests.adjacency.declared import Declared
+    from tests.adjacency.world import Event
+
+Kind = Literal["memory", "debezium", "files", "sqlite"]
+KINDS: Final[tuple[Kind, ...]] = ("memory", "debezium", "files", "sqlite")
+
+
+@dataclass(frozen=True)
+class Play:
+    """Everything but the batches, which every world cuts by itself."""
+
+    declared: Declared
+    log: tuple[Event, ...]
+    units: tuple[str, ...]
+    kind: Kind
+    informed: bool = False
+
+    def run(self, folder: Path, log: Sequence[Event], seed: int) -> Transcript:
+        """Run the gauge at every pass of the public clock, on what the log holds by then."""
+        folder.mkdir()
+        assert [event.arrival for event in log] == sorted(event.arrival for event in log)
+        rng, clock, declared = random.Random(seed), Clock(), self.declared
+        labels, readings = Labels(rng), []
+        source = self._source(folder, rng)
+        with _told() as told, pytest.MonkeyPatch.context() as patch:
+            written = 0
+            for at in declared.times.passes:
+                clock.now = declared.times.micros(at)
+                fresh = [event for event in log[written:] if event.arrival <= clock.now]
+                source.write(fresh)
+                written += len(fresh)
+                cut_batches(patch, rng.choice((1, 2, 3, 1000)))
+                gauge = Gauge(
+                    source=source if isinstance(source, Log) else source.source(),
+                    store=folder / "store.db",
+                    now=clock,
+                    sampler=labels,
+                    **declared.gauge,
+                )
+                readings += list(gauge.run())
+        return transcript(folder, labels, readings, told)
+
+    def _source(self, folder: Path, rng: random.Random) -> Any:
+        owned = self.declared.owned
+        match self.kind:
+            case "memory":
+                return Log(rng, owned=owned, informed=self.informed)
+            case "debezium":
+                return DebeziumLog(folder, owned=owned, informed=self.informed)
+            case "files":
+                return FilesLog(folder, rng, owned=owned)
+            case "sqlite":
+                return SQLiteLog(folder, owned=owned)
+
+
+def play(seed: int, kind: Kind, *, tuned: bool = False) -> Play:
+    """A gauge that can be planned, and a table whose log this kind of source can state."""
+    rng = random.Random(f"{kind} {seed}")
+    while True:
+        declared = declare(rng, tuned=tuned)
+        try:
+            probe = Log(rng, owned=declared.owned, informed=False)
+            Gauge(
+                source=probe, now=Clock(declared.times.micros(0)), sampler=Labels(rng), **declared.gauge
+            ).plan()
+        except SpecError:
+            continue
+        break
+    table = random_table(
+        rng, declared.times, owned=declared.owned, values=declared.values, plain=kind == "files"
+    )
+    return Play(declared, tuple(table.log), tuple(table.units), kind, rng.random() < 0.5)
+
+
+def check(one: Play, folder: Path, seed: int, *, most: int | None = None) -> int:
+    """Remove each unit (or so many of them) in turn; returns the number of pairs."""
+    whole = one.run(folder / "whole", one.log, seed)
+    units = list(one.units)
+    random.Random(seed).shuffle(units)
+    for n, unit in enumerate(units[:most]):
+        other = one.run(folder / f"without{n}", without(one.log, unit), seed + 1 + n)
+        compare(whole, other)
+        own = one.run(folder / f"alone{n}", alone(one.log, unit), seed + 101 + n)
+        compare(whole, own, adjacent=False)
+        local(whole, other, own)
+    return len(units[:most])
+
+
+def compare(one: Transcript, other: Transcript, *, adjacent: bool = True) -> None:
+    """Everything public is the same but for noise, and, where one unit is the difference, the noise covers it."""
+    for name, told in one.public.items():
+        assert told == other.public[name], name
+    if adjacent:
+        cost = loss(one, other)
+        for name, amount in cost.items():
+            assert amount <= one.reserved[name], (name, float(amount), float(one.reserved[name]))
+        assert sum(cost.values()) <= one.total
+
+
+def local(whole: Transcript, other: Transcript, own: Transcript) -> None:
+    """What a unit adds to the measurements is what it would be if there were no other unit.
+
+    A loss can stay below the bound although one unit has an effect on another; this finds such an effect at its smallest.
+    Strategies that round (streams) add up to the nearest integers only, and are left out.
+    """
+    for spot, drawn in whole.measured.items():
+        if spot[0] not in whole.streams:
+            added = drawn.exact - other.measured[spot].exact
+            assert added == own.measured[spot].exact, (spot, "another unit had an effect")
+
+
+@contextmanager
+def _told() -> Iterator[Told]:
+    logger, told = logging.getLogger("tidegauge"), Told()
+    level = logger.level
+    logger.addHandler(told)
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield told
+    finally:
+        logger.removeHandler(told)
+        logger.setLevel(level)
