@@ -63,6 +63,11 @@ def test_it_is_read_and_proved_as_it_is(tmp_path: Path, name: str) -> None:
     assert version(one.path) == 2
 
 
+def _exact(row: dict[str, Any]) -> tuple[Any, ...]:
+    """What does not depend on how finely the noise was computed when the plan was made."""
+    return row["release"], row["time"], row["group"], row["value"]
+
+
 @pytest.mark.parametrize("name", WORLDS)
 def test_it_is_upgraded_runs_on_and_is_proved(tmp_path: Path, name: str) -> None:
     one, half = restore(name, tmp_path), rows(restore(name, tmp_path))
@@ -79,7 +84,7 @@ def test_it_is_upgraded_runs_on_and_is_proved(tmp_path: Path, name: str) -> None
     list(anew.run())
     assert len(rows(anew)) == len(whole)
     if name in EXACT:
-        assert rows(anew) == whole
+        assert [_exact(row) for row in rows(anew)] == [_exact(row) for row in whole]
         assert anew.status()["operator_only"] == one.status()["operator_only"]
 
 
