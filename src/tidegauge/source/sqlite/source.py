@@ -154,6 +154,8 @@ class SQLite(Live, Resumed):
         place = None if position is None else Place.parse(position)
         with self._opened() as connection:
             recording = self._recording(connection)
+            if recording is None and triggers.renew(self._path, self._table, self._entry):
+                recording = self._recording(connection)
             if recording is None:
                 raise SourceError(
                     f"changes of the table {quote(self._table)} are not, or no longer, recorded: the triggers are missing, "

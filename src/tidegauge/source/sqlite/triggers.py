@@ -14,6 +14,7 @@ import secrets
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -309,13 +310,14 @@ def installed(
     return row[0], entry, columns
 
 
+def _triggers_of(connection: sqlite3.Connection, table: str) -> dict[str, str]:
+    query = "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?"
+    return dict(connection.execute(query, [table]).fetchall())
+
+
 def intact(connection: sqlite3.Connection, wanted: Recorder) -> bool:
     """Whether every trigger is there, word for word: a table that was rebuilt has lost them."""
-    found = dict(
-        connection.execute(
-            "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?", [wanted.table]
-        ).fetchall()
-    )
+    found = _triggers_of(connection, wanted.table)
     return all(found.get(name) == statement for name, statement in wanted.triggers().items())
 
 
@@ -341,6 +343,42 @@ def install(
         except BaseException:
             connection.execute("ROLLBACK")
             raise
+
+
+def renew(path: str | Path, table: str, entry: Sequence[str] = ()) -> bool:
+    """Replace triggers of the first version, which wrote the same log; returns whether there were any."""
+    with closing(connect(path)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            found = installed(connection, table)
+            known = found is not None and set(found[2]) <= declared(connection, table).keys()
+            wanted = recorder(connection, table, entry, found[2]) if found and known else None
+            if first := wanted is not None and _of_first_version(connection, wanted):
+                assert wanted is not None
+                for action in _ACTIONS:
+                    connection.execute(f"DROP TRIGGER IF EXISTS {quote(_trigger_name(action, table))}")
+                connection.execute(f"DROP TABLE IF EXISTS {quote(wanted.rivals)}")
+                for statement in (*islice(wanted.tables(), 1, None), *wanted.triggers().values()):
+                    connection.execute(statement)
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+    return first
+
+
+def _of_first_version(connection: sqlite3.Connection, wanted: Recorder) -> bool:
+    """Whether the triggers are those that the first version made for the table as it is."""
+    found = _triggers_of(connection, wanted.table)
+    actions = ["insert", "update", "delete"]
+    if wanted.rivalries:
+        actions += ["before_insert", "before_update", "after_update"]
+    watched, name = ", ".join(map(quote, wanted.columns)), _trigger_name("update", wanted.table)
+    begins = (
+        f"CREATE TRIGGER {quote(name)} AFTER UPDATE OF {watched} ON {quote(wanted.table)} BEGIN INSERT INTO"
+    )
+    complete = found.keys() >= {_trigger_name(one, wanted.table) for one in actions}
+    return complete and found[name].startswith(begins)
 
 
 def uninstall(path: str | Path, table: str) -> None:
