@@ -54,7 +54,7 @@ class Gauge:
     `source` is what a [source] table would say, or any object that keeps the contract of a source (then `unit` and
     `max_rows` are given here).  `key` (env:NAME) encrypts the store, `witness` is where its high-water mark is kept.
     `now` (microseconds), `sleep` and `steady` (seconds that no one sets) are the clock and `sampler` is the randomness: arguments, so
-    that tests can hold them.  Where both `now` and `sleep` are given and `steady` is not, jumps of the clock are not noticed.
+    that tests can hold them.  Where `now` is given and `steady` is not, jumps of the clock are not noticed.
     """
 
     def __init__(
@@ -110,8 +110,7 @@ class Gauge:
     ) -> None:
         self.spec, self.path, self._base = spec, store, base
         self._now, self._sleep, self._sampler = now, sleep, sampler or SecureSampler()
-        real = now is _now or sleep is system_time.sleep
-        self._steady = steady or (clock.steady if real else None)
+        self._steady = steady or (clock.steady if now is _now else None)
 
     @classmethod
     def from_file(

@@ -154,8 +154,8 @@ def test_bounds_of_longer_paths_are_never_below_the_worst(seed: int) -> None:
     worst = max(energies(gram, limit, (Fraction(1), -Fraction(low))))
     floats = np.array([[float(one) for one in row] for row in gram])
     with pytest.MonkeyPatch.context() as few:
-        for module in ("toeplitz_paths", "gram_paths"):
-            few.setattr(f"tidegauge.theory.{module}.affordable", lambda **_: False)
+        for module in ("toeplitz", "gram"):
+            few.setattr(f"tidegauge.theory.paths.{module}.affordable", lambda **_: False)
         found = [toeplitz_paths(coefficients, limits=limit, moves=Moves(1.0, low), offset=offset)]
         found.append(most_energy(floats, limit, Moves(1.0, low)) * (1 + 1e-15))
     assert all(Fraction(one) >= worst for one in found)
@@ -176,10 +176,10 @@ def test_any_matrix(monkeypatch: pytest.MonkeyPatch, wrong: bool) -> None:
             with monkeypatch.context() as changed:
                 if wrong:
                     turned_round(changed)
-                    for module in ("_bounds", "_enumeration"):
-                        changed.setattr(f"tidegauge.theory.{module}.U", -(2.0**-50), raising=False)
+                    for module in ("bounds", "enumeration"):
+                        changed.setattr(f"tidegauge.theory.paths.{module}.U", -(2.0**-50), raising=False)
                         changed.setattr(
-                            f"tidegauge.theory.{module}.dot_error",
+                            f"tidegauge.theory.paths.{module}.dot_error",
                             lambda terms, size: -(2.0**-50) * size * terms,
                         )
                 found = gram_paths(floats, limits=limit, moves=Moves(1.0, low))

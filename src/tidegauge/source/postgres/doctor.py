@@ -173,7 +173,8 @@ def _slot(connection: Connection, slot: OurSlot, standing: _Standing) -> Check:
             )
         if current == slot.name:
             return Check("slot", ok=False, detail=f"{current} belongs to a gauge that has already loaded the table, and this store has not. "
-                         "Choose another [source] slot; or, if that gauge is gone, drop it", fix=catalog.drop_slot(current))  # fmt: skip
+                         f"Give this gauge a slot of its own; or, if that gauge is gone: {catalog.drop_slot(current)}",
+                         fix=f"[source] slot = '{current[:53]}_2'")  # fmt: skip
         return Check("slot", ok=True, detail=f"{current} is left from a load that was not committed; the first run replaces it")  # fmt: skip
     row = connection.execute("SELECT current_setting('max_slot_wal_keep_size')").fetchone()
     assert row is not None
