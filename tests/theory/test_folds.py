@@ -17,10 +17,19 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tidegauge import theory
 from tidegauge.errors import SpecError
 from tidegauge.model.constraint import AtMost, Both, Constraint, Either, Unconstrained, Within
 from tidegauge.model.quantity import Span
-from tidegauge.theory import Life, dcr_folds, hdcr_folds, lives, load_folds, most_span, swcr_folds
+from tidegauge.theory import (
+    ConstraintCase,
+    constraint_cases,
+    dcr_folds,
+    hdcr_folds,
+    load_folds,
+    most_span,
+    swcr_folds,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -347,12 +356,17 @@ def test_hdcr_examples() -> None:
 
 @quick
 @given(constraints, st.integers(1, 6), st.integers(0, 10))
-def test_lives_are_what_the_constraint_allows(constraint: Constraint, mutations: int, span: int) -> None:
-    def leads(life: Life) -> bool:
-        few = life.mutations is None or mutations <= life.mutations
-        return few and (life.bound is None or span <= life.bound.value)
+def test_cases_are_what_the_constraint_allows(constraint: Constraint, mutations: int, span: int) -> None:
+    def obeyed(case: ConstraintCase) -> bool:
+        few = case.mutations is None or mutations <= case.mutations
+        return few and (case.bound is None or span <= case.bound.value)
 
-    assert any(leads(life) for life in lives(constraint)) == obeys(constraint, mutations, span)
+    assert any(obeyed(case) for case in constraint_cases(constraint)) == obeys(constraint, mutations, span)
+
+
+def test_earlier_names_are_still_valid() -> None:
+    assert theory.Life is ConstraintCase
+    assert theory.lives is constraint_cases
 
 
 folded: list[Callable[[Constraint | None], int]] = [

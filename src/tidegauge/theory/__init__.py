@@ -19,20 +19,26 @@ from tidegauge.theory.accounting.events import Approximate, Concentrated, Event,
 from tidegauge.theory.cover import cover, cover_bound, hierarchy_beats_sliding, sliding_from_hierarchy
 from tidegauge.theory.folds import dcr_folds, hdcr_folds, load_folds, most_span, swcr_folds
 from tidegauge.theory.joint import hdcr_joint, joint
-from tidegauge.theory.paths.lives import Life, lives
+from tidegauge.theory.paths.cases import ConstraintCase, constraint_cases
 from tidegauge.theory.sensitivity import Sensitivity, most_counted, sensitivity
+
+Life = ConstraintCase
+"""The earlier name of ConstraintCase; still valid."""
+lives = constraint_cases
+"""The earlier name of constraint_cases; still valid."""
 
 __all__ = [
     "Approximate",
     "Composition",
     "Concentrated",
+    "ConstraintCase",
     "Event",
     "Gaussian",
     "Laplace",
-    "Life",
     "Repeated",
     "Sensitivity",
     "compose",
+    "constraint_cases",
     "cover",
     "cover_bound",
     "dcr_folds",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidegauge.errors import SpecError
 from tidegauge.model.quantity import Exact, alike
 from tidegauge.theory._arguments import length, whole
-from tidegauge.theory.paths.lives import lives
+from tidegauge.theory.paths.cases import constraint_cases
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tidegauge.model.constraint import Constraint
     from tidegauge.model.quantity import Quantity
     from tidegauge.theory._arguments import Length
-    from tidegauge.theory.paths.lives import Life
+    from tidegauge.theory.paths.cases import ConstraintCase
 
 
 def most_span(times: Sequence[Quantity], bound: Length) -> int:
@@ -73,7 +73,7 @@ def dcr_folds(
             raise SpecError("a bound in time needs the times of the windows or their width", key="width")
         return _ceiling(bound, step) + 1
 
-    folds = max(_least(windows, life.mutations, span(life.bound)) for life in lives(constraint))
+    folds = max(_least(windows, case.mutations, span(case.bound)) for case in constraint_cases(constraint))
     return _least(windows, 2 * folds) if local else folds
 
 
@@ -106,7 +106,8 @@ def swcr_folds(
         return ceil((stretch + wide) / apart)
 
     folds = max(
-        _least(windows, by_mutations(life.mutations), by_bound(life.bound)) for life in lives(constraint)
+        _least(windows, by_mutations(case.mutations), by_bound(case.bound))
+        for case in constraint_cases(constraint)
     )
     return _least(windows, 2 * folds) if local else folds
 
@@ -130,9 +131,9 @@ def hdcr_folds(
     Proof:    docs/theory/T4.md, docs/theory/T7.md
     """
     layers = _layers(width, branching, height, count)
-    options = lives(constraint)
-    inside = [[layer.most(life) for layer in layers] for life in options]
-    after_load = [[layer.most(life, loaded=True) for layer in layers] for life in options]
+    options = constraint_cases(constraint)
+    inside = [[layer.most(case) for layer in layers] for case in options]
+    after_load = [[layer.most(case, loaded=True) for layer in layers] for case in options]
     folds = max(map(sum, inside))
     if initial:
         folds = max(folds, 1 + max(map(sum, after_load)))
@@ -157,7 +158,9 @@ def load_folds(
     Proof:    docs/theory/T4.md
     """
     layers = _layers(width, branching, height, count)
-    return 1 + max(sum(layer.most(life, loaded=True) for layer in layers) for life in lives(constraint))
+    return 1 + max(
+        sum(layer.most(case, loaded=True) for layer in layers) for case in constraint_cases(constraint)
+    )
 
 
 class _Layer(NamedTuple):
@@ -166,11 +169,11 @@ class _Layer(NamedTuple):
     width: Exact
     nodes: int | None
 
-    def most(self, life: Life, *, loaded: bool = False) -> int:
+    def most(self, case: ConstraintCase, *, loaded: bool = False) -> int:
         """Most of them that the life touches; `loaded`: after a first mutation no later than their start."""
         spent = 1 if loaded else 0
-        by_mutations = None if life.mutations is None else life.mutations - spent
-        by_bound = None if life.bound is None else _ceiling(life.bound, self.width) + 1 - spent
+        by_mutations = None if case.mutations is None else case.mutations - spent
+        by_bound = None if case.bound is None else _ceiling(case.bound, self.width) + 1 - spent
         return _least(self.nodes, by_mutations, by_bound)
 
 

@@ -1,4 +1,4 @@
-"""The bound for entries that change as often as they like within a reach, for measurements by any matrix.
+"""The bound for entries that change as often as they like within a span, for measurements by any matrix.
 
 A path is on or off at will in all bins of a window but the last, in which it settles for the rest of time: s'Qs for bits s,
 one of them for all the time after the window.  With s = (1 + sigma) / 2 and one more sign for the constant it is
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 WIDEST: Final = 256
-"""Bins of a reach up to which it is found in time."""
+"""Bins of a span up to which it is found in time."""
 _TIGHT: Final = 3e-4
 _REFINED: Final = 48
 
 
-def any_changes(gram: Floats, reach: int) -> float:
+def any_changes(gram: Floats, span: int) -> float:
     """The most over all windows.  [T14]
 
     Proof:    docs/theory/T14.md
     """
-    windows = [_signs(gram, start, reach) for start in range(len(gram) - reach + 1)]
+    windows = [_signs(gram, start, span) for start in range(len(gram) - span + 1)]
     first = len(windows) // 2
     diagonal, _ = _diagonal(windows[first], None)
     bounds = np.array([_bound(window, diagonal) for window in windows])
@@ -54,14 +54,14 @@ def any_changes(gram: Floats, reach: int) -> float:
     return float(bounds.max())
 
 
-def _signs(gram: Floats, start: int, reach: int) -> Floats:
+def _signs(gram: Floats, start: int, span: int) -> Floats:
     """The form in signs, the first for the constant, of the paths in one window."""
-    last = start + reach
-    bits = np.zeros((reach, reach))
-    bits[np.arange(reach), np.arange(reach)] = 1.0
-    bits[np.arange(1, reach), np.arange(reach - 1)] = -1.0
+    last = start + span
+    bits = np.zeros((span, span))
+    bits[np.arange(span), np.arange(span)] = 1.0
+    bits[np.arange(1, span), np.arange(span - 1)] = -1.0
     inner = bits.T @ gram[start:last, start:last] @ bits
-    form = np.empty((reach + 1, reach + 1))
+    form = np.empty((span + 1, span + 1))
     form[1:, 1:] = inner
     form[0, 1:] = form[1:, 0] = inner.sum(axis=0)
     form[0, 0] = inner.sum()

@@ -1,6 +1,6 @@
 """The paths that one entry's contribution can take through the bins of a schedule.
 
-A stock's entry contributes s in [lo, hi] and changes it in at most `jumps` bins, all among `bins` that follow one
+A stock's entry contributes s in [lo, hi] and changes it in at most `changes` bins, all among `bins` that follow one
 another.  What it adds to linear measurements is linear in the values it takes, so every norm of it is largest where
 they lie at the ends of the range: its changes alternate between +S and -S, S = hi - lo (T10).
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidegauge.errors import SpecError
 from tidegauge.theory.folds import most_span
-from tidegauge.theory.paths.lives import lives
+from tidegauge.theory.paths.cases import constraint_cases
 
 if TYPE_CHECKING:
     from tidegauge.model.constraint import Constraint
@@ -23,23 +23,23 @@ _SHORTEST_MONTH = 28 * 24 * 3600 * 10**6
 
 
 class Limits(NamedTuple):
-    """Changes in at most `jumps` bins, the last less than `bins` after the first; None is no limit."""
+    """Changes in at most `changes` bins, the last less than `bins` after the first; None is no limit."""
 
-    jumps: int | None
+    changes: int | None
     bins: int | None
 
     def within(self, count: int) -> tuple[int, int]:
         """The limits in a stretch of so many bins."""
         bins = count if self.bins is None else min(self.bins, count)
-        return bins if self.jumps is None else min(self.jumps, bins), bins
+        return bins if self.changes is None else min(self.changes, bins), bins
 
     def after_load(self, count: int) -> tuple[int, int]:
         """What is left of them in so many bins for an entry whose first change lies before these."""
         bins = count if self.bins is None else min(self.bins - 1, count)
-        return bins if self.jumps is None else min(self.jumps - 1, bins), bins
+        return bins if self.changes is None else min(self.changes - 1, bins), bins
 
 
-class Moves(NamedTuple):
+class Domain(NamedTuple):
     """Where a change may lead: to a value from -`low` to `high` in one of so many groups, each measured by itself.
 
     `loaded`: the entry may be somewhere before the first bin, by the first of its changes; levels count from there.
@@ -51,7 +51,7 @@ class Moves(NamedTuple):
     loaded: bool = False
 
 
-ON_OFF: Final = Moves()
+ON_OFF: Final = Domain()
 """Between nothing and 1, not in groups."""
 
 
@@ -63,7 +63,7 @@ def limits(constraint: Constraint, schedule: Schedule) -> tuple[Limits, ...]:
     Proof:    docs/theory/T10.md
     """
     found = dict.fromkeys(
-        Limits(life.mutations, _touched(life.bound, schedule)) for life in lives(constraint)
+        Limits(case.mutations, _touched(case.bound, schedule)) for case in constraint_cases(constraint)
     )
     if schedule.bins is None and Limits(None, None) in found:
         raise SpecError(

@@ -14,7 +14,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tidegauge.theory.paths.path import Moves
+    from tidegauge.theory.paths.path import Domain
 
     Floats = NDArray[np.float64]
 
@@ -76,9 +76,9 @@ def dot_error(terms: int, size: float) -> float:
     return 1.01 * (terms + 4) * U * size
 
 
-def perturbed(off: float, jumps: int, moves: Moves) -> float:
+def perturbed(off: float, changes: int, domain: Domain) -> float:
     """What any path's squared length changes by if no inner product of columns changes by more than `off`."""
-    changed = (1 if moves.groups == 1 else 2) * (moves.high + moves.low) * (jumps + moves.loaded)
+    changed = (1 if domain.groups == 1 else 2) * (domain.high + domain.low) * (changes + domain.loaded)
     return above_product(off, changed, changed)
 
 

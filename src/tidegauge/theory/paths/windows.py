@@ -1,6 +1,6 @@
 """The bound for entries that may change as often as they like, but only in so many bins that follow one another.
 
-Before its first change the entry is off; in the free bins it is on or off at will; in the last bin of its reach it settles,
+Before its first change the entry is off; in the free bins it is on or off at will; in the last bin of its span it settles,
 off or on for the rest of time.  For on = (1 + sigma) / 2, sigma = +-1 on the free bins, the energy is a constant, a linear term
 h sigma and sigma' T sigma / 4; and for every L above the largest eigenvalue of T / 4
 
@@ -43,13 +43,13 @@ class _Settling(NamedTuple):
 
 
 def any_changes_within(
-    found: Stationary, offset: float, reach: int, *, below: tuple[float, bool] | None = None, coarse: bool
+    found: Stationary, offset: float, span: int, *, below: tuple[float, bool] | None = None, coarse: bool
 ) -> float:
-    """Most energy of an entry whose changes all lie in `reach` bins.
+    """Most energy of an entry whose changes all lie in `span` bins.
 
     `below`: one that is on or off less so much from its first change on, and whether it ends on (None: from nothing, to and fro).
     """
-    free = reach - 1
+    free = span - 1
     if below is None:
         settlings = list(_settlings(found, free, 1.35 if coarse else 1.15))
     else:

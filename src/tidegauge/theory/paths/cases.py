@@ -9,14 +9,14 @@ from tidegauge.model.constraint import AtMost, Both, Constraint, Either, Unconst
 from tidegauge.model.quantity import Exact, alike
 
 
-class Life(NamedTuple):
+class ConstraintCase(NamedTuple):
     """At most `mutations`, all inside a closed stretch of length `bound`; None is no limit."""
 
     mutations: int | None = None
     bound: Exact | None = None
 
 
-def lives(constraint: Constraint | None) -> tuple[Life, ...]:
+def constraint_cases(constraint: Constraint | None) -> tuple[ConstraintCase, ...]:
     """The kinds of life a constraint allows; an entry leads one of them.  [T2]
 
     Requires: the constraint is enforced; None is no constraint.
@@ -25,21 +25,27 @@ def lives(constraint: Constraint | None) -> tuple[Life, ...]:
     """
     match constraint:
         case None | Unconstrained():
-            return (Life(),)
+            return (ConstraintCase(),)
         case AtMost():
-            return (Life(mutations=constraint.mutations),)
+            return (ConstraintCase(mutations=constraint.mutations),)
         case Within():
-            return (Life(bound=Exact(constraint.bound, constraint.temporal)),)
+            return (ConstraintCase(bound=Exact(constraint.bound, constraint.temporal)),)
         case Either():
-            return tuple(dict.fromkeys(lives(constraint.left) + lives(constraint.right)))
+            return tuple(
+                dict.fromkeys(constraint_cases(constraint.left) + constraint_cases(constraint.right))
+            )
         case Both():
-            pairs = ((left, right) for left in lives(constraint.left) for right in lives(constraint.right))
+            pairs = (
+                (left, right)
+                for left in constraint_cases(constraint.left)
+                for right in constraint_cases(constraint.right)
+            )
             return tuple(dict.fromkeys(_both(left, right) for left, right in pairs))
     raise SpecError(f"{type(constraint).__name__} is not a constraint: use AtMost, Within, & and |, or None")
 
 
-def _both(left: Life, right: Life) -> Life:
+def _both(left: ConstraintCase, right: ConstraintCase) -> ConstraintCase:
     mutations = [count for count in (left.mutations, right.mutations) if count is not None]
     bounds = [bound for bound in (left.bound, right.bound) if bound is not None]
     alike(*bounds)
-    return Life(min(mutations, default=None), min(bounds, default=None))
+    return ConstraintCase(min(mutations, default=None), min(bounds, default=None))

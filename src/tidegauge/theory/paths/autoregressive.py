@@ -13,26 +13,26 @@ from tidegauge.theory.paths.gram import row_paths
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tidegauge.theory.paths.path import Limits, Moves
+    from tidegauge.theory.paths.path import Domain, Limits
 
 _SHORT = 12
 """Bins up to which paths through two groups are tried."""
 
 
-class Remembered(NamedTuple):
+class AutoregressiveRows(NamedTuple):
     """Rows s[t] - memory s[t-1], and a shared draw on a lattice.
 
-    A shift of the draw by 1 costs `veil` (None: there is no draw) and moves the first row by 1, every other by 1 - memory.
+    A shift of the draw by 1 costs `shift_cost` (None: there is no draw) and domain the first row by 1, every other by 1 - memory.
     The draw is a whole multiple of `step`, and so are its shifts.
     """
 
     memory: Fraction
-    veil: Fraction | None
+    shift_cost: Fraction | None
     bins: int
     step: Fraction = Fraction(1)
 
 
-def remembered_paths(rows: Remembered, *, limits: Limits, moves: Moves) -> Fraction:
+def autoregressive_paths(rows: AutoregressiveRows, *, limits: Limits, domain: Domain) -> Fraction:
     """Most that the rows move in L1, all together, for the best shift of the shared draw that there is.  [T10]
 
     Path:     s is 0, and from the first change on `high` or -`low`.
@@ -42,29 +42,29 @@ def remembered_paths(rows: Remembered, *, limits: Limits, moves: Moves) -> Fract
     Exact:    but, loaded, for two groups and many bins.
     Proof:    docs/theory/T10.md
     """
-    jumps, reach = limits.within(rows.bins)
-    later, left = limits.after_load(rows.bins) if moves.loaded else (0, 0)
-    q, high, low = 1 - rows.memory, Fraction(moves.high), Fraction(moves.low)
+    changes, span = limits.within(rows.bins)
+    later, left = limits.after_load(rows.bins) if domain.loaded else (0, 0)
+    q, high, low = 1 - rows.memory, Fraction(domain.high), Fraction(domain.low)
     most, apart = max(high, low), high + low
-    if moves.groups > 1:
-        new = 1 + (jumps - 1) * (1 + rows.memory) + (rows.bins - jumps) * q
+    if domain.groups > 1:
+        new = 1 + (changes - 1) * (1 + rows.memory) + (rows.bins - changes) * q
         bound = most * max(new, 2 * later + 2 * (rows.bins - later) * q if later else Fraction(0))
-        if moves.groups == 2 and later and rows.bins <= _SHORT:  # there may be nowhere else to go
+        if domain.groups == 2 and later and rows.bins <= _SHORT:  # there may be nowhere else to go
             matrix = float(q) * np.tri(rows.bins, k=-1) + np.eye(rows.bins)
-            tried = row_paths(matrix, limits=limits, moves=moves)
+            tried = row_paths(matrix, limits=limits, domain=domain)
             return bound if tried is None else min(bound, Fraction(tried[0]))
         return bound
 
-    begun = _Begun(jumps, reach, (high, -low), anchored=False)
+    begun = _Paths(changes, span, (high, -low), anchored=False)
     kinds = [begun]
     if later:  # from one end of the range to the other and back, counted from where it was
-        kinds += [_Begun(later, left, (end, Fraction(0)), anchored=True) for end in (apart, -apart)]
+        kinds += [_Paths(later, left, (end, Fraction(0)), anchored=True) for end in (apart, -apart)]
 
     def value(steps: int) -> Fraction:
         shift = steps * rows.step
-        return max(_most(rows, shift, one) for one in kinds) + abs(shift) * (rows.veil or 0)
+        return max(_most(rows, shift, one) for one in kinds) + abs(shift) * (rows.shift_cost or 0)
 
-    if rows.veil is None:
+    if rows.shift_cost is None:
         return value(0)
     return _least(value, *(round(end / rows.step) for end in (-apart, apart)))
 
@@ -80,16 +80,16 @@ def _least(value: Callable[[int], Fraction], low: int, high: int) -> Fraction:
     return min(value(low), value(0))
 
 
-class _Begun(NamedTuple):
+class _Paths(NamedTuple):
     """Paths with so many changes in so many bins (anchored: the first), from 0 to one of the ends and then by turns."""
 
-    jumps: int
-    reach: int
+    changes: int
+    span: int
     ends: tuple[Fraction, Fraction]
     anchored: bool
 
 
-def _most(rows: Remembered, shift: Fraction, paths: _Begun) -> Fraction:
+def _most(rows: AutoregressiveRows, shift: Fraction, paths: _Paths) -> Fraction:
     """For this shift.  What a path adds up to is linear in its turns, odd and even: only the fewest and the most are tried."""
     best = abs(shift) * (1 + (rows.bins - 1) * (1 - rows.memory))  # no change at all
     for turned in (paths, paths._replace(ends=paths.ends[::-1])):
@@ -99,21 +99,21 @@ def _most(rows: Remembered, shift: Fraction, paths: _Begun) -> Fraction:
     return best
 
 
-def _starts(bins: int, paths: _Begun) -> set[int]:
+def _starts(bins: int, paths: _Paths) -> set[int]:
     """Bins of first change that are enough: between two corners the sum is linear in that bin, for the odd and the even ones."""
-    last = paths.reach - 1 if paths.anchored else bins - 1
-    corners = (0, last, last + 1 - paths.jumps, bins - paths.reach)
+    last = paths.span - 1 if paths.anchored else bins - 1
+    corners = (0, last, last + 1 - paths.changes, bins - paths.span)
     near = {corner + more for corner in corners for more in range(-6, 7)}
     return {start for start in near if 0 <= start <= last}
 
 
-def _from(rows: Remembered, shift: Fraction, paths: _Begun, start: int) -> Iterator[Fraction]:
+def _from(rows: AutoregressiveRows, shift: Fraction, paths: _Paths, start: int) -> Iterator[Fraction]:
     """What paths add up to that go from nothing to the first of the ends in this bin, by their numbers of turns."""
     value, other = paths.ends
     b, q = rows.memory, 1 - rows.memory
-    stays = rows.bins - 1 - start
-    room = min(paths.reach - 1 - (start if paths.anchored else 0), stays)
-    most = min(paths.jumps - 1, room)
+    intervals = rows.bins - 1 - start
+    room = min(paths.span - 1 - (start if paths.anchored else 0), intervals)
+    most = min(paths.changes - 1, room)
     waited = abs(shift) * (1 + q * (start - 1)) + abs(value - q * shift) if start else abs(value - shift)
     here, there = q * abs(value - shift), q * abs(other - shift)
     to, fro = abs(other - b * value - q * shift), abs(value - b * other - q * shift)
@@ -122,4 +122,4 @@ def _from(rows: Remembered, shift: Fraction, paths: _Begun, start: int) -> Itera
             final, between = (there, here) if turns % 2 else (here, there)
             gained = max(between - final, Fraction(0)) * (room - turns) if turns else 0
             turned = (turns + 1) // 2 * to + turns // 2 * fro
-            yield waited + turned + final * (stays - turns) + gained
+            yield waited + turned + final * (intervals - turns) + gained
