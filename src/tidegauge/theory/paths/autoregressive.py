@@ -1,4 +1,4 @@
-"""What one entry can do to a level less what is remembered of the level before, in L1, with one shared draw to hide behind."""
+"""Sensitivity in L1 of a level less a multiple of the level before, with one shared draw."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _SHORT = 12
 class AutoregressiveRows(NamedTuple):
     """Rows s[t] - memory s[t-1], and a shared draw on a lattice.
 
-    A shift of the draw by 1 costs `shift_cost` (None: there is no draw) and domain the first row by 1, every other by 1 - memory.
-    The draw is a whole multiple of `step`, and so are its shifts.
+    A shift of the draw by 1 costs `shift_cost` (None: there is no draw) and moves the first row by 1, every
+    other by 1 - memory.  The draw is a whole multiple of `step`, and so are its shifts.
     """
 
     memory: Fraction
@@ -33,14 +33,14 @@ class AutoregressiveRows(NamedTuple):
 
 
 def autoregressive_paths(rows: AutoregressiveRows, *, limits: Limits, domain: Domain) -> Fraction:
-    """Most that the rows move in L1, all together, for the best shift of the shared draw that there is.  [T10]
+    """Most that all rows together move in L1, for the best possible shift of the shared draw.  [T10]
 
     Path:     s is 0, and from the first change on `high` or -`low`.
-    Shift:    one for all paths, so that the bound also holds for data that react to what was published; a whole
-              multiple of the step, because the draw has no others.
-    Groups:   however many there are; without a shared draw.
-    Exact:    but, loaded, for two groups and many bins.
-    Proof:    docs/theory/T10.md
+    Shift:    one for all paths, so that the bound also holds for data that react to what was published; a
+              whole multiple of the step, because the draw has no others.
+    Groups:   any number; without a shared draw.
+    Exact:    except for loaded units in two groups and many bins.
+    Proof:    docs/theory/T10-autoregressive.md
     """
     changes, span = limits.within(rows.bins)
     later, left = limits.after_load(rows.bins) if domain.loaded else (0, 0)
@@ -49,7 +49,7 @@ def autoregressive_paths(rows: AutoregressiveRows, *, limits: Limits, domain: Do
     if domain.groups > 1:
         new = 1 + (changes - 1) * (1 + rows.memory) + (rows.bins - changes) * q
         bound = most * max(new, 2 * later + 2 * (rows.bins - later) * q if later else Fraction(0))
-        if domain.groups == 2 and later and rows.bins <= _SHORT:  # there may be nowhere else to go
+        if domain.groups == 2 and later and rows.bins <= _SHORT:  # there is no third group
             matrix = float(q) * np.tri(rows.bins, k=-1) + np.eye(rows.bins)
             tried = row_paths(matrix, limits=limits, domain=domain)
             return bound if tried is None else min(bound, Fraction(tried[0]))
@@ -57,7 +57,7 @@ def autoregressive_paths(rows: AutoregressiveRows, *, limits: Limits, domain: Do
 
     begun = _Paths(changes, span, (high, -low), anchored=False)
     kinds = [begun]
-    if later:  # from one end of the range to the other and back, counted from where it was
+    if later:  # alternates between the ends, from where it was
         kinds += [_Paths(later, left, (end, Fraction(0)), anchored=True) for end in (apart, -apart)]
 
     def value(steps: int) -> Fraction:
@@ -81,7 +81,7 @@ def _least(value: Callable[[int], Fraction], low: int, high: int) -> Fraction:
 
 
 class _Paths(NamedTuple):
-    """Paths with so many changes in so many bins (anchored: the first), from 0 to one of the ends and then by turns."""
+    """Paths with at most `changes` in `span` bins (anchored: the first), alternating between two ends."""
 
     changes: int
     span: int
@@ -90,17 +90,17 @@ class _Paths(NamedTuple):
 
 
 def _most(rows: AutoregressiveRows, shift: Fraction, paths: _Paths) -> Fraction:
-    """For this shift.  What a path adds up to is linear in its turns, odd and even: only the fewest and the most are tried."""
+    """The most for this shift. It is linear in the number of changes (odd, even): extremes are tried."""
     best = abs(shift) * (1 + (rows.bins - 1) * (1 - rows.memory))  # no change at all
-    for turned in (paths, paths._replace(ends=paths.ends[::-1])):
-        if turned.ends[0]:
-            found = partial(_from, rows, shift, turned)
+    for ordered in (paths, paths._replace(ends=paths.ends[::-1])):
+        if ordered.ends[0]:
+            found = partial(_from, rows, shift, ordered)
             best = max([best, *(one for start in _starts(rows.bins, paths) for one in found(start))])
     return best
 
 
 def _starts(bins: int, paths: _Paths) -> set[int]:
-    """Bins of first change that are enough: between two corners the sum is linear in that bin, for the odd and the even ones."""
+    """Bins of first change that suffice: between two corners the sum is linear in that bin, odd and even."""
     last = paths.span - 1 if paths.anchored else bins - 1
     corners = (0, last, last + 1 - paths.changes, bins - paths.span)
     near = {corner + more for corner in corners for more in range(-6, 7)}
@@ -108,18 +108,18 @@ def _starts(bins: int, paths: _Paths) -> set[int]:
 
 
 def _from(rows: AutoregressiveRows, shift: Fraction, paths: _Paths, start: int) -> Iterator[Fraction]:
-    """What paths add up to that go from nothing to the first of the ends in this bin, by their numbers of turns."""
+    """Sums of paths that go from nothing to the first end in this bin, by their number of further changes."""
     value, other = paths.ends
     b, q = rows.memory, 1 - rows.memory
-    intervals = rows.bins - 1 - start
-    room = min(paths.span - 1 - (start if paths.anchored else 0), intervals)
+    rest = rows.bins - 1 - start
+    room = min(paths.span - 1 - (start if paths.anchored else 0), rest)
     most = min(paths.changes - 1, room)
     waited = abs(shift) * (1 + q * (start - 1)) + abs(value - q * shift) if start else abs(value - shift)
     here, there = q * abs(value - shift), q * abs(other - shift)
     to, fro = abs(other - b * value - q * shift), abs(value - b * other - q * shift)
-    for turns in {0, 1, 2, 3, most - 1, most}:
-        if 0 <= turns <= most:
-            final, between = (there, here) if turns % 2 else (here, there)
-            gained = max(between - final, Fraction(0)) * (room - turns) if turns else 0
-            turned = (turns + 1) // 2 * to + turns // 2 * fro
-            yield waited + turned + final * (intervals - turns) + gained
+    for more in {0, 1, 2, 3, most - 1, most}:
+        if 0 <= more <= most:
+            final, between = (there, here) if more % 2 else (here, there)
+            gained = max(between - final, Fraction(0)) * (room - more) if more else 0
+            changed = (more + 1) // 2 * to + more // 2 * fro
+            yield waited + changed + final * (rest - more) + gained

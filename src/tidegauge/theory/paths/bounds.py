@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def gram_bounds(gram: Floats, *, limits: Limits, domain: Domain) -> list[float]:
-    """From the inner products of the columns."""
+    """Upper bounds of the squared length, from the inner products of the columns.  [T10]
+
+    Proof:    docs/theory/T10-matrix.md
+    """
     bins = len(gram)
     changes, span = limits.within(bins)
     later = limits.after_load(bins)[0] if domain.loaded else 0
@@ -44,10 +47,13 @@ def plain_bounds(
     squares: Floats | None = None,
     falls: bool = True,
 ) -> list[float]:
-    """Whatever the measurement: from the length of one change, of a change and its reversal, and change by change.
+    """Two upper bounds of the squared length: by pairs of changes, and change by change.  [T10]
 
-    `later`: changes of an entry that was loaded.  `squares`: as many as changes, the largest of the squared columns and twice
-    what their inner products with later ones rise in all; `falls`: they never do.
+    One, two: the largest length of one column, and of a column or a difference of two.
+    Later:    the changes left to a unit of the load.
+    Squares:  as many as changes, the largest values of a squared column plus twice the rises of its inner
+              products with later columns; `falls`: there are no rises.
+    Proof:    docs/theory/T10-pairs.md, docs/theory/T10.md
     """
     most, apart = max(domain.high, domain.low), domain.high + domain.low
     total, least = (inf, 0.0) if squares is None else (float(squares.sum()), float(squares[-1]))
@@ -70,7 +76,10 @@ def _pairs(changes: int, one: float, two: float) -> float:
 
 
 def one_or_two(gram: Floats, changes: int, span: int) -> float:
-    """The most of one change, or also of a change and its reversal: exact, and raised by more than its roundings."""
+    """Largest squared length of one change, or also of a change and its reversal: exact, rounded up.  [T10]
+
+    Proof:    docs/theory/T10-pairs.md
+    """
     squares = np.diag(gram)
     best = float(squares.max())
     if changes > 1:

@@ -1,4 +1,4 @@
-"""What a constraint leaves one entry: the lives it may lead."""
+"""Cases of a constraint: AtMost, Within and their combinations as a list of (k, B)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tidegauge.model.quantity import Exact, alike
 
 
 class ConstraintCase(NamedTuple):
-    """At most `mutations`, all inside a closed stretch of length `bound`; None is no limit."""
+    """At most `mutations` changes, all in a closed interval of length `bound`; None is no limit."""
 
     mutations: int | None = None
     bound: Exact | None = None
 
 
 def constraint_cases(constraint: Constraint | None) -> tuple[ConstraintCase, ...]:
-    """The kinds of life a constraint allows; an entry leads one of them.  [T2]
+    """The cases of a constraint; a unit obeys the constraint if it obeys one of them.  [T2]
 
     Requires: the constraint is enforced; None is no constraint.
-    Exact:    a life obeys the constraint if and only if it obeys one of these.
-    Proof:    docs/theory/T2.md
+    Exact:    a unit obeys the constraint if and only if it obeys one of the cases.
+    Proof:    docs/theory/T2-cases.md
     """
     match constraint:
         case None | Unconstrained():

@@ -1,12 +1,14 @@
-"""What one entry can do to measurements by a full matrix, where on-intervals weigh on one another by one shared level.
+"""Sensitivity under a full matrix whose on-intervals act on one another through one shared level.
 
-Let G be the inner products of the columns, on changes, and Y the same on levels: a path that is on in s adds up to s'Ys.
-For any v and T = Y + vv', and for any shift d,
+Let G be the inner products of the columns, on changes, and Y the same on levels: a path that is on in s has
+                                                                                  the energy s'Ys.  For any v
+                                                                                  and T = Y + vv', and for
+                                                                                  any shift d,
 
     s'Ys  =  s'Ts - (v's)^2  <=  d^2 + s'Ts - 2 d v's,
 
-which has no term for two on-intervals but those of T.  Where these are not positive they may be left out, or be kept for
-parts of two intervals side by side; where they are, they are counted for every bin that is on.  What remains is a chain.
+which has no term for two on-intervals but those of T.  Where these are negative they are left out, or kept
+for parts of two neighbours; where they are positive, they are counted for every bin that is on.
 """
 
 from __future__ import annotations
@@ -37,12 +39,12 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _SHIFTS: Final = 2.0**-20
-"""Shared levels and their shifts are multiples of this: products of two are exact on the grid of the inner products ..."""
+"""Shared levels and their shifts are multiples of this, so that products of two are exact on the grid ..."""
 _FURTHEST: Final = 32.0
 """... up to this sum of a shared level."""
 _FITTED: Final = 200
 _CHAINED: Final = 32
-"""Changes beyond which on-intervals are not put side by side."""
+"""Most changes for which chains are computed."""
 _ROUGH: Final = 4e-7
 """A few times what the roundings of a matrix make of nothing, in units of its largest squared column."""
 _ANCHORED: Final = 3 * 10**8
@@ -50,9 +52,9 @@ _GOLDEN: Final = (5**0.5 - 1) / 2
 
 
 def dense_paths(gram: Floats, *, limits: Limits) -> float:
-    """Most squared length of any measurement of alternating changes by 1, from its columns' inner products.  [T14]
+    """Largest squared length of any measurement of an on/off unit, from its columns' inner products.  [T14]
 
-    Certified: from above for every matrix; tightly where, on levels, columns beyond their neighbours are negatively
+    Certified: from above for every matrix; tightly where, on levels, columns far apart are negatively
                correlated by one shared level.
     Proof:     docs/theory/T14.md
     """
@@ -70,11 +72,11 @@ def dense_paths(gram: Floats, *, limits: Limits) -> float:
 
 
 def dense_groups(gram: Floats, *, limits: Limits, loaded: bool = False) -> float:
-    """The same where every change may move the entry to another group, each group measured by itself.  [T14]
+    """The same where a change may lead to another group, each group measured separately.  [T14]
 
-    Requires: a row contributes at most 1 to the group that it is in, and nothing below 0.
-    Loaded:   the entry may be in a group before the first bin, by the first of its changes; levels count from there.
-    Proof:    docs/theory/T14.md
+    Requires: a unit contributes at most 1 to the group that it is in, and nothing below 0.
+    Loaded:   the unit may be in a group before the first bin, by the first of its changes.
+    Proof:    docs/theory/T14-groups.md
     """
     changes, span = limits.within(len(gram))
     scale = float(gram.diagonal().max())
@@ -91,7 +93,7 @@ def dense_groups(gram: Floats, *, limits: Limits, loaded: bool = False) -> float
 
 
 def _chained(gram: Floats, changes: int, span: int) -> float:
-    """With the shared level of bins far apart, and the best shift and price of a bin for it."""
+    """With the shared level of bins far apart, and the best shift and price of a bin that is found."""
     bins = len(gram)
     v = shared_level(levels(gram), max(2, bins // 4))
     v = np.rint(v * min(1.0, _FURTHEST / max(v.sum(), 1e-300)) / _SHIFTS) * _SHIFTS  # any will do
@@ -107,7 +109,7 @@ def _chained(gram: Floats, changes: int, span: int) -> float:
 
 
 def _least(value: Callable[[float], float], furthest: float, tries: int) -> float:
-    """The least found of a convex function between 0 and there, by golden sections; any of its values is a bound."""
+    """The least value found of a convex function on [0, furthest], by golden section; any is a bound."""
     low, high = 0.0, furthest
     first, second = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_first, at_second = value(first), value(second)
@@ -128,7 +130,7 @@ def _least(value: Callable[[float], float], furthest: float, tries: int) -> floa
 def levels(gram: Floats) -> Floats:
     """Inner products on levels from those on changes.  [T14]
 
-    Proof:     docs/theory/T14.md
+    Proof:     docs/theory/T14-levels.md
     """
     padded = np.zeros((len(gram) + 1, len(gram) + 1))
     padded[:-1, :-1] = gram
@@ -138,14 +140,14 @@ def levels(gram: Floats) -> Floats:
 def on_changes(found: Floats) -> Floats:
     """Inner products on changes from those on levels.  [T14]
 
-    Proof:     docs/theory/T14.md
+    Proof:     docs/theory/T14-levels.md
     """
     sums: Floats = found[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1]
     return sums
 
 
 def shared_level(found: Floats, near: int) -> Floats:
-    """The v >= 0 whose products are nearest to -Y for bins that are not near each other, by a fixed number of steps.  [T14]
+    """The v >= 0 whose products are nearest to -Y for bins at least `near` apart, in fixed steps.  [T14]
 
     Proof:     docs/theory/T14.md (any v will do)
     """
@@ -163,7 +165,7 @@ def shared_level(found: Floats, near: int) -> Floats:
 
 
 class _Chain:
-    """On-intervals side by side, for one T and v, in units of the largest G(i, i)."""
+    """Chains of on-intervals for one T and v, in units of the largest G(i, i)."""
 
     def __init__(self, gram: Floats, v: Floats, *, gaps: int) -> None:
         bins = len(gram)
@@ -178,7 +180,7 @@ class _Chain:
         every, rough = np.maximum(between, 0.0).sum(axis=1), np.where(np.abs(between) < _ROUGH, between, 0.0)
         most = float(np.ceil(max(-least_eigenvalue(-rough), 0.0) / FINE) * FINE)
         others = np.maximum(between - rough, 0.0).sum(axis=1) + most
-        if others.sum() < every.sum():  # what is left of roundings is counted as a whole
+        if others.sum() < every.sum():  # what roundings leave is counted as a whole
             sums = _sums(rough)
             own = sums.diagonal()
             alone -= np.add.outer(own, own) - 2 * sums
@@ -194,7 +196,7 @@ class _Chain:
         self.crosses = self._crosses(np.minimum(between, 0.0))
 
     def _crosses(self, between: Floats) -> Floats:
-        """Twice the terms between the end of a stretch and the beginning of the next: [its length, its start, length, gap]."""
+        """Cross terms of one on-interval's end and the next one's start: [length, start, length, gap]."""
         sums = _sums(between)
         start = self.edges[:-1, None, None]
         left = np.maximum(start - np.arange(1, self.gaps + 1), 0)
@@ -206,7 +208,7 @@ class _Chain:
         return crosses
 
     def most(self, shift: float, price: float, changes: int, span: int) -> float:
-        """For this shift of the shared level and this price of a bin, the most that so many changes add up to: exact, in sums."""
+        """Upper bound for this shift of the shared level and this price of a bin: exact sums."""
         shift, price = round(shift / _SHIFTS) * _SHIFTS, round(price / FINE) * FINE
         if self.inexact or price * span > LARGEST:
             return np.inf
@@ -224,7 +226,7 @@ class _Chain:
         return best + shift**2 + price * (span - 1)
 
     def _before(self, so_far: Floats, price: float) -> Floats:
-        """The most of all intervals before one, by where it starts and by its class of lengths."""
+        """The most of all on-intervals before one, by where it starts and by its class of lengths."""
         bins, gaps = self.bins, self.gaps
         longest = np.maximum.accumulate(so_far, axis=0)
         ended = np.full((len(self.lengths), gaps + bins), -np.inf)  # by class of lengths, and by end
@@ -241,17 +243,17 @@ class _Chain:
 
 
 def _sums(values: Floats) -> Floats:
-    """Over all bins before one and all before another."""
+    """Sums over all bins before one and all bins before another."""
     sums = np.zeros((len(values) + 1, len(values) + 1))
     sums[1:, 1:] = values.cumsum(axis=0).cumsum(axis=1)
     return sums
 
 
 class _GroupIntervals:
-    """Stays in groups that follow one another, each in a group of its own."""
+    """Intervals in groups that follow one another, each in a group of its own."""
 
     def __init__(self, gram: Floats, *, again: bool) -> None:
-        """`again`: there are changes enough to come back to a group."""
+        """`again`: there are changes enough to return to a group."""
         squares = gram.diagonal()
         between = levels(gram) if again else np.zeros_like(gram)
         np.fill_diagonal(between, 0.0)
@@ -264,7 +266,7 @@ class _GroupIntervals:
         self.lasting = squares + extra[-1] - extra[:-1]
 
     def most(self, changes: int, span: int, *, apart: bool = False) -> float:
-        """What so many intervals add up to that begin in so many bins (`apart`: not at once one after the other)."""
+        """The most of `changes` intervals that begin within `span` bins (`apart`: with gaps between them)."""
         bins = len(self.lasting)
         if changes <= 0:
             return 0.0
@@ -287,7 +289,7 @@ class _GroupIntervals:
         return _most_intervals(closed, lasting, first, changes, apart=apart)
 
     def _priced(self, price: float, changes: int, span: int, *, apart: bool) -> float:
-        """Stays of any window, at so much for every bin from the first change to the last."""
+        """The same for any window, with a price for every bin from the first change to the last."""
         price = round(price / FINE) * FINE
         closed = np.where(self.lengths < span, self.closed, -np.inf) - price * self.lengths
         first = np.zeros((1, len(self.lasting)))
@@ -296,7 +298,7 @@ class _GroupIntervals:
 
 
 def _most_intervals(closed: Floats, lasting: Floats, first: Floats, changes: int, *, apart: bool) -> float:
-    """By windows, over chains of intervals from `first` on; the last of them lasts (`apart`: or ends)."""
+    """By windows, over chains of intervals from `first` on; the last does not end (`apart`: or ends)."""
     so_far, best = first, 0.0
     for change in range(changes):
         best = max(best, float((so_far + lasting).max()))

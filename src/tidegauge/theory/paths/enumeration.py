@@ -1,8 +1,9 @@
-"""Every path an entry can take, where there are few enough to try them all.
+"""Bounds by trying every path of a unit, where there are few enough.
 
-Between two changes the entry intervals in one group with one value.  For fixed bins of change all measurements are linear in the
-values, so they lie at the ends of the range; what remains is which intervals share a group, and which end each has.  For one such
-pattern the squared length is a fixed combination of the inner products of the changed columns: the same for all paths.
+In the interval between two changes the unit is in one group with one value.  For fixed bins of change all
+measurements are linear in the values, so these lie at the ends of the range. A pattern gives each interval a
+group and an end. For one pattern the squared length is a fixed combination of inner products of changed
+columns.
 """
 
 from __future__ import annotations
@@ -28,11 +29,14 @@ if TYPE_CHECKING:
 _AFFORDABLE = 3 * 10**7
 _BATCH = 4096
 _PATTERNS = 4096
-"""Products of inner products and patterns that can be tried in a fraction of a second, paths at a time, and patterns at most."""
+"""Most products that are tried (a fraction of a second), paths tried at a time, and most patterns."""
 
 
 def affordable(*, starts: int, changes: int, span: int, domain: Domain, coarse: bool = False) -> bool:
-    """Whether so many paths can be tried one by one in a fraction of a second (coarse: of a hundredth)."""
+    """Whether all paths can be tried in a fraction of a second (coarse: of a hundredth).
+
+    Proof:    docs/theory/T10-enumeration.md (either answer is safe)
+    """
     patterns = _count(changes + domain.loaded, domain)
     if patterns > _PATTERNS:
         return False
@@ -46,10 +50,11 @@ def affordable(*, starts: int, changes: int, span: int, domain: Domain, coarse: 
 
 
 def every_path(band: Floats, *, limits: Limits, domain: Domain, starts: int | None = None) -> float:
-    """Most squared length of a measurement of any path, trying all of them: exact, and then raised by what it may be off.
+    """Largest squared length of a measurement over all paths: exact, plus its rounding error.  [T10]
 
-    band[i, l] is the inner product of columns i and i + l.  A path that begins from nothing does so in one of the
-    first `starts` bins (None: anywhere).
+    Band:     band[i, l] is the inner product of columns i and i + l.
+    Starts:   a path that begins from nothing does so in one of the first `starts` bins (None: in any).
+    Proof:    docs/theory/T10-enumeration.md
     """
     changes, span = limits.within(len(band))
     first = np.arange(len(band) if starts is None else starts)
@@ -66,7 +71,10 @@ def every_path(band: Floats, *, limits: Limits, domain: Domain, starts: int | No
 
 
 def every_sum(rows: Floats, *, limits: Limits, domain: Domain) -> float:
-    """The same of the sum of what all rows move by, given the rows themselves."""
+    """Largest sum of the sizes of all rows over all paths, given the rows themselves.  [T10]
+
+    Proof:    docs/theory/T10-enumeration.md
+    """
     bins, best = rows.shape[1], 0.0
     kinds = [(False, *limits.within(bins))]
     if domain.loaded:
@@ -91,7 +99,7 @@ def every_sum(rows: Floats, *, limits: Limits, domain: Domain) -> float:
 def _most(
     band: Floats, first: NDArray[np.int64], span: int, changes: int, shapes: Floats, *, domain: Domain
 ) -> float:
-    """Over all paths with so many changes that begin in one of these bins, and what their sums are off."""
+    """Largest squared length over paths with this many changes that begin in these bins, rounded up."""
     bins, best = len(band), 0.0
     pairs = [(p, q) for p in range(changes) for q in range(p, changes)]
     later = combinations(range(1, span), changes - 1)
@@ -109,7 +117,7 @@ def _most(
 
 @lru_cache(maxsize=256)
 def _shapes(changes: int, domain: Domain, *, loaded: bool = False) -> Floats:
-    """A column for each pattern: what the inner product of every two changed columns counts."""
+    """A column for each pattern: the factor of the inner product of every two changed columns."""
     intervals = _between(changes, loaded=loaded)
     doubled = np.triu(np.full((changes, changes), 2.0), 1) + np.eye(changes)
     columns = []
@@ -121,7 +129,7 @@ def _shapes(changes: int, domain: Domain, *, loaded: bool = False) -> Floats:
 
 
 def _between(changes: int, *, loaded: bool) -> Floats:
-    """For each interval, the changes with which it begins and ends."""
+    """For each interval, the change with which it begins and the one with which it ends."""
     intervals: Floats = np.eye(changes) - np.eye(changes, k=1)
     if loaded:  # what was there before is taken away at the first change, and missing ever after
         intervals = np.vstack([-np.eye(1, changes), intervals])
@@ -129,7 +137,7 @@ def _between(changes: int, *, loaded: bool) -> Floats:
 
 
 def _patterns(intervals: int, domain: Domain) -> Iterator[tuple[tuple[int, float], ...]]:
-    """Every way to give each interval a group and a value; groups are named in the order of their first use."""
+    """Every way to give each interval a group and a value; groups are named by first use."""
     values = (domain.high, -domain.low)
 
     def longer(so_far: tuple[tuple[int, float], ...], used: int) -> Iterator[tuple[tuple[int, float], ...]]:
@@ -146,7 +154,7 @@ def _patterns(intervals: int, domain: Domain) -> Iterator[tuple[tuple[int, float
 
 
 def _count(intervals: int, domain: Domain) -> int:
-    """More than there are patterns."""
+    """At least the number of patterns."""
     count = 1 if domain.groups == 1 and not domain.low else 2
     return (
         count if domain.groups == 1 else 2**intervals * min(domain.groups, intervals) ** max(intervals - 1, 0)

@@ -1,4 +1,4 @@
-"""What one entry can do to any linear measurement of changes, from the inner products of its columns."""
+"""Sensitivity of any linear measurement of a unit's changes, from the inner products of its columns."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ _SHORT = 12
 
 
 def gram_paths(gram: Floats, *, limits: Limits, domain: Domain = ON_OFF) -> float:
-    """Most squared length of any measurement of one entry's changes, from its columns' inner products.  [T10]
+    """Largest squared length of any measurement of a unit's changes, from inner products of columns.  [T10]
 
-    Exact:    for few enough paths to try them all (at most two changes of an entry that is on or off, always); else
-              certified from above: by the energies of its intervals, by pairs of changes, or, where inner products
-              are falling and not negative, change by change.
-    Proof:    docs/theory/T10.md
+    Exact:    where all paths can be tried, and for at most two changes of an on/off unit; else certified
+              from above, by intervals, by pairs of changes, or change by change.
+    Proof:    docs/theory/T10-matrix.md
     """
     bins = len(gram)
     changes, span = limits.within(bins)
@@ -39,9 +38,9 @@ def gram_paths(gram: Floats, *, limits: Limits, domain: Domain = ON_OFF) -> floa
 
 
 def row_paths(rows: Floats, *, limits: Limits, domain: Domain) -> tuple[float, float] | None:
-    """Most of the sum and of the squared length of what given rows move by; None if there are too many paths to try.  [T10]
+    """Largest sum and largest squared length of given rows; None if there are too many paths to try.  [T10]
 
-    Proof:    docs/theory/T10.md
+    Proof:    docs/theory/T10-enumeration.md
     """
     bins = rows.shape[1]
     changes, span = limits.within(bins)

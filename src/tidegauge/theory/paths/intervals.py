@@ -1,8 +1,9 @@
-"""The bound for any measurement from the energies of an entry's intervals, one after another.
+"""A bound for any measurement from the energies of a unit's intervals.
 
-A interval is the time between two changes, in one group and on one side of nothing.  What intervals add up to is the sum of their own
-energies and of cross terms between those that share a group and a side; where these can be positive, each interval is charged
-with the most that they can be.  Which intervals there are is then a longest path, found bin by bin.
+An interval is the time between two changes, in one group and on one side of 0.  The energy of a path is the
+sum of the energies of its intervals and of cross terms between those that share a group and a side.  Where
+cross terms can be positive, each interval is charged with the most that they can be.  The worst sequence of
+intervals is then a longest path, found bin by bin.
 """
 
 from __future__ import annotations
@@ -36,16 +37,21 @@ _MOST_BINS = 2048
 
 
 def countable(bins: int, limits: Limits) -> bool:
-    """Whether `interval_bound` takes less than a second."""
+    """Whether `interval_bound` takes less than a second.
+
+    Proof:    docs/theory/T10-intervals.md (either answer is safe)
+    """
     changes, span = limits.within(bins)
     steps = changes * bins**2 if span == bins else changes * bins * (span**2 + 1000)
     return bins <= _MOST_BINS and steps <= _STEPS
 
 
 def interval_bound(gram: Floats, *, limits: Limits, domain: Domain) -> float:
-    """Most squared length of a measurement, from the inner products of its columns.
+    """Upper bound of the squared length of a measurement, from the inner products of its columns.  [T10]
 
-    These are put on a grid, on which all but the products with `high` and `low` is exact; what that domain them by is added.
+    Rounding: the inner products are put on a grid, on which all but the products with `high` and `low` is
+              exact; the error of both is added.
+    Proof:    docs/theory/T10-intervals.md
     """
     high, low, groups, loaded = domain
     scale = float(gram.diagonal().max())
@@ -55,10 +61,10 @@ def interval_bound(gram: Floats, *, limits: Limits, domain: Domain) -> float:
     bins, apart, both = len(gram), above(Fraction(high) + Fraction(low)), high * low
     sides = (apart * max(high, low),) if groups > 1 else (apart * high, apart * low)
     energies, shared, pull = _energies(gram)
-    # of both sides together, an entry that came from nothing is there from its first change on
+    # both sides together: a unit that came from nothing contributes from its first change on
     intervals = [_later(side * (energies + shared) + both * shared) for side in sides]
     best = _longest(intervals, [-both * gram.diagonal()] * len(sides), *limits.within(bins))
-    if loaded:  # what was there before is missing ever after
+    if loaded:  # what was there before is missing from then on
         intervals = [_later(side * (energies + shared + pull)) for side in sides]
         missing = [side * gram.diagonal() for side in sides[::-1]]
         best = max(best, _longest(intervals, missing, *limits.after_load(bins), anchored=True))
@@ -73,9 +79,10 @@ def interval_bound(gram: Floats, *, limits: Limits, domain: Domain) -> float:
 
 
 def _energies(gram: Floats) -> tuple[Floats, Floats, Floats]:
-    """Of every interval, by the bin it begins with and the one it ends before (the last: never).
+    """Three tables over intervals, by first bin and by the bin before which they end (the last: never).
 
-    Its own; the most of its cross terms with other intervals; the most of that with an earlier level that it comes back to.
+    Own energy; most of the cross terms with other intervals; most of those with an earlier level to which it
+    returns.
     """
     bins = len(gram)
     padded = np.zeros((bins + 1, bins + 1))
@@ -101,9 +108,9 @@ def _later(intervals: Floats) -> Floats:
 def _longest(
     intervals: list[Floats], begun: list[Floats], changes: int, span: int, *, anchored: bool = False
 ) -> float:
-    """The most of a chain of intervals; sides take turns.  `begun`: what comes before a first interval from each bin on.
+    """The most of a chain of intervals on alternating sides.  `begun`: what comes before a first interval.
 
-    Changes lie in so many bins that follow one another; anchored: in the first of all.
+    All changes lie in `span` consecutive bins; anchored: in the first ones.
     """
     bins = len(begun[0])
     if changes == 0:
@@ -128,6 +135,6 @@ def _chain(intervals: list[Floats], begun: list[Floats], changes: int) -> float:
             (before[:, None] + interval[:-1]).max(axis=0)
             for before, interval in zip(so_far, intervals, strict=True)
         ]
-        best = max(best, *(float(one[-1]) for one in ended))  # the last interval lasts: that is never less
+        best = max(best, *(float(one[-1]) for one in ended))  # the last interval does not end: never less
         so_far = [one[:-1] for one in ended[::-1]]
     return best

@@ -1,11 +1,11 @@
-"""The bound for few changes of a convex measurement: on-intervals side by side, by classes of lengths and gaps.
+"""The bound for few changes of a convex measurement: chains of on-intervals, by classes of lengths and gaps.
 
-For any shift of the offset and any price of a bin, the bound is the shift's own cost, the price of all bins, and the most
-that a chain of intervals earns: its energies, less what the shift and the price take, and the cross terms of
-neighbours (those of others are dropped: they are not positive).
+For any shift of the offset and any price of a bin, the bound is the cost of the shift, the price of all
+bins, and the most of a chain of on-intervals: their energies, less what the shift and the price subtract,
+and the cross terms of neighbours (others are left out: they are never positive).
 
-An entry that counts high or -low from its first change on is one that is on or off, less `sunk` = low / (high + low) from that change on:
-one more shift, of the bins that follow it.
+A unit at high or -low from its first change on is an on/off unit less `sunk` = low / (high + low) from that
+change on: one more shift, of the bins that follow.
 """
 
 from __future__ import annotations
@@ -32,19 +32,25 @@ _CHAINED = 12
 
 
 def least(value: Callable[[Floats], float], simplex: list[list[float]], tries: int = 80) -> float:
-    """The least found of a convex function; any of its values is a bound."""
+    """The least value found of a convex function; any of its values is a bound.
+
+    Proof:    docs/theory/T10-on-intervals.md (any argument will do)
+    """
     return value(search(value, simplex, tries))
 
 
 def search(value: Callable[[Floats], float], simplex: list[list[float]], tries: int) -> Floats:
-    """Where that is."""
+    """Where the function is least, as found from this simplex.
+
+    Proof:    docs/theory/T10-on-intervals.md (any argument will do)
+    """
     options = {"initial_simplex": simplex, "maxfev": tries, "fatol": 1e-5, "xatol": 1e-6}
     found: Floats = minimize(value, simplex[0], method="Nelder-Mead", options=options).x
     return found
 
 
 class _FirstChanges(NamedTuple):
-    """First changes in bins up to `last`, and what the level feels from the first of them on: its least, and more near both ends."""
+    """A block of first changes up to bin `last`, with lower bounds of the level from the first of them on."""
 
     last: int
     seen: Stationary
@@ -52,11 +58,11 @@ class _FirstChanges(NamedTuple):
     near_start: Floats
     near_end: Floats
     shifted: bool
-    """Whether a shift of the offset is tried: not for those whose span the end cuts off, which are as if earlier."""
+    """Whether a shift of the offset is tried: not where the end cuts off the span (T10-two-sided, 3)."""
 
 
 class OnIntervals:
-    """At most so many changes, of which the first and the last are less than `span` bins apart."""
+    """Bounds for at most `changes` changes, the first and the last less than `span` bins apart."""
 
     def __init__(self, found: Stationary, offset: float, changes: int, span: int, *, coarse: bool) -> None:
         self.tries, self.searched, self.ratio = (24, 1, 4.0) if coarse else (80, 6, 1.5)
@@ -79,7 +85,7 @@ class OnIntervals:
         self.near_end = self._extra(found.level_after[::-1], self.floor)
 
     def _extra(self, level: Floats, floor: float) -> Floats:
-        """What a stretch of each class feels of a shift beyond the least, so many bins from one end of time."""
+        """The level of an on-interval of each class beyond the least, by its distance from an end."""
         bins = len(level)
         sums = np.concatenate([[0.0], np.cumsum(level - floor)])
         gaps = np.minimum(np.concatenate([[0], self.longest]), bins)
@@ -88,7 +94,7 @@ class OnIntervals:
         return extra
 
     def bound(self) -> float:
-        """The larger of what paths that end on and paths that end off can do, each with its best shift and price."""
+        """The larger bound of paths that end on and paths that end off, each with its best shift."""
         price = 0.5 / self.bins
         if not self.offset:
             return max(least(partial(self._priced, on), [[0.0], [price]], self.tries) for on in (False, True))
@@ -129,22 +135,22 @@ class OnIntervals:
         return above_sum(float(most + price * self.room), fixed)
 
     def _felt(self, shift: float, floor: float) -> float:
-        """What a bin feels of a shift at the least."""
+        """The least effect of a shift on one bin."""
         return float(self.grid.down(np.array(2 * shift * floor)))
 
     def _joined(self, price: float) -> Floats:
-        """The most of two neighbours' cross term and of the gap between them, by their classes."""
+        """The most of the cross term of two neighbours and the gap between them, by their classes."""
         joined: Floats = (self.crosses - price * self.classes[None, :, None]).max(axis=1)
         return joined
 
     def _chain(self, earned: tuple[Floats, Floats, Floats], joined: Floats, intervals: int) -> float:
-        """The most that two intervals earn, or more, up to so many: the first, those between, and the last."""
+        """The most of a chain of two to `intervals` on-intervals: the first, those between, and the last."""
         first, middle, last = earned
         best, so_far = -inf, first
         for more in range(1, intervals):
             reached = (so_far[:, None] + joined).max(axis=0)
             ended, so_far, before = (reached + last).max(), reached + middle, so_far
-            if more == _CHAINED:  # one stretch more never adds more than the one before it
+            if more == _CHAINED:  # one interval more never adds more than the one before
                 possible = np.isfinite(so_far)
                 rise = (so_far[possible] - before[possible]).max(initial=0.0)
                 return float(max(best, ended + rise * (intervals - 1 - more)))
@@ -161,9 +167,10 @@ class OnIntervals:
     # --- above and below nothing
 
     def bound_below(self, sunk: float, *, ends_on: bool) -> float:
-        """For paths that are on or off less `sunk` from the first change on; 1 between the two.
+        """The bound for paths that are on or off less `sunk` from the first change on.
 
-        The best shift and price are searched for where the bound is worst; other first changes take theirs.
+        The best shift and price are searched for where the bound is largest; other first changes use the
+        same.
         """
         price, shift = 0.5 / self.bins, max(0.48 - sunk, 0.02)
         values = [partial(self._below, begun, sunk, ends_on) for begun in self.begun]
@@ -180,7 +187,7 @@ class OnIntervals:
 
     @cached_property
     def begun(self) -> list[_FirstChanges]:
-        """Blocks of bins for the first change; without an offset, more rows see what comes earlier."""
+        """Blocks of first changes; without an offset the first bin is the worst."""
         whole = self.bins - self.span
         ends = [(0, 0, bool(self.offset))]
         if self.offset and not self.limited:
@@ -230,7 +237,7 @@ class OnIntervals:
         return above_sum(float(best + price * room), *fixed)
 
     def _lasting(self, begun: _FirstChanges, sunk: float, shift: float, price: float) -> Floats:
-        """What the last stretch earns if it never ends."""
+        """The most of the last on-interval if it does not end."""
         found, bins = self.found, begun.seen.bins
         earned = np.full(self.bins + 1, -inf)
         earned[: bins + 1] = (

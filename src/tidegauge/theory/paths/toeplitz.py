@@ -1,4 +1,4 @@
-"""What one entry can do to a Toeplitz measurement of changes, with or without a shared offset: certified from above."""
+"""Sensitivity of a Toeplitz measurement of a unit's changes, with or without a shared offset."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 def falling_paths(coefficients: Floats, *, changes: int, domain: Domain = ON_OFF) -> float:
-    """Most squared length of a falling Toeplitz measurement of one entry's changes, in any number of bins.  [T10]
+    """Largest squared length of a falling Toeplitz measurement of k changes, in any number of bins.  [T10]
 
-    Requires: coefficients never rise and are never negative.
+    Requires: coefficients never rise and are never negative; otherwise SpecError.
     Tight:    one change; many, far apart.
     Proof:    docs/theory/T10.md
     """
@@ -50,15 +50,16 @@ def toeplitz_paths(
     coarse: bool = False,
     quick: bool = False,
 ) -> float:
-    """Most squared length, in units of the noise, of a measurement of one entry's changes.  [T10]
+    """Largest squared length, in units of the noise, of a measurement of one unit's changes.  [T10]
 
-    Noise:    white on the rows of a Toeplitz measurement of as many bins as coefficients, and, where these fall and
-              are convex, one draw of variance `offset` added to the level throughout (whitened into the rows).
-    Limits:   changes in at most limits.changes bins, among limits.bins that follow one another.
-    Exact:    for at most two changes between on and off, or few enough paths to try them all; else certified from above, tightly
-              where the coefficients are convex; a `coarse` bound is a little larger and found faster, a `quick` one is for
-              a search alone.  Roundings are counted (docs/theory/rounding.md).
-    Proof:    docs/theory/T10.md
+    Noise:    white on the rows of a Toeplitz measurement of as many bins as coefficients, and, where these
+              fall and are convex, one draw of variance `offset` added to the level throughout (whitened into
+              the rows).
+    Limits:   changes in at most limits.changes bins, all within limits.bins consecutive ones.
+    Exact:    for at most two changes of an on/off unit, or where all paths can be tried; else certified from
+              above, tightly where the coefficients are convex.  A `coarse` bound is a little larger and
+              found faster; a `quick` one is for searches only.  Roundings are counted.
+    Proof:    docs/theory/T10-toeplitz.md
     """
     changes, span = limits.within(len(coefficients))
     found, convex = _checked(coefficients, offset, changes, quick=quick)
@@ -66,7 +67,7 @@ def toeplitz_paths(
     most = max(domain.high, domain.low)
     if (changes == 1 and (plain or found.bins > 1)) or (plain and changes == 2 and not (coarse and convex)):
         return above_product(most, most, _one_or_two(found, offset, changes, span))
-    starts = found.bins if offset else 1  # without an offset, more rows see what comes earlier
+    starts = found.bins if offset else 1  # without an offset, more rows measure earlier changes
     if affordable(starts=starts, changes=changes, span=span, domain=domain, coarse=coarse):
         band = _band(found, offset, span)
         tried = every_path(band, limits=limits, domain=domain, starts=starts)
@@ -88,6 +89,7 @@ def toeplitz_paths(
 
 
 def _any_shape(found: Stationary, limits: Limits, domain: Domain) -> list[float]:
+    """Bounds for coefficients that need not be convex."""
     changes, span = limits.within(found.bins)
     if countable(found.bins, limits):
         more = perturbed(_off(found, 0.0), changes, domain)
@@ -99,6 +101,7 @@ def _any_shape(found: Stationary, limits: Limits, domain: Domain) -> list[float]
 
 
 def _on_and_off(found: Stationary, offset: float, limits: Limits, *, coarse: bool) -> list[float]:
+    """Bounds for convex coefficients and an on/off unit."""
     changes, span = limits.within(found.bins)
     bounds = [above_product(float(changes), float(found.open[-1]))]
     if span < 4 * changes:
@@ -109,7 +112,7 @@ def _on_and_off(found: Stationary, offset: float, limits: Limits, *, coarse: boo
 
 
 def _both_sides(found: Stationary, offset: float, limits: Limits, domain: Domain, *, coarse: bool) -> float:
-    """Above and below nothing, not in groups: for a path that ends on either side."""
+    """The bound for values above and below 0, not in groups: for paths that end on either side."""
     changes, span = limits.within(found.bins)
     whole = Fraction(domain.high) + Fraction(domain.low)
     apart = above(whole)
@@ -129,7 +132,7 @@ def _both_sides(found: Stationary, offset: float, limits: Limits, domain: Domain
     ]
     if (
         domain.loaded and (later := limits.after_load(found.bins))[0]
-    ):  # to and fro from there, one change less
+    ):  # alternates from there, with one change less
         between = ON_OFF._replace(high=apart)
         ends.append(
             toeplitz_paths(
@@ -140,7 +143,7 @@ def _both_sides(found: Stationary, offset: float, limits: Limits, domain: Domain
 
 
 def _priced(found: Stationary, offset: float, limits: Limits, domain: Domain) -> float:
-    """Every interval by itself, in groups or on either side of nothing; a price of a bin keeps them within the bins there are."""
+    """Every interval by itself, in groups or on either side of 0; priced by the bin."""
     changes, span = limits.within(found.bins)
     high, low, groups, loaded = domain
     limited, lengths, apart = (
@@ -149,7 +152,7 @@ def _priced(found: Stationary, offset: float, limits: Limits, domain: Domain) ->
         above(Fraction(high) + Fraction(low)),
     )
     interval, last = _interval_energies(found, offset, span)
-    # an entry that came from nothing is there, on one side or the other, from its first change on
+    # a unit that came from nothing contributes, on one side or the other, from its first change on
     shared = high * low * np.minimum.accumulate(last[::-1])[::-1]
 
     def value(at: Floats) -> float:
@@ -170,14 +173,14 @@ def _priced(found: Stationary, offset: float, limits: Limits, domain: Domain) ->
 
     scale = above_product(apart, max(high, low))
     bound = min(least(value, [[0.0], [4.0 * scale / found.bins]]), value(np.zeros(1)))
-    if loaded and (later := limits.after_load(found.bins)[0]):  # what was there before is missing ever after
+    if loaded and (later := limits.after_load(found.bins)[0]):  # the earlier level is missing
         most = 2 * float(last.max()) + (later - 1) * float(interval.max())
         bound = max(bound, above_product(scale, nextafter(most, inf)))
     return bound
 
 
 def _interval_energies(found: Stationary, offset: float, span: int) -> tuple[Floats, Floats]:
-    """Most energy of one interval by itself, by its length: one that ends, and one that lasts."""
+    """Upper bounds of the energy of one interval, by its length: one that ends, and one that does not."""
     hidden = offset / (1 + offset * found.open[-1]) * (1 - 16 * U)
     least_level = max(found.level.min(), 0.0) * np.arange(found.bins + 1)
     up = found.grid.up
@@ -200,7 +203,7 @@ def _checked(coefficients: Floats, offset: float, changes: int, *, quick: bool) 
 
 
 def _off(found: Stationary, offset: float) -> float:
-    """More than any inner product of whitened columns is off."""
+    """More than the error of any inner product of whitened columns."""
     hidden = offset / (1 + offset * float(found.open[-1]))
     levels = float(found.most_level_of_last.max())
     steps = found.error + 2 * found.grid.unit
@@ -216,7 +219,7 @@ def _whitened(found: Stationary, offset: float, lag: int) -> Floats:
 
 
 def _band(found: Stationary, offset: float, width: int) -> Floats:
-    """All of them, by the first column and the lag."""
+    """All inner products of whitened columns, by the first column and the lag."""
     band = np.zeros((found.bins, width))
     for lag in range(width):
         band[: found.bins - lag, lag] = _whitened(found, offset, lag)
@@ -224,7 +227,7 @@ def _band(found: Stationary, offset: float, width: int) -> Floats:
 
 
 def _gram(found: Stationary, offset: float) -> Floats:
-    """All of them, as a matrix."""
+    """All inner products of whitened columns, as a matrix."""
     band = _band(found, offset, found.bins)
     rows, lags = np.nonzero(np.tri(found.bins, dtype=bool)[::-1])
     gram = np.zeros((found.bins, found.bins))
@@ -233,7 +236,7 @@ def _gram(found: Stationary, offset: float) -> Floats:
 
 
 def _one_or_two(found: Stationary, offset: float, changes: int, span: int) -> float:
-    """One change at every bin, or a change and its reversal at every pair of bins: all of them, and what they are off."""
+    """One change in any bin, or a change and its reversal in any two bins: the largest, rounded up."""
     alone = _whitened(found, offset, 0)
     best = alone.max()
     for lag in range(1, span if changes > 1 else 1):

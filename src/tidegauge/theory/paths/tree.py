@@ -1,8 +1,8 @@
-"""What one entry can do to all nodes of a hierarchy together, over every path it can take: exact.
+"""Sensitivity of all nodes of a hierarchy together, over every path of one unit: exact.
 
-Let s be the entry's state at the ends of the bins.  A node is changed when the states at its two ends differ, so what a
-path adds up to is a sum over nodes of a cost of (state before, state after): a (max, +) matrix product along the
-leaves, with the node's own cost added whenever its subtree is complete.
+Let s be the unit's state at the ends of the bins.  A node is changed when the states at its two ends differ,
+so a path's total is a sum over nodes of a cost of (state before, state after): a (max, +) matrix product
+along the leaves, with the node's own cost added when its subtree is complete.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     """[..., state before, state after, changes]: most that the leaves so far add up to."""
 
 _COUNTED, _COUNTED_WITHIN = 64, 24
-"""Changes up to which they are counted one by one, anywhere or in a limited span; more have a price instead."""
+"""Most changes that are counted one by one, without and with a limited span; more are priced instead."""
 _PRICES = 18
 _GOLDEN = (sqrt(5) - 1) / 2
 _NEVER = -(2**60)
@@ -35,9 +35,9 @@ _POSITIONS = 2**12
 
 
 class Costs(NamedTuple):
-    """What a changed node adds: between[u][v] from state u at its start to state v at its end; state 0 is nothing.
+    """Costs of a changed node: between[u][v] from state u at its start to v at its end; state 0 is nothing.
 
-    `again`: between two states of the one kind that stands for many, such as being in one group or another.
+    `again`: between two states of the kind that stands for many, such as being in one group or another.
     """
 
     between: tuple[tuple[Fraction, ...], ...]
@@ -53,17 +53,18 @@ def hierarchy_paths(
     leaves: int | None,
     limits: Limits,
 ) -> Fraction:
-    """Most that one entry's path adds up to, over the nodes that it changes.  [T10]
+    """Largest total cost of one unit's path over the nodes that it changes.  [T10]
 
-    Nodes:    of layer j: every `branching`^j leaves, once complete, each weighing weights[j]; before the leaves (None:
-              without end) one node of weight `base` for the initial load, 0 if it is not measured;
-              None if there is nothing before the leaves.
-    Groups:   an entry that changes from one group to another never comes back to an earlier one, which costs it
-              nothing: coming back only makes nodes unchanged.
-    Exact:    but for more than a few thousand leaves with a limited span (as if without end), for weights and
-              costs without a common denominator below 2^30 (rounded up), and for many changes, which are not
-              counted but priced: certified from above, and exact where one change more is worth ever less.
-    Proof:    docs/theory/T10.md
+    Nodes:    of layer j: every `branching`^j leaves, once complete, each with weight weights[j]; before the
+              leaves (None: without end) one node of weight `base` for the initial load, 0 if it is not
+              measured; None if there is nothing before the leaves.
+    Groups:   a unit that changes groups is taken never to return to an earlier group: returning only leaves
+              nodes unchanged.
+    Exact:    except for more than a few thousand leaves with a limited span (as if without end), for weights
+              and costs without a common denominator below 2^30 (rounded up), and for many changes, which are
+              not counted but priced: certified from above, and exact where each further change adds ever
+              less.
+    Proof:    docs/theory/T10-hierarchy.md
     """
     changes, span = limits
     loaded, base = base is not None, base or Fraction(0)
@@ -71,7 +72,7 @@ def hierarchy_paths(
         span = None if span is None or span > leaves else span
         changes = None if changes is None or changes > leaves else changes
     elif changes is None and span is None:
-        raise SpecError("nothing bounds what one entry changes in a hierarchy without end")
+        raise SpecError("nothing bounds what one unit changes in a hierarchy without end")
     if changes is not None and span is not None and changes >= span:
         changes = None
     flat = [cost for row in costs.between for cost in row] + [costs.again]
@@ -84,7 +85,7 @@ def hierarchy_paths(
     unit, whole = unit / finer, [cost * finer for cost in whole]
 
     def priced(price: int) -> int:
-        """Most that a path with any number of changes adds up to beyond their price, and the price of those allowed."""
+        """Most of a path with any number of changes less their price, plus the price of those allowed."""
         tree = _Tree(branching, states, None, leaves, whole, price=price, roots=changes + 1)
         return tree.most(span, loaded=loaded) + price * changes
 
@@ -92,7 +93,7 @@ def hierarchy_paths(
 
 
 def _least(value: Callable[[int], int], highest: int) -> int:
-    """The least found of a convex function between 0 and the highest; any of its values is a bound."""
+    """The least value found of a convex function on [0, highest]; any of its values is a bound."""
     low, high = 0, highest
     inner = [high - round((high - low) * _GOLDEN), low + round((high - low) * _GOLDEN)]
     values = [value(at) for at in inner]
@@ -123,7 +124,7 @@ def _integers(values: Sequence[Fraction]) -> tuple[Fraction, list[int]]:
 class _Tree:
     """The (max, +) products of complete subtrees, and their products along the leaves.
 
-    `price` is what a change costs; without leaves' end, `roots` of the largest subtrees hold as many changes as count.
+    `price`: the cost of a change.  `roots`: number of top subtrees that stand for a tree without end.
     """
 
     def __init__(
@@ -166,13 +167,12 @@ class _Tree:
         return np.maximum(product, _NEVER)
 
     def _times(self, left: Product, right: Product) -> Product:
-        """First the leaves of the one, then those of the other."""
+        """The product: first the leaves of `left`, then those of `right`."""
         shape = np.broadcast_shapes(left.shape, right.shape)
         found = np.full(shape, _NEVER, dtype=np.int64)
         some = right.max(axis=-1)
-        for middle in range(
-            self.states
-        ):  # plain loops over what is short: reductions over short axes are slow
+        # loops over the short axes, because reductions over short axes are slow
+        for middle in range(self.states):
             before, after = left[..., :, middle, None, :], right[..., None, middle, :, :]
             for spent in range(self.slots):
                 reached = found[..., spent:]
@@ -200,7 +200,7 @@ class _Tree:
         return np.stack(powers)
 
     def _first(self, leaves: int) -> Product:
-        """The first so many leaves, with the complete nodes among them."""
+        """The first `leaves` leaves, with the complete nodes among them."""
         result, rest = self._one(), leaves
         for layer in reversed(range(self.height)):
             count, rest = divmod(rest, self.branching**layer)
@@ -209,16 +209,16 @@ class _Tree:
 
     @staticmethod
     def _most(product: Product) -> int:
-        """From nothing, by one change or more."""
+        """The most from nothing, with one change or more."""
         return int(product[..., 0, :, 1:].max())
 
     def most(self, span: int | None, *, loaded: bool) -> int:
-        """Most that a path adds up to, from the initial load (or without one: the first leaf) on or from a later leaf."""
+        """Most over all paths, from the initial load (or the first leaf) on or from a later leaf."""
         first = self.load if loaded else self._one()
         return max(self._from_start(first, span, int(loaded)), self.elsewhere(span))
 
     def _from_start(self, first: Product, span: int | None, used: int) -> int:
-        """Paths that may begin with the first of all bins, which is no leaf if its span is used up there."""
+        """Paths that may begin with the first bin of all; `used` bins of the span lie before the leaves."""
         if span is not None:
             rest = span - used if self.leaves is None else min(span - used, self.leaves)
             after = self._prefix(rest)
@@ -233,7 +233,7 @@ class _Tree:
         return self._windows(np.zeros(1, dtype=np.int64), count, self.leaves) if count else self._one()
 
     def elsewhere(self, span: int | None) -> int:
-        """Paths that begin after the first leaf, where their length is limited."""
+        """Paths that begin after the first leaf, where their span is limited."""
         if span is None or (self.leaves is not None and self.leaves < span):
             return _NEVER
         if self.leaves is not None and self.leaves * self.slots <= _POSITIONS:
@@ -267,7 +267,7 @@ class _Tree:
         return self._times(self._times(left, powers[np.clip(last - first - 1, 0, None)]), right)
 
     def _complete(self, nodes: NDArray[np.int64], layer: int, leaves: int | None) -> Product:
-        """What the nodes cost themselves, where the horizon lets them be measured."""
+        """The nodes' own costs, where they are complete before the last leaf."""
         ends = (nodes + 1) * self.branching**layer
         measured = np.ones_like(ends, dtype=bool) if leaves is None else ends <= leaves
         return np.where(_each(measured), self.costs[layer], 0)
