@@ -116,7 +116,10 @@ def test_the_root_is_the_next_float_above(square: Fraction) -> None:
             lambda: sensitivity(kind="flow", lower=0, upper=1, mutations=0),
             "mutations: must be a whole number",
         ),
-        (lambda: sensitivity(kind="level", lower=0, upper=1), "kind: must be 'stock' or 'flow'"),  # type: ignore[arg-type]
+        (
+            lambda: sensitivity(kind="level", lower=0, upper=1),  # type: ignore[arg-type]
+            "kind: must be 'stock' or 'flow'",
+        ),
     ],
 )
 def test_refusals(refused: Callable[[], object], why: str) -> None:

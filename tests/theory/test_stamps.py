@@ -1,6 +1,6 @@
-"""A proof carries a stamp of the function that it proves, and is stale as soon as the function's source changes.
+"""A proof carries a stamp of the function that it proves, and is stale when the function's source changes.
 
-Every page of docs/theory/ but README.md proves one theorem and opens with one line per function that it covers:
+Every page of docs/theory/ but README.md proves one theorem and opens with one line per function:
 
     proves: tidegauge.theory.folds.dcr_folds  stamp: 0123456789ab
 

@@ -1,4 +1,4 @@
-"""Bounds for full matrices, against all paths of small worlds and against the worst path that a search finds in large ones."""
+"""Bounds for full matrices, against all paths of small worlds and the worst path found in large ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def paths(bins: int, limits: Limits) -> Iterator[Floats]:
                 yield path
 
 
-def lives(bins: int, limits: Limits, *, loaded: bool) -> Iterator[Floats]:
+def grouped_paths(bins: int, limits: Limits, *, loaded: bool) -> Iterator[Floats]:
     """Every path between as many groups as can differ: changes by group and bin."""
     for before in (False, True) if loaded else (False,):
         changes, span = limits.after_load(bins) if before else limits.within(bins)
@@ -115,7 +115,9 @@ def test_no_life_in_groups_adds_up_to_more(limits: Limits, loaded: bool) -> None
     rng = np.random.default_rng(3)
     for bins in (2, 4, 5):
         for gram in (any_gram(rng, bins), formed_gram(rng, bins), formed_gram(rng, bins, 0.05)):
-            most = max(float(((life @ gram) * life).sum()) for life in lives(bins, limits, loaded=loaded))
+            most = max(
+                float(((path @ gram) * path).sum()) for path in grouped_paths(bins, limits, loaded=loaded)
+            )
             assert most <= dense_groups(gram, limits=limits, loaded=loaded)
             if not loaded and (levels(gram)[~np.eye(bins, dtype=bool)] <= 0).all():
                 assert dense_groups(gram, limits=limits) == pytest.approx(most, rel=2e-6)
@@ -125,13 +127,15 @@ def test_no_life_in_groups_adds_up_to_more(limits: Limits, loaded: bool) -> None
     "limits", [Limits(3, None), Limits(4, 3), Limits(None, 3), Limits(None, None)], ids=str
 )
 def test_an_entry_that_was_there_goes_and_comes_back(limits: Limits) -> None:
-    """Columns that point away from each other: an interval elsewhere that ends weighs more than one that lasts."""
+    """Columns that point away from each other: an interval that ends weighs more than one that does not."""
     rng = np.random.default_rng(8)
     for bins in (2, 3, 4):
         for _ in range(25):
             matrix = np.tril(rng.integers(-1, 2, size=(bins, bins))).astype(np.float64)
             gram = matrix.T @ matrix
-            most = max(float(((life @ gram) * life).sum()) for life in lives(bins, limits, loaded=True))
+            most = max(
+                float(((path @ gram) * path).sum()) for path in grouped_paths(bins, limits, loaded=True)
+            )
             assert most <= dense_groups(gram, limits=limits, loaded=True)
 
 

@@ -1,4 +1,4 @@
-"""T10: bounds on what an entry's path can do, against every path there is in small worlds."""
+"""T10: bounds on the path of one unit, against every path in small worlds."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 DAILY = Span(micros=DAY)
 
 
-def lives(bins: int, limit: Limits) -> Iterator[tuple[int, ...]]:
-    """Every set of bins in which an entry may change, straight from the definition."""
+def changed_bins(bins: int, limit: Limits) -> Iterator[tuple[int, ...]]:
+    """Every set of bins in which a unit may change, straight from the definition."""
     yield ()
     for first in range(bins):
         later = range(first + 1, bins if limit.bins is None else min(first + limit.bins, bins))
@@ -52,14 +52,14 @@ def lives(bins: int, limit: Limits) -> Iterator[tuple[int, ...]]:
 
 def worst_energy(gram: Floats, limit: Limits) -> float:
     best = 0.0
-    for changed in lives(len(gram), limit):
+    for changed in changed_bins(len(gram), limit):
         signs = (-1.0) ** np.arange(len(changed))
         best = max(best, float(signs @ gram[np.ix_(changed, changed)] @ signs))
     return best
 
 
 def walks(bins: int, limit: Limits, domain: Domain) -> Iterator[Floats]:
-    """Every life, as its changes by group and bin; loaded: the first may come before the first bin."""
+    """Every path, as its changes by group and bin; loaded: the first may come before the first bin."""
     nothing = np.zeros(domain.groups)
     places = [nothing]
     for group, value in product(range(domain.groups), {domain.high, -domain.low} - {0.0}):
@@ -88,7 +88,7 @@ def worst_walk(gram: Floats, limit: Limits, domain: Domain) -> float:
 
 
 def best_found(gram: Floats, weights: list[float], span: int | None, rng: np.random.Generator) -> float:
-    """The most of a path with these changes, by moving one change after the other to its best bin, from many starts."""
+    """The worst path found with these changes, by shifting one change after the other, from many starts."""
     bins, count, weight = len(gram), len(weights), np.array(weights)
     room, best = min(span or bins, bins), 0.0
     for _ in range(40):
@@ -111,7 +111,7 @@ def best_found(gram: Floats, weights: list[float], span: int | None, rng: np.ran
 
 
 def whitened_gram(coefficients: Floats, offset: float) -> Floats:
-    """Straight from the definition: levels with white noise through the Toeplitz rows, and one draw on all of them."""
+    """From the definition: levels with white noise through the Toeplitz rows, and one shared draw."""
     count = len(coefficients)
     matrix = np.array([[coefficients[t - j] if t >= j else 0.0 for j in range(count)] for t in range(count)])
     seen = matrix @ np.eye(count)[:, 0]  # a draw on the level throughout is a change in the first bin
@@ -185,7 +185,7 @@ def worst_in_tree(
         for index in range(leaves // branching**layer)
     ]
     best = Fraction(0)
-    for changed in lives(leaves + 1, limit):
+    for changed in changed_bins(leaves + 1, limit):
         for values in product(states, repeat=len(changed)):
             path = [0] * (leaves + 2)
             for bin_, value in zip(changed, values, strict=True):
@@ -209,7 +209,12 @@ def test_hierarchy_paths_are_exact(states: tuple[int, ...], power: int) -> None:
         weights = [Fraction(int(rng.integers(1, 9)), int(rng.integers(1, 4))) for _ in range(height)]
         base, limit = Fraction(int(rng.integers(0, 4)), 2), some_limits(rng, leaves + 1)
         shape = {"weights": weights, "base": base, "branching": branching, "leaves": leaves}
-        worst = worst_in_tree(lambda u, v: Fraction(abs(u - v) ** power), states, limit=limit, **shape)  # type: ignore[arg-type]
+        worst = worst_in_tree(
+            lambda u, v: Fraction(abs(u - v) ** power),
+            states,
+            limit=limit,
+            **shape,  # type: ignore[arg-type]
+        )
         assert hierarchy_paths(costs(states, power), limits=limit, **shape) == worst  # type: ignore[arg-type]
 
 
@@ -316,7 +321,12 @@ def test_a_price_is_never_too_low_for_few_changes_either(monkeypatch: pytest.Mon
             "branching": int(rng.integers(2, 4)),
             "leaves": leaves,
         }
-        worst = worst_in_tree(lambda u, v: Fraction(u != v), (0, 1), limit=limit, **shape)  # type: ignore[arg-type]
+        worst = worst_in_tree(
+            lambda u, v: Fraction(u != v),
+            (0, 1),
+            limit=limit,
+            **shape,  # type: ignore[arg-type]
+        )
         assert worst <= hierarchy_paths(costs((0, 1), 1), limits=limit, **shape)  # type: ignore[arg-type]
 
 
@@ -528,7 +538,7 @@ def test_rows_of_their_own() -> None:
 
 @pytest.mark.parametrize("loaded", [False, True])
 def test_what_is_remembered(loaded: bool) -> None:
-    """One shift for all lives, and one that the draw has: the least, over those shifts, of the worst life; exactly."""
+    """One possible shift for all paths: the least, over those shifts, of the worst path; exactly."""
     rng, bins = np.random.default_rng(14), 4
     finer = 0
     for _ in range(48):

@@ -1,4 +1,4 @@
-"""What is reserved is never below the exact value, and above it by roundings alone; arithmetic that rounds the other way is found."""
+"""Bounds are never below the exact value, and above it by roundings alone; wrong roundings are found."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def covers(stated: Sequence[float] | Floats, exact: Sequence[Fraction], size: Fr
     return all(0 <= one <= CLOSE * size for one in found)
 
 
-def turned_round(monkeypatch: pytest.MonkeyPatch) -> None:
+def rounded_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Round the wrong way."""
     up, down = Grid.up, Grid.down
     monkeypatch.setattr(Grid, "up", down)
@@ -59,9 +59,9 @@ def turned_round(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @ROUNDED_DOWN
 def test_energies_of_intervals(monkeypatch: pytest.MonkeyPatch, wrong: bool) -> None:
-    """Every table from which the bounds for convex coefficients are put together, against the definition in fractions."""
+    """Every table of the bounds for convex coefficients, against the definition in fractions."""
     if wrong:
-        turned_round(monkeypatch)
+        rounded_wrongly(monkeypatch)
     fine = True
     for bins, beta, white in ((1, 0.5, 0.0), (7, 0.9, 0.3), (24, 0.999, 0.0), (40, 1.0, 2.0)):
         coefficients = shape(bins, beta, white)
@@ -99,16 +99,17 @@ def energies(gram: Exact, limit: Limits, ends: tuple[Fraction, Fraction]) -> Ite
                     steps = [
                         now - before for before, now in zip((Fraction(0), *values), values, strict=False)
                     ]
-                    yield sum(
-                        (x * y * gram[i][j] for x, i in zip(steps, changed, strict=True) for y, j in zip(steps, changed, strict=True)),
-                        Fraction(0),
-                    )  # fmt: skip
+                    path = list(zip(steps, changed, strict=True))
+                    yield sum((x * y * gram[i][j] for x, i in path for y, j in path), Fraction(0))
 
 
 def whitened(a: list[Fraction], offset: Fraction) -> Exact:
     """Inner products of the columns of a Toeplitz measurement, less what a shared draw hides."""
     count = len(a)
-    plain = [[sum((a[t - i] * a[t - j] for t in range(max(i, j), count)), Fraction(0)) for j in range(count)] for i in range(count)]  # fmt: skip
+    plain = [
+        [sum((a[t - i] * a[t - j] for t in range(max(i, j), count)), Fraction(0)) for j in range(count)]
+        for i in range(count)
+    ]
     levels = [sum((a[t - i] * a[t] for t in range(i, count)), Fraction(0)) for i in range(count)]
     hidden = offset / (1 + offset * sum(one * one for one in a))
     return [[plain[i][j] - hidden * levels[i] * levels[j] for j in range(count)] for i in range(count)]
@@ -133,7 +134,7 @@ def test_toeplitz_bounds_that_try_every_path(monkeypatch: pytest.MonkeyPatch, wr
         worst = max(energies(gram, limit, (Fraction(1), -Fraction(low))))
         with monkeypatch.context() as changed:
             if wrong:
-                turned_round(changed)
+                rounded_wrongly(changed)
                 changed.setattr("tidegauge.theory.paths.toeplitz._off", lambda *_: -(2.0**-45))
                 changed.setattr("tidegauge.theory.paths.enumeration.dot_error", lambda *_: -(2.0**-45))
             found = toeplitz_paths(coefficients, limits=limit, domain=Domain(1.0, low), offset=offset)
@@ -143,7 +144,7 @@ def test_toeplitz_bounds_that_try_every_path(monkeypatch: pytest.MonkeyPatch, wr
 
 @pytest.mark.parametrize("seed", range(6))
 def test_bounds_of_longer_paths_are_never_below_the_worst(seed: int) -> None:
-    """Those that do not try every path: on-intervals, windows, prices, intervals; each against all paths in fractions."""
+    """Bounds that do not try every path, each against all paths in fractions."""
     rng = np.random.default_rng(seed)
     bins, changes = 7, int(rng.integers(2, 6))
     span = None if rng.random() < 0.4 else int(rng.integers(changes, bins + 1))
@@ -175,7 +176,7 @@ def test_any_matrix(monkeypatch: pytest.MonkeyPatch, wrong: bool) -> None:
             worst = max(energies(exact, limit, (Fraction(1), -Fraction(low))))
             with monkeypatch.context() as changed:
                 if wrong:
-                    turned_round(changed)
+                    rounded_wrongly(changed)
                     for module in ("paths.bounds", "paths.enumeration"):
                         changed.setattr(f"tidegauge.theory.{module}.U", -(2.0**-50), raising=False)
                         changed.setattr(
