@@ -1,4 +1,4 @@
-"""T5 and T6: covers against the shortest way through all nodes, and the hierarchy's rule against plain variances."""
+"""T5 and T6: covers against the shortest path through all nodes, and the rule against plain variances."""
 
 from __future__ import annotations
 

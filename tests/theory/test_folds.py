@@ -1,8 +1,8 @@
-"""T2, T3, T4 and T7 against every life of one entry in small worlds, from the definitions alone.
+"""T2, T3, T4 and T7 against every history of one unit in small worlds, from the definitions alone.
 
-A world is a list of measured windows (a, b] and the moments 0, 1, 2, ... at which an entry may mutate.  Every set
-of moments is a life, and a life changes the windows that hold one of its moments.  Lengths are whole, so a worst
-life has its moments on this lattice: move each mutation to the next moment; no window's end lies between.
+A world is a list of measured windows (a, b] and the moments 0, 1, 2, ... at which a unit may change.  Every
+set of moments is a history, which changes the windows that hold one of its moments.  Lengths are whole, so a
+worst history lies on this lattice: shift each change to the next moment; no window's end lies between.
 """
 
 from __future__ import annotations
@@ -17,10 +17,19 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tidegauge import theory
 from tidegauge.errors import SpecError
 from tidegauge.model.constraint import AtMost, Both, Constraint, Either, Unconstrained, Within
 from tidegauge.model.quantity import Span
-from tidegauge.theory import Life, dcr_folds, hdcr_folds, lives, load_folds, most_span, swcr_folds
+from tidegauge.theory import (
+    ConstraintCase,
+    constraint_cases,
+    dcr_folds,
+    hdcr_folds,
+    load_folds,
+    most_span,
+    swcr_folds,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -58,19 +67,19 @@ def changed(windows: Sequence[Window], moment: int) -> int:
 
 
 class World:
-    """Every life that can be led at `moments`, and what it changes."""
+    """Every history with changes at some of the `moments`, and the windows that it changes."""
 
     def __init__(self, windows: Sequence[Window], moments: range) -> None:
         at = [changed(windows, moment) for moment in moments]
         union = [0]
-        self.lives: set[tuple[int, int, int]] = set()
+        self.histories: set[tuple[int, int, int]] = set()
         for chosen in range(1, 1 << len(moments)):
             first, last = (chosen & -chosen).bit_length() - 1, chosen.bit_length() - 1
             union.append(union[chosen & (chosen - 1)] | at[first])
-            self.lives.add((chosen.bit_count(), moments[last] - moments[first], union[chosen]))
+            self.histories.add((chosen.bit_count(), moments[last] - moments[first], union[chosen]))
 
     def hits(self, constraint: Constraint | None) -> set[int]:
-        return {hit for count, span, hit in self.lives if obeys(constraint, count, span)}
+        return {hit for count, span, hit in self.histories if obeys(constraint, count, span)}
 
     def worst(self, constraint: Constraint | None) -> int:
         return max(hit.bit_count() for hit in self.hits(constraint))
@@ -135,7 +144,7 @@ def test_dcr_at_most() -> None:
 
 
 def test_two_entries_at_irregular_times_are_never_understated() -> None:
-    """Twice the densest stretch is more than two entries reach where there is only one such stretch."""
+    """Twice the densest interval is more than two units change where there is only one such interval."""
     times, bound = [0, 1, 2, 3, 20, 40, 60, 80], 3
     hits = [
         {changed(disjoint(times), moment) for moment in range(first, min(first + bound, 80) + 1)}
@@ -175,17 +184,17 @@ def test_the_mostspan_of_the_paper_understates() -> None:
             spans += [enough[0] - first + 1] if enough else []
         return max(spans)
 
-    def windows_of(times: list[int], entry: Iterable[int]) -> int:
-        return len({changed(disjoint(times), moment) for moment in entry})
+    def windows_of(times: list[int], history: Iterable[int]) -> int:
+        return len({changed(disjoint(times), moment) for moment in history})
 
-    for times, bound, entry, understated in [
+    for times, bound, history, understated in [
         ([12], 13, [12], 0),
         ([0, 6, 12, 13, 21], 23, [0, 6, 12, 13, 21], 0),
         ([0, 9, 10, 11, 12], 9, [9, 10, 11, 12], 2),
     ]:
-        assert max(entry) - min(entry) <= bound  # the entry obeys Within(bound)
-        assert paper(times, bound) == understated < windows_of(times, entry)
-        assert most_span(times, bound) == windows_of(times, entry)
+        assert max(history) - min(history) <= bound  # the unit obeys Within(bound)
+        assert paper(times, bound) == understated < windows_of(times, history)
+        assert most_span(times, bound) == windows_of(times, history)
 
 
 # T3: sliding windows
@@ -244,7 +253,7 @@ def test_hdcr_with_incomplete_tops(
 @pytest.mark.parametrize("height", [1, 2, 3])
 @pytest.mark.parametrize("count", [1, 3, 8, 9, 13])
 def test_hdcr_within_is_the_longest_stretch(branching: int, height: int, count: int) -> None:
-    """A life without a limit to its mutations mutates at every moment, so larger worlds can be enumerated."""
+    """A unit without a limit to its changes changes at every moment, so larger worlds can be enumerated."""
     for initial in (True, False):
         windows = hierarchy(3, branching, height, count, initial=initial)
         at = {moment: changed(windows, moment) for moment in range(4 * count)}
@@ -263,13 +272,15 @@ def test_hdcr_within_is_the_longest_stretch(branching: int, height: int, count: 
 def test_hdcr_without_end_is_a_release_that_ends_late(branching: int, height: int) -> None:
     late = hierarchy(1, branching, height, 14, initial=True)
     at = [changed(late, moment) for moment in range(15)]
-    few = [entry for size in (1, 2, 3) for entry in combinations(range(15), size)]
+    few = [history for size in (1, 2, 3) for history in combinations(range(15), size)]
     for bound in (0, 1, 2, 4, 14):
         for most in (1, 2, 3):
             truth = max(
-                sum({1 << bit: 1 for moment in entry for bit in range(64) if at[moment] >> bit & 1}.values())
-                for entry in few
-                if len(entry) <= most and entry[-1] - entry[0] <= bound
+                sum(
+                    {1 << bit: 1 for moment in history for bit in range(64) if at[moment] >> bit & 1}.values()
+                )
+                for history in few
+                if len(history) <= most and history[-1] - history[0] <= bound
             )
             constraint = AtMost(most) & Within(bound)
             assert hdcr_folds(constraint, width=1, branching=branching, height=height) == truth
@@ -311,22 +322,22 @@ def test_an_entry_of_the_initial_load(
     at = [changed(windows, moment) for moment in range(11)]
     most = 0
     for later in range(1 << 10):
-        entry = [0, *(moment for moment in range(1, 11) if later >> (moment - 1) & 1)]
-        if obeys(constraint, len(entry), entry[-1]):
+        history = [0, *(moment for moment in range(1, 11) if later >> (moment - 1) & 1)]
+        if obeys(constraint, len(history), history[-1]):
             hit = 0
-            for moment in entry:
+            for moment in history:
                 hit |= at[moment]
             most = max(most, hit.bit_count())
     assert load_folds(constraint, width=2, branching=branching, height=height, count=count) == most
 
 
 def test_the_hierarchy_of_the_paper_understates() -> None:
-    """Its sum over layers of (1/c^i) ceil(B/W) + 1 is 4.75; this entry, Within(1), changes six nodes."""
+    """Its sum over layers of (1/c^i) ceil(B/W) + 1 is 4.75; this unit, Within(1), changes six nodes."""
     branching, height, bound = 2, 3, 1
     paper = sum(Fraction(bound, branching**layer) + 1 for layer in range(height))
-    entry = [4, 5]
+    history = [4, 5]
     nodes = hierarchy(1, branching, height, 8, initial=False)
-    hit = {node for node in nodes for moment in entry if node[0] < moment <= node[1]}
+    hit = {node for node in nodes for moment in history if node[0] < moment <= node[1]}
     assert hit == {(3, 4), (4, 5), (2, 4), (4, 6), (0, 4), (4, 8)}
     assert paper == Fraction(19, 4) < len(hit)
     assert hdcr_folds(Within(bound), width=1, branching=branching, height=height) == len(hit)
@@ -347,12 +358,17 @@ def test_hdcr_examples() -> None:
 
 @quick
 @given(constraints, st.integers(1, 6), st.integers(0, 10))
-def test_lives_are_what_the_constraint_allows(constraint: Constraint, mutations: int, span: int) -> None:
-    def leads(life: Life) -> bool:
-        few = life.mutations is None or mutations <= life.mutations
-        return few and (life.bound is None or span <= life.bound.value)
+def test_cases_are_what_the_constraint_allows(constraint: Constraint, mutations: int, span: int) -> None:
+    def obeyed(case: ConstraintCase) -> bool:
+        few = case.mutations is None or mutations <= case.mutations
+        return few and (case.bound is None or span <= case.bound.value)
 
-    assert any(leads(life) for life in lives(constraint)) == obeys(constraint, mutations, span)
+    assert any(obeyed(case) for case in constraint_cases(constraint)) == obeys(constraint, mutations, span)
+
+
+def test_earlier_names_are_still_valid() -> None:
+    assert theory.Life is ConstraintCase
+    assert theory.lives is constraint_cases
 
 
 folded: list[Callable[[Constraint | None], int]] = [
@@ -433,7 +449,10 @@ def test_plain_numbers_and_times_never_mix(mixed: Callable[[], int]) -> None:
     [
         (lambda: most_span([2, 1], 1), "times: must be in order"),
         (lambda: most_span([1], -1), "bound: must not be negative"),
-        (lambda: most_span([1], datetime(2026, 1, 1, tzinfo=UTC)), "bound: must be a length of time"),  # type: ignore[arg-type]
+        (
+            lambda: most_span([1], datetime(2026, 1, 1, tzinfo=UTC)),  # type: ignore[arg-type]
+            "bound: must be a length of time",
+        ),
         (lambda: most_span([float("nan")], 1), "not a finite number"),
         (lambda: dcr_folds(AtMost(1), times=[1], width=1), "times: give times, or width and count"),
         (lambda: dcr_folds(AtMost(1), times=[1], count=1), "times: give times, or width and count"),

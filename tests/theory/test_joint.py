@@ -33,7 +33,7 @@ def lengths(changes: Sequence[State]) -> tuple[int, int]:
 def paths(
     options: Sequence[State], windows: int, *, mutations: int | None, reach: int | None
 ) -> Iterator[tuple[State, ...]]:
-    """States at the ends of all windows, the first from nothing; changes few, and no more than `reach` apart."""
+    """States at the ends of all windows, from nothing; few changes, at most `reach` apart."""
     for path in product(options, repeat=windows):
         changes = [i for i, (old, new) in enumerate(pairwise(((0, 0), *path))) if old != new]
         few = mutations is None or len(changes) <= mutations
@@ -109,7 +109,7 @@ def test_flow_in_disjoint_windows(mutations: int | None, clip: int | None, windo
 def test_stock_in_sliding_windows(
     window: int, period: int, mutations: int | None, reach: int | None, grouped: bool
 ) -> None:
-    """The windows begin at step 0 or 1, so some lives begin before or between them."""
+    """The windows begin at step 0 or 1, so some units enter before or between them."""
     options, steps = states(-2, 3, grouped=grouped), 5 if grouped else 7
     constraint = shaped(mutations, reach)
     for start in (0, 1):
@@ -130,7 +130,7 @@ def shaped(mutations: int | None, reach: int | None) -> Constraint:
 
 @pytest.mark.parametrize(("window", "start", "steps"), [(1, 1, 2), (2, 1, 3)])
 def test_a_sliding_window_need_not_start_from_nothing(window: int, start: int, steps: int) -> None:
-    """An entry inserted before the first window, or in a gap, then moves: one window, two groups."""
+    """A row inserted before the first window, or in a gap, then changes groups: one window, two groups."""
     options = states(0, 1, grouped=True)
     true = truth([(start, start + window)], paths(options, steps, mutations=2, reach=1))
     folds = swcr_folds(AtMost(2) & Within(1), window=window, period=2, count=1)
@@ -225,7 +225,10 @@ def test_without_end_every_layer_starts_from_nothing() -> None:
         (lambda: joint(folds=-1, lower=0, upper=1), "folds: must be a whole number, 0 or more"),
         (lambda: joint(folds=1, lower=0, upper=1, firsts=-1), "firsts: must be a whole number, 0 or more"),
         (lambda: joint(folds=1, kind="flow", mutations=1, lower=0, upper=1, seen=0), "seen: must be"),
-        (lambda: joint(folds=1, kind="level", lower=0, upper=1), "kind: must be 'stock' or 'flow'"),  # type: ignore[arg-type]
+        (
+            lambda: joint(folds=1, kind="level", lower=0, upper=1),  # type: ignore[arg-type]
+            "kind: must be 'stock' or 'flow'",
+        ),
         (
             lambda: hdcr_joint(None, width=1, branching=2, height=2, lower=0, upper=1),
             "nothing bounds the loss",

@@ -110,13 +110,16 @@ def test_the_root_is_the_next_float_above(square: Fraction) -> None:
         (lambda: sensitivity(lower=2, upper=1), "lower: must not be above upper"),
         (lambda: sensitivity(lower=0, upper=float("inf")), "not a finite number"),
         (lambda: sensitivity(lower=0, upper=1, rows=0), "rows: must be a whole number, 1 or more"),
-        (lambda: sensitivity(kind="flow", lower=0, upper=1), "nothing bounds what one entry adds"),
+        (lambda: sensitivity(kind="flow", lower=0, upper=1), "nothing bounds what one unit adds"),
         (lambda: sensitivity(kind="flow", lower=0, upper=1, clip=0), "clip: must be a whole number"),
         (
             lambda: sensitivity(kind="flow", lower=0, upper=1, mutations=0),
             "mutations: must be a whole number",
         ),
-        (lambda: sensitivity(kind="level", lower=0, upper=1), "kind: must be 'stock' or 'flow'"),  # type: ignore[arg-type]
+        (
+            lambda: sensitivity(kind="level", lower=0, upper=1),  # type: ignore[arg-type]
+            "kind: must be 'stock' or 'flow'",
+        ),
     ],
 )
 def test_refusals(refused: Callable[[], object], why: str) -> None:

@@ -1,10 +1,10 @@
-"""A proof is of one text of one function: it carries that text's stamp, and goes stale when the function changes.
+"""A proof carries a stamp of the function that it proves, and is stale when the function's source changes.
 
-docs/theory/T*.md open with one line for each function they prove:
+Every page of docs/theory/ but README.md proves one theorem and opens with one line per function:
 
     proves: tidegauge.theory.folds.dcr_folds  stamp: 0123456789ab
 
-After changing a function, read its proof again, mend it, and stamp it anew:
+After a change to such a function, read its proof again, correct it, and write the new stamps:
 
     python tests/theory/test_stamps.py
 """
@@ -13,12 +13,16 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 import re
+from functools import cache
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 import tidegauge.theory
 
@@ -26,67 +30,129 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROOFS = Path(__file__).parents[2] / "docs" / "theory"
-LINE = re.compile(r"^proves: (tidegauge\.\w+\.\w+)\.([\w.]+)  stamp: (\S+)$", re.MULTILINE)
+LINE = re.compile(r"^proves: (tidegauge(?:\.\w+)+)  stamp: (\S+)$", re.MULTILINE)
+NAMED = re.compile(r"docs/theory/([\w-]+\.md)")
+TITLE = re.compile(r"^# (T\d+|Rounding)\b.*$", re.MULTILINE)
+
+MOST_LINES = 60
+"""Of a page."""
+MOST_THEOREMS = 4
+"""Public functions of a page: one theorem, and functions that are special cases or parts of it."""
+ARITHMETIC = {"tidegauge.theory.accounting.precise"}
+"""Modules of plain arithmetic, without a theorem; their docstrings say how they round."""
 
 
 def stamp(source: str) -> str:
     return hashlib.sha256(source.encode()).hexdigest()[:12]
 
 
-def stamp_of(module: str, name: str) -> str:
-    return stamp(inspect.getsource(attrgetter(name)(importlib.import_module(module))))
+def resolved(dotted: str) -> Any:
+    """The object of this dotted name, in the deepest module of that name."""
+    parts = dotted.split(".")
+    for depth in range(len(parts) - 1, 0, -1):
+        module = ".".join(parts[:depth])
+        if _is_module(module):
+            return attrgetter(".".join(parts[depth:]))(importlib.import_module(module))
+    raise AttributeError(dotted)
+
+
+@cache
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # its parent is a module, not a package
+        return False
+
+
+def stamp_of(dotted: str) -> str:
+    return stamp(inspect.getsource(resolved(dotted)))
 
 
 def stale(text: str) -> list[str]:
-    """What a proof's text claims to prove under another stamp than the source has now."""
-    return [
-        f"{found[1]}.{found[2]}" for found in LINE.finditer(text) if found[3] != stamp_of(found[1], found[2])
-    ]
+    """The functions of a page whose source has another stamp than the page."""
+    return [found[1] for found in LINE.finditer(text) if found[2] != stamp_of(found[1])]
 
 
 def restamp(text: str) -> str:
-    return LINE.sub(lambda found: found[0].replace(found[3], stamp_of(found[1], found[2])), text)
+    return LINE.sub(lambda found: found[0].replace(found[2], stamp_of(found[1])), text)
 
 
-def public_functions() -> Iterator[tuple[str, str]]:
-    """(module, name) of every theorem: each public function of each public module of the theory."""
-    for found in pkgutil.iter_modules(tidegauge.theory.__path__, "tidegauge.theory."):
-        if not found.name.rpartition(".")[2].startswith("_"):
-            module = importlib.import_module(found.name)
-            for name, value in inspect.getmembers(module, inspect.isfunction):
-                if value.__module__ == found.name and not name.startswith("_"):
-                    yield found.name, name
+def proved(text: str) -> list[str]:
+    return [found[1] for found in LINE.finditer(text)]
 
 
-def proofs() -> dict[str, str]:
-    return {path.name: path.read_text(encoding="utf-8") for path in sorted(PROOFS.glob("T*.md"))}
+def public_functions() -> Iterator[str]:
+    """The dotted name of every public function of every public module of the theory."""
+    for found in pkgutil.walk_packages(tidegauge.theory.__path__, "tidegauge.theory."):
+        if found.name.rpartition(".")[2].startswith("_") or found.name in ARITHMETIC:
+            continue
+        module = importlib.import_module(found.name)
+        for name, value in inspect.getmembers(module, inspect.isfunction):
+            if value.__module__ == found.name and not name.startswith("_"):
+                yield f"{found.name}.{name}"
+
+
+def pages() -> dict[str, str]:
+    return {
+        path.name: path.read_text(encoding="utf-8")
+        for path in sorted(PROOFS.glob("*.md"))
+        if path.name != "README.md"
+    }
+
+
+def index() -> str:
+    return (PROOFS / "README.md").read_text(encoding="utf-8")
 
 
 def test_no_proof_is_stale() -> None:
-    assert {name: stale(text) for name, text in proofs().items() if stale(text)} == {}
+    assert {name: stale(text) for name, text in pages().items() if stale(text)} == {}
 
 
-def test_every_proof_opens_with_what_it_proves() -> None:
-    assert [name for name, text in proofs().items() if not LINE.match(text)] == []
+def test_every_page_opens_with_what_it_proves() -> None:
+    assert [name for name, text in pages().items() if not LINE.match(text)] == []
 
 
-def test_every_theorem_names_proofs_that_prove_it() -> None:
-    unproved = []
-    for module, name in public_functions():
-        named = re.findall(
-            r"docs/theory/(T\d+\.md)", attrgetter(name)(importlib.import_module(module)).__doc__ or ""
-        )
-        texts = proofs()
-        if not named or not all(
-            f"proves: {module}.{name}  stamp:" in texts.get(proof, "") for proof in named
-        ):
-            unproved.append(f"{module}.{name}")
+def test_every_public_function_names_pages_that_prove_it() -> None:
+    texts, unproved = pages(), []
+    for dotted in public_functions():
+        named = NAMED.findall(resolved(dotted).__doc__ or "")
+        if not named or any(dotted not in proved(texts.get(page, "")) for page in named):
+            unproved.append(dotted)
     assert unproved == []
 
 
+@pytest.mark.parametrize("name", pages())
+def test_a_page_holds_one_theorem(name: str) -> None:
+    text = pages()[name]
+    public = [dotted for dotted in proved(text) if not dotted.rpartition(".")[2].startswith("_")]
+    assert len(text.splitlines()) <= MOST_LINES
+    assert max(map(len, text.splitlines())) <= 110
+    assert len(TITLE.findall(text)) == 1
+    assert len(public) <= MOST_THEOREMS or name.startswith("rounding")
+
+
+def test_a_function_is_stamped_only_where_it_exists_and_once_per_page() -> None:
+    for name, text in pages().items():
+        assert len(set(proved(text))) == len(proved(text)), name
+
+
+def test_the_index_lists_every_page_and_every_theorem() -> None:
+    listed = index()
+    assert [name for name in pages() if f"({name})" not in listed] == []
+    assert set(re.findall(r"\]\(([\w-]+\.md)\)", listed)) <= set(pages())
+    exported = [
+        name for name in tidegauge.theory.__all__ if inspect.isfunction(getattr(tidegauge.theory, name))
+    ]
+    assert [name for name in exported if f"`{name}`" not in listed] == []
+    assert max(map(len, listed.splitlines())) <= 110
+
+
 def test_the_theorems_are_found() -> None:
-    assert ("tidegauge.theory.folds", "dcr_folds") in set(public_functions())
-    assert ("tidegauge.theory.sensitivity", "sensitivity") in set(public_functions())
+    found = set(public_functions())
+    assert "tidegauge.theory.folds.dcr_folds" in found
+    assert "tidegauge.theory.sensitivity.sensitivity" in found
+    assert "tidegauge.theory.paths.toeplitz.toeplitz_paths" in found
+    assert "tidegauge.theory.accounting.composition.compose" in found
 
 
 def test_a_changed_function_makes_its_proof_stale() -> None:
@@ -95,6 +161,11 @@ def test_a_changed_function_makes_its_proof_stale() -> None:
     assert stale(restamp(old)) == []
 
 
+def test_a_function_that_does_not_exist_cannot_be_stamped() -> None:
+    with pytest.raises(AttributeError):
+        stamp_of("tidegauge.theory.folds.no_such_function")
+
+
 if __name__ == "__main__":
-    for path in sorted(PROOFS.glob("T*.md")):
+    for path in sorted(PROOFS.glob("*.md")):
         path.write_text(restamp(path.read_text(encoding="utf-8")), encoding="utf-8")

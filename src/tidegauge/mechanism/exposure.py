@@ -7,7 +7,7 @@ from math import isqrt
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidegauge.theory.accounting.precise import above
-from tidegauge.theory.paths.path import Limits, Moves, limits
+from tidegauge.theory.paths.path import Domain, Limits, limits
 from tidegauge.theory.paths.tree import Costs
 from tidegauge.theory.sensitivity import Sensitivity, most_counted, sensitivity
 
@@ -44,9 +44,9 @@ def over_lives(
 
 
 def _flow(exposure: Exposure, limit: Limits) -> Flow:
-    each = most_counted(mutations=limit.jumps, clip=exposure.clip)
+    each = most_counted(mutations=limit.changes, clip=exposure.clip)
     bins = exposure.schedule.bins if limit.bins is None else limit.bins
-    most = [count for count in (limit.jumps, bins and each * bins) if count is not None]
+    most = [count for count in (limit.changes, bins and each * bins) if count is not None]
     return Flow(min(most), each, bins)
 
 
@@ -97,26 +97,26 @@ def most_changes(limit: Limits, bins: int | None) -> int:
 
 
 def stock_square(
-    exposure: Exposure, limit: Limits, *, first: int, most: Callable[[Limits, Moves], float]
+    exposure: Exposure, limit: Limits, *, first: int, most: Callable[[Limits, Domain], float]
 ) -> Fraction:
     """The squared L2 of a stock, from the most that the changes of an entry add up to whose largest value is 1.  [T10]
 
     `first`: the first bin that is measured; where that is not bin 0, an entry may be there before.
     """
     _, M = spread(exposure)
-    return M**2 * Fraction(most(limit, moves(exposure, first))) if M else Fraction(0)
+    return M**2 * Fraction(most(limit, domain(exposure, first))) if M else Fraction(0)
 
 
-def moves(exposure: Exposure, first: int) -> Moves:
+def domain(exposure: Exposure, first: int) -> Domain:
     """Where a row can go, its largest value being 1; rounded so that it can go no further."""
     _, M = spread(exposure)
     high, low = (above(Fraction(max(end, 0)) / (M or 1)) for end in (exposure.upper, -exposure.lower))
-    return Moves(high, low, exposure.groups, loaded=bool(first))
+    return Domain(high, low, exposure.groups, loaded=bool(first))
 
 
-def in_grid_units(exposure: Exposure, first: int) -> Moves:
+def in_grid_units(exposure: Exposure, first: int) -> Domain:
     """Where a row can go, exactly: bounds are up to 2^50 grid units."""
-    return Moves(float(max(exposure.upper, 0)), float(max(-exposure.lower, 0)), exposure.groups, bool(first))
+    return Domain(float(max(exposure.upper, 0)), float(max(-exposure.lower, 0)), exposure.groups, bool(first))
 
 
 def root_above(square: Fraction | int) -> Fraction:

@@ -1,4 +1,4 @@
-"""What the theorems take: whole numbers and lengths, checked once and exactly."""
+"""Arguments of the theorems: whole numbers and lengths, checked once and kept exact."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Length = Number | timedelta | str | Span
 
 
 def whole(value: int, *, key: str, least: int) -> int:
-    """A whole number that is not too small."""
+    """Return the value. Raises SpecError unless it is a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise SpecError(f"must be a whole number, {least} or more", key=key)
     return value
 
 
 def length(value: Length, *, key: str, empty: bool = False) -> Exact:
-    """A distance on the axis of time, longer than nothing unless `empty` is allowed."""
+    """A length of time, exactly. Raises SpecError if it is negative, or 0 unless `empty`."""
     if isinstance(value, datetime):
         raise SpecError("must be a length of time, not a moment", key=key)
     number = exact(str(value) if isinstance(value, Span) else value)

@@ -1,4 +1,4 @@
-"""Which nodes of a hierarchy make up a stretch of time, and sliding windows made of them: T5 and T6."""
+"""Nodes of a hierarchy that make up a range of windows, and sliding windows made of them: T5 and T6."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How many measurements of a release one entry can change: T2, T3 and T4, and T7 for local privacy.
+"""Most measurements of a release that one unit can change: T2, T3 and T4, and T7 for local privacy.
 
-A life lies in a closed stretch of time; a window (a, b] is half-open, so a mutation at its end belongs to it.
+A unit's changes lie in a closed interval of time. A window (a, b] is half-open: a change at b belongs to it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidegauge.errors import SpecError
 from tidegauge.model.quantity import Exact, alike
 from tidegauge.theory._arguments import length, whole
-from tidegauge.theory.paths.lives import lives
+from tidegauge.theory.paths.cases import constraint_cases
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from tidegauge.model.constraint import Constraint
     from tidegauge.model.quantity import Quantity
     from tidegauge.theory._arguments import Length
-    from tidegauge.theory.paths.lives import Life
+    from tidegauge.theory.paths.cases import ConstraintCase
 
 
 def most_span(times: Sequence[Quantity], bound: Length) -> int:
-    """Most windows that a closed stretch of time of length `bound` touches.  [T2]
+    """Most windows that a closed interval of length `bound` touches.  [T2]
 
     Windows:  (-inf, t1], (t1, t2], ...; times never fall, and a window that ends where it begins is empty.
-    Tight:    a stretch that begins at the end of a window.
+    Tight:    an interval that begins at the end of a window.
     Proof:    docs/theory/T2.md
     """
     return _most_span(times, length(bound, key="bound", empty=True))
@@ -52,11 +52,11 @@ def dcr_folds(
     count: int | None = None,
     local: bool = False,
 ) -> int:
-    """Most windows of a disjoint release that one entry can change.  [T2, T7]
+    """Most windows of a disjoint release that one unit can change.  [T2, T7]
 
     Windows:  (-inf, t1], (t1, t2], ... at any `times`, or `count` of them (None: without end) `width` apart.
-    Requires: the constraint is enforced.  Local: any two entries are adjacent.
-    Tight:    one mutation at each of the first t's of the densest stretch (local: at regular times).
+    Requires: the constraint is enforced.  Local: any two units are adjacent.
+    Tight:    one change at each of the first times of the densest part (local: at regular times).
     Proof:    docs/theory/T2.md, docs/theory/T7.md
     """
     if times is not None and (width is not None or count is not None):
@@ -73,7 +73,7 @@ def dcr_folds(
             raise SpecError("a bound in time needs the times of the windows or their width", key="width")
         return _ceiling(bound, step) + 1
 
-    folds = max(_least(windows, life.mutations, span(life.bound)) for life in lives(constraint))
+    folds = max(_least(windows, case.mutations, span(case.bound)) for case in constraint_cases(constraint))
     return _least(windows, 2 * folds) if local else folds
 
 
@@ -85,11 +85,11 @@ def swcr_folds(
     count: int | None = None,
     local: bool = False,
 ) -> int:
-    """Most windows of a sliding release that one entry can change.  [T3, T7]
+    """Most windows of a sliding release that one unit can change.  [T3, T7]
 
-    Windows:  (t - window, t] for `count` times t (None: without end) one period apart; they may leave gaps.
-    Requires: the constraint is enforced.  Local: any two entries are adjacent.
-    Tight:    mutations at the ends of every ceil(window / period)-th window, and one as late as allowed.
+    Windows:  (t - window, t] for `count` times t (None: without end) one period apart; there may be gaps.
+    Requires: the constraint is enforced.  Local: any two units are adjacent.
+    Tight:    changes at the ends of every ceil(window / period)-th window, and one as late as allowed.
     Proof:    docs/theory/T3.md, docs/theory/T7.md
     """
     windows = _endless(count)
@@ -102,11 +102,12 @@ def swcr_folds(
     def by_bound(bound: Exact | None) -> int | None:
         if bound is None:
             return None
-        stretch, wide, apart = alike(bound, extent, step)
-        return ceil((stretch + wide) / apart)
+        longest, wide, apart = alike(bound, extent, step)
+        return ceil((longest + wide) / apart)
 
     folds = max(
-        _least(windows, by_mutations(life.mutations), by_bound(life.bound)) for life in lives(constraint)
+        _least(windows, by_mutations(case.mutations), by_bound(case.bound))
+        for case in constraint_cases(constraint)
     )
     return _least(windows, 2 * folds) if local else folds
 
@@ -121,18 +122,18 @@ def hdcr_folds(
     initial: bool = True,
     local: bool = False,
 ) -> int:
-    """Most nodes of a hierarchical release that one entry can change.  [T4, T7]
+    """Most nodes of a hierarchical release that one unit can change.  [T4, T7]
 
     Nodes:    of layer j < height: (i c^j W, (i+1) c^j W] for i < ceil(count / c^j), counted from the start;
               and, where the `initial` load is measured, one node (-inf, start] in front of all layers.
-    Requires: the constraint is enforced.  Local: any two entries are adjacent.
-    Tight:    a life whose last mutation falls just past the end of a node of as high a layer as it can reach.
+    Requires: the constraint is enforced.  Local: any two units are adjacent.
+    Tight:    a unit whose last change is just past the end of a node of the highest layer that it can reach.
     Proof:    docs/theory/T4.md, docs/theory/T7.md
     """
     layers = _layers(width, branching, height, count)
-    options = lives(constraint)
-    inside = [[layer.most(life) for layer in layers] for life in options]
-    after_load = [[layer.most(life, loaded=True) for layer in layers] for life in options]
+    options = constraint_cases(constraint)
+    inside = [[layer.most(case) for layer in layers] for case in options]
+    after_load = [[layer.most(case, loaded=True) for layer in layers] for case in options]
     folds = max(map(sum, inside))
     if initial:
         folds = max(folds, 1 + max(map(sum, after_load)))
@@ -149,28 +150,30 @@ def hdcr_folds(
 def load_folds(
     constraint: Constraint | None, *, width: Length, branching: int, height: int, count: int | None = None
 ) -> int:
-    """Most nodes of a hierarchical release that an entry of its initial load can change.  [T4]
+    """Most nodes of a hierarchical release that a unit of its initial load can change.  [T4]
 
     Nodes:    as for hdcr_folds, the initial one included.
     Requires: the constraint is enforced.
-    Tight:    a life that begins at the start of the hierarchy.
+    Tight:    a unit whose first change is at the start of the hierarchy.
     Proof:    docs/theory/T4.md
     """
     layers = _layers(width, branching, height, count)
-    return 1 + max(sum(layer.most(life, loaded=True) for layer in layers) for life in lives(constraint))
+    return 1 + max(
+        sum(layer.most(case, loaded=True) for layer in layers) for case in constraint_cases(constraint)
+    )
 
 
 class _Layer(NamedTuple):
-    """Windows of one width side by side: so many, or without end."""
+    """Adjacent windows of one width: `nodes` of them (None: without end)."""
 
     width: Exact
     nodes: int | None
 
-    def most(self, life: Life, *, loaded: bool = False) -> int:
-        """Most of them that the life touches; `loaded`: after a first mutation no later than their start."""
+    def most(self, case: ConstraintCase, *, loaded: bool = False) -> int:
+        """Most windows that a unit can change; `loaded`: its first change is not later than their start."""
         spent = 1 if loaded else 0
-        by_mutations = None if life.mutations is None else life.mutations - spent
-        by_bound = None if life.bound is None else _ceiling(life.bound, self.width) + 1 - spent
+        by_mutations = None if case.mutations is None else case.mutations - spent
+        by_bound = None if case.bound is None else _ceiling(case.bound, self.width) + 1 - spent
         return _least(self.nodes, by_mutations, by_bound)
 
 
@@ -203,6 +206,6 @@ def _least(*limits: int | None) -> int:
     known = [limit for limit in limits if limit is not None]
     if not known:
         raise SpecError(
-            "nothing bounds the loss: without a constraint on every entry the release must end (give its count)"
+            "nothing bounds the loss: without a constraint on every unit a release must end (give its count)"
         )
     return min(known)

@@ -1,4 +1,4 @@
-"""What one unit can do to all measurements of a release together: T9."""
+"""Sensitivity of all measurements of a release together: T9."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def joint(
     firsts: int = 1,
     seen: int = 1,
 ) -> Sensitivity:
-    """How far one unit can move all measurements of a release together.  [T9]
+    """The most that one unit can move all measurements of a release together.  [T9]
 
-    Requires: a unit changes at most `folds` measurements, and a mutation lies in at most `seen` of them.
-    Stock:    in at least `firsts` of those it changes, it starts from nothing: 1 for a disjoint release (the
-              insertion), 0 for sliding windows; a hierarchy has hdcr_joint.
-    Flow:     at most `mutations` in a life and `clip` in a measurement.
-    Tight:    disjoint releases: a stock that goes to and fro between the ends of its range or between two groups,
-              a flow with as many mutations in one window as there may be.
+    Requires: a unit changes at most `folds` measurements, and a change lies in at most `seen` of them.
+    Stock:    in at least `firsts` of the measurements that it changes, the unit starts from nothing: 1 for a
+              disjoint release (the insertion), 0 for sliding windows; for a hierarchy use hdcr_joint.
+    Flow:     at most `mutations` in all and `clip` in a measurement.
+    Tight:    disjoint releases: a stock that alternates between the ends of its range or between two groups,
+              a flow with as many changes in one window as there may be.
     Proof:    docs/theory/T9.md
     """
     changed = whole(folds, key="folds", least=0)
@@ -70,12 +70,12 @@ def hdcr_joint(
     grouped: bool = False,
     rows: int = 1,
 ) -> Sensitivity:
-    """How far one unit can move all nodes of a stock's hierarchical release together.  [T9]
+    """The most that one unit can move all nodes of a stock's hierarchical release together.  [T9]
 
     Nodes:    as for hdcr_folds; `initial`: whether the load is measured.
     Requires: the constraint is enforced.
-    Lives:    one that begins after the start starts from nothing in every layer; one that was loaded does so in
-              the initial node alone.
+    Units:    one that enters after the start starts from nothing in every layer, one of the load
+              in the initial node alone; the larger of both bounds is returned.
     Proof:    docs/theory/T9.md
     """
     inside = hdcr_folds(

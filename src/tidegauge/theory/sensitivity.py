@@ -1,4 +1,4 @@
-"""What one unit can do to one window: T1."""
+"""Sensitivity of one window: T1."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """How far one unit moves a vector of measurements, at most, in both norms."""
+    """The most that one unit can move a vector of measurements, in both norms."""
 
     l1: Fraction
     l2_squared: Fraction
 
     @property
     def l2(self) -> float:
-        """The root of l2_squared, never below it."""
+        """The square root of l2_squared, rounded up."""
         top, bottom = self.l2_squared.as_integer_ratio()
         shift = max(0, 128 - top.bit_length() + bottom.bit_length())
         root = Fraction(isqrt((top << 2 * shift) // bottom), 1 << shift)
@@ -45,13 +45,13 @@ def sensitivity(
     mutations: int | None = None,
     clip: int | None = None,
 ) -> Sensitivity:
-    """How far one unit can move one window.  [T1]
+    """The most that one unit can move one window.  [T1]
 
-    Stock:    the change of the sum of f over the rows alive, f in [lower, upper]; a missing row counts 0.
-    Flow:     the sum of g in [lower, upper] over the mutations, at most `mutations` in a life and `clip` in a window.
-    Grouped:  a row is in at most one group at a time, a mutation in at most one group.
+    Stock:    the change of the sum of f in [lower, upper] over the rows that exist; a missing row counts 0.
+    Flow:     the sum of g in [lower, upper] over changes, at most `mutations` in all and `clip` in a window.
+    Grouped:  a row is in at most one group at a time, a change in at most one group.
     Rows:     the most rows of a unit that count at any time.
-    Tight:    a move between two groups, or from one end of the range to the other.
+    Tight:    a change between two groups, or from one end of the range to the other.
     Proof:    docs/theory/T1.md
     """
     low, high, count = fraction(lower), fraction(upper), whole(rows, key="rows", least=1)
@@ -72,9 +72,9 @@ def sensitivity(
 
 
 def most_counted(*, mutations: int | None, clip: int | None) -> int:
-    """Most mutations of a row that one window of a flow counts.  [T1]
+    """Most changes of a row that one window of a flow counts.  [T1]
 
-    Requires: at least one of the two limits; a flow does not telescope.
+    Requires: at least one of the two limits, because a flow does not telescope; otherwise SpecError.
     Proof:    docs/theory/T1.md
     """
     limits = [
@@ -84,6 +84,6 @@ def most_counted(*, mutations: int | None, clip: int | None) -> int:
     ]
     if not limits:
         raise SpecError(
-            "nothing bounds what one entry adds to a flow in one window: enforce at_most, or declare a clip"
+            "nothing bounds what one unit adds to a flow in one window: enforce at_most, or declare a clip"
         )
     return min(limits)

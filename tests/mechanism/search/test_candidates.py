@@ -14,7 +14,7 @@ from tidegauge.mechanism.strategy import Exposure
 from tidegauge.model.constraint import AtMost, Constraint, Within
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.model.schedule import Schedule
-from tidegauge.theory.paths import stretches as _stretches
+from tidegauge.theory.paths import on_intervals
 from tidegauge.theory.paths import tree as tree_paths
 
 if TYPE_CHECKING:
@@ -287,9 +287,9 @@ def test_planning_ten_years_is_quick(
 def test_planning_ten_years_takes_few_steps(
     constraint: Constraint, count: int | None, window: int | None, pure: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On any machine: the products along a tree and the chains of stretches that planning computes are counted."""
-    work = {"tree": 0, "stretches": 0}
-    times, chain = tree_paths._Tree._times, _stretches.Stretches._chain
+    """On any machine: the products along a tree and the chains of intervals that planning computes are counted."""
+    work = {"tree": 0, "chains": 0}
+    times, chain = tree_paths._Tree._times, on_intervals.OnIntervals._chain
 
     def counted_times(self: Any, left: Any, right: Any) -> Any:
         found = times(self, left, right)
@@ -297,14 +297,14 @@ def test_planning_ten_years_takes_few_steps(
         return found
 
     def counted_chain(self: Any, *arguments: Any) -> float:
-        work["stretches"] += min(self.jumps // 2, _stretches._CHAINED) * len(self.classes) ** 2
+        work["chains"] += min(self.changes // 2, on_intervals._CHAINED) * len(self.classes) ** 2
         return chain(self, *arguments)
 
     monkeypatch.setattr(tree_paths._Tree, "_times", counted_times)
-    monkeypatch.setattr(_stretches.Stretches, "_chain", counted_chain)
+    monkeypatch.setattr(on_intervals.OnIntervals, "_chain", counted_chain)
     planned(constraint, count, window, pure=pure, grouped=False)
     assert 0 < work["tree"] < 2 * 10**8
-    assert work["stretches"] < 10**8
+    assert work["chains"] < 10**8
 
 
 def test_a_clipped_flow_has_no_known_optimum() -> None:

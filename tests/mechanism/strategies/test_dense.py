@@ -19,7 +19,7 @@ from tidegauge.mechanism.strategy import MANY, Exposure
 from tidegauge.model.constraint import AtMost, Unconstrained, Within
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.model.schedule import Schedule
-from tidegauge.theory.paths.path import Limits, Moves, limits
+from tidegauge.theory.paths.path import Domain, Limits, limits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,7 +111,7 @@ def test_the_optimum_for_many_changes_is_near_its_limit_and_better_than_damped(
     found, target = rounded(problem, gram), Target.of(schedule)
     reached = error(found, exposure, target, pure=False)
     level = tune.level(
-        target, limits(constraint, schedule), bins=bins, moves=Moves(groups=MANY if grouped else 1)
+        target, limits(constraint, schedule), bins=bins, domain=Domain(groups=MANY if grouped else 1)
     )
     damped = Damped(bins, *level)
     assert limit < reached < limit * 1.05

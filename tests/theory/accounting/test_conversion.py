@@ -25,7 +25,7 @@ chance = st.fractions(min_value=Fraction(1, 10**9), max_value=Fraction(99, 100),
 
 
 def oracle_epsilon(rho: str, delta: str) -> Any:
-    """The least epsilon over a lattice of alpha that is refined again and again: no derivative, no closed form."""
+    """The least epsilon over a lattice of alpha that is refined repeatedly: no closed form."""
     r, d = mp.mpf(rho), mp.mpf(delta)
 
     def at(t: Any) -> Any:

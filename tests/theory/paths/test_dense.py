@@ -1,4 +1,4 @@
-"""Bounds for full matrices, against all paths of small worlds and against the worst path that a search finds in large ones."""
+"""Bounds for full matrices, against all paths of small worlds and the worst path found in large ones."""
 
 from __future__ import annotations
 
@@ -43,25 +43,25 @@ def formed_gram(rng: Rng, bins: int, noise: float = 0.0) -> Floats:
 
 def paths(bins: int, limits: Limits) -> Iterator[Floats]:
     """Every alternating path of changes."""
-    jumps, reach = limits.within(bins)
-    for count in range(1, jumps + 1):
+    changes, span = limits.within(bins)
+    for count in range(1, changes + 1):
         for at in combinations(range(bins), count):
-            if at[-1] - at[0] < reach:
+            if at[-1] - at[0] < span:
                 path = np.zeros(bins)
                 path[list(at)] = (-1.0) ** np.arange(count)
                 yield path
 
 
-def lives(bins: int, limits: Limits, *, loaded: bool) -> Iterator[Floats]:
-    """Every life that moves between as many groups as it can tell apart: changes by group and bin."""
+def grouped_paths(bins: int, limits: Limits, *, loaded: bool) -> Iterator[Floats]:
+    """Every path between as many groups as can differ: changes by group and bin."""
     for before in (False, True) if loaded else (False,):
-        jumps, reach = limits.after_load(bins) if before else limits.within(bins)
-        for count in range(jumps + 1):
+        changes, span = limits.after_load(bins) if before else limits.within(bins)
+        for count in range(changes + 1):
             for at in combinations(range(bins), count):
-                if count and at[-1] - at[0] >= reach:
+                if count and at[-1] - at[0] >= span:
                     continue
-                for groups in product(range(-1, min(jumps + before, 4)), repeat=count):
-                    path = np.zeros((jumps + 1, bins))
+                for groups in product(range(-1, min(changes + before, 4)), repeat=count):
+                    path = np.zeros((changes + 1, bins))
                     now = 0 if before else -1
                     for change, group in zip(at, groups, strict=True):
                         if now >= 0:
@@ -115,7 +115,9 @@ def test_no_life_in_groups_adds_up_to_more(limits: Limits, loaded: bool) -> None
     rng = np.random.default_rng(3)
     for bins in (2, 4, 5):
         for gram in (any_gram(rng, bins), formed_gram(rng, bins), formed_gram(rng, bins, 0.05)):
-            most = max(float(((life @ gram) * life).sum()) for life in lives(bins, limits, loaded=loaded))
+            most = max(
+                float(((path @ gram) * path).sum()) for path in grouped_paths(bins, limits, loaded=loaded)
+            )
             assert most <= dense_groups(gram, limits=limits, loaded=loaded)
             if not loaded and (levels(gram)[~np.eye(bins, dtype=bool)] <= 0).all():
                 assert dense_groups(gram, limits=limits) == pytest.approx(most, rel=2e-6)
@@ -125,13 +127,15 @@ def test_no_life_in_groups_adds_up_to_more(limits: Limits, loaded: bool) -> None
     "limits", [Limits(3, None), Limits(4, 3), Limits(None, 3), Limits(None, None)], ids=str
 )
 def test_an_entry_that_was_there_goes_and_comes_back(limits: Limits) -> None:
-    """Columns that point away from each other: a stay elsewhere that ends weighs more than one that lasts."""
+    """Columns that point away from each other: an interval that ends weighs more than one that does not."""
     rng = np.random.default_rng(8)
     for bins in (2, 3, 4):
         for _ in range(25):
             matrix = np.tril(rng.integers(-1, 2, size=(bins, bins))).astype(np.float64)
             gram = matrix.T @ matrix
-            most = max(float(((life @ gram) * life).sum()) for life in lives(bins, limits, loaded=True))
+            most = max(
+                float(((path @ gram) * path).sum()) for path in grouped_paths(bins, limits, loaded=True)
+            )
             assert most <= dense_groups(gram, limits=limits, loaded=True)
 
 
@@ -142,25 +146,27 @@ def test_bins_that_nobody_sees() -> None:
 
 
 def test_windows_as_a_whole_and_one_by_one() -> None:
-    """A reach that holds few bins is nearly exact; for all bins at once it is the relaxation of all signs."""
+    """A span of few bins is nearly exact; for all bins at once it is the relaxation of all signs."""
     rng = np.random.default_rng(4)
-    for bins, reach in ((12, 4), (14, 8), (10, 10)):
+    for bins, span in ((12, 4), (14, 8), (10, 10)):
         for gram in (any_gram(rng, bins), formed_gram(rng, bins)):
-            most = max(path @ gram @ path for path in paths(bins, Limits(None, reach)))
-            assert most <= any_changes(gram, reach) <= 1.15 * most
+            most = max(path @ gram @ path for path in paths(bins, Limits(None, span)))
+            assert most <= any_changes(gram, span) <= 1.15 * most
 
 
-@pytest.mark.parametrize(("bins", "jumps", "reach"), [(64, 4, 64), (128, 8, 128), (64, 12, 12), (96, 24, 24)])
-def test_the_worst_path_found_is_nearly_as_bad(bins: int, jumps: int, reach: int) -> None:
+@pytest.mark.parametrize(
+    ("bins", "changes", "span"), [(64, 4, 64), (128, 8, 128), (64, 12, 12), (96, 24, 24)]
+)
+def test_the_worst_path_found_is_nearly_as_bad(bins: int, changes: int, span: int) -> None:
     rng = np.random.default_rng(5)
     gram = formed_gram(rng, bins)
-    crowd = Switches(bins, reach) if jumps == reach else Crowd(bins, jumps, reach)
+    crowd = Switches(bins, span) if changes == span else Crowd(bins, changes, span)
     found = max(crowd.most(gram) for _ in range(3))
-    assert found <= dense_paths(gram, limits=Limits(jumps, reach)) <= found * 1.03**2
+    assert found <= dense_paths(gram, limits=Limits(changes, span)) <= found * 1.03**2
 
 
 def test_a_wrong_bound_would_be_noticed() -> None:
-    """With one change fewer, or one bin less of reach, the bound is too small."""
+    """With one change fewer, or one bin less in the span, the bound is too small."""
     gram = formed_gram(np.random.default_rng(6), 12)
     for right, wrong in ((Limits(4, None), Limits(3, None)), (Limits(None, 5), Limits(None, 4))):
         most = max(path @ gram @ path for path in paths(12, right))

@@ -1,4 +1,4 @@
-"""T10: bounds on what an entry's path can do, against every path there is in small worlds."""
+"""T10: bounds on the path of one unit, against every path in small worlds."""
 
 from __future__ import annotations
 
@@ -16,12 +16,18 @@ from tidegauge.mechanism.strategies.shapes import damped_root, rounded_convex
 from tidegauge.model.constraint import AtMost, Unconstrained, Within
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.model.schedule import Schedule
-from tidegauge.theory.paths import stretches
+from tidegauge.theory.paths import on_intervals
 from tidegauge.theory.paths import tree as tree_paths
+from tidegauge.theory.paths.autoregressive import (
+    AutoregressiveRows,
+    _from,
+    _most,
+    _Paths,
+    autoregressive_paths,
+)
 from tidegauge.theory.paths.enumeration import every_path
 from tidegauge.theory.paths.gram import gram_paths, row_paths
-from tidegauge.theory.paths.path import Limits, Moves, limits
-from tidegauge.theory.paths.remembered import Remembered, _Begun, _from, _most, remembered_paths
+from tidegauge.theory.paths.path import Domain, Limits, limits
 from tidegauge.theory.paths.toeplitz import falling_paths, toeplitz_paths
 from tidegauge.theory.paths.tree import Costs, hierarchy_paths
 
@@ -35,38 +41,38 @@ if TYPE_CHECKING:
 DAILY = Span(micros=DAY)
 
 
-def lives(bins: int, limit: Limits) -> Iterator[tuple[int, ...]]:
-    """Every set of bins in which an entry may change, straight from the definition."""
+def changed_bins(bins: int, limit: Limits) -> Iterator[tuple[int, ...]]:
+    """Every set of bins in which a unit may change, straight from the definition."""
     yield ()
     for first in range(bins):
         later = range(first + 1, bins if limit.bins is None else min(first + limit.bins, bins))
-        for more in range(len(later) + 1 if limit.jumps is None else limit.jumps):
+        for more in range(len(later) + 1 if limit.changes is None else limit.changes):
             yield from ((first, *rest) for rest in combinations(later, more))
 
 
 def worst_energy(gram: Floats, limit: Limits) -> float:
     best = 0.0
-    for changed in lives(len(gram), limit):
+    for changed in changed_bins(len(gram), limit):
         signs = (-1.0) ** np.arange(len(changed))
         best = max(best, float(signs @ gram[np.ix_(changed, changed)] @ signs))
     return best
 
 
-def walks(bins: int, limit: Limits, moves: Moves) -> Iterator[Floats]:
-    """Every life, as its changes by group and bin; loaded: the first may come before the first bin."""
-    nothing = np.zeros(moves.groups)
+def walks(bins: int, limit: Limits, domain: Domain) -> Iterator[Floats]:
+    """Every path, as its changes by group and bin; loaded: the first may come before the first bin."""
+    nothing = np.zeros(domain.groups)
     places = [nothing]
-    for group, value in product(range(moves.groups), {moves.high, -moves.low} - {0.0}):
-        places.append(value * np.eye(moves.groups)[group])
+    for group, value in product(range(domain.groups), {domain.high, -domain.low} - {0.0}):
+        places.append(value * np.eye(domain.groups)[group])
     starts = [(nothing, limit)]
-    if moves.loaded and limit.jumps != 1 and limit.bins != 1:
+    if domain.loaded and limit.changes != 1 and limit.bins != 1:
         fewer = Limits(*(None if most is None else most - 1 for most in limit))
         starts += [(place, fewer) for place in places[1:]]
     for start, left in starts:
         for walk in product(range(len(places)), repeat=bins):
             moved = np.diff([start, *(places[place] for place in walk)], axis=0).T
             changed = np.flatnonzero(moved.any(axis=0))
-            if left.jumps is not None and len(changed) > left.jumps:
+            if left.changes is not None and len(changed) > left.changes:
                 continue
             if len(changed) and left.bins is not None:
                 first = changed[0] if start is nothing else 0
@@ -75,14 +81,16 @@ def walks(bins: int, limit: Limits, moves: Moves) -> Iterator[Floats]:
             yield moved
 
 
-def worst_walk(gram: Floats, limit: Limits, moves: Moves) -> float:
-    return max(float(np.einsum("gi,ij,gj->", moved, gram, moved)) for moved in walks(len(gram), limit, moves))
+def worst_walk(gram: Floats, limit: Limits, domain: Domain) -> float:
+    return max(
+        float(np.einsum("gi,ij,gj->", moved, gram, moved)) for moved in walks(len(gram), limit, domain)
+    )
 
 
-def best_found(gram: Floats, weights: list[float], reach: int | None, rng: np.random.Generator) -> float:
-    """The most of a path with these changes, by moving one change after the other to its best bin, from many starts."""
+def best_found(gram: Floats, weights: list[float], span: int | None, rng: np.random.Generator) -> float:
+    """The worst path found with these changes, by shifting one change after the other, from many starts."""
     bins, count, weight = len(gram), len(weights), np.array(weights)
-    room, best = min(reach or bins, bins), 0.0
+    room, best = min(span or bins, bins), 0.0
     for _ in range(40):
         first = int(rng.integers(0, bins - room + 1))
         at = first + np.sort(rng.choice(room, count, replace=False))
@@ -103,7 +111,7 @@ def best_found(gram: Floats, weights: list[float], reach: int | None, rng: np.ra
 
 
 def whitened_gram(coefficients: Floats, offset: float) -> Floats:
-    """Straight from the definition: levels with white noise through the Toeplitz rows, and one draw on all of them."""
+    """From the definition: levels with white noise through the Toeplitz rows, and one shared draw."""
     count = len(coefficients)
     matrix = np.array([[coefficients[t - j] if t >= j else 0.0 for j in range(count)] for t in range(count)])
     seen = matrix @ np.eye(count)[:, 0]  # a draw on the level throughout is a change in the first bin
@@ -120,9 +128,9 @@ def convex_series(rng: np.random.Generator, count: int) -> Floats:
 
 
 def some_limits(rng: np.random.Generator, count: int) -> Limits:
-    jumps = int(rng.integers(1, count + 1)) if rng.random() < 0.6 else None
+    changes = int(rng.integers(1, count + 1)) if rng.random() < 0.6 else None
     bins = int(rng.integers(1, count + 1)) if rng.random() < 0.5 else None
-    return Limits(jumps, bins)
+    return Limits(changes, bins)
 
 
 def test_limits_of_constraints() -> None:
@@ -177,7 +185,7 @@ def worst_in_tree(
         for index in range(leaves // branching**layer)
     ]
     best = Fraction(0)
-    for changed in lives(leaves + 1, limit):
+    for changed in changed_bins(leaves + 1, limit):
         for values in product(states, repeat=len(changed)):
             path = [0] * (leaves + 2)
             for bin_, value in zip(changed, values, strict=True):
@@ -201,7 +209,12 @@ def test_hierarchy_paths_are_exact(states: tuple[int, ...], power: int) -> None:
         weights = [Fraction(int(rng.integers(1, 9)), int(rng.integers(1, 4))) for _ in range(height)]
         base, limit = Fraction(int(rng.integers(0, 4)), 2), some_limits(rng, leaves + 1)
         shape = {"weights": weights, "base": base, "branching": branching, "leaves": leaves}
-        worst = worst_in_tree(lambda u, v: Fraction(abs(u - v) ** power), states, limit=limit, **shape)  # type: ignore[arg-type]
+        worst = worst_in_tree(
+            lambda u, v: Fraction(abs(u - v) ** power),
+            states,
+            limit=limit,
+            **shape,  # type: ignore[arg-type]
+        )
         assert hierarchy_paths(costs(states, power), limits=limit, **shape) == worst  # type: ignore[arg-type]
 
 
@@ -276,15 +289,15 @@ def test_many_changes_have_a_price_instead_of_a_count(kind: str, monkeypatch: py
     monkeypatch.setattr(tree_paths, "_POSITIONS", 2**16)
     for reached in (False, True, True):
         for _ in range(6):
-            jumps = int(rng.integers(25, 40)) if reached else int(rng.integers(65, 120))
-            reach = int(rng.integers(jumps, 100)) if reached else None
+            changes = int(rng.integers(25, 40)) if reached else int(rng.integers(65, 120))
+            span = int(rng.integers(changes, 100)) if reached else None
             weights = [Fraction(int(rng.integers(1, 20)), 8) for _ in range(rng.integers(1, 5))]
             shape = {
                 "weights": weights,
                 "base": Fraction(int(rng.integers(0, 16)), 8),
                 "branching": int(rng.integers(2, 6)),
-                "leaves": int(rng.integers(reach or jumps, 160)),
-                "limits": Limits(jumps, reach),
+                "leaves": int(rng.integers(span or changes, 160)),
+                "limits": Limits(changes, span),
             }
             found = hierarchy_paths(table, **shape)  # type: ignore[arg-type]
             with monkeypatch.context() as counted:
@@ -308,7 +321,12 @@ def test_a_price_is_never_too_low_for_few_changes_either(monkeypatch: pytest.Mon
             "branching": int(rng.integers(2, 4)),
             "leaves": leaves,
         }
-        worst = worst_in_tree(lambda u, v: Fraction(u != v), (0, 1), limit=limit, **shape)  # type: ignore[arg-type]
+        worst = worst_in_tree(
+            lambda u, v: Fraction(u != v),
+            (0, 1),
+            limit=limit,
+            **shape,  # type: ignore[arg-type]
+        )
         assert worst <= hierarchy_paths(costs((0, 1), 1), limits=limit, **shape)  # type: ignore[arg-type]
 
 
@@ -364,13 +382,13 @@ def test_certified_bound_is_tight(
 
 @pytest.mark.parametrize("limit", [Limits(80, None), Limits(61, 90), Limits(200, 300)])
 @pytest.mark.parametrize(("beta", "offset"), [(0.8, 0.1), (0.999, 0.0)])
-def test_many_stretches_need_not_be_chained_one_by_one(
+def test_many_intervals_need_not_be_chained_one_by_one(
     limit: Limits, beta: float, offset: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = np.arange(1, 400)
     series = np.cumsum(np.concatenate([[1.0], np.cumprod((steps - 1.5) / steps * beta)]))
     found = toeplitz_paths(series, limits=limit, offset=offset)
-    monkeypatch.setattr(stretches, "_CHAINED", 10**6)
+    monkeypatch.setattr(on_intervals, "_CHAINED", 10**6)
     chained = toeplitz_paths(series, limits=limit, offset=offset)
     assert chained * 0.9999 <= found <= chained * 1.001
 
@@ -400,19 +418,19 @@ def test_bounds_for_many_changes_of_any_matrix(monkeypatch: pytest.MonkeyPatch) 
             assert worst <= toeplitz_paths(series, limits=limit)
             assert worst <= gram_paths(gram, limits=limit)
             if falling:
-                jumps, _ = limit.within(count)
-                assert worst <= falling_paths(series, jumps=jumps)
+                changes, _ = limit.within(count)
+                assert worst <= falling_paths(series, changes=changes)
 
 
-MOVES = {
-    "signs": Moves(1.0, 1.0),
-    "signs, uneven": Moves(0.3, 1.0),
-    "signs, loaded": Moves(1.0, 0.4, loaded=True),
-    "groups": Moves(groups=3),
-    "two groups": Moves(groups=2),
-    "groups, loaded": Moves(groups=3, loaded=True),
-    "signs in groups": Moves(1.0, 0.5, groups=2),
-    "signs in groups, loaded": Moves(1.0, 1.0, groups=2, loaded=True),
+DOMAINS = {
+    "signs": Domain(1.0, 1.0),
+    "signs, uneven": Domain(0.3, 1.0),
+    "signs, loaded": Domain(1.0, 0.4, loaded=True),
+    "groups": Domain(groups=3),
+    "two groups": Domain(groups=2),
+    "groups, loaded": Domain(groups=3, loaded=True),
+    "signs in groups": Domain(1.0, 0.5, groups=2),
+    "signs in groups, loaded": Domain(1.0, 1.0, groups=2, loaded=True),
 }
 """Beyond on and off; the walks through them are few enough to be written out for four bins."""
 
@@ -428,17 +446,17 @@ def some_measurements(rng: np.random.Generator, count: int) -> Iterator[tuple[Fl
     yield matrix.T @ matrix, partial(gram_paths, matrix.T @ matrix)
 
 
-@pytest.mark.parametrize("kind", MOVES)
+@pytest.mark.parametrize("kind", DOMAINS)
 def test_every_walk_is_tried(kind: str) -> None:
     rng = np.random.default_rng(len(kind))
     for _ in range(4):
         limit = some_limits(rng, 4)
         for gram, bound in some_measurements(rng, 4):
-            worst = worst_walk(gram, limit, MOVES[kind])
-            assert worst <= bound(limits=limit, moves=MOVES[kind]) <= worst * 1.001
+            worst = worst_walk(gram, limit, DOMAINS[kind])
+            assert worst <= bound(limits=limit, domain=DOMAINS[kind]) <= worst * 1.001
 
 
-@pytest.mark.parametrize("kind", MOVES)
+@pytest.mark.parametrize("kind", DOMAINS)
 def test_where_walks_are_too_many_no_bound_is_below(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convex, "affordable", lambda **_: False)
     monkeypatch.setattr("tidegauge.theory.paths.gram.affordable", lambda **_: False)
@@ -446,11 +464,11 @@ def test_where_walks_are_too_many_no_bound_is_below(kind: str, monkeypatch: pyte
     for count in (2, 3, 4, 4, 4, 4):
         limit = some_limits(rng, count)
         for gram, bound in some_measurements(rng, count):
-            assert worst_walk(gram, limit, MOVES[kind]) <= bound(limits=limit, moves=MOVES[kind])
+            assert worst_walk(gram, limit, DOMAINS[kind]) <= bound(limits=limit, domain=DOMAINS[kind])
 
 
 @pytest.mark.parametrize("limit", [Limits(2, None), Limits(3, None), Limits(4, 8), Limits(None, 6)])
-@pytest.mark.parametrize("kind", [kind for kind in MOVES if "groups" not in kind])
+@pytest.mark.parametrize("kind", [kind for kind in DOMAINS if "groups" not in kind])
 def test_longer_ones_as_well(kind: str, limit: Limits, monkeypatch: pytest.MonkeyPatch) -> None:
     """Against the enumeration, which the tests above hold to the definition."""
     rng = np.random.default_rng(len(kind) + 2)
@@ -458,11 +476,11 @@ def test_longer_ones_as_well(kind: str, limit: Limits, monkeypatch: pytest.Monke
         count = int(rng.integers(9, 13))
         for gram, bound in some_measurements(rng, count):
             band = np.array([np.append(np.diagonal(gram, lag), np.zeros(lag)) for lag in range(count)]).T
-            worst = every_path(band[:, : limit.within(count)[1]], limits=limit, moves=MOVES[kind])
+            worst = every_path(band[:, : limit.within(count)[1]], limits=limit, domain=DOMAINS[kind])
             with monkeypatch.context() as certified:
                 certified.setattr(convex, "affordable", lambda **_: False)
                 certified.setattr("tidegauge.theory.paths.gram.affordable", lambda **_: False)
-                assert worst <= bound(limits=limit, moves=MOVES[kind])
+                assert worst <= bound(limits=limit, domain=DOMAINS[kind])
 
 
 @pytest.mark.parametrize(
@@ -484,12 +502,12 @@ def test_values_of_both_signs_are_bounded_tightly(
     rng, count, (beta, white, offset) = np.random.default_rng(12), 60, noise
     series = rounded_convex(damped_root(count, beta, white), 40) / 2**40
     gram, apart, found = whitened_gram(series, offset), 1.0 + low, 0.0
-    jumps, _ = limit.within(count)
-    for changes in range(max(jumps - 2, 1), jumps + 1):
+    most, _ = limit.within(count)
+    for changes in range(max(most - 2, 1), most + 1):
         for first in (1.0, low):
-            later = [apart * (-1.0) ** (turn + 1) for turn in range(changes - 1)]
+            later = [apart * (-1.0) ** (change + 1) for change in range(changes - 1)]
             found = max(found, best_found(gram, [first, *later], limit.bins, rng))
-    bound = toeplitz_paths(series, limits=limit, moves=Moves(1.0, low), offset=offset)
+    bound = toeplitz_paths(series, limits=limit, domain=Domain(1.0, low), offset=offset)
     assert found <= bound <= found * 1.03**2
 
 
@@ -499,28 +517,28 @@ def test_a_single_bin_that_an_entry_comes_to_from_before(
 ) -> None:
     monkeypatch.setattr(convex, "affordable", lambda **_: tried)
     monkeypatch.setattr("tidegauge.theory.paths.gram.affordable", lambda **_: tried)
-    moves = Moves(groups=3, loaded=True)
+    domain = Domain(groups=3, loaded=True)
     for limit, most in ((Limits(1, None), 1), (Limits(3, None), 2), (Limits(3, 1), 1), (Limits(None, 2), 2)):
-        assert toeplitz_paths(np.ones(1), limits=limit, moves=moves) == pytest.approx(most, rel=1e-5)
-        assert gram_paths(np.eye(1), limits=limit, moves=moves) == pytest.approx(most, rel=1e-5)
+        assert toeplitz_paths(np.ones(1), limits=limit, domain=domain) == pytest.approx(most, rel=1e-5)
+        assert gram_paths(np.eye(1), limits=limit, domain=domain) == pytest.approx(most, rel=1e-5)
 
 
 def test_rows_of_their_own() -> None:
     rng = np.random.default_rng(13)
-    for kind, moves in MOVES.items():
+    for kind, domain in DOMAINS.items():
         rows, limit = rng.normal(size=(3, 4)), some_limits(rng, 4)
-        found = row_paths(rows, limits=limit, moves=moves)
+        found = row_paths(rows, limits=limit, domain=domain)
         assert found is not None, kind
-        sums = max(float(np.abs(moved @ rows.T).sum()) for moved in walks(4, limit, moves))
+        sums = max(float(np.abs(moved @ rows.T).sum()) for moved in walks(4, limit, domain))
         assert sums <= found[0] <= sums * 1.001
-        worst = worst_walk(rows.T @ rows, limit, moves)
+        worst = worst_walk(rows.T @ rows, limit, domain)
         assert worst <= found[1] <= worst * 1.001
-    assert row_paths(np.ones((3, 60)), limits=Limits(3, None), moves=Moves()) is None
+    assert row_paths(np.ones((3, 60)), limits=Limits(3, None), domain=Domain()) is None
 
 
 @pytest.mark.parametrize("loaded", [False, True])
 def test_what_is_remembered(loaded: bool) -> None:
-    """One shift for all lives, and one that the draw has: the least, over those shifts, of the worst life; exactly."""
+    """One possible shift for all paths: the least, over those shifts, of the worst path; exactly."""
     rng, bins = np.random.default_rng(14), 4
     finer = 0
     for _ in range(48):
@@ -528,8 +546,8 @@ def test_what_is_remembered(loaded: bool) -> None:
         veil = None if rng.random() < 0.3 else Fraction(int(rng.integers(1, 48)), 16)
         step = Fraction(1, int(rng.choice([1, 2, 8])))
         groups = 1 if veil is not None or rng.random() < 0.3 else int(rng.integers(2, 4))
-        moves = Moves(1.0, float(rng.choice([0.0, 0.5, 1.0])) if groups < 3 else 0.0, groups, loaded)
-        levels = np.cumsum(np.array(list(walks(bins, limit, moves))), axis=2)
+        domain = Domain(1.0, float(rng.choice([0.0, 0.5, 1.0])) if groups < 3 else 0.0, groups, loaded)
+        levels = np.cumsum(np.array(list(walks(bins, limit, domain))), axis=2)
         before = np.concatenate([np.zeros((*levels.shape[:2], 1)), levels[:, :, :-1]], axis=2)
         rows = levels - float(memory) * before
         pull = np.array([1.0] + [float(1 - memory)] * (bins - 1))
@@ -542,7 +560,9 @@ def test_what_is_remembered(loaded: bool) -> None:
 
         shifts = [step * n for n in range(-int(2 / step), int(2 / step) + 1)] if veil else [Fraction(0)]
         worst = min(map(cost, shifts))
-        found = remembered_paths(Remembered(memory, veil, bins, step), limits=limit, moves=moves)
+        found = autoregressive_paths(
+            AutoregressiveRows(memory, veil, bins, step), limits=limit, domain=domain
+        )
         assert found == worst if groups == 1 else worst <= found <= worst * Fraction(1001, 1000)
         if veil:  # a finer draw would have a better shift: to state that one would be too little
             finer += min(cost(Fraction(n, 64)) for n in range(-128, 129)) < worst
@@ -554,15 +574,15 @@ def test_corners_are_enough_for_what_is_remembered() -> None:
     rng = np.random.default_rng(15)
     for _ in range(100):
         bins = int(rng.integers(1, 60))
-        reach = int(rng.integers(1, bins + 1))
-        jumps, anchored = int(rng.integers(1, reach + 1)), bool(rng.integers(2))
+        span = int(rng.integers(1, bins + 1))
+        changes, anchored = int(rng.integers(1, span + 1)), bool(rng.integers(2))
         ends = Fraction(int(rng.integers(1, 9)), 4), -Fraction(int(rng.integers(0, 9)), 4)
-        paths = _Begun(jumps, reach, ends, anchored)
-        rows = Remembered(Fraction(int(rng.integers(0, 17)), 16), Fraction(1), bins)
+        paths = _Paths(changes, span, ends, anchored)
+        rows = AutoregressiveRows(Fraction(int(rng.integers(0, 17)), 16), Fraction(1), bins)
         shift = Fraction(int(rng.integers(-24, 25)), 8)
         every = [
             total
-            for start in range(reach if anchored else bins)
+            for start in range(span if anchored else bins)
             for turned in (paths, paths._replace(ends=ends[::-1]))
             if turned.ends[0]
             for total in _from(rows, shift, turned, start)
@@ -573,6 +593,6 @@ def test_corners_are_enough_for_what_is_remembered() -> None:
 
 def test_refusals() -> None:
     with pytest.raises(SpecError, match="must not rise"):
-        falling_paths(np.array([1.0, 2.0]), jumps=1)
+        falling_paths(np.array([1.0, 2.0]), changes=1)
     with pytest.raises(SpecError, match="shared offset"):
         toeplitz_paths(np.array([1.0, 0.9, 0.0]), limits=Limits(1, None), offset=0.1)

@@ -1,4 +1,4 @@
-"""What is reserved is never below the exact value, and above it by roundings alone; arithmetic that rounds the other way is found."""
+"""Bounds are never below the exact value, and above it by roundings alone; wrong roundings are found."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegauge.mechanism.strategies.dense import most_energy
 from tidegauge.theory.paths import rounding as _rounding
 from tidegauge.theory.paths.dense import dense_groups, dense_paths
 from tidegauge.theory.paths.gram import gram_paths, row_paths
-from tidegauge.theory.paths.path import Limits, Moves
+from tidegauge.theory.paths.path import Domain, Limits
 from tidegauge.theory.paths.rounding import Grid, correlated, least_eigenvalue
 from tidegauge.theory.paths.stationary import Stationary
 from tidegauge.theory.paths.toeplitz import falling_paths, toeplitz_paths
@@ -47,7 +47,7 @@ def covers(stated: Sequence[float] | Floats, exact: Sequence[Fraction], size: Fr
     return all(0 <= one <= CLOSE * size for one in found)
 
 
-def turned_round(monkeypatch: pytest.MonkeyPatch) -> None:
+def rounded_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Round the wrong way."""
     up, down = Grid.up, Grid.down
     monkeypatch.setattr(Grid, "up", down)
@@ -58,10 +58,10 @@ def turned_round(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @ROUNDED_DOWN
-def test_energies_of_stretches(monkeypatch: pytest.MonkeyPatch, wrong: bool) -> None:
-    """Every table from which the bounds for convex coefficients are put together, against the definition in fractions."""
+def test_energies_of_intervals(monkeypatch: pytest.MonkeyPatch, wrong: bool) -> None:
+    """Every table of the bounds for convex coefficients, against the definition in fractions."""
     if wrong:
-        turned_round(monkeypatch)
+        rounded_wrongly(monkeypatch)
     fine = True
     for bins, beta, white in ((1, 0.5, 0.0), (7, 0.9, 0.3), (24, 0.999, 0.0), (40, 1.0, 2.0)):
         coefficients = shape(bins, beta, white)
@@ -91,24 +91,25 @@ def test_energies_of_stretches(monkeypatch: pytest.MonkeyPatch, wrong: bool) -> 
 def energies(gram: Exact, limit: Limits, ends: tuple[Fraction, Fraction]) -> Iterator[Fraction]:
     """Of every path between the ends, from nothing, by the definition."""
     bins = len(gram)
-    most, reach = limit.within(bins)
+    most, span = limit.within(bins)
     for count in range(1, most + 1):
         for changed in combinations(range(bins), count):
-            if changed[-1] - changed[0] < reach:
+            if changed[-1] - changed[0] < span:
                 for values in product({*ends, Fraction(0)}, repeat=count):
                     steps = [
                         now - before for before, now in zip((Fraction(0), *values), values, strict=False)
                     ]
-                    yield sum(
-                        (x * y * gram[i][j] for x, i in zip(steps, changed, strict=True) for y, j in zip(steps, changed, strict=True)),
-                        Fraction(0),
-                    )  # fmt: skip
+                    path = list(zip(steps, changed, strict=True))
+                    yield sum((x * y * gram[i][j] for x, i in path for y, j in path), Fraction(0))
 
 
 def whitened(a: list[Fraction], offset: Fraction) -> Exact:
     """Inner products of the columns of a Toeplitz measurement, less what a shared draw hides."""
     count = len(a)
-    plain = [[sum((a[t - i] * a[t - j] for t in range(max(i, j), count)), Fraction(0)) for j in range(count)] for i in range(count)]  # fmt: skip
+    plain = [
+        [sum((a[t - i] * a[t - j] for t in range(max(i, j), count)), Fraction(0)) for j in range(count)]
+        for i in range(count)
+    ]
     levels = [sum((a[t - i] * a[t] for t in range(i, count)), Fraction(0)) for i in range(count)]
     hidden = offset / (1 + offset * sum(one * one for one in a))
     return [[plain[i][j] - hidden * levels[i] * levels[j] for j in range(count)] for i in range(count)]
@@ -127,37 +128,37 @@ CASES = [
 @ROUNDED_DOWN
 def test_toeplitz_bounds_that_try_every_path(monkeypatch: pytest.MonkeyPatch, wrong: bool) -> None:
     fine = True
-    for bins, jumps, reach, offset, low in CASES:
-        coefficients, limit = shape(bins, 0.95, 0.1), Limits(jumps, reach)
+    for bins, changes, span, offset, low in CASES:
+        coefficients, limit = shape(bins, 0.95, 0.1), Limits(changes, span)
         gram = whitened(exactly(coefficients), Fraction(offset))
         worst = max(energies(gram, limit, (Fraction(1), -Fraction(low))))
         with monkeypatch.context() as changed:
             if wrong:
-                turned_round(changed)
+                rounded_wrongly(changed)
                 changed.setattr("tidegauge.theory.paths.toeplitz._off", lambda *_: -(2.0**-45))
                 changed.setattr("tidegauge.theory.paths.enumeration.dot_error", lambda *_: -(2.0**-45))
-            found = toeplitz_paths(coefficients, limits=limit, moves=Moves(1.0, low), offset=offset)
+            found = toeplitz_paths(coefficients, limits=limit, domain=Domain(1.0, low), offset=offset)
         fine &= covers([found], [worst], worst)
     assert fine is not wrong
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_bounds_of_longer_paths_are_never_below_the_worst(seed: int) -> None:
-    """Those that do not try every path: stretches, windows, prices, stays; each against all paths in fractions."""
+    """Bounds that do not try every path, each against all paths in fractions."""
     rng = np.random.default_rng(seed)
-    bins, jumps = 7, int(rng.integers(2, 6))
-    reach = None if rng.random() < 0.4 else int(rng.integers(jumps, bins + 1))
+    bins, changes = 7, int(rng.integers(2, 6))
+    span = None if rng.random() < 0.4 else int(rng.integers(changes, bins + 1))
     coefficients = shape(bins, float(rng.uniform(0.5, 1)), float(rng.choice([0.0, 0.4])))
     offset = float(rng.choice([0.0, 0.2]))
-    low, limit = float(rng.choice([0.0, 0.3, 1.0])), Limits(jumps, reach)
+    low, limit = float(rng.choice([0.0, 0.3, 1.0])), Limits(changes, span)
     gram = whitened(exactly(coefficients), Fraction(offset))
     worst = max(energies(gram, limit, (Fraction(1), -Fraction(low))))
     floats = np.array([[float(one) for one in row] for row in gram])
     with pytest.MonkeyPatch.context() as few:
         for module in ("toeplitz", "gram"):
             few.setattr(f"tidegauge.theory.paths.{module}.affordable", lambda **_: False)
-        found = [toeplitz_paths(coefficients, limits=limit, moves=Moves(1.0, low), offset=offset)]
-        found.append(most_energy(floats, limit, Moves(1.0, low)) * (1 + 1e-15))
+        found = [toeplitz_paths(coefficients, limits=limit, domain=Domain(1.0, low), offset=offset)]
+        found.append(most_energy(floats, limit, Domain(1.0, low)) * (1 + 1e-15))
     assert all(Fraction(one) >= worst for one in found)
 
 
@@ -175,14 +176,14 @@ def test_any_matrix(monkeypatch: pytest.MonkeyPatch, wrong: bool) -> None:
             worst = max(energies(exact, limit, (Fraction(1), -Fraction(low))))
             with monkeypatch.context() as changed:
                 if wrong:
-                    turned_round(changed)
-                    for module in ("bounds", "enumeration"):
-                        changed.setattr(f"tidegauge.theory.paths.{module}.U", -(2.0**-50), raising=False)
+                    rounded_wrongly(changed)
+                    for module in ("paths.bounds", "paths.enumeration"):
+                        changed.setattr(f"tidegauge.theory.{module}.U", -(2.0**-50), raising=False)
                         changed.setattr(
-                            f"tidegauge.theory.paths.{module}.dot_error",
+                            f"tidegauge.theory.{module}.dot_error",
                             lambda terms, size: -(2.0**-50) * size * terms,
                         )
-                found = gram_paths(floats, limits=limit, moves=Moves(1.0, low))
+                found = gram_paths(floats, limits=limit, domain=Domain(1.0, low))
             fine &= covers([found], [worst], worst)
     assert fine is not wrong
 
@@ -201,7 +202,7 @@ def test_full_matrices_are_never_below_the_worst_path() -> None:
 
 def test_sums_and_lengths_of_given_rows() -> None:
     rows = np.array([[1.0, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]])
-    found = row_paths(rows, limits=Limits(2, None), moves=Moves(1.0, 0.3))
+    found = row_paths(rows, limits=Limits(2, None), domain=Domain(1.0, 0.3))
     assert found is not None
     assert covers([found[0]], [2 * (1 + Fraction(0.3))], Fraction(3)) or found[0] >= 2.6
     gram = [exactly(row) for row in rows.T @ rows]
@@ -212,7 +213,7 @@ def test_sums_and_lengths_of_given_rows() -> None:
 def test_many_changes_of_a_falling_measurement() -> None:
     a = shape(50, 0.99, 0.1)
     exact = 5 * sum((one * one for one in exactly(a)), Fraction(0))
-    assert covers([falling_paths(a, jumps=5)], [exact], exact)
+    assert covers([falling_paths(a, changes=5)], [exact], exact)
 
 
 @ROUNDED_DOWN

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.exposure import moves
+from tidegauge.mechanism.exposure import domain
 from tidegauge.mechanism.search import tune
 from tidegauge.mechanism.search.optimum import Problem, offered
 from tidegauge.mechanism.strategies.autoregressive import Autoregressive
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tidegauge.mechanism.strategy import Exposure, Strategy
     from tidegauge.model.schedule import Schedule
-    from tidegauge.theory.paths.path import Moves
+    from tidegauge.theory.paths.path import Domain
 
 _LONGEST_ROWS = 1 << 15
 """Bins beyond which rows that speak of every past bin are too long."""
@@ -86,11 +86,11 @@ def dense_problem(schedule: Schedule, exposure: Exposure, *, worst: bool = True)
     )
 
 
-def _sorted(exposure: Exposure) -> Moves:
+def _sorted(exposure: Exposure) -> Domain:
     """Where an entry can go, as far as it matters to what is best: which end is which, and how many groups, does not."""
     if exposure.kind == "flow":
         return ON_OFF._replace(groups=MANY if exposure.grouped else 1)
-    found = moves(exposure, 0)
+    found = domain(exposure, 0)
     return found._replace(
         high=max(found[:2]), low=round(min(found[:2]), 2), groups=MANY if exposure.grouped else 1
     )
@@ -98,11 +98,11 @@ def _sorted(exposure: Exposure) -> Moves:
 
 @lru_cache(maxsize=64)
 def _tuned(
-    schedule: Schedule, allowed: tuple[Limits, ...], moves: Moves, *, pure: bool, worst: bool
+    schedule: Schedule, allowed: tuple[Limits, ...], domain: Domain, *, pure: bool, worst: bool
 ) -> tuple[Strategy, ...]:
     """The same for all releases that are read at the same times and changed in the same way."""
     find = _pure if pure else _gaussian
-    return (_hierarchy(schedule, allowed, pure=pure, worst=worst), *find(schedule, allowed, moves, worst))
+    return (_hierarchy(schedule, allowed, pure=pure, worst=worst), *find(schedule, allowed, domain, worst))
 
 
 @lru_cache(maxsize=64)
@@ -112,24 +112,24 @@ def _hierarchy(schedule: Schedule, allowed: tuple[Limits, ...], *, pure: bool, w
 
 
 @lru_cache(maxsize=64)
-def _level(schedule: Schedule, allowed: tuple[Limits, ...], moves: Moves, *, worst: bool) -> tune.Level:
+def _level(schedule: Schedule, allowed: tuple[Limits, ...], domain: Domain, *, worst: bool) -> tune.Level:
     """Noise of a level that has an end; where values have both signs, found from that of values that have one."""
     assert schedule.bins is not None
-    known = _level(schedule, allowed, moves._replace(low=0.0), worst=worst) if moves.low else None
+    known = _level(schedule, allowed, domain._replace(low=0.0), worst=worst) if domain.low else None
     target = tune.Target.of(schedule, worst=worst)
-    return tune.level(target, allowed, bins=schedule.bins, first=schedule.base, moves=moves, known=known)
+    return tune.level(target, allowed, bins=schedule.bins, first=schedule.base, domain=domain, known=known)
 
 
-def _pure(schedule: Schedule, allowed: tuple[Limits, ...], moves: Moves, worst: bool) -> Iterator[Strategy]:
+def _pure(schedule: Schedule, allowed: tuple[Limits, ...], domain: Domain, worst: bool) -> Iterator[Strategy]:
     bins, first, target = schedule.bins, schedule.base, tune.Target.of(schedule, worst=worst)
     if bins is not None and bins - first <= LONGEST:
-        yield tune.autoregressive(target, allowed, bins=bins, first=first, moves=moves)
+        yield tune.autoregressive(target, allowed, bins=bins, first=first, domain=domain)
     elif bins is None and schedule.span is None:
         yield Epochs(64, branching=8, pure=True)
 
 
 def _gaussian(
-    schedule: Schedule, allowed: tuple[Limits, ...], moves: Moves, worst: bool
+    schedule: Schedule, allowed: tuple[Limits, ...], domain: Domain, worst: bool
 ) -> Iterator[Strategy]:
     bins, first, span = schedule.bins, schedule.base, schedule.span
     if span is not None and 1 < span <= _LONGEST_ROWS and (bins is None or bins <= _LONGEST_ROWS):
@@ -143,10 +143,10 @@ def _gaussian(
     if bins <= _LONGEST_ROWS and span is None:
         yield Toeplitz("root", bins, first)
     if bins - first <= LONGEST:
-        noise, target = _level(schedule, allowed, moves, worst=worst), tune.Target.of(schedule, worst=worst)
+        noise, target = _level(schedule, allowed, domain, worst=worst), tune.Target.of(schedule, worst=worst)
         if bins - first <= MOST_BINS:
             yield Damped(bins, *noise, first)
-        yield tune.buffered(noise, target, allowed, bins=bins, first=first, moves=moves)
+        yield tune.buffered(noise, target, allowed, bins=bins, first=first, domain=domain)
 
 
 def build(

@@ -186,8 +186,8 @@ def optimal_gram(problem: Problem, *, rounds: int | None = None, gap: float) -> 
 
 def _certified(problem: Problem, gram: Floats) -> float:
     errors = _errors(gram, problem.ends, problem.span)
-    moves = ON_OFF._replace(groups=MANY if problem.grouped else 1)
-    energy = most_energy(gram, Limits(problem.jumps, problem.reach), moves)
+    domain = ON_OFF._replace(groups=MANY if problem.grouped else 1)
+    energy = most_energy(gram, Limits(problem.jumps, problem.reach), domain)
     return energy * float(errors.max() if problem.worst else errors.mean())
 
 

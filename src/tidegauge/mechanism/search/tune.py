@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tidegauge.mechanism.strategy import Exposure, Strategy
     from tidegauge.model.schedule import Schedule
-    from tidegauge.theory.paths.path import Moves
+    from tidegauge.theory.paths.path import Domain
 
     Floats = NDArray[np.float64]
 
@@ -132,7 +132,7 @@ class _Judge:
     target: Target
     limits: Sequence[Limits]
     first: int
-    moves: Moves
+    domain: Domain
 
     def error(self, shape: Floats, offset: float) -> float:
         """Root mean squared, at rho = 1/2: nearly, and quickly."""
@@ -145,7 +145,7 @@ class _Judge:
 
     def _bounds(self, shape: Floats, offset: float) -> list[float]:
         return [
-            toeplitz_paths(shape, limits=limit, moves=self.moves, offset=offset, coarse=True, quick=True)
+            toeplitz_paths(shape, limits=limit, domain=self.domain, offset=offset, coarse=True, quick=True)
             for limit in self.limits
         ]
 
@@ -164,7 +164,7 @@ def level(
     *,
     bins: int,
     first: int = 0,
-    moves: Moves = ON_OFF,
+    domain: Domain = ON_OFF,
     known: Level | None = None,
 ) -> Level:
     """A damped root with white noise and offset.  For very many bins: as for fewer, and damped as much more slowly.
@@ -176,11 +176,11 @@ def level(
     if count > (enough := _enough(least, count, limits, target.span)):
         early = _early(target, first, enough)
         near = None if known is None else known.over(enough, count, target)
-        found = level(early, limits, bins=first + enough, first=first, moves=moves, known=near)
+        found = level(early, limits, bins=first + enough, first=first, domain=domain, known=near)
         return found.over(count, enough, target)
     changes = [limit.within(count) for limit in limits]
     jumps, bursts = max(jumps for jumps, _ in changes), _bursts(changes, count)
-    judge = _Judge(target, limits, first, moves)
+    judge = _Judge(target, limits, first, domain)
 
     def noise(at: Floats) -> Level:
         beta = 1 - exp(min(at[0], -0.05))
@@ -200,7 +200,7 @@ def level(
     rounds = 30
     if known is not None:  # much the same, with less to hide; each try takes longer
         faster = max(log(max(1 - known.beta, 1e-9)), start[0])
-        start[:2] = [faster, log(max(known.offset, 1e-6)) - 2 * moves.low]
+        start[:2] = [faster, log(max(known.offset, 1e-6)) - 2 * domain.low]
         start[2:] = [known.white] if bursts else []
         steps, rounds = [0.5, 1.0, max(0.3 * known.white, 0.1)][: len(start)], 14
     beta, white, offset = map(_digits, noise(_search(value, start, steps, rounds)))
@@ -214,17 +214,17 @@ def buffered(
     *,
     bins: int,
     first: int = 0,
-    moves: Moves = ON_OFF,
+    domain: Domain = ON_OFF,
 ) -> Buffered:
     """Buffers that come near to this noise: the best of a few ladders of them, tilted as suits it best.
 
     How to tilt it is found for fewer bins.
     """
     count = bins - first
-    judge = _Judge(target, limits, first, moves).weighty(noise.shape(count), noise.offset)
+    judge = _Judge(target, limits, first, domain).weighty(noise.shape(count), noise.offset)
     limits = judge.limits
     few = _enough(_FEW_BINS, count, limits, target.span)
-    brief = _Judge(_early(target, first, few), limits, first, moves)
+    brief = _Judge(_early(target, first, few), limits, first, domain)
     shapes_wanted = {count: noise.shape(count), few: noise.over(few, count, target).shape(few)}
 
     def strategy(count: int, rungs: tuple[float, float], tilt: Floats) -> Buffered:
@@ -236,10 +236,10 @@ def buffered(
         return judge.error(found.shape, found.offset)
 
     bursts = max(_bursts([limit.within(count) for limit in limits], count), default=0)
-    fastest = (0.7, 0.5, 0.35) if count <= _MANY_BINS and not (bursts or moves.low) else (0.5,)
+    fastest = (0.7, 0.5, 0.35) if count <= _MANY_BINS and not (bursts or domain.low) else (0.5,)
     even, ladders = np.zeros(5), [(fast, slow) for fast in fastest for slow in (0.3, 2.5)]
     best = min(ladders, key=lambda rungs: value(strategy(count, rungs, even)))
-    if bursts > _LONG_BURST or moves.low:  # each try takes long
+    if bursts > _LONG_BURST or domain.low:  # each try takes long
         return strategy(count, best, even)
     rounds = 16 if bursts else 24
     tilt = _search(lambda at: value(strategy(few, best, at), brief), even.tolist(), [0.2] * 5, rounds)
@@ -277,12 +277,12 @@ def _white(bursts: list[int]) -> float:
 
 
 def autoregressive(
-    target: Target, limits: Sequence[Limits], *, bins: int, first: int = 0, moves: Moves = ON_OFF
+    target: Target, limits: Sequence[Limits], *, bins: int, first: int = 0, domain: Domain = ON_OFF
 ) -> Autoregressive:
     """Noise that forgets, with a shared draw where there are no groups."""
-    count, grouped = bins - first, moves.groups > 1
+    count, grouped = bins - first, domain.groups > 1
     changes = max(limit.within(count)[0] for limit in limits)
-    apart, middle = moves.high + moves.low, abs(moves.high - moves.low) / 2
+    apart, middle = domain.high + domain.low, abs(domain.high - domain.low) / 2
 
     def strategy(at: Floats) -> Autoregressive:
         memory = round((1 - exp(min(at[0], -0.05))) * 2**16)
@@ -335,7 +335,7 @@ def _folds(limit: Limits, branching: int, height: int, leaves: int) -> int:
     """T4, for regular bins."""
     total = 0
     for layer in range(height):
-        most = [-(-leaves // branching**layer), limit.jumps]
+        most = [-(-leaves // branching**layer), limit.changes]
         if limit.bins is not None:
             most.append(-(-(limit.bins - 1) // branching**layer) + 1)
         total += min(count for count in most if count is not None)
@@ -345,14 +345,16 @@ def _folds(limit: Limits, branching: int, height: int, leaves: int) -> int:
 def _most(found: Hierarchy, limit: Limits, power: int) -> Fraction:
     """What changes by 1 add up to, at most: quicker than exactly where there are many, or the reach is limited."""
     *layers, load = (1 / scale**power for scale in found.scales)
-    if limit.jumps is not None and limit.jumps > _SEVERAL and limit.bins is not None:
+    if limit.changes is not None and limit.changes > _SEVERAL and limit.bins is not None:
         return min(
-            _most(found, Limits(limit.jumps, None), power), _most(found, Limits(None, limit.bins), power)
+            _most(found, Limits(limit.changes, None), power), _most(found, Limits(None, limit.bins), power)
         )
-    if limit.jumps is not None and limit.jumps > _MANY:
-        leaves = found.bins or limit.jumps * found.branching**found.height
+    if limit.changes is not None and limit.changes > _MANY:
+        leaves = found.bins or limit.changes * found.branching**found.height
         nodes = (-(-leaves // found.branching**layer) for layer in range(found.height))
-        return load + sum((w * min(limit.jumps, n) for w, n in zip(layers, nodes, strict=True)), Fraction(0))
+        return load + sum(
+            (w * min(limit.changes, n) for w, n in zip(layers, nodes, strict=True)), Fraction(0)
+        )
     ends = found.bins is not None and (limit.bins is None or 4 * limit.bins > found.bins)
     return hierarchy_paths(
         _UNIT,

@@ -15,7 +15,7 @@ import numpy as np
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.exposure import in_grid_units, over_lives, spread
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy
-from tidegauge.theory.paths.remembered import Remembered, remembered_paths
+from tidegauge.theory.paths.autoregressive import AutoregressiveRows, autoregressive_paths
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -103,11 +103,11 @@ class Autoregressive(Strategy):
         S, M = spread(exposure)
         b, bins = self._memory, self.bins - self.first
         veil = None if exposure.grouped or not self.veil else 1 / self.veil
-        moves = in_grid_units(exposure, self.first)
+        domain = in_grid_units(exposure, self.first)
 
         def most(limit: Limits, veil: Fraction | None) -> Fraction:
-            rows = Remembered(b, veil, bins, Fraction(1, _FINER))
-            return remembered_paths(rows, limits=limit, moves=moves)
+            rows = AutoregressiveRows(b, veil, bins, Fraction(1, _FINER))
+            return autoregressive_paths(rows, limits=limit, domain=domain)
 
         def stock(limit: Limits) -> tuple[Fraction, Fraction]:
             return self._both(most(limit, veil), most(limit, None), 2 * S)

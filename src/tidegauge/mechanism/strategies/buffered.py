@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.strategy import Exposure
-    from tidegauge.theory.paths.path import Limits, Moves
+    from tidegauge.theory.paths.path import Domain, Limits
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]
@@ -208,6 +208,6 @@ class Buffered(Strategy):
 
         return over_lives(exposure, stock=stock, flow=flow)
 
-    def _most(self, limit: Limits, moves: Moves) -> float:
+    def _most(self, limit: Limits, domain: Domain) -> float:
         coarse = len(self.shape) > _TRIED
-        return toeplitz_paths(self.shape, offset=self.offset, limits=limit, moves=moves, coarse=coarse)
+        return toeplitz_paths(self.shape, offset=self.offset, limits=limit, domain=domain, coarse=coarse)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.strategy import Exposure
-    from tidegauge.theory.paths.path import Limits, Moves
+    from tidegauge.theory.paths.path import Domain, Limits
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]
@@ -129,5 +129,5 @@ class Damped(Triangular):
         size = root_above(square * len(self._shape) * groups)
         return size * self.denominator, square * self.denominator**2
 
-    def _most(self, limit: Limits, moves: Moves) -> float:
-        return toeplitz_paths(self._shape, offset=self.offset, limits=limit, moves=moves)
+    def _most(self, limit: Limits, domain: Domain) -> float:
+        return toeplitz_paths(self._shape, offset=self.offset, limits=limit, domain=domain)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.strategy import Exposure
-    from tidegauge.theory.paths.path import Limits, Moves
+    from tidegauge.theory.paths.path import Domain, Limits
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]
@@ -124,32 +124,32 @@ class Dense(Triangular):
 
         return over_lives(exposure, stock=stock, flow=flow)
 
-    def _most(self, limit: Limits, moves: Moves) -> float:
-        return most_energy(self.gram, limit, moves)
+    def _most(self, limit: Limits, domain: Domain) -> float:
+        return most_energy(self.gram, limit, domain)
 
     def _both(self, square: Fraction, groups: int) -> tuple[Fraction, Fraction]:
         """An L1 for completeness: over so many rows, in as many groups as are touched, it is at most this."""
         return root_above(square * len(self.entries) * groups), square
 
 
-def most_energy(gram: Floats, limits: Limits, moves: Moves = ON_OFF) -> float:
+def most_energy(gram: Floats, limits: Limits, domain: Domain = ON_OFF) -> float:
     """The least certified bound of what one entry can do, the largest value of which is 1.  [T14]"""
-    bound, (jumps, _) = gram_paths(gram, limits=limits, moves=moves), limits.within(len(gram))
-    if jumps <= 2 and moves == ON_OFF:
+    bound, (jumps, _) = gram_paths(gram, limits=limits, domain=domain), limits.within(len(gram))
+    if jumps <= 2 and domain == ON_OFF:
         return bound
-    most, apart = max(moves.high, moves.low), above(Fraction(moves.high) + Fraction(moves.low))
+    most, apart = max(domain.high, domain.low), above(Fraction(domain.high) + Fraction(domain.low))
     if (
-        moves.groups > 1 or apart > most
+        domain.groups > 1 or apart > most
     ):  # both sides of nothing are as two groups, of which each weighs on the other
-        groups = dense_groups(gram, limits=limits, loaded=moves.loaded)
+        groups = dense_groups(gram, limits=limits, loaded=domain.loaded)
         bound = min(bound, above_product(most, apart, groups))
-    if moves.groups > 1:
+    if domain.groups > 1:
         return bound
     path = most * _root(dense_paths(gram, limits=limits))
     if apart > most:  # to one side, and then to and fro; or, if it was there before, only to and fro
-        later = limits.after_load(len(gram))[0] if moves.loaded else 0
+        later = limits.after_load(len(gram))[0] if domain.loaded else 0
         fewer, back = (
-            _root(dense_paths(gram, limits=limits._replace(jumps=count))) if count else 0.0
+            _root(dense_paths(gram, limits=limits._replace(changes=count))) if count else 0.0
             for count in (jumps - 1, later)
         )
         path = max(path + (apart - most) * fewer, apart * back)

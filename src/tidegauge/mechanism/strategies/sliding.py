@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.exposure import moves, over_lives, spread
+from tidegauge.mechanism.exposure import domain, over_lives, spread
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy
 from tidegauge.theory.joint import joint
 from tidegauge.theory.paths.gram import row_paths
@@ -127,6 +127,6 @@ class Sliding(Strategy):
         ages = np.arange(self.span + (self.readings - 1) * self.stride)
         starts = self.stride * np.arange(self.readings)[:, None]
         rows = ((starts <= ages) & (ages < starts + self.span)).astype(np.float64)
-        found = row_paths(rows, limits=limit, moves=moves(exposure, 1))
+        found = row_paths(rows, limits=limit, domain=domain(exposure, 1))
         _, M = spread(exposure)
         return None if found is None else (M * Fraction(found[0]), M**2 * Fraction(found[1]))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposure import Flow
-    from tidegauge.theory.paths.path import Limits, Moves
+    from tidegauge.theory.paths.path import Domain, Limits
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]
@@ -160,10 +160,10 @@ class Toeplitz(Strategy):
 
         return over_lives(exposure, stock=stock, flow=flow)
 
-    def _most(self, limit: Limits, moves: Moves) -> float:
+    def _most(self, limit: Limits, domain: Domain) -> float:
         a = self.coefficients / self.denominator
         if self.bins is None and limit.bins is None:
-            return falling_paths(a, jumps=most_changes(limit, None), moves=moves)
+            return falling_paths(a, changes=most_changes(limit, None), domain=domain)
         if self.bins is None:  # all bins that a path can reach, and all rows that can see it
             a = np.concatenate([a, np.zeros(limit.bins or 0)])
-        return toeplitz_paths(a, limits=limit, moves=moves)
+        return toeplitz_paths(a, limits=limit, domain=domain)

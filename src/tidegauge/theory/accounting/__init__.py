@@ -1,1 +1,1 @@
-"""What mechanisms lose together, and in which terms: T8."""
+"""Privacy loss of several mechanisms together, and conversions of it: T8."""

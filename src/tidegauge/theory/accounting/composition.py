@@ -1,4 +1,4 @@
-"""What several mechanisms lose together: five bounds behind one function, the smallest valid one wins."""
+"""Privacy loss of several mechanisms together: five bounds, of which the smallest valid one is returned."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _MOST_LOSS: Final = 10**15
 
 @dataclass(frozen=True)
 class Composition:
-    """(epsilon, delta) of the whole, the bound that gave it, and the epsilon of every bound that applies.
+    """(epsilon, delta) of the composition, the bound that gave it, and the epsilon of each that applies.
 
-    Delta is the target, or what the events force where basic composition wins, which needs no more.
+    Delta is the target, or the least delta of the events where basic composition wins, which needs no more.
     """
 
     epsilon: Fraction
@@ -52,12 +52,13 @@ def compose(
     target_delta: Number | str | None = None,
     methods: Iterable[Method] | None = None,
 ) -> Composition:
-    """Least (epsilon, target_delta) that is known of events run one after the other on the same unit.  [T8]
+    """The least known (epsilon, target_delta) of events run one after the other on one unit.  [T8]
 
     Call:     with events, or with epsilon, delta and folds for one mechanism run `folds` times.
-    Target:   by default the least delta that the events themselves force.
-    Winner:   the smallest epsilon; of equals, the simplest bound.  `methods` narrows the choice.
+    Target:   by default the least delta that the events themselves require.
+    Winner:   the smallest epsilon; of equals, the simplest bound.  `methods` restricts the choice.
     Rounded:  up.
+    Raises:   SpecError if target_delta is below what the events require, or no bound applies.
     Proof:    docs/theory/T8.md
     """
     if (epsilon is None) == (not events):
@@ -83,7 +84,7 @@ def compose(
 
 
 def flatten(*events: Event) -> tuple[Event, ...]:
-    """Compositions of compositions as one: every mechanism once, with all its runs.  [T8]
+    """Nested compositions as one: every mechanism once, with all its runs.  [T8]
 
     Proof:    docs/theory/T8.md
     """
@@ -98,7 +99,7 @@ def flatten(*events: Event) -> tuple[Event, ...]:
 
 
 def worst(*compositions: Composition) -> Composition:
-    """What holds for a unit that undergoes any one of these, unknown which: the larger of every number.  [T8]
+    """A bound for a unit that undergoes one of these compositions: the largest of every number.  [T8]
 
     Proof:    docs/theory/T8.md
     """
@@ -115,7 +116,7 @@ def worst(*compositions: Composition) -> Composition:
 
 
 def _forced(events: Sequence[Event]) -> Fraction:
-    """The chance that the delta of at least one run strikes, or a bound on it where that would be a huge number."""
+    """Probability that the delta of some run applies, or an upper bound where it is a huge number."""
     spared = Fraction(1)
     for event in events:
         if isinstance(event, Approximate) and event.delta:
@@ -127,7 +128,7 @@ def _forced(events: Sequence[Event]) -> Fraction:
 
 
 def _pure(events: Sequence[Event]) -> list[tuple[Fraction, int]] | None:
-    """(epsilon, times) of every event, if all have one."""
+    """(epsilon, times) of every event, or None unless all events have an epsilon."""
     pairs = [(event.epsilon, event.times) for event in events if isinstance(event, Approximate | Laplace)]
     return pairs if len(pairs) == len(events) else None
 
@@ -183,7 +184,7 @@ def _optimal(events: Sequence[Event], delta: Fraction) -> Fraction | None:
 
 
 def _renyi(events: Sequence[Event], delta: Fraction) -> Fraction | None:
-    """Renyi losses add up at every order; the best order is then chosen, as in the conversion of zCDP."""
+    """Renyi losses add up at every order; the best order is chosen, as in the conversion of zCDP."""
     if not delta:
         return None
     rho = sum((e.times * e.rho for e in events if isinstance(e, Concentrated | Gaussian)), Fraction(0))

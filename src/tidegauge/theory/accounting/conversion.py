@@ -1,11 +1,11 @@
-"""Zero-concentrated loss and (epsilon, delta), tight both ways, every rounding against us.
+"""Conversion between rho-zCDP and (epsilon, delta), tight both ways; every rounding goes against us.
 
 Canonne, Kamath and Steinke (2020): rho-zCDP is (epsilon, delta) for every x = alpha - 1 > 0 with
 
     log(1/delta) = x (epsilon - (1 + x) rho) + x log(1 + 1/x) + log(1 + x).
 
-Each function solves this for one of the three at the best x, which is the zero of a rising function.  Any x gives a
-valid bound, so x may be approximate; the bound itself is moved by more than its rounding error.
+Each function solves this for one of the three at the best x, which is the zero of a rising function.  Any x
+gives a valid bound, so x may be approximate; the bound itself is moved by more than its rounding error.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from tidegauge.model.quantity import Number
 
 LEAST_DELTA: Final = Fraction(1, 10**600)
-"""A smaller delta is given as this one: the difference cannot matter, and its digits would fill the memory."""
+"""Smaller deltas are returned as this one: the difference cannot matter, and they would fill the memory."""
 
 
 def rho_to_epsilon(rho: Number | str, *, delta: Number | str) -> Fraction:
-    """Least epsilon for which rho-zCDP is known to be (epsilon, delta).  [T8]
+    """The least epsilon for which rho-zCDP is known to be (epsilon, delta).  [T8]
 
     Rounded:  up, at the 18th digit.
-    Proof:    docs/theory/T8.md
+    Proof:    docs/theory/T8-conversion.md
     """
     loss, slack = _not_negative(rho, "rho"), _probability(delta, "delta")
     if not loss:
@@ -50,10 +50,10 @@ def rho_to_epsilon(rho: Number | str, *, delta: Number | str) -> Fraction:
 
 
 def rho_to_delta(rho: Number | str, *, epsilon: Number | str) -> Fraction:
-    """Least delta for which rho-zCDP is known to be (epsilon, delta).  [T8]
+    """The least delta for which rho-zCDP is known to be (epsilon, delta).  [T8]
 
     Rounded:  up, at the 18th digit, and never below LEAST_DELTA.
-    Proof:    docs/theory/T8.md
+    Proof:    docs/theory/T8-conversion.md
     """
     loss, bound = _not_negative(rho, "rho"), _not_negative(epsilon, "epsilon")
     if not loss:
@@ -69,10 +69,10 @@ def rho_to_delta(rho: Number | str, *, epsilon: Number | str) -> Fraction:
 
 
 def epsilon_to_rho(epsilon: Number | str, *, delta: Number | str) -> Fraction:
-    """Largest rho for which rho-zCDP is known to be (epsilon, delta).  [T8]
+    """The largest rho for which rho-zCDP is known to be (epsilon, delta).  [T8]
 
-    Rounded:  down, at the 12th digit: rho_to_epsilon of it is within epsilon.
-    Proof:    docs/theory/T8.md
+    Rounded:  down, at the 12th digit: rho_to_epsilon of the result is at most epsilon.
+    Proof:    docs/theory/T8-conversion.md
     """
     bound, slack = _not_negative(epsilon, "epsilon"), _probability(delta, "delta")
     with precisely():

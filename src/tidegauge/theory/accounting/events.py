@@ -1,6 +1,6 @@
-"""What happened to one unit: a mechanism that was run so many times.  How to account for it is not said here.
+"""Events: mechanisms that were run on one unit, and how often. How to account for them is decided elsewhere.
 
-Noise lives on the integers, as this library samples it, so a sensitivity is an integer number of grid steps.
+Noise is on the integers, as this library samples it, so a sensitivity is a whole number of grid steps.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Laplace(Event):
 
     @property
     def epsilon(self) -> Fraction:
-        """Its pure loss."""
+        """The privacy loss of one run, as pure epsilon."""
         return self.sensitivity / self.scale
 
 
@@ -90,7 +90,7 @@ class Gaussian(Event):
 
     @property
     def rho(self) -> Fraction:
-        """Its zero-concentrated loss."""
+        """The privacy loss of one run, as rho-zCDP."""
         return self.sensitivity**2 / (2 * self.sigma_squared)
 
 

@@ -1,7 +1,7 @@
-"""Composition by privacy loss distributions (dp-accounting), every estimate pessimistic.
+"""Composition by privacy loss distributions (dp-accounting); every estimate is pessimistic.
 
-Everything is put on one grid of losses.  Where all losses lie on one lattice the grid is that lattice and nothing is
-lost by rounding; otherwise it is so fine that little is.
+All losses are put on one grid.  Where they lie on one lattice the grid is that lattice and nothing is lost by
+rounding; otherwise the grid is so fine that little is.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 _LEAST_DELTA: Final = Fraction(1, 10**13)
 """Below this the tails that dp-accounting cuts off would dominate."""
 _MOST_LOSS: Final = 300
-"""Above this the exponentials leave the range of a double, and nobody needs a tight bound."""
+"""Above this the exponentials leave the range of a double, and a tight bound is of no use."""
 _LEAST_LOSS: Final = Fraction(1, 2**60)
 """Smaller losses are taken for this one, for the same reason."""
 _MOST_POINTS: Final = 2**20
 _MOST_STEPS: Final = 512
-"""Laplace noise with a larger sensitivity is accounted on a coarser lattice, which loses more (T8.md)."""
+"""Laplace noise of a larger sensitivity is accounted on a coarser lattice, which loses more (T8-numeric)."""
 _SMOOTH: Final = 64**2
-"""From this sigma squared on, discrete Gaussian noise is accounted as the real Gaussian it can be made of (T8.md)."""
+"""From this sigma squared on, discrete Gaussian noise is accounted as a real Gaussian (T8-numeric.md)."""
 _ROUNDED: Final = 4
 """The part of sigma squared that rounds that real Gaussian to the integers."""
 _FFT_ERROR: Final = 2.0**-50
 
 
 class _Loss(NamedTuple):
-    """The privacy loss of one mechanism, run `times` times."""
+    """The privacy loss of one mechanism that is run `times` times."""
 
     step: float
     """Losses lie on multiples of this, or may be cut this finely without harm."""
@@ -47,7 +47,10 @@ class _Loss(NamedTuple):
 
 
 def numeric_epsilon(events: Sequence[Event], delta: Fraction) -> Fraction | None:
-    """Epsilon of the composition at delta, or None where this method has nothing to say."""
+    """Epsilon of the composition at this delta, or None where this method does not apply.  [T8]
+
+    Proof:    docs/theory/T8-numeric.md
+    """
     known = [event for event in events if isinstance(event, Approximate | Laplace | Gaussian)]
     if delta < _LEAST_DELTA or len(known) < len(events):
         return None
@@ -82,7 +85,8 @@ def numeric_epsilon(events: Sequence[Event], delta: Fraction) -> Fraction | None
 
 
 def _losses(events: Sequence[Approximate | Laplace | Gaussian]) -> list[_Loss]:
-    from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415  two seconds, for those who need it
+    # imported here because it takes two seconds
+    from dp_accounting.pld import privacy_loss_distribution as pld  # noqa: PLC0415
 
     losses, square = [], Fraction(0)
     for event in events:
@@ -108,7 +112,8 @@ def _staircase(event: Approximate | Laplace, pld: Any) -> _Loss:
         coarser = ceil(Fraction(event.sensitivity, _MOST_STEPS))
         steps, each = ceil(Fraction(event.sensitivity, coarser)), coarser / event.scale
     unit = above(max(each, _LEAST_LOSS))
-    return _Loss(unit, unit * steps, unit * steps, event.times, lambda step: pld.from_discrete_laplace_mechanism(
+    largest = unit * steps
+    return _Loss(unit, largest, largest, event.times, lambda step: pld.from_discrete_laplace_mechanism(
         unit, sensitivity=steps, value_discretization_interval=step, use_connect_dots=True))  # fmt: skip
 
 

@@ -1,7 +1,8 @@
-"""Decimal arithmetic with digits to spare, and every rounding.
+"""Decimal arithmetic with spare digits, and directed rounding.
 
-Decimal's exp, ln and sqrt are correctly rounded and its exponents reach 10^18, so that a formula evaluated here is off
-by a few units of its sixtieth digit; ERROR is far more than that, and is added (or taken off) before rounding.
+Decimal's exp, ln and sqrt are correctly rounded and its exponents reach 10^18, so a formula evaluated here is
+off by a few units of its sixtieth digit. ERROR is far more than that; it is added (or subtracted)
+before rounding.
 """
 
 from __future__ import annotations
@@ -22,28 +23,28 @@ ERROR: Final = Decimal(1).scaleb(20 - _DIGITS)
 
 @contextmanager
 def precisely() -> Iterator[None]:
-    """Decimal arithmetic inside is done with digits to spare."""
+    """A context in which Decimal arithmetic has spare digits."""
     with localcontext(Context(prec=_DIGITS, Emax=MAX_EMAX, Emin=MIN_EMIN)):
         yield
 
 
 def decimal(value: Fraction | int) -> Decimal:
-    """The nearest decimal of the working precision."""
+    """The nearest Decimal of the working precision."""
     return Decimal(value.numerator) / value.denominator
 
 
 def rounded_up(value: Decimal, digits: int = 18) -> Fraction:
-    """The least fraction of so many decimal digits that is not smaller."""
+    """The least fraction of this many decimal digits that is not below the value."""
     return Fraction(Context(prec=digits, rounding=ROUND_CEILING, Emax=MAX_EMAX, Emin=MIN_EMIN).plus(value))
 
 
 def rounded_down(value: Decimal, digits: int = 12) -> Fraction:
-    """The largest fraction of so many decimal digits that is not larger."""
+    """The largest fraction of this many decimal digits that is not above the value."""
     return Fraction(Context(prec=digits, rounding=ROUND_FLOOR, Emax=MAX_EMAX, Emin=MIN_EMIN).plus(value))
 
 
 def log1p(value: Decimal) -> Decimal:
-    """log(1 + value), as exact for a tiny value as for any (Kahan's quotient)."""
+    """log(1 + value), also accurate for a tiny value (Kahan's quotient)."""
     one_more = 1 + value
     return value if one_more == 1 else one_more.ln() * value / (one_more - 1)
 
@@ -63,7 +64,7 @@ def root(rising: Callable[[Decimal], Decimal]) -> Decimal:
 
 
 def least(valley: Callable[[Decimal], Decimal], *, low: int, high: int) -> Decimal:
-    """The positive number where a function that falls, then rises, is least; given a bracket of its logarithm."""
+    """Where a function that falls, then rises, is least; `low` and `high` bracket the logarithm."""
     golden = (Decimal(5).sqrt() - 1) / 2
     left, right = Decimal(low), Decimal(high)
     one, two = right - golden * (right - left), left + golden * (right - left)
@@ -81,12 +82,12 @@ def least(valley: Callable[[Decimal], Decimal], *, low: int, high: int) -> Decim
 
 
 def above(value: Fraction) -> float:
-    """The least double that is not smaller."""
+    """The least double that is not below the value."""
     nearest = float(value)
     return nearest if Fraction(nearest) >= value else nextafter(nearest, inf)
 
 
 def below(value: Fraction) -> float:
-    """The largest double that is not larger."""
+    """The largest double that is not above the value."""
     nearest = float(value)
     return nearest if Fraction(nearest) <= value else nextafter(nearest, -inf)

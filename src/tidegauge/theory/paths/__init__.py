@@ -1,1 +1,1 @@
-"""What one unit can do to all measurements together, over every path it can take: T10, T13, T14."""
+"""Sensitivity of all measurements together, over every path that one unit can take: T10, T13, T14."""

@@ -1,12 +1,14 @@
-"""What one entry can do to measurements by a full matrix, where on-stretches weigh on one another by one shared level.
+"""Sensitivity under a full matrix whose on-intervals act on one another through one shared level.
 
-Let G be the inner products of the columns, on changes, and Y the same on levels: a path that is on in s adds up to s'Ys.
-For any v and T = Y + vv', and for any shift d,
+Let G be the inner products of the columns, on changes, and Y the same on levels: a path that is on in s has
+                                                                                  the energy s'Ys.  For any v
+                                                                                  and T = Y + vv', and for
+                                                                                  any shift d,
 
     s'Ys  =  s'Ts - (v's)^2  <=  d^2 + s'Ts - 2 d v's,
 
-which has no term for two on-stretches but those of T.  Where these are not positive they may be left out, or be kept for
-parts of two stretches side by side; where they are, they are counted for every bin that is on.  What remains is a chain.
+which has no term for two on-intervals but those of T.  Where these are negative they are left out, or kept
+for parts of two neighbours; where they are positive, they are counted for every bin that is on.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tidegauge.theory.paths.dense_windows import WIDEST, any_changes
-from tidegauge.theory.paths.path import ON_OFF, Moves
+from tidegauge.theory.paths.path import ON_OFF, Domain
 from tidegauge.theory.paths.rounding import (
     FINE,
     LARGEST,
@@ -37,12 +39,12 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _SHIFTS: Final = 2.0**-20
-"""Shared levels and their shifts are multiples of this: products of two are exact on the grid of the inner products ..."""
+"""Shared levels and their shifts are multiples of this, so that products of two are exact on the grid ..."""
 _FURTHEST: Final = 32.0
 """... up to this sum of a shared level."""
 _FITTED: Final = 200
 _CHAINED: Final = 32
-"""Changes beyond which on-stretches are not put side by side."""
+"""Most changes for which chains are computed."""
 _ROUGH: Final = 4e-7
 """A few times what the roundings of a matrix make of nothing, in units of its largest squared column."""
 _ANCHORED: Final = 3 * 10**8
@@ -50,48 +52,48 @@ _GOLDEN: Final = (5**0.5 - 1) / 2
 
 
 def dense_paths(gram: Floats, *, limits: Limits) -> float:
-    """Most squared length of any measurement of alternating changes by 1, from its columns' inner products.  [T14]
+    """Largest squared length of any measurement of an on/off unit, from its columns' inner products.  [T14]
 
-    Certified: from above for every matrix; tightly where, on levels, columns beyond their neighbours are negatively
+    Certified: from above for every matrix; tightly where, on levels, columns far apart are negatively
                correlated by one shared level.
     Proof:     docs/theory/T14.md
     """
-    jumps, reach = limits.within(len(gram))
+    changes, span = limits.within(len(gram))
     scale = float(gram.diagonal().max())
     if scale <= 0:
         return 0.0
     unit = on_grid(gram / scale)
     bound = np.inf
-    if reach <= WIDEST and 2 * jumps >= reach:
-        bound = any_changes(unit, reach)
-    if jumps <= _CHAINED:
-        bound = min(bound, _chained(unit, jumps, reach))
-    return above_product(scale, above_sum(bound, perturbed(FINE, jumps, ON_OFF)))
+    if span <= WIDEST and 2 * changes >= span:
+        bound = any_changes(unit, span)
+    if changes <= _CHAINED:
+        bound = min(bound, _chained(unit, changes, span))
+    return above_product(scale, above_sum(bound, perturbed(FINE, changes, ON_OFF)))
 
 
 def dense_groups(gram: Floats, *, limits: Limits, loaded: bool = False) -> float:
-    """The same where every change may move the entry to another group, each group measured by itself.  [T14]
+    """The same where a change may lead to another group, each group measured separately.  [T14]
 
-    Requires: a row contributes at most 1 to the group that it is in, and nothing below 0.
-    Loaded:   the entry may be in a group before the first bin, by the first of its changes; levels count from there.
-    Proof:    docs/theory/T14.md
+    Requires: a unit contributes at most 1 to the group that it is in, and nothing below 0.
+    Loaded:   the unit may be in a group before the first bin, by the first of its changes.
+    Proof:    docs/theory/T14-groups.md
     """
-    jumps, reach = limits.within(len(gram))
+    changes, span = limits.within(len(gram))
     scale = float(gram.diagonal().max())
     if scale <= 0:
         return 0.0
     unit = on_grid(gram / scale)
-    stays = _Stays(unit, again=jumps > 2)
-    bound = stays.most(jumps, reach)
+    intervals = _GroupIntervals(unit, again=changes > 2)
+    bound = intervals.most(changes, span)
     later, left = limits.after_load(len(gram)) if loaded else (0, 0)
     for returns in range(later // 2 + 1 if later else 0):  # to the group of before the first bin
         missing = _chained(unit, min(2 * returns + 1, later), left) if returns else 1.0
-        bound = max(bound, missing + stays.most(later - returns, left, apart=returns > 0))
-    return above_product(scale, above_sum(bound, perturbed(FINE, jumps, Moves(groups=2, loaded=loaded))))
+        bound = max(bound, missing + intervals.most(later - returns, left, apart=returns > 0))
+    return above_product(scale, above_sum(bound, perturbed(FINE, changes, Domain(groups=2, loaded=loaded))))
 
 
-def _chained(gram: Floats, jumps: int, reach: int) -> float:
-    """With the shared level of bins far apart, and the best shift and price of a bin for it."""
+def _chained(gram: Floats, changes: int, span: int) -> float:
+    """With the shared level of bins far apart, and the best shift and price of a bin that is found."""
     bins = len(gram)
     v = shared_level(levels(gram), max(2, bins // 4))
     v = np.rint(v * min(1.0, _FURTHEST / max(v.sum(), 1e-300)) / _SHIFTS) * _SHIFTS  # any will do
@@ -99,15 +101,15 @@ def _chained(gram: Floats, jumps: int, reach: int) -> float:
     furthest = float(chain.v[-1])
 
     def priced(price: float, tries: int = 18) -> float:
-        return _least(lambda shift: chain.most(shift, price, jumps, reach), furthest, tries)
+        return _least(lambda shift: chain.most(shift, price, changes, span), furthest, tries)
 
-    if reach == chain.bins:
+    if span == chain.bins:
         return priced(0.0)
-    return _least(lambda price: priced(price, 12), 2 * jumps / reach, 9)
+    return _least(lambda price: priced(price, 12), 2 * changes / span, 9)
 
 
 def _least(value: Callable[[float], float], furthest: float, tries: int) -> float:
-    """The least found of a convex function between 0 and there, by golden sections; any of its values is a bound."""
+    """The least value found of a convex function on [0, furthest], by golden section; any is a bound."""
     low, high = 0.0, furthest
     first, second = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_first, at_second = value(first), value(second)
@@ -128,7 +130,7 @@ def _least(value: Callable[[float], float], furthest: float, tries: int) -> floa
 def levels(gram: Floats) -> Floats:
     """Inner products on levels from those on changes.  [T14]
 
-    Proof:     docs/theory/T14.md
+    Proof:     docs/theory/T14-levels.md
     """
     padded = np.zeros((len(gram) + 1, len(gram) + 1))
     padded[:-1, :-1] = gram
@@ -138,14 +140,14 @@ def levels(gram: Floats) -> Floats:
 def on_changes(found: Floats) -> Floats:
     """Inner products on changes from those on levels.  [T14]
 
-    Proof:     docs/theory/T14.md
+    Proof:     docs/theory/T14-levels.md
     """
     sums: Floats = found[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1]
     return sums
 
 
 def shared_level(found: Floats, near: int) -> Floats:
-    """The v >= 0 whose products are nearest to -Y for bins that are not near each other, by a fixed number of steps.  [T14]
+    """The v >= 0 whose products are nearest to -Y for bins at least `near` apart, in fixed steps.  [T14]
 
     Proof:     docs/theory/T14.md (any v will do)
     """
@@ -163,14 +165,14 @@ def shared_level(found: Floats, near: int) -> Floats:
 
 
 class _Chain:
-    """On-stretches side by side, for one T and v, in units of the largest G(i, i)."""
+    """Chains of on-intervals for one T and v, in units of the largest G(i, i)."""
 
     def __init__(self, gram: Floats, v: Floats, *, gaps: int) -> None:
         bins = len(gram)
         padded = np.zeros((bins + 1, bins + 1))
         padded[:-1, :-1] = gram
         squares = padded.diagonal()
-        self.bins, self.jumps = bins, np.arange(bins + 1)
+        self.bins, self.edges = bins, np.arange(bins + 1)
         self.v = np.concatenate([[0.0], np.cumsum(v)])
         between = levels(gram) + np.outer(v, v)
         np.fill_diagonal(between, 0.0)
@@ -178,7 +180,7 @@ class _Chain:
         every, rough = np.maximum(between, 0.0).sum(axis=1), np.where(np.abs(between) < _ROUGH, between, 0.0)
         most = float(np.ceil(max(-least_eigenvalue(-rough), 0.0) / FINE) * FINE)
         others = np.maximum(between - rough, 0.0).sum(axis=1) + most
-        if others.sum() < every.sum():  # what is left of roundings is counted as a whole
+        if others.sum() < every.sum():  # what roundings leave is counted as a whole
             sums = _sums(rough)
             own = sums.diagonal()
             alone -= np.add.outer(own, own) - 2 * sums
@@ -186,17 +188,17 @@ class _Chain:
         extra = np.concatenate([[0.0], np.cumsum(every)])
         alone += extra[None, :] - extra[:, None]
         self.inexact = not max(float(extra[-1]), float(np.abs(between).sum())) < LARGEST
-        self.alone = np.where(np.less.outer(self.jumps, self.jumps), alone, -np.inf)[:bins]
+        self.alone = np.where(np.less.outer(self.edges, self.edges), alone, -np.inf)[:bins]
         self.lengths = 3 ** np.arange(len(np.base_repr(bins, 3)))
-        length = np.maximum(np.subtract.outer(self.jumps, self.jumps[:-1]).T, 1)
+        length = np.maximum(np.subtract.outer(self.edges, self.edges[:-1]).T, 1)
         self.class_of = np.searchsorted(self.lengths, length, side="right") - 1
         self.gaps = min(gaps, bins)
         self.crosses = self._crosses(np.minimum(between, 0.0))
 
     def _crosses(self, between: Floats) -> Floats:
-        """Twice the terms between the end of a stretch and the beginning of the next: [its length, its start, length, gap]."""
+        """Cross terms of one on-interval's end and the next one's start: [length, start, length, gap]."""
         sums = _sums(between)
-        start = self.jumps[:-1, None, None]
+        start = self.edges[:-1, None, None]
         left = np.maximum(start - np.arange(1, self.gaps + 1), 0)
         begun = np.maximum(left - self.lengths[:, None], 0)
         crosses = np.empty((len(self.lengths), self.bins, len(self.lengths), self.gaps))
@@ -205,26 +207,26 @@ class _Chain:
             crosses[at] = 2 * (sums[left, end] - sums[begun, end] - sums[left, start] + sums[begun, start])
         return crosses
 
-    def most(self, shift: float, price: float, jumps: int, reach: int) -> float:
-        """For this shift of the shared level and this price of a bin, the most that so many changes add up to: exact, in sums."""
+    def most(self, shift: float, price: float, changes: int, span: int) -> float:
+        """Upper bound for this shift of the shared level and this price of a bin: exact sums."""
         shift, price = round(shift / _SHIFTS) * _SHIFTS, round(price / FINE) * FINE
-        if self.inexact or price * reach > LARGEST:
+        if self.inexact or price * span > LARGEST:
             return np.inf
         earned = self.alone - 2 * shift * (self.v[None, :] - self.v[:-1, None])
-        if reach < self.bins:
-            length = np.subtract.outer(self.jumps, self.jumps[:-1]).T[:, :-1]
-            earned[:, :-1] = np.where(length < reach, earned[:, :-1] - price * length, -np.inf)
+        if span < self.bins:
+            length = np.subtract.outer(self.edges, self.edges[:-1]).T[:, :-1]
+            earned[:, :-1] = np.where(length < span, earned[:, :-1] - price * length, -np.inf)
         so_far, best = earned, 0.0
-        for stretches in range(1, (jumps + 1) // 2 + 1):
-            if stretches > 1:
-                so_far = earned + self._before(so_far, price)[self.jumps[:-1, None], self.class_of]
+        for intervals in range(1, (changes + 1) // 2 + 1):
+            if intervals > 1:
+                so_far = earned + self._before(so_far, price)[self.edges[:-1, None], self.class_of]
             best = max(best, float(so_far[:, self.bins].max()))
-            if 2 * stretches <= jumps:
+            if 2 * intervals <= changes:
                 best = max(best, float(so_far[:, :-1].max()))
-        return best + shift**2 + price * (reach - 1)
+        return best + shift**2 + price * (span - 1)
 
     def _before(self, so_far: Floats, price: float) -> Floats:
-        """The most of all stretches before one, by where it starts and by its class of lengths."""
+        """The most of all on-intervals before one, by where it starts and by its class of lengths."""
         bins, gaps = self.bins, self.gaps
         longest = np.maximum.accumulate(so_far, axis=0)
         ended = np.full((len(self.lengths), gaps + bins), -np.inf)  # by class of lengths, and by end
@@ -241,17 +243,17 @@ class _Chain:
 
 
 def _sums(values: Floats) -> Floats:
-    """Over all bins before one and all before another."""
+    """Sums over all bins before one and all bins before another."""
     sums = np.zeros((len(values) + 1, len(values) + 1))
     sums[1:, 1:] = values.cumsum(axis=0).cumsum(axis=1)
     return sums
 
 
-class _Stays:
-    """Stays in groups that follow one another, each in a group of its own."""
+class _GroupIntervals:
+    """Intervals in groups that follow one another, each in a group of its own."""
 
     def __init__(self, gram: Floats, *, again: bool) -> None:
-        """`again`: there are changes enough to come back to a group."""
+        """`again`: there are changes enough to return to a group."""
         squares = gram.diagonal()
         between = levels(gram) if again else np.zeros_like(gram)
         np.fill_diagonal(between, 0.0)
@@ -263,40 +265,44 @@ class _Stays:
         self.closed = np.where(self.lengths > 0, closed, -np.inf)
         self.lasting = squares + extra[-1] - extra[:-1]
 
-    def most(self, jumps: int, reach: int, *, apart: bool = False) -> float:
-        """What so many stays add up to that begin in so many bins (`apart`: not at once one after the other)."""
+    def most(self, changes: int, span: int, *, apart: bool = False) -> float:
+        """The most of `changes` intervals that begin within `span` bins (`apart`: with gaps between them)."""
         bins = len(self.lasting)
-        if jumps <= 0:
+        if changes <= 0:
             return 0.0
         if self.inexact:
             return np.inf
-        if reach == bins:
-            return _most_stays(self.closed[None], self.lasting[None], np.zeros((1, bins)), jumps, apart=apart)
-        if bins * reach**2 * jumps > _ANCHORED:
-            return _least(lambda price: self._priced(price, jumps, reach, apart=apart), 2 * jumps / reach, 16)
-        places = np.arange(bins)[:, None] + np.arange(reach)
+        if span == bins:
+            return _most_intervals(
+                self.closed[None], self.lasting[None], np.zeros((1, bins)), changes, apart=apart
+            )
+        if bins * span**2 * changes > _ANCHORED:
+            return _least(
+                lambda price: self._priced(price, changes, span, apart=apart), 2 * changes / span, 16
+            )
+        places = np.arange(bins)[:, None] + np.arange(span)
         inside, places = places < bins, np.minimum(places, bins - 1)
         closed = np.where(inside[:, None, :], self.closed[places[:, :, None], places[:, None, :]], -np.inf)
-        first = np.full((bins, reach), -np.inf)
+        first = np.full((bins, span), -np.inf)
         first[:, 0] = 0.0
         lasting = np.where(inside, self.lasting[places], -np.inf)
-        return _most_stays(closed, lasting, first, jumps, apart=apart)
+        return _most_intervals(closed, lasting, first, changes, apart=apart)
 
-    def _priced(self, price: float, jumps: int, reach: int, *, apart: bool) -> float:
-        """Stays of any window, at so much for every bin from the first change to the last."""
+    def _priced(self, price: float, changes: int, span: int, *, apart: bool) -> float:
+        """The same for any window, with a price for every bin from the first change to the last."""
         price = round(price / FINE) * FINE
-        closed = np.where(self.lengths < reach, self.closed, -np.inf) - price * self.lengths
+        closed = np.where(self.lengths < span, self.closed, -np.inf) - price * self.lengths
         first = np.zeros((1, len(self.lasting)))
-        most = _most_stays(closed[None], self.lasting[None], first, jumps, apart=apart)
-        return most + price * (reach - 1)
+        most = _most_intervals(closed[None], self.lasting[None], first, changes, apart=apart)
+        return most + price * (span - 1)
 
 
-def _most_stays(closed: Floats, lasting: Floats, first: Floats, jumps: int, *, apart: bool) -> float:
-    """By windows, over chains of stays from `first` on; the last of them lasts (`apart`: or ends)."""
+def _most_intervals(closed: Floats, lasting: Floats, first: Floats, changes: int, *, apart: bool) -> float:
+    """By windows, over chains of intervals from `first` on; the last does not end (`apart`: or ends)."""
     so_far, best = first, 0.0
-    for change in range(jumps):
+    for change in range(changes):
         best = max(best, float((so_far + lasting).max()))
-        if apart or change < jumps - 1:
+        if apart or change < changes - 1:
             so_far = (so_far[:, :, None] + closed).max(axis=1)
         if apart:
             best = max(best, float(so_far.max()))

@@ -1,12 +1,12 @@
-"""The bound for entries that change as often as they like within a reach, for measurements by any matrix.
+"""The bound for units that may change any number of times within a span, for measurements by any matrix.
 
-A path is on or off at will in all bins of a window but the last, in which it settles for the rest of time: s'Qs for bits s,
-one of them for all the time after the window.  With s = (1 + sigma) / 2 and one more sign for the constant it is
-sigma' R sigma, and for every diagonal d for which Diag(d) - R has no negative eigenvalue
+A path is on or off at will in all bins of a window but the last, in which it settles for the rest of time.
+Its energy is s'Qs for bits s, one of them for all time after the window.  With s = (1 + sigma) / 2 and one
+more sign for the constant it is sigma' R sigma, and for every d for which Diag(d) - R has no negative eigenvalue
 
     sigma' R sigma  <=  sum of d;
 
-where its least eigenvalue is -e, sum of d + e times their number will do.
+where its least eigenvalue is -e, the sum of d plus e times their number is a bound.
 """
 
 from __future__ import annotations
@@ -24,24 +24,23 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 WIDEST: Final = 256
-"""Bins of a reach up to which it is found in time."""
+"""Widest span for which the bound is found in time."""
 _TIGHT: Final = 3e-4
 _REFINED: Final = 48
 
 
-def any_changes(gram: Floats, reach: int) -> float:
-    """The most over all windows.  [T14]
+def any_changes(gram: Floats, span: int) -> float:
+    """Upper bound of the squared length for on/off units whose changes lie in `span` bins.  [T14]
 
-    Proof:    docs/theory/T14.md
+    Proof:    docs/theory/T14-windows.md
     """
-    windows = [_signs(gram, start, reach) for start in range(len(gram) - reach + 1)]
+    windows = [_signs(gram, start, span) for start in range(len(gram) - span + 1)]
     first = len(windows) // 2
     diagonal, _ = _diagonal(windows[first], None)
     bounds = np.array([_bound(window, diagonal) for window in windows])
     refined = np.zeros(len(windows), dtype=bool)
-    for _ in range(
-        _REFINED
-    ):  # where it is largest the diagonal is made for that window, and tried on those beside it
+    # where the bound is largest, the diagonal is optimised for that window and tried on the others
+    for _ in range(_REFINED):
         worst = int(bounds.argmax())
         if refined[worst]:
             break
@@ -54,14 +53,14 @@ def any_changes(gram: Floats, reach: int) -> float:
     return float(bounds.max())
 
 
-def _signs(gram: Floats, start: int, reach: int) -> Floats:
-    """The form in signs, the first for the constant, of the paths in one window."""
-    last = start + reach
-    bits = np.zeros((reach, reach))
-    bits[np.arange(reach), np.arange(reach)] = 1.0
-    bits[np.arange(1, reach), np.arange(reach - 1)] = -1.0
+def _signs(gram: Floats, start: int, span: int) -> Floats:
+    """The quadratic form in signs, the first for the constant, of the paths in one window."""
+    last = start + span
+    bits = np.zeros((span, span))
+    bits[np.arange(span), np.arange(span)] = 1.0
+    bits[np.arange(1, span), np.arange(span - 1)] = -1.0
     inner = bits.T @ gram[start:last, start:last] @ bits
-    form = np.empty((reach + 1, reach + 1))
+    form = np.empty((span + 1, span + 1))
     form[1:, 1:] = inner
     form[0, 1:] = form[1:, 0] = inner.sum(axis=0)
     form[0, 0] = inner.sum()
@@ -69,17 +68,17 @@ def _signs(gram: Floats, start: int, reach: int) -> Floats:
 
 
 def _bound(form: Floats, diagonal: Floats) -> float:
-    """The least eigenvalue makes up for a diagonal that was made for another window."""
+    """The bound by this diagonal; the least eigenvalue corrects a diagonal made for another window."""
     left = np.diag(diagonal) - form
     least = least_eigenvalue(left) - 2 * U * float(np.abs(left.diagonal()).max())
     return above_sum(nextafter(fsum(diagonal), inf), nextafter(-len(form) * least, inf))
 
 
 def _diagonal(form: Floats, near: Floats | None) -> tuple[Floats, float]:
-    """The diagonal with the least sum, by Newton steps along its central path."""
+    """The diagonal with the least sum, by Newton steps along its central path, and its bound."""
     count = len(form)
     largest = float(np.linalg.eigvalsh(form)[-1])
-    if largest <= 0:  # no change in this window is seen
+    if largest <= 0:  # no change in this window is measured
         return np.zeros(count), _bound(form, np.zeros(count))
     found, stiffness = np.full(count, largest * 1.01), 1.0 / largest
     if near is not None:

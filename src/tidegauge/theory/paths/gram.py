@@ -1,4 +1,4 @@
-"""What one entry can do to any linear measurement of changes, from the inner products of its columns."""
+"""Sensitivity of any linear measurement of a unit's changes, from the inner products of its columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidegauge.theory.paths.path import ON_OFF
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tidegauge.theory.paths.path import Limits, Moves
+    from tidegauge.theory.paths.path import Domain, Limits
 
     Floats = NDArray[np.float64]
 
@@ -21,40 +21,39 @@ _SHORT = 12
 """Bins up to which sums are tried path by path."""
 
 
-def gram_paths(gram: Floats, *, limits: Limits, moves: Moves = ON_OFF) -> float:
-    """Most squared length of any measurement of one entry's changes, from its columns' inner products.  [T10]
+def gram_paths(gram: Floats, *, limits: Limits, domain: Domain = ON_OFF) -> float:
+    """Largest squared length of any measurement of a unit's changes, from inner products of columns.  [T10]
 
-    Exact:    for few enough paths to try them all (at most two changes of an entry that is on or off, always); else
-              certified from above: by the energies of its stays, by pairs of changes, or, where inner products
-              are falling and not negative, change by change.
-    Proof:    docs/theory/T10.md
+    Exact:    where all paths can be tried, and for at most two changes of an on/off unit; else certified
+              from above, by intervals, by pairs of changes, or change by change.
+    Proof:    docs/theory/T10-matrix.md
     """
     bins = len(gram)
-    jumps, reach = limits.within(bins)
-    if jumps <= 2 and moves == ON_OFF:
-        return one_or_two(gram, jumps, reach)
-    if affordable(starts=bins, jumps=jumps, reach=reach, moves=moves):
-        return every_path(_band(gram, reach), limits=limits, moves=moves)
-    return min(gram_bounds(gram, limits=limits, moves=moves))
+    changes, span = limits.within(bins)
+    if changes <= 2 and domain == ON_OFF:
+        return one_or_two(gram, changes, span)
+    if affordable(starts=bins, changes=changes, span=span, domain=domain):
+        return every_path(_band(gram, span), limits=limits, domain=domain)
+    return min(gram_bounds(gram, limits=limits, domain=domain))
 
 
-def row_paths(rows: Floats, *, limits: Limits, moves: Moves) -> tuple[float, float] | None:
-    """Most of the sum and of the squared length of what given rows move by; None if there are too many paths to try.  [T10]
+def row_paths(rows: Floats, *, limits: Limits, domain: Domain) -> tuple[float, float] | None:
+    """Largest sum and largest squared length of given rows; None if there are too many paths to try.  [T10]
 
-    Proof:    docs/theory/T10.md
+    Proof:    docs/theory/T10-enumeration.md
     """
     bins = rows.shape[1]
-    jumps, reach = limits.within(bins)
-    if bins > _SHORT or not affordable(starts=bins, jumps=jumps, reach=reach, moves=moves, coarse=True):
+    changes, span = limits.within(bins)
+    if bins > _SHORT or not affordable(starts=bins, changes=changes, span=span, domain=domain, coarse=True):
         return None
     return (
-        every_sum(rows, limits=limits, moves=moves),
-        every_path(_band(rows.T @ rows, reach), limits=limits, moves=moves),
+        every_sum(rows, limits=limits, domain=domain),
+        every_path(_band(rows.T @ rows, span), limits=limits, domain=domain),
     )
 
 
-def _band(gram: Floats, reach: int) -> Floats:
-    band = np.zeros((len(gram), reach))
-    for lag in range(reach):
+def _band(gram: Floats, span: int) -> Floats:
+    band = np.zeros((len(gram), span))
+    for lag in range(span):
         band[: len(gram) - lag, lag] = np.diagonal(gram, lag)
     return band

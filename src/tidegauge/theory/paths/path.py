@@ -1,8 +1,8 @@
-"""The paths that one entry's contribution can take through the bins of a schedule.
+"""The paths that one unit's contribution can take through the bins of a schedule.
 
-A stock's entry contributes s in [lo, hi] and changes it in at most `jumps` bins, all among `bins` that follow one
-another.  What it adds to linear measurements is linear in the values it takes, so every norm of it is largest where
-they lie at the ends of the range: its changes alternate between +S and -S, S = hi - lo (T10).
+A unit contributes s in [lo, hi] to a stock and changes s in at most k bins, all within a span of consecutive
+bins. Linear measurements of s are linear in the values that it takes, so every norm is largest where these
+lie at the ends of the range: the changes alternate between +S and -S, S = hi - lo (T10).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidegauge.errors import SpecError
 from tidegauge.theory.folds import most_span
-from tidegauge.theory.paths.lives import lives
+from tidegauge.theory.paths.cases import constraint_cases
 
 if TYPE_CHECKING:
     from tidegauge.model.constraint import Constraint
@@ -23,26 +23,27 @@ _SHORTEST_MONTH = 28 * 24 * 3600 * 10**6
 
 
 class Limits(NamedTuple):
-    """Changes in at most `jumps` bins, the last less than `bins` after the first; None is no limit."""
+    """Most bins with a change, and most bins from the first change to the last; None is no limit."""
 
-    jumps: int | None
+    changes: int | None
     bins: int | None
 
     def within(self, count: int) -> tuple[int, int]:
-        """The limits in a stretch of so many bins."""
+        """(changes, span) for a schedule of `count` bins."""
         bins = count if self.bins is None else min(self.bins, count)
-        return bins if self.jumps is None else min(self.jumps, bins), bins
+        return bins if self.changes is None else min(self.changes, bins), bins
 
     def after_load(self, count: int) -> tuple[int, int]:
-        """What is left of them in so many bins for an entry whose first change lies before these."""
+        """(changes, span) left in `count` bins for a unit whose first change lies before them."""
         bins = count if self.bins is None else min(self.bins - 1, count)
-        return bins if self.jumps is None else min(self.jumps - 1, bins), bins
+        return bins if self.changes is None else min(self.changes - 1, bins), bins
 
 
-class Moves(NamedTuple):
-    """Where a change may lead: to a value from -`low` to `high` in one of so many groups, each measured by itself.
+class Domain(NamedTuple):
+    """The contributions that a change can lead to: from -`low` to `high`, in one of `groups` groups.
 
-    `loaded`: the entry may be somewhere before the first bin, by the first of its changes; levels count from there.
+    Each group is measured separately.  `loaded`: the unit may contribute before the first bin, by the first
+    of its changes; measurements then count from there.
     """
 
     high: float = 1.0
@@ -51,29 +52,29 @@ class Moves(NamedTuple):
     loaded: bool = False
 
 
-ON_OFF: Final = Moves()
+ON_OFF: Final = Domain()
 """Between nothing and 1, not in groups."""
 
 
 def limits(constraint: Constraint, schedule: Schedule) -> tuple[Limits, ...]:
-    """What the constraint leaves an entry's path, one of these.  [T10]
+    """The limits that a constraint sets to a unit's path, one for each case of the constraint.  [T10]
 
     Bins:     bin 0 is (-inf, t0], bin i is (t(i-1), t(i)].
-    Requires: the constraint is enforced; without end in time it must limit something.
-    Proof:    docs/theory/T10.md
+    Requires: the constraint is enforced; without end in time it must limit something, otherwise SpecError.
+    Proof:    docs/theory/T10-paths.md
     """
     found = dict.fromkeys(
-        Limits(life.mutations, _touched(life.bound, schedule)) for life in lives(constraint)
+        Limits(case.mutations, _touched(case.bound, schedule)) for case in constraint_cases(constraint)
     )
     if schedule.bins is None and Limits(None, None) in found:
         raise SpecError(
-            "nothing bounds the loss: without a constraint on every entry the release must end (give 'for')"
+            "nothing bounds the loss: without a constraint on every unit the release must end (give 'for')"
         )
     return tuple(found)
 
 
 def _touched(bound: Exact | None, schedule: Schedule) -> int | None:
-    """Most bins that a life of this length reaches, counted from its first to its last."""
+    """Most bins from the first change to the last if these are at most `bound` apart."""
     if bound is None:
         return None
     if not bound.temporal:

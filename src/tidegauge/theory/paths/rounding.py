@@ -1,7 +1,8 @@
-"""Arithmetic in doubles that is never wrong on the wrong side (docs/theory/rounding.md).
+"""Arithmetic in doubles whose errors are always on the safe side (docs/theory/rounding.md).
 
-Sums, differences and maxima of whole multiples of one power of two are exact in doubles, as long as nothing grows beyond 2^53
-of that unit: tables are put on such a grid once, upward or downward, and what is then added up is not rounded at all.
+Sums, differences and maxima of whole multiples of one power of two are exact in doubles, as long as nothing
+grows beyond 2^53 of that unit. Tables are put on such a grid once, upward or downward; sums of them are then
+not rounded.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tidegauge.theory.paths.path import Moves
+    from tidegauge.theory.paths.path import Domain
 
     Floats = NDArray[np.float64]
 
@@ -23,19 +24,19 @@ U: Final = 2.0**-53
 
 
 class Grid:
-    """Whole multiples of a power of two, so fine that numbers up to `most` are exact with two bits to spare."""
+    """Multiples of a power of two, so fine that numbers up to `most` are exact with two spare bits."""
 
     def __init__(self, most: float) -> None:
         self.unit = 2.0 ** (ceil(log2(max(most, 2.0**-900))) - 50)
         self.most = most
 
     def up(self, values: Floats) -> Floats:
-        """Not below the product, quotient or sum of two doubles that was rounded to these values."""
+        """At least the exact result of one operation that was rounded to these values."""
         found: Floats = (np.ceil(values / self.unit) + 1) * self.unit
         return found
 
     def down(self, values: Floats) -> Floats:
-        """Not above it."""
+        """At most that exact result."""
         found: Floats = (np.floor(values / self.unit) - 1) * self.unit
         return found
 
@@ -51,20 +52,29 @@ LARGEST: Final = 2.0**12
 
 
 def on_grid(values: Floats) -> Floats:
-    """The nearest multiples of FINE."""
+    """The nearest multiples of FINE.
+
+    Proof:    docs/theory/rounding-matrices.md
+    """
     found: Floats = np.rint(values / FINE) * FINE
     return found
 
 
 def above_sum(value: float, *errors: float) -> float:
-    """Not below the sum of these, the last being bounds of errors."""
+    """At least the sum of these; all but the first are bounds of errors.
+
+    Proof:    docs/theory/rounding.md
+    """
     for error in errors:
         value = nextafter(value + nextafter(error, inf), inf)
     return value
 
 
 def above_product(*factors: float) -> float:
-    """Not below the product of these, none of them negative."""
+    """At least the product of these, none of them negative.
+
+    Proof:    docs/theory/rounding.md
+    """
     value = 1.0
     for factor in factors:
         value = nextafter(value * factor, inf)
@@ -72,25 +82,35 @@ def above_product(*factors: float) -> float:
 
 
 def dot_error(terms: int, size: float) -> float:
-    """What a sum of so many products is wrong by at most, in any order, if that of their sizes is no more than `size`."""
+    """Largest error of a sum of this many products, in any order, whose sizes sum to at most `size`.
+
+    Proof:    docs/theory/rounding.md
+    """
     return 1.01 * (terms + 4) * U * size
 
 
-def perturbed(off: float, jumps: int, moves: Moves) -> float:
-    """What any path's squared length changes by if no inner product of columns changes by more than `off`."""
-    changed = (1 if moves.groups == 1 else 2) * (moves.high + moves.low) * (jumps + moves.loaded)
+def perturbed(off: float, changes: int, domain: Domain) -> float:
+    """Most that a path's squared length changes if no inner product of columns changes by more than `off`.
+
+    Proof:    docs/theory/rounding-matrices.md
+    """
+    changed = (1 if domain.groups == 1 else 2) * (domain.high + domain.low) * (changes + domain.loaded)
     return above_product(off, changed, changed)
 
 
 def transform_error(length: int) -> float:
-    """What an entry of a transform of so many points is wrong by, in units of the root of its points times the norm of its input."""
+    """Largest error of an entry of a transform, in units of sqrt(length) times the norm of its input.
+
+    Proof:    docs/theory/rounding.md
+    """
     return 32 * (log2(length) + 2) * U
 
 
 def correlated(first: Floats, second: Floats, *, quick: bool = False) -> tuple[Floats, float]:
-    """The sums of first[u] second[u + lag] by lag, and how far they may be wrong.
+    """The sums of first[u] second[u + lag] by lag, and their largest error.
 
-    Directly; for many of them (or `quick`) by transforms.
+    Computed directly; for many of them (or `quick`) by transforms.
+    Proof:    docs/theory/rounding.md
     """
     count = len(first)
     size = float(np.sqrt((first @ first) * (second @ second))) * (1 + 2 * (count + 8) * U)
@@ -106,7 +126,10 @@ DIRECT: Final = 1 << 12
 
 
 def least_eigenvalue(matrix: Floats) -> float:
-    """Not above the least eigenvalue of a symmetric matrix: a Cholesky factor that exists proves it (Rump 2006)."""
+    """A lower bound of the least eigenvalue of a symmetric matrix, proved by a Cholesky factor (Rump 2006).
+
+    Proof:    docs/theory/rounding-matrices.md
+    """
     count = len(matrix)
     found = float(np.linalg.eigvalsh(matrix)[0])
     largest = float(np.abs(matrix.diagonal()).max())
@@ -119,7 +142,10 @@ def least_eigenvalue(matrix: Floats) -> float:
 
 
 def positive(matrix: Floats, shift: float) -> bool:
-    """Whether the matrix less so much of the identity has a Cholesky factor in doubles."""
+    """Whether the matrix less `shift` times the identity has a Cholesky factor in doubles.
+
+    Proof:    docs/theory/rounding-matrices.md
+    """
     moved = matrix.copy()
     moved[np.diag_indices(len(matrix))] -= shift
     try:

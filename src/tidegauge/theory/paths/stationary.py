@@ -1,9 +1,9 @@
-"""A falling, convex Toeplitz measurement of changes, as every stretch of bins sees it.
+"""Energies of on-intervals under a falling, convex Toeplitz measurement of changes.
 
-Let the row t be sum over j <= t of a[t-j] x[j], and d the differences of a.  On levels s (the running sums of x) the same
-rows are D s, D Toeplitz in d; T = D'D has no positive entry off its diagonal (a falls and is convex), and every entry of
-its part for n rows is at most that of the endless, stationary one.  An entry that is on during stretches of bins adds up
-to the energies of the stretches and to cross terms between them, none of which is positive.
+Row t is the sum over j <= t of a[t-j] x[j]; d are the differences of a.  On levels s (the running sums of x)
+the same rows are D s, D Toeplitz in d. T = D'D has no positive entry off its diagonal, and every entry for n
+rows is at most that of endless time.  So a unit that is on during several intervals adds up their energies
+and cross terms that are never positive (docs/theory/T10-convex.md).
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Stationary:
-    """Energies of stretches, by their length: never below the true ones, on a grid on which sums are exact.
+    """Energies of on-intervals by their length: never below the true ones, on a grid on which sums are exact.
 
-    `changes`: how many energies are added up at most.  `quick`: for a search; nothing is reserved by what it finds.
+    `changes`: the most energies that are added up.  `quick`: for searches only; no budget is reserved by the
+    result.
     """
 
     coefficients: Floats
@@ -39,12 +40,12 @@ class Stationary:
 
     @property
     def bins(self) -> int:
-        """As many as there are coefficients."""
+        """The number of coefficients."""
         return len(self.coefficients)
 
     @cached_property
     def grid(self) -> Grid:
-        """Fine enough for all sums of energies, cross terms and prices."""
+        """A grid fine enough for all sums of energies, cross terms and prices."""
         return self.on or Grid(32 * (self.changes + 4) * float(self._squares[-1]))
 
     @cached_property
@@ -53,12 +54,12 @@ class Stationary:
 
     @cached_property
     def _products(self) -> tuple[Floats, float]:
-        """Sums of products of coefficients by their distance."""
+        """Sums of products of coefficients by their distance, and their error."""
         return correlated(self.coefficients, self.coefficients, quick=self.quick)
 
     @cached_property
     def error(self) -> float:
-        """More than any of the energies below is off before it is put on the grid."""
+        """More than the error of any energy below before it is put on the grid."""
         return 8 * (self._products[1] + dot_error(self.bins + 8, float(self._squares[-1])))
 
     @cached_property
@@ -69,7 +70,7 @@ class Stationary:
 
     @cached_property
     def lagged_error(self) -> float:
-        """More than all entries of a row of T are off together."""
+        """More than the errors of all entries of a row of T together."""
         differences = np.diff(self.coefficients, prepend=0.0)
         size = float(np.abs(differences).sum()) * (1 + 2 * (self.bins + 8) * U)
         return 4 * dot_error(self.bins + 8, size**2) if self._exact else (
@@ -82,7 +83,7 @@ class Stationary:
 
     @cached_property
     def _energies(self) -> Floats:
-        """Of being on for so many bins and off again, also for more bins than there are; off by less than `error`."""
+        """Energy of an on-interval by its length, also beyond all bins; off by less than `error`."""
         a, squares, count = self.coefficients, self._squares, self.bins
         gone = np.concatenate([[0.0], np.cumsum(((a - a[-1]) ** 2)[::-1])])
         products = np.append(self._products[0], 0.0)
@@ -92,12 +93,12 @@ class Stationary:
 
     @cached_property
     def closed(self) -> Floats:
-        """Energy of being on for so many bins, and off again."""
+        """Energy of an on-interval that ends, by its length."""
         return self._above(self._energies[: self.bins + 1])
 
     @cached_property
     def open(self) -> Floats:
-        """Energy of being on for the last so many bins."""
+        """Energy of an on-interval that lasts to the end, by its length."""
         return self._above(self._squares)
 
     def _above(self, energies: Floats) -> Floats:
@@ -106,20 +107,20 @@ class Stationary:
         return raised
 
     def cross(self, first: NDArray[np.int64], gap: NDArray[np.int64], second: NDArray[np.int64]) -> Floats:
-        """Twice the cross term of two stretches so far apart: never positive."""
+        """Twice the cross term of two on-intervals with this gap between them: never positive."""
         one = self._energies
         terms: Floats = one[first + gap + second] - one[first + gap] - one[gap + second] + one[gap]
         return np.minimum(self.grid.up(terms + 5 * self.error), 0.0)
 
     def beyond(self, distance: NDArray[np.int64], length: int) -> Floats:
-        """The sum of T from a bin to `length` bins, the first of them at this distance; off by less than `lagged_error`."""
+        """Sum of T from a bin to `length` bins, the first at this distance, to within `lagged_error`."""
         sums = np.concatenate([[0.0], np.cumsum(self.lagged)])
         far: Floats = sums[np.minimum(distance + length, self.bins)] - sums[np.minimum(distance, self.bins)]
         return far
 
     @cached_property
     def level(self) -> Floats:
-        """T times the constant 1, over n rows: how each bin feels a shift of the whole level; never above the true one."""
+        """T times the constant 1 over n rows: how a shift of the level acts on each bin; rounded down."""
         felt = np.diff(np.append(self._products[0], 0.0)[::-1])[::-1]
         return self.grid.down(felt - self.error)
 
@@ -135,25 +136,28 @@ class Stationary:
 
     @cached_property
     def level_of_last(self) -> Floats:
-        """The sum of `level` over the last so many bins, never above the true one."""
+        """The sum of `level` over the last bins, by their number; rounded down."""
         lowered = self.grid.down(np.append(self._products[0], 0.0)[::-1] - self.error)
         lowered[0] = 0.0
         return lowered
 
     @cached_property
     def most_level_of_last(self) -> Floats:
-        """The same, never below the true one."""
+        """The same, rounded up."""
         return self.grid.up(np.append(self._products[0], 0.0)[::-1] + self.error)
 
     def later(self, bins: int) -> Stationary:
-        """The same, as an entry sees it that comes so many bins later."""
+        """The same measurement as a unit sees it that enters this many bins later."""
         return (
             replace(self, coefficients=self.coefficients[: self.bins - bins], on=self.grid) if bins else self
         )
 
 
 def blocks(last: int, ratio: float) -> Iterator[tuple[int, int]]:
-    """Cover 0..last by blocks that grow away from both ends."""
+    """Cover 0..last by ranges that grow away from both ends.
+
+    Proof:    docs/theory/T10-convex.md (any ranges will do)
+    """
     edges = {0, last + 1}
     at = 0
     while at < (last + 1) // 2:

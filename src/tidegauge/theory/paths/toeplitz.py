@@ -1,4 +1,4 @@
-"""What one entry can do to a Toeplitz measurement of changes, with or without a shared offset: certified from above."""
+"""Sensitivity of a Toeplitz measurement of a unit's changes, with or without a shared offset."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from tidegauge.errors import SpecError
 from tidegauge.theory.accounting.precise import above
 from tidegauge.theory.paths.bounds import gram_bounds, plain_bounds
 from tidegauge.theory.paths.enumeration import affordable, every_path
+from tidegauge.theory.paths.intervals import countable, interval_bound
+from tidegauge.theory.paths.on_intervals import OnIntervals, least
 from tidegauge.theory.paths.path import ON_OFF, Limits
 from tidegauge.theory.paths.rounding import U, above_product, above_sum, dot_error, perturbed
 from tidegauge.theory.paths.stationary import Stationary
-from tidegauge.theory.paths.stays import by_stays, countable
-from tidegauge.theory.paths.stretches import Stretches, least
 from tidegauge.theory.paths.windows import any_changes_within
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tidegauge.theory.paths.path import Moves
+    from tidegauge.theory.paths.path import Domain
 
     Floats = NDArray[np.float64]
 
 
-def falling_paths(coefficients: Floats, *, jumps: int, moves: Moves = ON_OFF) -> float:
-    """Most squared length of a falling Toeplitz measurement of one entry's changes, in any number of bins.  [T10]
+def falling_paths(coefficients: Floats, *, changes: int, domain: Domain = ON_OFF) -> float:
+    """Largest squared length of a falling Toeplitz measurement of k changes, in any number of bins.  [T10]
 
-    Requires: coefficients never rise and are never negative.
+    Requires: coefficients never rise and are never negative; otherwise SpecError.
     Tight:    one change; many, far apart.
     Proof:    docs/theory/T10.md
     """
@@ -38,116 +38,121 @@ def falling_paths(coefficients: Floats, *, jumps: int, moves: Moves = ON_OFF) ->
     if not _falls(a):
         raise SpecError("the coefficients of this measurement must not rise or be negative")
     square = above_sum(float(a @ a), dot_error(len(a), float(a @ a)))
-    return plain_bounds(jumps, moves, later=jumps - 1, squares=np.full(jumps, square))[-1]
+    return plain_bounds(changes, domain, later=changes - 1, squares=np.full(changes, square))[-1]
 
 
 def toeplitz_paths(
     coefficients: Floats,
     *,
     limits: Limits,
-    moves: Moves = ON_OFF,
+    domain: Domain = ON_OFF,
     offset: float = 0.0,
     coarse: bool = False,
     quick: bool = False,
 ) -> float:
-    """Most squared length, in units of the noise, of a measurement of one entry's changes.  [T10]
+    """Largest squared length, in units of the noise, of a measurement of one unit's changes.  [T10]
 
-    Noise:    white on the rows of a Toeplitz measurement of as many bins as coefficients, and, where these fall and
-              are convex, one draw of variance `offset` added to the level throughout (whitened into the rows).
-    Limits:   changes in at most limits.jumps bins, among limits.bins that follow one another.
-    Exact:    for at most two changes between on and off, or few enough paths to try them all; else certified from above, tightly
-              where the coefficients are convex; a `coarse` bound is a little larger and found faster, a `quick` one is for
-              a search alone.  Roundings are counted (docs/theory/rounding.md).
-    Proof:    docs/theory/T10.md
+    Noise:    white on the rows of a Toeplitz measurement of as many bins as coefficients, and, where these
+              fall and are convex, one draw of variance `offset` added to the level throughout (whitened into
+              the rows).
+    Limits:   changes in at most limits.changes bins, all within limits.bins consecutive ones.
+    Exact:    for at most two changes of an on/off unit, or where all paths can be tried; else certified from
+              above, tightly where the coefficients are convex.  A `coarse` bound is a little larger and
+              found faster; a `quick` one is for searches only.  Roundings are counted.
+    Proof:    docs/theory/T10-toeplitz.md
     """
-    jumps, reach = limits.within(len(coefficients))
-    found, convex = _checked(coefficients, offset, jumps, quick=quick)
-    plain = moves.groups == 1 and not moves.low
-    most = max(moves.high, moves.low)
-    if (jumps == 1 and (plain or found.bins > 1)) or (plain and jumps == 2 and not (coarse and convex)):
-        return above_product(most, most, _one_or_two(found, offset, jumps, reach))
-    starts = found.bins if offset else 1  # without an offset, more rows see what comes earlier
-    if affordable(starts=starts, jumps=jumps, reach=reach, moves=moves, coarse=coarse):
-        band = _band(found, offset, reach)
-        tried = every_path(band, limits=limits, moves=moves, starts=starts)
-        return above_sum(tried, perturbed(_off(found, offset), jumps, moves))
+    changes, span = limits.within(len(coefficients))
+    found, convex = _checked(coefficients, offset, changes, quick=quick)
+    plain = domain.groups == 1 and not domain.low
+    most = max(domain.high, domain.low)
+    if (changes == 1 and (plain or found.bins > 1)) or (plain and changes == 2 and not (coarse and convex)):
+        return above_product(most, most, _one_or_two(found, offset, changes, span))
+    starts = found.bins if offset else 1  # without an offset, more rows measure earlier changes
+    if affordable(starts=starts, changes=changes, span=span, domain=domain, coarse=coarse):
+        band = _band(found, offset, span)
+        tried = every_path(band, limits=limits, domain=domain, starts=starts)
+        return above_sum(tried, perturbed(_off(found, offset), changes, domain))
     if not convex:
-        bounds = _any_shape(found, limits, moves)
+        bounds = _any_shape(found, limits, domain)
     elif plain:
         bounds = [
             above_product(most, most, bound) for bound in _on_and_off(found, offset, limits, coarse=coarse)
         ]
     else:
-        bounds = [_priced(found, offset, limits, moves)]
-        if moves.groups == 1:
-            bounds.append(_both_sides(found, offset, limits, moves, coarse=coarse))
+        bounds = [_priced(found, offset, limits, domain)]
+        if domain.groups == 1:
+            bounds.append(_both_sides(found, offset, limits, domain, coarse=coarse))
         elif countable(found.bins, limits) and not coarse:
-            tried = by_stays(_gram(found, offset), limits=limits, moves=moves)
-            bounds.append(above_sum(tried, perturbed(_off(found, offset), jumps, moves)))
+            tried = interval_bound(_gram(found, offset), limits=limits, domain=domain)
+            bounds.append(above_sum(tried, perturbed(_off(found, offset), changes, domain)))
     return min(bounds)
 
 
-def _any_shape(found: Stationary, limits: Limits, moves: Moves) -> list[float]:
-    jumps, reach = limits.within(found.bins)
+def _any_shape(found: Stationary, limits: Limits, domain: Domain) -> list[float]:
+    """Bounds for coefficients that need not be convex."""
+    changes, span = limits.within(found.bins)
     if countable(found.bins, limits):
-        more = perturbed(_off(found, 0.0), jumps, moves)
-        return [above_sum(one, more) for one in gram_bounds(_gram(found, 0.0), limits=limits, moves=moves)]
-    later = limits.after_load(found.bins)[0] if moves.loaded else 0
-    one, two = (nextafter(sqrt(_one_or_two(found, 0.0, count, reach)), inf) for count in (1, 2))
-    squares = np.full(jumps, found.open[-1]) if _falls(found.coefficients) else None
-    return plain_bounds(jumps, moves, later=later, one=one, two=two, squares=squares)
+        more = perturbed(_off(found, 0.0), changes, domain)
+        return [above_sum(one, more) for one in gram_bounds(_gram(found, 0.0), limits=limits, domain=domain)]
+    later = limits.after_load(found.bins)[0] if domain.loaded else 0
+    one, two = (nextafter(sqrt(_one_or_two(found, 0.0, count, span)), inf) for count in (1, 2))
+    squares = np.full(changes, found.open[-1]) if _falls(found.coefficients) else None
+    return plain_bounds(changes, domain, later=later, one=one, two=two, squares=squares)
 
 
 def _on_and_off(found: Stationary, offset: float, limits: Limits, *, coarse: bool) -> list[float]:
-    jumps, reach = limits.within(found.bins)
-    bounds = [above_product(float(jumps), float(found.open[-1]))]
-    if reach < 4 * jumps:
-        bounds.append(any_changes_within(found, offset, reach, coarse=coarse))
-    if jumps < reach:
-        bounds.append(Stretches(found, offset, jumps, reach, coarse=coarse).bound())
+    """Bounds for convex coefficients and an on/off unit."""
+    changes, span = limits.within(found.bins)
+    bounds = [above_product(float(changes), float(found.open[-1]))]
+    if span < 4 * changes:
+        bounds.append(any_changes_within(found, offset, span, coarse=coarse))
+    if changes < span:
+        bounds.append(OnIntervals(found, offset, changes, span, coarse=coarse).bound())
     return bounds
 
 
-def _both_sides(found: Stationary, offset: float, limits: Limits, moves: Moves, *, coarse: bool) -> float:
-    """Above and below nothing, not in groups: for a path that ends on either side."""
-    jumps, reach = limits.within(found.bins)
-    whole = Fraction(moves.high) + Fraction(moves.low)
+def _both_sides(found: Stationary, offset: float, limits: Limits, domain: Domain, *, coarse: bool) -> float:
+    """The bound for values above and below 0, not in groups: for paths that end on either side."""
+    changes, span = limits.within(found.bins)
+    whole = Fraction(domain.high) + Fraction(domain.low)
     apart = above(whole)
-    chain = Stretches(found, offset, jumps, reach, coarse=coarse) if jumps < reach else None
+    chain = OnIntervals(found, offset, changes, span, coarse=coarse) if changes < span else None
 
     def bound(low: float, ends_on: bool) -> float:
         sunk = low / apart  # rounded; the range between -sunk and 1 - sunk, made wider, holds the true one
         wide = max(Fraction(low) / Fraction(sunk), (whole - Fraction(low)) / (1 - Fraction(sunk)))
         bounds = [] if chain is None else [chain.bound_below(sunk, ends_on=ends_on)]
-        if reach < 4 * jumps:
-            bounds.append(any_changes_within(found, offset, reach, below=(sunk, ends_on), coarse=coarse))
+        if span < 4 * changes:
+            bounds.append(any_changes_within(found, offset, span, below=(sunk, ends_on), coarse=coarse))
         return above_product(above(wide), above(wide), min(bounds))
 
     ends = [
         min(bound(low, ends_on=True), bound(high, ends_on=False))
-        for low, high in {(moves.low, moves.high), (moves.high, moves.low)}
+        for low, high in {(domain.low, domain.high), (domain.high, domain.low)}
     ]
-    if moves.loaded and (later := limits.after_load(found.bins))[0]:  # to and fro from there, one change less
+    if (
+        domain.loaded and (later := limits.after_load(found.bins))[0]
+    ):  # alternates from there, with one change less
         between = ON_OFF._replace(high=apart)
         ends.append(
             toeplitz_paths(
-                found.coefficients, limits=Limits(*later), moves=between, offset=offset, coarse=coarse
+                found.coefficients, limits=Limits(*later), domain=between, offset=offset, coarse=coarse
             )
         )
     return max(ends)
 
 
-def _priced(found: Stationary, offset: float, limits: Limits, moves: Moves) -> float:
-    """Every stay by itself, in groups or on either side of nothing; a price of a bin keeps them within the bins there are."""
-    jumps, reach = limits.within(found.bins)
-    high, low, groups, loaded = moves
+def _priced(found: Stationary, offset: float, limits: Limits, domain: Domain) -> float:
+    """Every interval by itself, in groups or on either side of 0; priced by the bin."""
+    changes, span = limits.within(found.bins)
+    high, low, groups, loaded = domain
     limited, lengths, apart = (
-        reach < found.bins,
+        span < found.bins,
         np.arange(found.bins + 1),
         above(Fraction(high) + Fraction(low)),
     )
-    stay, last = _stays(found, offset, reach)
-    # an entry that came from nothing is there, on one side or the other, from its first change on
+    interval, last = _interval_energies(found, offset, span)
+    # a unit that came from nothing contributes, on one side or the other, from its first change on
     shared = high * low * np.minimum.accumulate(last[::-1])[::-1]
 
     def value(at: Floats) -> float:
@@ -155,50 +160,50 @@ def _priced(found: Stationary, offset: float, limits: Limits, moves: Moves) -> f
         each = {}
         final = {}
         for side in (high, low):
-            each[side] = (apart * side * stay - price * lengths[:reach]).max()
+            each[side] = (apart * side * interval - price * lengths[:span]).max()
             final[side] = (apart * side * last - (shared if limited else price * lengths)).max()
-        room = price * (reach - 1) if limited else (price * lengths - shared).max()
+        room = price * (span - 1) if limited else (price * lengths - shared).max()
         for one, other in ((high, low), (low, high)):
             if groups > 1:
-                totals.append(final[one] + (jumps - 1) * max(each.values()))
+                totals.append(final[one] + (changes - 1) * max(each.values()))
             else:  # of the others, every second one lies on the same side
-                totals.append(final[one] + (jumps - 1) // 2 * each[one] + jumps // 2 * each[other])
+                totals.append(final[one] + (changes - 1) // 2 * each[one] + changes // 2 * each[other])
         sizes = price * found.bins + 8 * apart**2 * float(found.open[-1])
-        return above_sum(float(room + max(totals)), 4 * (jumps + 64) * U * sizes)
+        return above_sum(float(room + max(totals)), 4 * (changes + 64) * U * sizes)
 
     scale = above_product(apart, max(high, low))
     bound = min(least(value, [[0.0], [4.0 * scale / found.bins]]), value(np.zeros(1)))
-    if loaded and (later := limits.after_load(found.bins)[0]):  # what was there before is missing ever after
-        most = 2 * float(last.max()) + (later - 1) * float(stay.max())
+    if loaded and (later := limits.after_load(found.bins)[0]):  # the earlier level is missing
+        most = 2 * float(last.max()) + (later - 1) * float(interval.max())
         bound = max(bound, above_product(scale, nextafter(most, inf)))
     return bound
 
 
-def _stays(found: Stationary, offset: float, reach: int) -> tuple[Floats, Floats]:
-    """Most energy of one stay by itself, by its length: one that ends, and one that lasts."""
+def _interval_energies(found: Stationary, offset: float, span: int) -> tuple[Floats, Floats]:
+    """Upper bounds of the energy of one interval, by its length: one that ends, and one that does not."""
     hidden = offset / (1 + offset * found.open[-1]) * (1 - 16 * U)
     least_level = max(found.level.min(), 0.0) * np.arange(found.bins + 1)
     up = found.grid.up
     lasting = up(found.open - hidden * np.maximum(found.level_of_last, 0.0) ** 2)
-    return up(found.closed - hidden * least_level**2)[:reach], lasting
+    return up(found.closed - hidden * least_level**2)[:span], lasting
 
 
 def _falls(a: Floats) -> bool:
     return bool((np.diff(a) <= 0).all() and a[-1] >= 0)
 
 
-def _checked(coefficients: Floats, offset: float, jumps: int, *, quick: bool) -> tuple[Stationary, bool]:
+def _checked(coefficients: Floats, offset: float, changes: int, *, quick: bool) -> tuple[Stationary, bool]:
     a = np.asarray(coefficients, dtype=np.float64)
     convex = _falls(a) and bool((np.diff(a, 2) >= 0).all())
     if offset and not convex:
         raise SpecError(
             "a shared offset needs coefficients that fall, ever more slowly, and are not negative"
         )
-    return Stationary(a, changes=jumps, quick=quick), convex
+    return Stationary(a, changes=changes, quick=quick), convex
 
 
 def _off(found: Stationary, offset: float) -> float:
-    """More than any inner product of whitened columns is off."""
+    """More than the error of any inner product of whitened columns."""
     hidden = offset / (1 + offset * float(found.open[-1]))
     levels = float(found.most_level_of_last.max())
     steps = found.error + 2 * found.grid.unit
@@ -214,7 +219,7 @@ def _whitened(found: Stationary, offset: float, lag: int) -> Floats:
 
 
 def _band(found: Stationary, offset: float, width: int) -> Floats:
-    """All of them, by the first column and the lag."""
+    """All inner products of whitened columns, by the first column and the lag."""
     band = np.zeros((found.bins, width))
     for lag in range(width):
         band[: found.bins - lag, lag] = _whitened(found, offset, lag)
@@ -222,7 +227,7 @@ def _band(found: Stationary, offset: float, width: int) -> Floats:
 
 
 def _gram(found: Stationary, offset: float) -> Floats:
-    """All of them, as a matrix."""
+    """All inner products of whitened columns, as a matrix."""
     band = _band(found, offset, found.bins)
     rows, lags = np.nonzero(np.tri(found.bins, dtype=bool)[::-1])
     gram = np.zeros((found.bins, found.bins))
@@ -230,10 +235,10 @@ def _gram(found: Stationary, offset: float) -> Floats:
     return gram
 
 
-def _one_or_two(found: Stationary, offset: float, jumps: int, reach: int) -> float:
-    """One change at every bin, or a change and its reversal at every pair of bins: all of them, and what they are off."""
+def _one_or_two(found: Stationary, offset: float, changes: int, span: int) -> float:
+    """One change in any bin, or a change and its reversal in any two bins: the largest, rounded up."""
     alone = _whitened(found, offset, 0)
     best = alone.max()
-    for lag in range(1, reach if jumps > 1 else 1):
+    for lag in range(1, span if changes > 1 else 1):
         best = max(best, (alone[:-lag] + alone[lag:] - 2 * _whitened(found, offset, lag)).max())
     return above_sum(float(best), 4 * _off(found, offset) + 8 * U * float(alone.max()))

@@ -1,8 +1,8 @@
-"""What one entry can do to all nodes of a hierarchy together, over every path it can take: exact.
+"""Sensitivity of all nodes of a hierarchy together, over every path of one unit: exact.
 
-Let s be the entry's state at the ends of the bins.  A node is changed when the states at its two ends differ, so what a
-path adds up to is a sum over nodes of a cost of (state before, state after): a (max, +) matrix product along the
-leaves, with the node's own cost added whenever its subtree is complete.
+Let s be the unit's state at the ends of the bins.  A node is changed when the states at its two ends differ,
+so a path's total is a sum over nodes of a cost of (state before, state after): a (max, +) matrix product
+along the leaves, with the node's own cost added when its subtree is complete.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from tidegauge.theory.paths.path import Limits
 
     Product = NDArray[np.int64]
-    """[..., state before, state after, jumps]: most that the leaves so far add up to."""
+    """[..., state before, state after, changes]: most that the leaves so far add up to."""
 
 _COUNTED, _COUNTED_WITHIN = 64, 24
-"""Changes up to which they are counted one by one, anywhere or in a limited reach; more have a price instead."""
+"""Most changes that are counted one by one, without and with a limited span; more are priced instead."""
 _PRICES = 18
 _GOLDEN = (sqrt(5) - 1) / 2
 _NEVER = -(2**60)
@@ -35,9 +35,9 @@ _POSITIONS = 2**12
 
 
 class Costs(NamedTuple):
-    """What a changed node adds: between[u][v] from state u at its start to state v at its end; state 0 is nothing.
+    """Costs of a changed node: between[u][v] from state u at its start to v at its end; state 0 is nothing.
 
-    `again`: between two states of the one kind that stands for many, such as being in one group or another.
+    `again`: between two states of the kind that stands for many, such as being in one group or another.
     """
 
     between: tuple[tuple[Fraction, ...], ...]
@@ -53,46 +53,47 @@ def hierarchy_paths(
     leaves: int | None,
     limits: Limits,
 ) -> Fraction:
-    """Most that one entry's path adds up to, over the nodes that it changes.  [T10]
+    """Largest total cost of one unit's path over the nodes that it changes.  [T10]
 
-    Nodes:    of layer j: every `branching`^j leaves, once complete, each weighing weights[j]; before the leaves (None:
-              without end) one node of weight `base` for the initial load, 0 if it is not measured;
-              None if there is nothing before the leaves.
-    Groups:   an entry that changes from one group to another never comes back to an earlier one, which costs it
-              nothing: coming back only makes nodes unchanged.
-    Exact:    but for more than a few thousand leaves with a limited reach (as if without end), for weights and
-              costs without a common denominator below 2^30 (rounded up), and for many changes, which are not
-              counted but priced: certified from above, and exact where one change more is worth ever less.
-    Proof:    docs/theory/T10.md
+    Nodes:    of layer j: every `branching`^j leaves, once complete, each with weight weights[j]; before the
+              leaves (None: without end) one node of weight `base` for the initial load, 0 if it is not
+              measured; None if there is nothing before the leaves.
+    Groups:   a unit that changes groups is taken never to return to an earlier group: returning only leaves
+              nodes unchanged.
+    Exact:    except for more than a few thousand leaves with a limited span (as if without end), for weights
+              and costs without a common denominator below 2^30 (rounded up), and for many changes, which are
+              not counted but priced: certified from above, and exact where each further change adds ever
+              less.
+    Proof:    docs/theory/T10-hierarchy.md
     """
-    jumps, reach = limits
+    changes, span = limits
     loaded, base = base is not None, base or Fraction(0)
     if leaves is not None:
-        reach = None if reach is None or reach > leaves else reach
-        jumps = None if jumps is None or jumps > leaves else jumps
-    elif jumps is None and reach is None:
-        raise SpecError("nothing bounds what one entry changes in a hierarchy without end")
-    if jumps is not None and reach is not None and jumps >= reach:
-        jumps = None
+        span = None if span is None or span > leaves else span
+        changes = None if changes is None or changes > leaves else changes
+    elif changes is None and span is None:
+        raise SpecError("nothing bounds what one unit changes in a hierarchy without end")
+    if changes is not None and span is not None and changes >= span:
+        changes = None
     flat = [cost for row in costs.between for cost in row] + [costs.again]
     unit, whole = _integers([weight * cost for weight in (*weights, base) for cost in flat])
     states = len(costs.between)
-    if jumps is None or jumps <= (_COUNTED if reach is None else _COUNTED_WITHIN):
-        return unit * _Tree(branching, states, jumps, leaves, whole).most(reach, loaded=loaded)
+    if changes is None or changes <= (_COUNTED if span is None else _COUNTED_WITHIN):
+        return unit * _Tree(branching, states, changes, leaves, whole).most(span, loaded=loaded)
 
     finer = _FINEST // max(*whole, 1)  # so that a price need not be a whole number of units
     unit, whole = unit / finer, [cost * finer for cost in whole]
 
     def priced(price: int) -> int:
-        """Most that a path with any number of changes adds up to beyond their price, and the price of those allowed."""
-        tree = _Tree(branching, states, None, leaves, whole, price=price, roots=jumps + 1)
-        return tree.most(reach, loaded=loaded) + price * jumps
+        """Most of a path with any number of changes less their price, plus the price of those allowed."""
+        tree = _Tree(branching, states, None, leaves, whole, price=price, roots=changes + 1)
+        return tree.most(span, loaded=loaded) + price * changes
 
     return unit * _least(priced, sum(max(layer) for layer in np.reshape(whole, (-1, states**2 + 1))))
 
 
 def _least(value: Callable[[int], int], highest: int) -> int:
-    """The least found of a convex function between 0 and the highest; any of its values is a bound."""
+    """The least value found of a convex function on [0, highest]; any of its values is a bound."""
     low, high = 0, highest
     inner = [high - round((high - low) * _GOLDEN), low + round((high - low) * _GOLDEN)]
     values = [value(at) for at in inner]
@@ -123,14 +124,14 @@ def _integers(values: Sequence[Fraction]) -> tuple[Fraction, list[int]]:
 class _Tree:
     """The (max, +) products of complete subtrees, and their products along the leaves.
 
-    `price` is what a change costs; without leaves' end, `roots` of the largest subtrees hold as many changes as count.
+    `price`: the cost of a change.  `roots`: number of top subtrees that stand for a tree without end.
     """
 
     def __init__(
         self,
         branching: int,
         states: int,
-        jumps: int | None,
+        changes: int | None,
         leaves: int | None,
         costs: list[int],
         *,
@@ -138,8 +139,8 @@ class _Tree:
         roots: int | None = None,
     ) -> None:
         self.branching, self.states, self.leaves = branching, states, leaves
-        self.limited = jumps is not None
-        self.slots = 2 if jumps is None else jumps + 1
+        self.limited = changes is not None
+        self.slots = 2 if changes is None else changes + 1
         *layers, load = np.reshape(costs, (-1, states**2 + 1))
         self.costs = [self._node(cost) for cost in layers]
         self.height = len(layers)
@@ -166,13 +167,12 @@ class _Tree:
         return np.maximum(product, _NEVER)
 
     def _times(self, left: Product, right: Product) -> Product:
-        """First the leaves of the one, then those of the other."""
+        """The product: first the leaves of `left`, then those of `right`."""
         shape = np.broadcast_shapes(left.shape, right.shape)
         found = np.full(shape, _NEVER, dtype=np.int64)
         some = right.max(axis=-1)
-        for middle in range(
-            self.states
-        ):  # plain loops over what is short: reductions over short axes are slow
+        # loops over the short axes, because reductions over short axes are slow
+        for middle in range(self.states):
             before, after = left[..., :, middle, None, :], right[..., None, middle, :, :]
             for spent in range(self.slots):
                 reached = found[..., spent:]
@@ -200,7 +200,7 @@ class _Tree:
         return np.stack(powers)
 
     def _first(self, leaves: int) -> Product:
-        """The first so many leaves, with the complete nodes among them."""
+        """The first `leaves` leaves, with the complete nodes among them."""
         result, rest = self._one(), leaves
         for layer in reversed(range(self.height)):
             count, rest = divmod(rest, self.branching**layer)
@@ -209,18 +209,18 @@ class _Tree:
 
     @staticmethod
     def _most(product: Product) -> int:
-        """From nothing, by one change or more."""
+        """The most from nothing, with one change or more."""
         return int(product[..., 0, :, 1:].max())
 
-    def most(self, reach: int | None, *, loaded: bool) -> int:
-        """Most that a path adds up to, from the initial load (or without one: the first leaf) on or from a later leaf."""
+    def most(self, span: int | None, *, loaded: bool) -> int:
+        """Most over all paths, from the initial load (or the first leaf) on or from a later leaf."""
         first = self.load if loaded else self._one()
-        return max(self._from_start(first, reach, int(loaded)), self.elsewhere(reach))
+        return max(self._from_start(first, span, int(loaded)), self.elsewhere(span))
 
-    def _from_start(self, first: Product, reach: int | None, used: int) -> int:
-        """Paths that may begin with the first of all bins, which is no leaf if its reach is used up there."""
-        if reach is not None:
-            rest = reach - used if self.leaves is None else min(reach - used, self.leaves)
+    def _from_start(self, first: Product, span: int | None, used: int) -> int:
+        """Paths that may begin with the first bin of all; `used` bins of the span lie before the leaves."""
+        if span is not None:
+            rest = span - used if self.leaves is None else min(span - used, self.leaves)
             after = self._prefix(rest)
         elif self.leaves is None:
             after = self._power(self.full[-1], self.roots)
@@ -232,25 +232,25 @@ class _Tree:
         """Changes in the first `count` leaves alone."""
         return self._windows(np.zeros(1, dtype=np.int64), count, self.leaves) if count else self._one()
 
-    def elsewhere(self, reach: int | None) -> int:
-        """Paths that begin after the first leaf, where their length is limited."""
-        if reach is None or (self.leaves is not None and self.leaves < reach):
+    def elsewhere(self, span: int | None) -> int:
+        """Paths that begin after the first leaf, where their span is limited."""
+        if span is None or (self.leaves is not None and self.leaves < span):
             return _NEVER
         if self.leaves is not None and self.leaves * self.slots <= _POSITIONS:
-            return self._most(self._windows(np.arange(self.leaves - reach + 1), reach, self.leaves))
+            return self._most(self._windows(np.arange(self.leaves - span + 1), span, self.leaves))
         # Every start relative to the lowest layer whose nodes hold the path, before a boundary of all layers:
         # a boundary of more layers only splits nodes, and the parts change when the whole does.
         top = self.branching ** (self.height - 1)
-        layer = next((j for j in range(self.height) if self.branching**j >= reach), self.height - 1)
+        layer = next((j for j in range(self.height) if self.branching**j >= span), self.height - 1)
         starts = top + np.arange(-(self.branching**layer), 0)
-        return self._most(self._windows(starts, reach, None))
+        return self._most(self._windows(starts, span, None))
 
-    def _windows(self, starts: NDArray[np.int64], reach: int, leaves: int | None) -> Product:
-        """Changes in `reach` leaves from each of the starts, climbing from both ends to where they meet."""
-        first, last = starts, starts + reach - 1
+    def _windows(self, starts: NDArray[np.int64], span: int, leaves: int | None) -> Product:
+        """Changes in `span` leaves from each of the starts, climbing from both ends to where they meet."""
+        first, last = starts, starts + span - 1
         one = self._one()
         left = np.broadcast_to(self.full[0], (len(starts), *one.shape))
-        right = left if reach > 1 else np.broadcast_to(one, left.shape)
+        right = left if span > 1 else np.broadcast_to(one, left.shape)
         for layer in range(1, self.height):
             powers = self._powers(self.full[layer - 1], self.branching - 1)
             together, apart = first == last, first // self.branching != last // self.branching
@@ -267,7 +267,7 @@ class _Tree:
         return self._times(self._times(left, powers[np.clip(last - first - 1, 0, None)]), right)
 
     def _complete(self, nodes: NDArray[np.int64], layer: int, leaves: int | None) -> Product:
-        """What the nodes cost themselves, where the horizon lets them be measured."""
+        """The nodes' own costs, where they are complete before the last leaf."""
         ends = (nodes + 1) * self.branching**layer
         measured = np.ones_like(ends, dtype=bool) if leaves is None else ends <= leaves
         return np.where(_each(measured), self.costs[layer], 0)

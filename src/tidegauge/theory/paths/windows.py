@@ -1,8 +1,9 @@
-"""The bound for entries that may change as often as they like, but only in so many bins that follow one another.
+"""The bound for units that may change any number of times, but only within a span of consecutive bins.
 
-Before its first change the entry is off; in the free bins it is on or off at will; in the last bin of its reach it settles,
-off or on for the rest of time.  For on = (1 + sigma) / 2, sigma = +-1 on the free bins, the energy is a constant, a linear term
-h sigma and sigma' T sigma / 4; and for every L above the largest eigenvalue of T / 4
+Before its first change the unit is off. In the free bins it is on or off at will. In the last bin of its
+span it settles, off or on for the rest of time.  For on = (1 + sigma) / 2, sigma = +-1 on the free bins, the
+energy is a constant, a linear term h sigma and sigma' T sigma / 4; and for every L above the largest
+eigenvalue of T / 4
 
     sigma' T sigma / 4 + h sigma  <=  L m + h' (L - T / 4)^-1 h / 4.
 
@@ -34,7 +35,7 @@ _FINER = 32
 
 
 class _Settling(NamedTuple):
-    """What comes after the free bins: cross terms with them, their least level, and energies and levels of its own."""
+    """The time after the free bins: cross terms with them, their least level, its own energies and levels."""
 
     crosses: Floats
     least: Floats
@@ -43,13 +44,14 @@ class _Settling(NamedTuple):
 
 
 def any_changes_within(
-    found: Stationary, offset: float, reach: int, *, below: tuple[float, bool] | None = None, coarse: bool
+    found: Stationary, offset: float, span: int, *, below: tuple[float, bool] | None = None, coarse: bool
 ) -> float:
-    """Most energy of an entry whose changes all lie in `reach` bins.
+    """Upper bound of the squared length for units whose changes all lie in `span` bins.  [T10]
 
-    `below`: one that is on or off less so much from its first change on, and whether it ends on (None: from nothing, to and fro).
+    Below:    (sunk, ends_on) for a unit that is on or off less `sunk` from its first change on; None: on/off.
+    Proof:    docs/theory/T10-windows.md, docs/theory/T10-two-sided.md
     """
-    free = reach - 1
+    free = span - 1
     if below is None:
         settlings = list(_settlings(found, free, 1.35 if coarse else 1.15))
     else:
@@ -73,7 +75,7 @@ def any_changes_within(
 
 
 def _settlings(found: Stationary, free: int, ratio: float) -> Iterator[_Settling]:
-    """Off for good; or on, from every block of starts."""
+    """Off for the rest of time; or on, from every block of starts."""
     nothing = np.zeros(1)
     yield _Settling(np.zeros(free), np.full(free, found.level.min()), nothing, nothing)
     distances = np.arange(free, 0, -1)
@@ -86,7 +88,7 @@ def _settlings(found: Stationary, free: int, ratio: float) -> Iterator[_Settling
 
 
 def _sunk(found: Stationary, free: int, ratio: float, sunk: float, ends_on: bool) -> Iterator[_Settling]:
-    """On for good, or off, less what is sunk from the first change on; from every block of starts."""
+    """On or off for the rest of time, less `sunk` from the first change on; from every block of starts."""
     distances = np.arange(free, 0, -1)
     apart = np.cumsum(found.coefficients[: found.bins - free] * found.coefficients[free:]) - found.error
     for start, end in blocks(found.bins - free - 1, ratio):
@@ -102,16 +104,16 @@ def _sunk(found: Stationary, free: int, ratio: float, sunk: float, ends_on: bool
 
 
 def _least_level(found: Stationary, free: int, start: int, end: int) -> Floats:
-    """What each of the free bins feels of a shift at the least, if the first of them is one of these."""
+    """A lower bound of the level in each free bin, if the first of them lies in this block."""
     slots = np.arange(free)
     least: Floats = np.maximum(found.level_before[end + slots], found.level_after[start + slots])
     return least
 
 
 def _free_bins(found: Stationary, settlings: list[_Settling], shifts: Floats, slack: float) -> Floats:
-    """The most of the free bins' energy and of their linear terms, less twice the shift times their level.
+    """Upper bound of the free bins' energy and linear terms, less twice the shift times their level.
 
-    Raised by what T and the linear terms are off, and by more than all roundings in it.
+    Raised by the errors of T and the linear terms, and by more than all its roundings.
     """
     linear = np.array([settling.crosses for settling in settlings])
     least = np.array([settling.least for settling in settlings])
@@ -164,7 +166,7 @@ def _free_bins(found: Stationary, settlings: list[_Settling], shifts: Floats, sl
 
 
 def _largest_eigenvalue(found: Stationary) -> float:
-    """Not below the largest of T / 4: the symbol's maximum, on a grid, between its points, and what T and the transform are off."""
+    """An upper bound of the largest eigenvalue of T / 4: the symbol's maximum, with all errors."""
     grid = _FINER << found.bins.bit_length()
     differences = np.diff(found.coefficients, prepend=0.0)
     missed = transform_error(grid) * sqrt(grid) * float(np.linalg.norm(differences)) * 1.01

@@ -1,11 +1,11 @@
-"""The bound for few changes of a convex measurement: on-stretches side by side, by classes of lengths and gaps.
+"""The bound for few changes of a convex measurement: chains of on-intervals, by classes of lengths and gaps.
 
-For any shift of the offset and any price of a bin, the bound is the shift's own cost, the price of all bins, and the most
-that a chain of stretches earns: its energies, less what the shift and the price take, and the cross terms of
-neighbours (those of others are dropped: they are not positive).
+For any shift of the offset and any price of a bin, the bound is the cost of the shift, the price of all
+bins, and the most of a chain of on-intervals: their energies, less what the shift and the price subtract,
+and the cross terms of neighbours (others are left out: they are never positive).
 
-An entry that counts high or -low from its first change on is one that is on or off, less `sunk` = low / (high + low) from that change on:
-one more shift, of the bins that follow it.
+A unit at high or -low from its first change on is an on/off unit less `sunk` = low / (high + low) from that
+change on: one more shift, of the bins that follow.
 """
 
 from __future__ import annotations
@@ -28,23 +28,29 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _CHAINED = 12
-"""Stretches after which each further one is taken to add as much as the last."""
+"""OnIntervals after which each further one is taken to add as much as the last."""
 
 
 def least(value: Callable[[Floats], float], simplex: list[list[float]], tries: int = 80) -> float:
-    """The least found of a convex function; any of its values is a bound."""
+    """The least value found of a convex function; any of its values is a bound.
+
+    Proof:    docs/theory/T10-on-intervals.md (any argument will do)
+    """
     return value(search(value, simplex, tries))
 
 
 def search(value: Callable[[Floats], float], simplex: list[list[float]], tries: int) -> Floats:
-    """Where that is."""
+    """Where the function is least, as found from this simplex.
+
+    Proof:    docs/theory/T10-on-intervals.md (any argument will do)
+    """
     options = {"initial_simplex": simplex, "maxfev": tries, "fatol": 1e-5, "xatol": 1e-6}
     found: Floats = minimize(value, simplex[0], method="Nelder-Mead", options=options).x
     return found
 
 
-class _Begun(NamedTuple):
-    """First changes in bins up to `last`, and what the level feels from the first of them on: its least, and more near both ends."""
+class _FirstChanges(NamedTuple):
+    """A block of first changes up to bin `last`, with lower bounds of the level from the first of them on."""
 
     last: int
     seen: Stationary
@@ -52,17 +58,17 @@ class _Begun(NamedTuple):
     near_start: Floats
     near_end: Floats
     shifted: bool
-    """Whether a shift of the offset is tried: not for those whose reach the end cuts off, which are as if earlier."""
+    """Whether a shift of the offset is tried: not where the end cuts off the span (T10-two-sided, 3)."""
 
 
-class Stretches:
-    """At most so many changes, of which the first and the last are less than `reach` bins apart."""
+class OnIntervals:
+    """Bounds for at most `changes` changes, the first and the last less than `span` bins apart."""
 
-    def __init__(self, found: Stationary, offset: float, jumps: int, reach: int, *, coarse: bool) -> None:
+    def __init__(self, found: Stationary, offset: float, changes: int, span: int, *, coarse: bool) -> None:
         self.tries, self.searched, self.ratio = (24, 1, 4.0) if coarse else (80, 6, 1.5)
-        self.found, self.jumps = found, jumps
-        self.bins, self.reach, self.limited = found.bins, reach, reach < found.bins
-        self.room = reach - 1 if self.limited else self.bins
+        self.found, self.changes = found, changes
+        self.bins, self.span, self.limited = found.bins, span, span < found.bins
+        self.room = span - 1 if self.limited else self.bins
         self.offset = offset
         self.grid = found.grid
         self.stiffness = above_sum(1 / offset, float(found.open[-1])) if offset else inf
@@ -79,7 +85,7 @@ class Stretches:
         self.near_end = self._extra(found.level_after[::-1], self.floor)
 
     def _extra(self, level: Floats, floor: float) -> Floats:
-        """What a stretch of each class feels of a shift beyond the least, so many bins from one end of time."""
+        """The level of an on-interval of each class beyond the least, by its distance from an end."""
         bins = len(level)
         sums = np.concatenate([[0.0], np.cumsum(level - floor)])
         gaps = np.minimum(np.concatenate([[0], self.longest]), bins)
@@ -88,7 +94,7 @@ class Stretches:
         return extra
 
     def bound(self) -> float:
-        """The larger of what paths that end on and paths that end off can do, each with its best shift and price."""
+        """The larger bound of paths that end on and paths that end off, each with its best shift."""
         price = 0.5 / self.bins
         if not self.offset:
             return max(least(partial(self._priced, on), [[0.0], [price]], self.tries) for on in (False, True))
@@ -124,30 +130,30 @@ class Stretches:
             )
         fixed = above_product(shift, shift, self.stiffness) if shift else 0.0
         alone = last.max() if ends_on else first.max()
-        stretches = (self.jumps + ends_on) // 2
-        most = max(0.0, alone, self._chain((first, middle, last), self._joined(price), stretches))
+        intervals = (self.changes + ends_on) // 2
+        most = max(0.0, alone, self._chain((first, middle, last), self._joined(price), intervals))
         return above_sum(float(most + price * self.room), fixed)
 
     def _felt(self, shift: float, floor: float) -> float:
-        """What a bin feels of a shift at the least."""
+        """The least effect of a shift on one bin."""
         return float(self.grid.down(np.array(2 * shift * floor)))
 
     def _joined(self, price: float) -> Floats:
-        """The most of two neighbours' cross term and of the gap between them, by their classes."""
+        """The most of the cross term of two neighbours and the gap between them, by their classes."""
         joined: Floats = (self.crosses - price * self.classes[None, :, None]).max(axis=1)
         return joined
 
-    def _chain(self, earned: tuple[Floats, Floats, Floats], joined: Floats, stretches: int) -> float:
-        """The most that two stretches earn, or more, up to so many: the first, those between, and the last."""
+    def _chain(self, earned: tuple[Floats, Floats, Floats], joined: Floats, intervals: int) -> float:
+        """The most of a chain of two to `intervals` on-intervals: the first, those between, and the last."""
         first, middle, last = earned
         best, so_far = -inf, first
-        for more in range(1, stretches):
+        for more in range(1, intervals):
             reached = (so_far[:, None] + joined).max(axis=0)
             ended, so_far, before = (reached + last).max(), reached + middle, so_far
-            if more == _CHAINED:  # one stretch more never adds more than the one before it
+            if more == _CHAINED:  # one interval more never adds more than the one before
                 possible = np.isfinite(so_far)
                 rise = (so_far[possible] - before[possible]).max(initial=0.0)
-                return float(max(best, ended + rise * (stretches - 1 - more)))
+                return float(max(best, ended + rise * (intervals - 1 - more)))
             best = max(best, ended)
         return float(best)
 
@@ -161,9 +167,10 @@ class Stretches:
     # --- above and below nothing
 
     def bound_below(self, sunk: float, *, ends_on: bool) -> float:
-        """For paths that are on or off less `sunk` from the first change on; 1 between the two.
+        """The bound for paths that are on or off less `sunk` from the first change on.
 
-        The best shift and price are searched for where the bound is worst; other first changes take theirs.
+        The best shift and price are searched for where the bound is largest; other first changes use the
+        same.
         """
         price, shift = 0.5 / self.bins, max(0.48 - sunk, 0.02)
         values = [partial(self._below, begun, sunk, ends_on) for begun in self.begun]
@@ -179,9 +186,9 @@ class Stretches:
         return max(bounds)
 
     @cached_property
-    def begun(self) -> list[_Begun]:
-        """Blocks of bins for the first change; without an offset, more rows see what comes earlier."""
-        whole = self.bins - self.reach
+    def begun(self) -> list[_FirstChanges]:
+        """Blocks of first changes; without an offset the first bin is the worst."""
+        whole = self.bins - self.span
         ends = [(0, 0, bool(self.offset))]
         if self.offset and not self.limited:
             ends.append((1, self.bins - 1, True))
@@ -189,14 +196,14 @@ class Stretches:
             ends = [(*block, True) for block in blocks(whole, self.ratio)] + [(whole, self.bins - 1, False)]
         return [self._begun(*end) for end in ends]
 
-    def _begun(self, first: int, last: int, shifted: bool) -> _Begun:
+    def _begun(self, first: int, last: int, shifted: bool) -> _FirstChanges:
         seen = self.found.later(first)
-        near = seen.level[: self.reach]
+        near = seen.level[: self.span]
         floor = float(near.min())
         starts = self._extra(np.minimum.accumulate(near), floor)
-        return _Begun(last, seen, floor, starts, self._extra(seen.level_after[::-1], floor), shifted)
+        return _FirstChanges(last, seen, floor, starts, self._extra(seen.level_after[::-1], floor), shifted)
 
-    def _below(self, begun: _Begun, sunk: float, ends_on: bool, at: Floats) -> float:
+    def _below(self, begun: _FirstChanges, sunk: float, ends_on: bool, at: Floats) -> float:
         found, seen = self.found, begun.seen
         price, shift = self.grid.near(abs(at[0])), float(abs(at[1])) if len(at) > 1 else 0.0
         grid = self.grid
@@ -220,17 +227,17 @@ class Stretches:
         elif not self.limited:
             near_end = grid.down(2 * sunk * begun.near_end) + grid.down(2 * shift * self.near_end)
             last = middle - (near_end + paid).min(axis=0)
-        best = max(0.0 if not ends_on else -inf, few.max() if self.jumps + ends_on > 2 else -inf)
+        best = max(0.0 if not ends_on else -inf, few.max() if self.changes + ends_on > 2 else -inf)
         joined = self._joined(price)
-        best = max(best, self._chain((later, middle, last), joined, (self.jumps - 1 + ends_on) // 2))
-        if (self.jumps + ends_on) % 2 == 0:  # on with the first change
-            stretches = (self.jumps + ends_on) // 2
+        best = max(best, self._chain((later, middle, last), joined, (self.changes - 1 + ends_on) // 2))
+        if (self.changes + ends_on) % 2 == 0:  # on with the first change
+            intervals = (self.changes + ends_on) // 2
             best = max(best, at_once.max() if not ends_on else -inf)
-            best = max(best, self._chain((at_once, middle, last), joined, stretches))
+            best = max(best, self._chain((at_once, middle, last), joined, intervals))
         return above_sum(float(best + price * room), *fixed)
 
-    def _lasting(self, begun: _Begun, sunk: float, shift: float, price: float) -> Floats:
-        """What the last stretch earns if it never ends."""
+    def _lasting(self, begun: _FirstChanges, sunk: float, shift: float, price: float) -> Floats:
+        """The most of the last on-interval if it does not end."""
         found, bins = self.found, begun.seen.bins
         earned = np.full(self.bins + 1, -inf)
         earned[: bins + 1] = (
@@ -239,7 +246,7 @@ class Stretches:
             - self.grid.down(2 * shift * found.level_of_last[: bins + 1])
         )
         if self.limited:
-            earned[: max(self.bins - begun.last - self.reach + 1, 1)] = -inf
+            earned[: max(self.bins - begun.last - self.span + 1, 1)] = -inf
         else:
             earned -= price * self.lengths
         return self._by_class(earned)
