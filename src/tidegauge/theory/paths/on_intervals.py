@@ -75,14 +75,23 @@ class OnIntervals:
         self.lengths = np.arange(self.bins + 1)
         self.classes = _classes(self.bins, 1.35 if coarse else 1.15)
         self.longest = np.append(self.classes[1:] - 1, self.bins)
-        shape = np.ix_(self.classes, self.classes, self.classes)
-        apart = np.broadcast_to(self.longest[None, :, None], [len(self.classes)] * 3)
-        fits = shape[0] + shape[1] <= self.room
-        self.crosses = np.where(fits, found.cross(shape[0], apart, shape[2]), -inf)
+        self.crosses = self._crosses()
         self.gaps = np.concatenate([[0], self.classes])
         self.floor = found.level.min()
         self.near_start = self._extra(found.level_before, self.floor)
         self.near_end = self._extra(found.level_after[::-1], self.floor)
+
+    def _crosses(self) -> Floats:
+        """The largest cross term over the gaps of a class, by the classes of the first, the gap and the second."""
+        classes, gaps = self.classes, np.arange(1, self.bins + 1)[:, None]
+        most = np.full([len(classes)] * 3, -inf)
+        for i, first in enumerate(
+            classes
+        ):  # the cross term of two on-intervals does not depend on their order
+            terms = self.found.cross(first, gaps, classes[None, : i + 1])
+            most[i, :, : i + 1] = np.maximum.reduceat(terms, classes - 1, axis=0)
+            most[: i + 1, :, i] = most[i, :, : i + 1].T
+        return np.where(classes[:, None, None] + classes[None, :, None] <= self.room, most, -inf)
 
     def _extra(self, level: Floats, floor: float) -> Floats:
         """The level of an on-interval of each class beyond the least, by its distance from an end."""

@@ -106,7 +106,9 @@ class Stationary:
         raised[0] = 0.0
         return raised
 
-    def cross(self, first: NDArray[np.int64], gap: NDArray[np.int64], second: NDArray[np.int64]) -> Floats:
+    def cross(
+        self, first: NDArray[np.int64] | np.int64, gap: NDArray[np.int64], second: NDArray[np.int64]
+    ) -> Floats:
         """Twice the cross term of two on-intervals with this gap between them: never positive."""
         one = self._energies
         terms: Floats = one[first + gap + second] - one[first + gap] - one[gap + second] + one[gap]
