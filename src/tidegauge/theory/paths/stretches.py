@@ -15,7 +15,6 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
 from tidegauge.theory.paths.rounding import above_product, above_sum
 from tidegauge.theory.paths.stationary import Stationary, blocks
@@ -38,6 +37,8 @@ def least(value: Callable[[Floats], float], simplex: list[list[float]], tries: i
 
 def search(value: Callable[[Floats], float], simplex: list[list[float]], tries: int) -> Floats:
     """Where that is."""
+    from scipy.optimize import minimize  # noqa: PLC0415  (slow to load)
+
     options = {"initial_simplex": simplex, "maxfev": tries, "fatol": 1e-5, "xatol": 1e-6}
     found: Floats = minimize(value, simplex[0], method="Nelder-Mead", options=options).x
     return found
