@@ -1,10 +1,11 @@
-"""Errors at equal privacy, side by side in one run: the paper's releases, other libraries, ours, and the limit.
+"""Errors at equal privacy, compared in one run: the paper's releases, other libraries, ours, and the limit.
 
     python bench/accuracy.py              some cells, in under three minutes
-    python bench/accuracy.py --numbers    the numbers to reach, each against its limit; fails where one is missed
+    python bench/accuracy.py --numbers    the numbers to reach, each with its limit; fails if one is missed
     python bench/accuracy.py --full       every cell; writes docs/accuracy.md
 
-Gaussian errors are for rho = 1/2, Laplace errors for epsilon = 1; entries contribute 0 or 1; worst / mean over the readings.
+Gaussian errors are for rho = 1/2, Laplace errors for epsilon = 1; rows contribute 0 or 1; worst / mean over
+the readings.
 """
 
 from __future__ import annotations
@@ -54,18 +55,42 @@ PAGE = Path(__file__).parents[1] / "docs" / "accuracy.md"
 # Dual bounds, computed once: no release with additive Gaussian noise has a smaller worst error.
 KNOWN_LIMITS: dict[str, dict[tuple[int, int], float]] = {
     "at most": {
-        (256, 1): 2.5327, (256, 2): 3.0722, (256, 4): 3.9787, (256, 8): 4.9089, (256, 16): 5.9197,
-        (1024, 1): 2.9615, (1024, 2): 3.6676, (1024, 4): 4.8201, (1024, 8): 6.1021, (1024, 16): 7.6167,
+        (256, 1): 2.5327,
+        (256, 2): 3.0722,
+        (256, 4): 3.9787,
+        (256, 8): 4.9089,
+        (256, 16): 5.9197,
+        (1024, 1): 2.9615,
+        (1024, 2): 3.6676,
+        (1024, 4): 4.8201,
+        (1024, 8): 6.1021,
+        (1024, 16): 7.6167,
     },
     "within": {
-        (365, 1): 2.6418, (365, 7): 3.1626, (365, 30): 4.2922, (365, 90): 6.0577,
-        (1024, 1): 2.954, (1024, 7): 3.454, (1024, 30): 4.5775, (1024, 90): 6.321,
+        (365, 1): 2.6418,
+        (365, 7): 3.1626,
+        (365, 30): 4.2922,
+        (365, 90): 6.0577,
+        (1024, 1): 2.954,
+        (1024, 7): 3.454,
+        (1024, 30): 4.5775,
+        (1024, 90): 6.321,
     },
     "sliding": {
-        (7, 1): 1.778, (14, 1): 2.058, (30, 1): 2.361, (90, 1): 2.741, (7, 4): 3.4973, (14, 4): 4.0106, (30, 4): 4.5074,
-        (90, 4): 4.7734, (7, 16): 6.8058, (14, 16): 7.4341, (30, 16): 7.3145, (90, 16): 7.0458,
+        (7, 1): 1.778,
+        (14, 1): 2.058,
+        (30, 1): 2.361,
+        (90, 1): 2.741,
+        (7, 4): 3.4973,
+        (14, 4): 4.0106,
+        (30, 4): 4.5074,
+        (90, 4): 4.7734,
+        (7, 16): 6.8058,
+        (14, 16): 7.4341,
+        (30, 16): 7.3145,
+        (90, 16): 7.0458,
     },
-}  # fmt: skip
+}
 
 
 # With Laplace noise: the better of a tree with exact sensitivity and least squares, and noise that forgets.
@@ -394,10 +419,14 @@ def main(arguments: list[str] | None = None) -> int:
     begun = perf_counter()
     report.say("# Accuracy\n")
     report.say(
-        "Root mean squared errors at equal privacy: Gaussian at rho = 1/2, Laplace at epsilon = 1, entries contribute 0 or 1, "
-        "worst / mean over the readings. Written by `python bench/accuracy.py --full`. The limit holds for every release "
-        "with additive Gaussian noise (a dual bound, or below it the bound of one family of paths). For at most k changes the paper's releases are "
-        "shown with its own h k folds, and once with the sharper folds of T4. Other libraries do not know that the "
+        "Root mean squared errors at equal privacy: Gaussian at rho = 1/2, Laplace at epsilon = 1, entries "
+        "contribute 0 or 1, "
+        "worst / mean over the readings. Written by `python bench/accuracy.py --full`. The limit holds for "
+        "every release "
+        "with additive Gaussian noise (a dual bound, or below it the bound of one family of paths). For at "
+        "most k changes the paper's releases are "
+        "shown with its own h k folds, and once with the sharper folds of T4. Other libraries do not know "
+        "that the "
         "changes of a stock alternate and pay for k changes of any sign."
     )
     good = reached(report) if chosen.full or chosen.numbers else True

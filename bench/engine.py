@@ -1,9 +1,9 @@
-"""How long a tick takes: 10,000 changes on a state of a million units, durable; and how fast a changelog is folded.
+"""How long a tick of 10,000 changes takes on a million units, and how fast a changelog is folded.
 
     python bench/engine.py [--units 1000000] [--changes 10000] [--ticks 5]
 
-Prints the seconds of every tick, where they go (fold, store), and as a measure of the machine how long a plain SQLite
-transaction takes that writes as many rows.
+Prints the seconds of every tick and how they divide (fold, store).  As a measure of the machine, it also
+prints how long a plain SQLite transaction takes that writes as many rows.
 """
 
 from __future__ import annotations
@@ -80,15 +80,21 @@ def gauge(source: Invented, store: Path) -> tg.Gauge:
         releases={
             "infected": {
                 "sql": "SELECT region, COUNT(*) FROM patients WHERE status = 'infected' GROUP BY region",
-                "groups": {"region": list(REGIONS)}, "start": "2026-01-01", "every": "1 second", "for": "1 hour",
+                "groups": {"region": list(REGIONS)},
+                "start": "2026-01-01",
+                "every": "1 second",
+                "for": "1 hour",
             },
             "mean_age": {
-                "sql": "SELECT AVG(age) FROM patients", "bounds": {"age": [0, 110]},
-                "start": "2026-01-01", "every": "1 second", "for": "1 hour",
+                "sql": "SELECT AVG(age) FROM patients",
+                "bounds": {"age": [0, 110]},
+                "start": "2026-01-01",
+                "every": "1 second",
+                "for": "1 hour",
             },
         },
         store=store,
-    )  # fmt: skip
+    )
 
 
 def plain_sqlite(path: Path, units: int, changes: int) -> float:
@@ -121,7 +127,8 @@ def main() -> None:
         print(f"first load of {options.units:,} units: {first:.2f} s ({options.units / first:,.0f} a second)")
         print(f"a tick with {options.changes:,} changes: " + ", ".join(f"{one:.3f}" for one in ticks) + " s")
         print(
-            f"a plain SQLite transaction that replaces as many rows: {plain_sqlite(Path(folder) / 'plain.db', options.units, options.changes):.3f} s"
+            "a plain SQLite transaction that replaces as many rows: "
+            f"{plain_sqlite(Path(folder) / 'plain.db', options.units, options.changes):.3f} s"
         )
         print(f"readings: {readings}")
 

@@ -1,10 +1,10 @@
-"""A whole gauge on a live PostgreSQL: how many changes a second it follows, in how much memory, and how soon a burst is behind it.
+"""A whole gauge on a live PostgreSQL: changes per second, memory, and the time to catch up after a burst.
 
     python -m bench.live            ten million changes on a million rows
     python -m bench.live --quick    three hundred thousand on a hundred thousand
 
-Starts a private server, runs `tidegauge run` in a process of its own beside it, and compares what was published with what
-the database itself answers.  Server, writer and gauge share the machine.
+Starts a private server, runs `tidegauge run` in a process of its own, and compares its readings with the
+answers of the database.  Server, writer and gauge share the machine.
 """
 
 from __future__ import annotations
@@ -55,8 +55,10 @@ every = "10 seconds"
 """
 TRUTH = (
     "SELECT sum(balance), count(*) FILTER (WHERE status = 'open' AND region = 'r0'), "
-    "count(*) FILTER (WHERE status = 'open' AND region = 'r1'), count(*) FILTER (WHERE status = 'open' AND region = 'r2'), "
-    "count(*) FILTER (WHERE status = 'open' AND region = 'r3'), count(*) FILTER (WHERE status = 'open' AND region = 'r4') "
+    "count(*) FILTER (WHERE status = 'open' AND region = 'r1'), count(*) FILTER (WHERE status = 'open' AND "
+    "region = 'r2'), "
+    "count(*) FILTER (WHERE status = 'open' AND region = 'r3'), count(*) FILTER (WHERE status = 'open' AND "
+    "region = 'r4') "
     "FROM accounts"
 )
 WRITER = """
@@ -68,9 +70,11 @@ BEGIN
     turn := turn + 1;
     IF turn % 10 = 0 THEN
       DELETE FROM accounts WHERE id BETWEEN low AND low + a_transaction / 2 - 1;
-      INSERT INTO accounts SELECT i, 'r' || i % 5, (random() * 1000)::int, 'open', 'again' FROM generate_series(low, low + a_transaction / 2 - 1) i;
+      INSERT INTO accounts SELECT i, 'r' || i % 5, (random() * 1000)::int, 'open', 'again'
+        FROM generate_series(low, low + a_transaction / 2 - 1) i;
     ELSE
-      UPDATE accounts SET balance = (balance + 7) % 1000, status = CASE WHEN random() < 0.1 THEN 'closed' ELSE 'open' END
+      UPDATE accounts SET balance = (balance + 7) % 1000,
+        status = CASE WHEN random() < 0.1 THEN 'closed' ELSE 'open' END
       WHERE id BETWEEN low AND low + a_transaction - 1;
     END IF;
     IF turn % 20 = 7 THEN ROLLBACK; ELSE COMMIT; done := done + a_transaction; END IF;
@@ -81,10 +85,11 @@ CHILD = """
 import json, os, sys, time
 from tidegauge.run.tick import Ticker
 tick, out = Ticker.tick, open("ticks.jsonl", "a", buffering=1)
-def timed(self, batch):
+def timed(self, batch, **more):
     wall, cpu = time.perf_counter(), time.process_time()
-    done = tick(self, batch)
-    out.write(json.dumps([batch.rows.num_rows, time.perf_counter() - wall, time.process_time() - cpu]) + chr(10))
+    done = tick(self, batch, **more)
+    seconds = time.perf_counter() - wall, time.process_time() - cpu
+    out.write(json.dumps([batch.rows.num_rows, *seconds]) + chr(10))
     return done
 Ticker.tick = timed
 from tidegauge.cli import main
@@ -116,7 +121,10 @@ class Gauged:
         if self.process.poll() is not None:
             raise RuntimeError((self.folder / "stderr").read_text())
         row = self.connection.execute(
-            "SELECT confirmed_flush_lsn >= %s::pg_lsn FROM pg_replication_slots WHERE slot_name NOT LIKE '%%loading'",
+            (
+                "SELECT confirmed_flush_lsn >= %s::pg_lsn FROM pg_replication_slots WHERE slot_name NOT LIKE "
+                "'%%loading'"
+            ),
             [lsn],
         ).fetchone()
         return row is None or not row[0]
@@ -175,7 +183,10 @@ def measure(units: int, changes: int, burst: int) -> dict[str, Any]:
                 "CREATE TABLE accounts (id int PRIMARY KEY, region text, balance int, status text, note text)"
             )
             connection.execute(
-                "INSERT INTO accounts SELECT i, 'r' || i %% 5, i %% 1000, 'open', 'first' FROM generate_series(1, %s) i",
+                (
+                    "INSERT INTO accounts SELECT i, 'r' || i %% 5, i %% 1000, 'open', 'first' FROM "
+                    "generate_series(1, %s) i"
+                ),
                 [units],
             )
             connection.execute(WRITER.encode())
@@ -208,9 +219,9 @@ def measure(units: int, changes: int, burst: int) -> dict[str, Any]:
             gauge = Gauge.from_file(Path(folder) / "tidegauge.toml")
             readings = gauge.published()
             newest = max(reading.time for reading in readings)
-            told = [reading.value for reading in readings if reading.time == newest]
+            values = [reading.value for reading in readings if reading.time == newest]
             found["exact"] = truth is not None and all(
-                a is not None and abs(a - b) < 0.5 for a, b in zip(told, truth, strict=True)
+                a is not None and abs(a - b) < 0.5 for a, b in zip(values, truth, strict=True)
             )
     finally:
         server.stop()

@@ -1,10 +1,11 @@
-"""Local DP side by side: mean squared error per person at equal lifetime epsilon, speed, and the attack on change times.
+"""Local protocols compared: squared error per person at equal epsilon, speed, attack on change times.
 
     python bench/local.py            one setting, a minute
     python bench/local.py --full     the whole grid; writes docs/local/results.md and results.svg
 
-Everybody joins in the first window and then changes k times (K = k + 1 changes in life).  Every protocol sees the same lives.  The table has the
-exact variance of each protocol's estimate; the simulation beside it draws the reports and decodes them.
+Everybody joins in the first window and then changes k times (K = k + 1 changes).  Every protocol sees the
+same people.  The table has the exact variance of each protocol's estimate; the simulation beside it draws the
+reports and decodes them.
 """
 
 from __future__ import annotations
@@ -49,8 +50,17 @@ PROTOCOLS = {
     OURS: "snapshots+tilted",
 }
 REVEALS = "memoized (reveals change times)"
-ORDER = ("paper DCR", "paper HDCR, best c", "independent, eps/T each", "Erlingsson-style tree", "FutureRand, best law",
-         "snapshots", "tilted tree", OURS, REVEALS)  # fmt: skip
+ORDER = (
+    "paper DCR",
+    "paper HDCR, best c",
+    "independent, eps/T each",
+    "Erlingsson-style tree",
+    "FutureRand, best law",
+    "snapshots",
+    "tilted tree",
+    OURS,
+    REVEALS,
+)
 
 
 @dataclass(frozen=True)
@@ -71,7 +81,7 @@ class Setting:
         )  # fmt: skip
 
 
-# -- peers ----------------------------------------------------------------------------------------------------------------
+# -- peers ---------------------------------------------------------------------------------------------
 
 
 def independent(setting: Setting) -> tuple[float, Callable[[Integers, Generator], Floats]]:
@@ -92,7 +102,7 @@ def independent(setting: Setting) -> tuple[float, Callable[[Integers, Generator]
 def tree(
     setting: Setting, gap: float, said: Callable[[Integers, Generator], Integers]
 ) -> tuple[float, Callable[[Integers, Generator], Floats]]:
-    """One level and one answer a person; a change is told with a bias of gap, no change is a fair coin; dyadic running sums."""
+    """One level and one answer a person; a change is reported with a bias, no change as a fair coin."""
     z, T, h = setting.answers, setting.windows, layers_for(setting.windows, 2)
     nodes = [prefix_nodes(t, branching=2, layers=h) for t in range(T)]
 
@@ -106,8 +116,8 @@ def tree(
             here = np.pad(
                 (lives[mine][:, (1 << at) - 1 :: 1 << at] == j[:, None]).astype(np.int64), ((0, 0), (1, 0))
             )
-            told = said(np.diff(here, axis=1), random)
-            sums = np.stack([told[j == a].sum(axis=0) / max((j == a).sum(), 1) for a in range(z)], axis=1)
+            noisy = said(np.diff(here, axis=1), random)
+            sums = np.stack([noisy[j == a].sum(axis=0) / max((j == a).sum(), 1) for a in range(z)], axis=1)
             per_level.append(sums * n / gap)
         return np.array([sum(per_level[at][i] for at, i in nodes[t]) for t in range(T)])
 
@@ -121,8 +131,8 @@ def erlingsson(setting: Setting) -> tuple[float, Callable[[Integers, Generator],
     def said(change: Integers, random: Generator) -> Integers:
         kept = np.cumsum(change != 0, axis=1) - 1 == random.integers(K, size=len(change))[:, None]
         coin = random.integers(2, size=change.shape) * 2 - 1
-        told = np.where(random.random(change.shape) < (1 + bias) / 2, change, -change)
-        return np.where(kept & (change != 0), told, coin)
+        noisy = np.where(random.random(change.shape) < (1 + bias) / 2, change, -change)
+        return np.where(kept & (change != 0), noisy, coin)
 
     return tree(setting, bias / K, said)
 
@@ -149,13 +159,19 @@ PEERS = {
 }
 
 
-# -- measuring --------------------------------------------------------------------------------------------------------------
+# -- measuring -----------------------------------------------------------------------------------------
 
 
 def errors(setting: Setting, repeats: int) -> dict[str, tuple[float, float]]:
     """For every protocol: the exact and the simulated mean squared error per person."""
     random = np.random.default_rng(7)
-    lives = invent_lives(people=PEOPLE, windows=setting.windows, answers=setting.answers, changes=setting.changes, random=random)  # fmt: skip
+    lives = invent_lives(
+        people=PEOPLE,
+        windows=setting.windows,
+        answers=setting.answers,
+        changes=setting.changes,
+        random=random,
+    )
     truth = true_histogram(lives, setting.answers)
     found = {}
     for name, protocol in (PROTOCOLS | {REVEALS: "memoized"}).items():
@@ -210,7 +226,7 @@ def attack(people: int) -> dict[str, float]:
     return found
 
 
-# -- what is written ----------------------------------------------------------------------------------------------------------
+# -- what is written -----------------------------------------------------------------------------------
 
 
 def mean_ratio(
@@ -241,18 +257,44 @@ def report(
     lines = [
         "# Local DP, measured",
         "",
-        "Written by `python bench/local.py --full`.  Mean squared error of a count, per person and averaged over windows and answers, at equal *lifetime* epsilon: the variance",
-        "of a count is this times the number of people.  Everybody joins in the first window and then changes k times (`changes` = k + 1).  The values are the variances of the estimates by formula, for evenly spread answers;",
-        f"drawing and decoding all reports of {PEOPLE} people, four times, gives the same on average (last table; single cells scatter, since errors of neighbouring windows go together).",
+        (
+            "Written by `python bench/local.py --full`.  Mean squared error of a count, per person and "
+            "averaged over windows and answers, at equal *lifetime* epsilon: the variance"
+        ),
+        (
+            "of a count is this times the number of people.  Everybody joins in the first window and then "
+            "changes k times (`changes` = k + 1).  The values are the variances of the estimates by formula, "
+            "for evenly spread answers;"
+        ),
+        (
+            f"drawing and decoding all reports of {PEOPLE} people, four times, gives the same on average "
+            "(last table; single cells scatter, since errors of neighbouring windows go together)."
+        ),
         "",
-        f"- Default against the paper's best form, geometric mean over the grid: **{mean_ratio(cells, (1, 2, 4), 0):.0f} times** lower at eps = 1, 2, 4",
-        f"  (simulated: {mean_ratio(cells, (1, 2, 4), 1):.0f} times), {mean_ratio(cells, (8,), 0):.0f} times at eps = 8.",
-        f"- Default against the best change-hiding protocol of each cell: at worst {worst:.2f} times its error (z = {where.answers}, k = {where.later}, T = {where.windows}, eps = {where.epsilon}).",
-        f"- A report takes {speeds['report']:.0f} µs in Python.  A collector adds {speeds['blob'] / 1e6:.1f} million reports a second and core from blobs, {speeds['list'] / 1e6:.1f} million from lists.",
+        (
+            "- Default against the paper's best form, geometric mean over the grid: "
+            f"**{mean_ratio(cells, (1, 2, 4), 0):.0f} times** lower at eps = 1, 2, 4"
+        ),
+        (
+            f"  (simulated: {mean_ratio(cells, (1, 2, 4), 1):.0f} times), {mean_ratio(cells, (8,), 0):.0f} "
+            "times at eps = 8."
+        ),
+        (
+            f"- Default against the best change-hiding protocol of each cell: at worst {worst:.2f} times its "
+            f"error (z = {where.answers}, k = {where.later}, T = {where.windows}, eps = {where.epsilon})."
+        ),
+        (
+            f"- A report takes {speeds['report']:.0f} µs in Python.  A collector adds "
+            f"{speeds['blob'] / 1e6:.1f} million reports a second and core from blobs, "
+            f"{speeds['list'] / 1e6:.1f} million from lists."
+        ),
         "",
         "![error against epsilon](results.svg)",
         "",
-        "The best possible attacker who links all reports of a person, at eps = 1: change time found within 8 of 256 windows (chance 7 %)",
+        (
+            "The best possible attacker who links all reports of a person, at eps = 1: change time found "
+            "within 8 of 256 windows (chance 7 %)"
+        ),
         "",
         "| protocol | found |",
         "|---|---|",
@@ -284,7 +326,10 @@ def report(
         lines.append(
             f"| {name} | {np.exp(np.log(ratios).mean()):.3f} | {ratios.min():.2f} | {ratios.max():.2f} |"
         )
-    notes = 'The Erlingsson-style tree gets the whole epsilon (published: half of it).  `memoized` divides epsilon by the K + 1 states of a life, "not there" included, and sends no second round of noise.'
+    notes = (
+        "The Erlingsson-style tree gets the whole epsilon (published: half of it).  `memoized` divides epsilon "
+        'by the K + 1 states of a life, "not there" included, and sends no second round of noise.'
+    )
     return "\n".join([*lines, "", notes, ""])
 
 
@@ -302,8 +347,13 @@ def plot(cells: dict[Setting, dict[str, tuple[float, float]]], z: int, k: int) -
     def y(value: float) -> float:
         return top + height * (high - log10(value)) / (high - low)
 
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{len(horizons) * (width + 60) + 260}" height="{height + 100}" font-family="sans-serif" font-size="12">',
-           '<rect width="100%" height="100%" fill="white"/>']  # fmt: skip
+    out = [
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{len(horizons) * (width + 60) + 260}" '
+            f'height="{height + 100}" font-family="sans-serif" font-size="12">'
+        ),
+        '<rect width="100%" height="100%" fill="white"/>',
+    ]
     for at, T in enumerate(horizons):
         left = 60 + at * (width + 60)
 
@@ -311,14 +361,17 @@ def plot(cells: dict[Setting, dict[str, tuple[float, float]]], z: int, k: int) -
             return left + width * epsilons.index(epsilon) / max(len(epsilons) - 1, 1)
 
         out.append(
-            f'<text x="{left}" y="22" font-size="14">z = {z}, k = {k}, T = {T}: squared error per person</text>'
+            f'<text x="{left}" y="22" font-size="14">z = {z}, k = {k}, T = {T}: squared error per '
+            "person</text>"
         )
         for power in range(low, high + 1):
             out.append(
-                f'<line x1="{left}" x2="{left + width}" y1="{y(10.0**power):.1f}" y2="{y(10.0**power):.1f}" stroke="#ddd"/>'
+                f'<line x1="{left}" x2="{left + width}" y1="{y(10.0**power):.1f}" '
+                f'y2="{y(10.0**power):.1f}" stroke="#ddd"/>'
             )
             out.append(
-                f'<text x="{left - 8}" y="{y(10.0**power) + 4:.1f}" text-anchor="end">10<tspan dy="-5" font-size="9">{power}</tspan></text>'
+                f'<text x="{left - 8}" y="{y(10.0**power) + 4:.1f}" text-anchor="end">10<tspan dy="-5" '
+                f'font-size="9">{power}</tspan></text>'
             )
         out += [
             f'<text x="{x(e):.1f}" y="{top + height + 22}" text-anchor="middle">eps = {e}</text>'
@@ -333,7 +386,8 @@ def plot(cells: dict[Setting, dict[str, tuple[float, float]]], z: int, k: int) -
     left = 60 + len(horizons) * (width + 60) - 30
     for at, (name, colour) in enumerate(zip(ORDER, COLOURS, strict=True)):
         out.append(
-            f'<rect x="{left}" y="{top + 24 * at}" width="14" height="4" fill="{colour}"/><text x="{left + 22}" y="{top + 24 * at + 7}">{name}</text>'
+            f'<rect x="{left}" y="{top + 24 * at}" width="14" height="4" fill="{colour}"/><text '
+            f'x="{left + 22}" y="{top + 24 * at + 7}">{name}</text>'
         )
     return "\n".join([*out, "</svg>", ""])
 
@@ -356,7 +410,10 @@ def main() -> int:
         row = cells[setting]
         print(
             setting,
-            f"default {row[OURS][0]:.3g} (simulated {row[OURS][1]:.3g}), paper {min(row[n][0] for n in PAPER):.3g}",
+            (
+                f"default {row[OURS][0]:.3g} (simulated {row[OURS][1]:.3g}), paper "
+                f"{min(row[n][0] for n in PAPER):.3g}"
+            ),
             flush=True,
         )
     text = report(cells, speed(), attack(400 if chosen.full else 60))

@@ -86,7 +86,7 @@ def heights(branching: int, leaves: int) -> Iterator[int]:
 
 
 def paper_tree(case: Case, branchings: list[int], changes: int | None = None) -> Error:
-    """HDCR: one canonical cover a reading; for at most k changes the paper's own h k folds, else those of T4."""
+    """HDCR: one canonical cover a reading; the paper's h k folds for at most k changes, else T4's."""
     found = []
     for branching in branchings:
         for height in heights(branching, case.bins - 1):
@@ -142,7 +142,7 @@ def opendp_tree(case: Case, changes: int) -> Error:
 
 
 def dpcrpy_honaker(case: Case, changes: int) -> Error:
-    """dpcrpy's Honaker: a binary tree with least squares over the past; its own code where it is installed."""
+    """dpcrpy's Honaker: a binary tree with least squares over the past; dpcrpy's code if installed."""
     order = max(1, ceil(log(case.bins, 2)))
     folds = (order + 1) * changes if case.pure else (order + 1) * changes**2
     if importlib.util.find_spec("dpcrpy") is None:

@@ -1,4 +1,4 @@
-"""What it costs to start: CPU time beyond that of a bare interpreter, measured side by side.
+"""What starting costs: CPU time beyond that of a bare interpreter, measured alternately.
 
 python bench/startup.py [REPEATS]
 
@@ -73,9 +73,9 @@ def main(repeats: int) -> int:
     bare, missed = median(times["a bare interpreter"]), 0
     for name, (_, target) in ways.items():
         more = median(times[name]) - bare
-        told = "" if target is None else f"+{more:.2f} s, target +{target:.2f} s"
+        compared = "" if target is None else f"+{more:.2f} s, target +{target:.2f} s"
         missed += target is not None and more > target
-        print(f"{name:20} {median(times[name]):.2f} s CPU  {told}")
+        print(f"{name:20} {median(times[name]):.2f} s CPU  {compared}")
     return min(missed, 1)
 
 

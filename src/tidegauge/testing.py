@@ -1,6 +1,6 @@
-"""For tests, ours and users': a clock that is set by hand, and a source whose crashes are values.
+"""For tests: a clock that the test sets, and a source that crashes where the test says.
 
-source = Script(columns={"ward": "VARCHAR"}, life=[
+source = Script(columns={"ward": "VARCHAR"}, changes=[
     (10, "p1", {"ward": "a"}),
     Crash(),                        # the process dies here, before anything after it is read
     (20, "p1", {"ward": "b"}),
@@ -22,64 +22,65 @@ if TYPE_CHECKING:
 
 
 class Crashed(BaseException):
-    """What a Crash raises; nothing that handles errors may handle it."""
+    """Raised by a Crash.  No error handler may catch it."""
 
 
 @dataclass(frozen=True)
 class Crash:
-    """A place in a script where the process dies, once."""
+    """Makes the source raise Crashed here, once."""
 
 
 @dataclass
 class Clock:
-    """Time that passes when it is told to."""
+    """A clock that stops until the test moves it."""
 
     now: int = 0
 
     def __call__(self) -> int:
-        """The time."""
+        """The time in microseconds."""
         return self.now
 
     def sleep(self, seconds: float) -> None:
-        """Let so much of it pass."""
+        """Move the clock forward."""
         self.now += max(1, int(seconds * 1_000_000))
 
 
 @dataclass
 class Script:
-    """A source in memory: mutations (time, entry, new row or None[, unit]) in order of arrival, and crashes.
+    """A source in memory.
 
-    A batch ends after every `size` mutations (and at the end of an instant).  A crash happens once.
+    changes: (time, key, new row or None[, unit]) in order of arrival, and crashes.  A crash happens once.
+    size:    a batch ends after this many changes, at the end of an instant.
     """
 
     columns: Mapping[str, str]
-    life: Sequence[tuple[Any, ...] | Crash]
+    changes: Sequence[tuple[Any, ...] | Crash]
     table: str = "t"
     size: int = 1_000_000
     _crashed: set[int] = field(default_factory=set)
 
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
-        """What follows the position, up to this time."""
+        """Batches of the changes after the position, up to this time."""
         done, pending = 0 if position is None else int(json.loads(position)), []
-        for spot in range(done, len(self.life)):
-            item = self.life[spot]
+        for place in range(done, len(self.changes)):
+            item = self.changes[place]
             if isinstance(item, Crash):
-                if spot not in self._crashed:
-                    self._crashed.add(spot)
+                if place not in self._crashed:
+                    self._crashed.add(place)
                     raise Crashed
                 continue
             if item[0] > until:
                 break
             pending.append(item)
-            done, later = spot + 1, self._time_after(spot)
+            done, later = place + 1, self._time_after(place)
             if len(pending) >= self.size and later > item[0]:
                 yield self._batch(pending, min(until, max(item[0], later - 1)), done)
                 pending = []
         yield self._batch(pending, until, done)
 
-    def _time_after(self, spot: int) -> int:
-        """The time of the next mutation."""
-        times = [item[0] for item in self.life[spot + 1 :] if not isinstance(item, Crash)]
+    def _time_after(self, place: int) -> int:
+        """The time of the next change."""
+        times = [item[0] for item in self.changes[place + 1 :] if not isinstance(item, Crash)]
         return int(times[0]) if times else 2**62
 
     def _batch(self, items: list[tuple[Any, ...]], upto: int, done: int) -> Batch:

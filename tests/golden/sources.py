@@ -249,7 +249,7 @@ class Object:
         del folder
         self.life: list[tuple[Any, ...]] = []
         self.declared = Script(
-            columns={"person": "VARCHAR", "ward": "VARCHAR", "age": "BIGINT"}, life=self.life
+            columns={"person": "VARCHAR", "ward": "VARCHAR", "age": "BIGINT"}, changes=self.life
         )
 
     def write(self, day: int, changes: Day) -> None:

@@ -125,7 +125,7 @@ def life() -> list[tuple[Any, ...]]:
 
 
 def _gauge(folder: Path, sampler: object, **declared: Any) -> Gauge:
-    source = Script(columns=COLUMNS, life=life(), size=25)
+    source = Script(columns=COLUMNS, changes=life(), size=25)
     options: dict[str, Any] = {"now": Clock(31), "sampler": sampler, "store": folder / "store.db"}
     return Gauge(source=source, **options, **declared)
 

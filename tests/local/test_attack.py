@@ -18,7 +18,14 @@ CHANCE = (2 * WITHIN + 1) / (WINDOWS - 1)
 
 def found(protocol: str, epsilon: int, people: int) -> int:
     """How many people's changes are found."""
-    survey = Survey(answers=["a", "b", "c"], windows=WINDOWS, changes=2, epsilon=epsilon, protocol=protocol, reveals_change_times=protocol == "memoized")  # fmt: skip
+    survey = Survey(
+        answers=["a", "b", "c"],
+        windows=WINDOWS,
+        changes=2,
+        epsilon=epsilon,
+        protocol=protocol,
+        reveals_change_times=protocol == "memoized",
+    )
     random, hits = np.random.default_rng(8), 0
     for _ in range(people):
         reporter, at = Reporter(survey, {}), int(random.integers(1, WINDOWS))

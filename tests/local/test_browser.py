@@ -130,7 +130,9 @@ def test_in_node(tmp_path: Path) -> None:
         const vectors = JSON.parse(readFileSync("vectors.json", "utf8"));
         const survey = readFileSync("survey.json", "utf8");
         const map = new Map();
-        const store = {{ getItem: (name) => map.get(name) ?? null, setItem: (name, value) => map.set(name, value) }};
+        const store = {{
+            getItem: (name) => map.get(name) ?? null, setItem: (name, value) => map.set(name, value)
+        }};
         const wrong = await replay(module, vectors);
         const failures = await misuse(module, survey, store);
         writeFileSync("reports.bin", await speak(module, survey, {PEOPLE}, {json.dumps(LIFE)}));

@@ -42,7 +42,7 @@ def test_plan_shows_every_protocol_and_what_it_promises(tmp_path: Path) -> None:
     for name in ("snapshots+tilted", "snapshots", "tilted", "response-dcr", "response-hdcr"):
         assert f" {name} " in text
     assert "memoized" not in text
-    assert "at most e^4" in text
+    assert "at most epsilon = 4" in text
     assert Survey.from_json((tmp_path / "survey.json").read_text()).answers == ("north", "south")
 
 

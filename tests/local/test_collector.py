@@ -134,7 +134,7 @@ def test_nothing_was_reported() -> None:
         assert table["value"].null_count == (0 if protocol.startswith("response") else 12)
 
 
-# -- files and merging ------------------------------------------------------------------------------------------------
+# -- files and merging ---------------------------------------------------------------------------------
 
 
 def test_a_file_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -228,11 +228,11 @@ def test_what_cannot_be_merged() -> None:
     assert (left.tally == before).all()
 
 
-# -- missed windows and late joiners ---------------------------------------------------------------------------------------
+# -- missed windows and late joiners -------------------------------------------------------------------
 
 
 def test_missed_windows_cost_accuracy_but_no_bias() -> None:
-    """A tenth of all reports never come; the roster is known from first reports, and those who fall silent are not counted on."""
+    """A tenth of all reports never arrive; first reports give the roster, silent people are left out."""
     survey = make("tilted", windows=6, epsilon=8, answers=["a", "b"], options={"levels": 1})
     random, people, reports = np.random.default_rng(3), 3000, []
     for person in range(people):

@@ -1,8 +1,8 @@
-"""Proof by enumeration: the exact law of whole lives of reports, for all pairs of inputs, from the reporter's own code.
+"""Proof by enumeration: the exact distribution of all reports of one person, for all pairs of inputs.
 
-Every choice of the reporter goes through `_choose` or `_pick`.  The walker below answers a choice from a script, and where the script
-does not know it, branches into every outcome with its exact weight.  Labels are the memory of the pseudo-random function: a label that
-was decided once stays decided.
+It runs the reporter's own code, whose every choice goes through `_choose` or `_pick`.  The walker below
+answers a choice from a script.  Where the script has no answer, it branches into every outcome with its exact
+weight.  Labels are the memory of the pseudo-random function: a label that was decided once stays decided.
 """
 
 from __future__ import annotations
@@ -136,7 +136,15 @@ def loss_of(
 def survey_of(group: Any, *, answers: int, windows: int, changes: int, protocol: str = "tilted") -> Survey:
     open_about = protocol == "memoized"
     groups = () if group is None else (group,)
-    return Survey(answers=[*"abc"[:answers]], windows=windows, changes=changes, epsilon=EPSILON, protocol=protocol, groups=groups, reveals_change_times=open_about)  # fmt: skip
+    return Survey(
+        answers=[*"abc"[:answers]],
+        windows=windows,
+        changes=changes,
+        epsilon=EPSILON,
+        protocol=protocol,
+        groups=groups,
+        reveals_change_times=open_about,
+    )
 
 
 def tilted(name: str, *, answers: int, changes: int, level: int = 0, nu: Fraction | None = None) -> Tilted:
@@ -233,7 +241,7 @@ def test_memoized_hides_answers_but_not_change_times(oracle: str) -> None:
     assert worst_loss([law for laws in by_times.values() for law in laws]) == inf
 
 
-# -- missed windows, lost and restored states ---------------------------------------------------------------------------
+# -- missed windows, lost and restored states ----------------------------------------------------------
 
 MISSED: list[Step] = [("report", 0), ("report", 2), ("report", 3)]
 RESTORED: list[Step] = [

@@ -16,7 +16,7 @@ def measured(rng: np.random.Generator, nodes: int) -> Measured:
 def least_squares(
     windows: int, levels: dict[int, Measured], snapshots: Measured | None, t: int
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    """Planned variance, value and spread of window t from the measurements up to it, by inverting a matrix."""
+    """Planned variance, value and spread of window t from all measurements up to t, by matrix inversion."""
     rows, values, planned, spreads = [], [], [], []
 
     def note(start: int | None, end: int, source: Measured, node: int) -> None:

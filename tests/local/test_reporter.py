@@ -1,4 +1,4 @@
-"""What runs on the device: requests it refuses, states that are lost or come back, surveys that cannot be trusted."""
+"""The reporter on the device: refused requests, lost and restored states, surveys that cannot be trusted."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_the_state_is_written_before_the_report_is_returned() -> None:
         reporter.report(0, "a")
 
 
-# -- lost, restored, missed ---------------------------------------------------------------------------------------------
+# -- lost, restored, missed ----------------------------------------------------------------------------
 
 
 def test_a_lost_state_is_never_a_second_pattern() -> None:
@@ -262,7 +262,7 @@ def test_two_reporters_on_one_state_are_one() -> None:
         two.report(0, "a")
 
 
-# -- surveys that cannot be trusted ---------------------------------------------------------------------------------------
+# -- surveys that cannot be trusted --------------------------------------------------------------------
 
 
 def forged(survey: Survey, **group: Any) -> str:
@@ -318,7 +318,7 @@ def test_text_that_is_no_survey() -> None:
             Reporter(text, {})
 
 
-# -- the file itself ----------------------------------------------------------------------------------------------------
+# -- the file itself -----------------------------------------------------------------------------------
 
 
 def test_it_needs_the_standard_library_only() -> None:
@@ -331,8 +331,17 @@ def test_it_needs_the_standard_library_only() -> None:
 def test_it_runs_when_it_is_vendored(tmp_path: Path) -> None:
     (tmp_path / "reporter.py").write_text(Path(module.__file__).read_text())
     (tmp_path / "survey.json").write_text(make().to_json())
-    code = "import reporter; print(reporter.Reporter(open('survey.json').read(), {}, secret=bytes(32)).report(0, 'a').hex())"
-    done = subprocess.run([sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, '.'); {code}"], cwd=tmp_path, capture_output=True, text=True, check=True)  # fmt: skip
+    code = (
+        "import reporter; survey = open('survey.json').read(); "
+        "print(reporter.Reporter(survey, {}, secret=bytes(32)).report(0, 'a').hex())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, '.'); {code}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert bytes.fromhex(done.stdout.strip()) == Reporter(make(), {}, secret=bytes(32)).report(0, "a")
 
 
@@ -358,7 +367,8 @@ TIMED = """
 import sys, time
 from tidegauge.local import Reporter, Survey
 for protocol in sys.argv[1:]:
-    survey = Survey(answers=["a", "b", "c"], windows=64, changes=2, epsilon=2, protocol=protocol, reveals_change_times=True)
+    size = {"answers": ["a", "b", "c"], "windows": 64, "changes": 2, "epsilon": 2}
+    survey = Survey(**size, protocol=protocol, reveals_change_times=True)
     reporters, start = [Reporter(survey, {}) for _ in range(10)], time.process_time()
     for window in range(64):
         for reporter in reporters:

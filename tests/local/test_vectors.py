@@ -1,4 +1,7 @@
-"""Shared test vectors: what every implementation of the reporter must send.  `python tests/local/test_vectors.py` writes them anew."""
+"""Shared test vectors: the reports that every implementation of the reporter must send.
+
+`python tests/local/test_vectors.py` writes them again.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,15 @@ def written() -> dict[str, Any]:
     for protocol in PROTOCOLS:
         for answers, epsilon in ((3, "2"), (9, "1/2"), (2, "1000000000")):
             survey = Survey(
-                answers=[*"abcdefghi"[:answers]], windows=8, changes=3, epsilon=epsilon, protocol=protocol, options=MAPS.get((protocol, answers), {}),
-                seed="vectors", reveals_change_times=protocol == "memoized",
-            )  # fmt: skip
+                answers=[*"abcdefghi"[:answers]],
+                windows=8,
+                changes=3,
+                epsilon=epsilon,
+                protocol=protocol,
+                options=MAPS.get((protocol, answers), {}),
+                seed="vectors",
+                reveals_change_times=protocol == "memoized",
+            )
             for number, life in enumerate(LIVES * 4):
                 windows = [0, 1, 3, 6, 7] if number % 4 == 3 else range(number % 4 == 2, 8)
                 how: dict[str, Any] = {

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from tests.receive.door import COLUMNS, RIGHT, SECRET, change, delivered, listening, people, row
+from tests.receive.door import COLUMNS, RELEASES, RIGHT, SECRET, change, delivered, listening, people, row
 from tidegauge.errors import SourceError, StoreCorrupt
 from tidegauge.run.gauge import Gauge
 from tidegauge.source.debezium.events import event
@@ -171,7 +171,7 @@ class TestRepetitions:
     def test_an_index_that_cannot_be_written(
         self, inbox: Inbox, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The event is in the file, and may have been read, when the index fails; it counts once all the same."""
+        """The index fails after the event is in the file and may have been read; the event counts once."""
         events = [change("c", row(n), n, at=clock.now) for n in range(3)]
 
         def fail(*_: object) -> None:
@@ -319,10 +319,15 @@ def poisons() -> dict[str, bytes]:
     exact = [{"field": "id", "type": "int64"}, decimal | {"parameters": {"scale": "2"}}]
     any_decimal = [{"field": "paid", "type": "struct", "name": "io.debezium.data.VariableScaleDecimal"}]
     deep: dict[str, bytes] = {
-        f"nested {depth} {opening!r}": json.dumps(good).encode()[:-1] + b',"x":' + opening * depth + b"1" + closing * depth + b"}"
+        f"nested {depth} {opening!r}": json.dumps(good).encode()[:-1]
+        + b',"x":'
+        + opening * depth
+        + b"1"
+        + closing * depth
+        + b"}"
         for depth in (70, 500, 980, 2000, 100_000)
         for opening, closing in ((b"[", b"]"), (b'{"a":', b"}"))
-    }  # fmt: skip
+    }
     text = json.dumps(good).encode()
     return deep | {
         "a lone surrogate in a value": text.replace(b'"north"', b'"\\ud800"'),
@@ -381,15 +386,37 @@ def poisons() -> dict[str, bytes]:
     }  # fmt: skip
 
 
-PLACES: list[Any] = ["sesame", "[1e999, 1]", '["1"]', '["-1", "2"]', '["1", "²"]', '[1.5, 2]', '["1", true]', '["1", null]',
-          f'["{2**64}", "1"]', '["1", "' + "9" * 400 + '"]', "[" * 250, [1, 2], {"a": 1}, 7, True, '{"a": 1}', "null", '["1", "1_0"]']  # fmt: skip
+PLACES: list[Any] = [
+    "sesame",
+    "[1e999, 1]",
+    '["1"]',
+    '["-1", "2"]',
+    '["1", "²"]',
+    "[1.5, 2]",
+    '["1", true]',
+    '["1", null]',
+    f'["{2**64}", "1"]',
+    '["1", "' + "9" * 400 + '"]',
+    "[" * 250,
+    [1, 2],
+    {"a": 1},
+    7,
+    True,
+    '{"a": 1}',
+    "null",
+    '["1", "1_0"]',
+]
 OTHERS: list[dict[str, Any]] = [
     *({"connector": "mysql", "file": "b.1", "pos": pos} for pos in ["sesame", -1, 1.5, [], 2**64, True, "²"]),
     *({"connector": "mysql", "file": file, "pos": 1} for file in ["", [], 7, "x" * 300, {}]),
-    {"connector": "mysql", "file": "b.1", "pos": 1, "row": {}}, {"connector": "mysql", "file": "b.1", "pos": 1, "server_id": []},
+    {"connector": "mysql", "file": "b.1", "pos": 1, "row": {}},
+    {"connector": "mysql", "file": "b.1", "pos": 1, "server_id": []},
     *({"connector": "sqlserver", "commit_lsn": lsn} for lsn in ["sesame", 7, [], "1:2", "g:1:1", ":" * 99]),
-    {"connector": "sqlserver", "commit_lsn": "1:2:3", "change_lsn": 7}, {"connector": ["postgresql"]}, {"name": ["db"]}, {"name": "x" * 300},
-]  # fmt: skip
+    {"connector": "sqlserver", "commit_lsn": "1:2:3", "change_lsn": 7},
+    {"connector": ["postgresql"]},
+    {"name": ["db"]},
+    {"name": "x" * 300},
+]
 
 
 def test_poison_is_refused_at_the_door_and_counted(tmp_path: Path) -> None:
@@ -416,10 +443,26 @@ def test_poison_is_refused_at_the_door_and_counted(tmp_path: Path) -> None:
 
 def test_values_that_are_odd_but_can_be_used(tmp_path: Path, inbox: Inbox, clock: Clock) -> None:
     odd = [
-        row(1, city="\0"), row(2, city="é\U0001f600"), row(3, age=10**30), row(4, age="x"), row(5, paid="NaN"), row(6, paid="x"),
-        row(7, at=-1), row(8, at=86_400_000_000), row(9, at=10**40), row(10, age=1.5), row(11, city={"a": [1]}), row(12, city="x" * 1_000_000),
-        row(13, age=True), row("x\ny"), row(""), row(None), row(1.5), row(True), row("é"),
-    ]  # fmt: skip
+        row(1, city="\0"),
+        row(2, city="é\U0001f600"),
+        row(3, age=10**30),
+        row(4, age="x"),
+        row(5, paid="NaN"),
+        row(6, paid="x"),
+        row(7, at=-1),
+        row(8, at=86_400_000_000),
+        row(9, at=10**40),
+        row(10, age=1.5),
+        row(11, city={"a": [1]}),
+        row(12, city="x" * 1_000_000),
+        row(13, age=True),
+        row("x\ny"),
+        row(""),
+        row(None),
+        row(1.5),
+        row(True),
+        row("é"),
+    ]
     for number, one in enumerate(odd):
         inbox.append(written(change("c", one, number, at=clock.now)))
     assert len(delivered(tmp_path)[0]) == len(odd)
@@ -433,23 +476,7 @@ table = "people"
 schema = "public"
 entry = "id"
 columns = {{ id = "BIGINT", city = "VARCHAR", age = "BIGINT", paid = "DECIMAL(12,2)", at = "TIME" }}
-
-[constraint]
-at_most = 100000
-
-[budget]
-epsilon = 1e15
-
-[release.by_city]
-sql = "SELECT city, COUNT(*) FROM people GROUP BY city"
-groups.city = ["north", "south"]
-every = "1 second"
-
-[release.ages]
-sql = "SELECT SUM(age) FROM people"
-bounds.age = [0, 120]
-every = "1 second"
-
+{releases}
 [release.paid]
 sql = "SELECT SUM(paid) FROM people WHERE at < '12:00:00'"
 bounds.paid = [0, 1000]
@@ -460,7 +487,7 @@ INBOX = 'inbox = "in"\ntoken = "env:INBOX_TOKEN"'
 
 def test_run_sets_aside_what_an_earlier_door_let_in(tmp_path: Path) -> None:
     """Each bad event alone, in a folder for the operator; the others are counted."""
-    (tmp_path / "tidegauge.toml").write_text(DECLARATION.format(where=INBOX))
+    (tmp_path / "tidegauge.toml").write_text(DECLARATION.format(where=INBOX, releases=RELEASES))
     folder = tmp_path / "in"
     folder.mkdir()
     bad = [body for name, body in poisons().items() if "connector" not in name and b"\n" not in body]
@@ -486,11 +513,13 @@ def test_run_sets_aside_what_an_earlier_door_let_in(tmp_path: Path) -> None:
 
 
 def test_run_uses_every_odd_value_that_the_door_lets_in(tmp_path: Path) -> None:
-    (tmp_path / "tidegauge.toml").write_text(DECLARATION.format(where=INBOX))
+    (tmp_path / "tidegauge.toml").write_text(DECLARATION.format(where=INBOX, releases=RELEASES))
     values: dict[str, list[Any]] = {
-        "city": ["\0", "north\0", {"a": 1}, True, 7, None, "", "x" * 100_000], "age": [10**30, -(10**30), 1.5, "7", "x", True, None, {}, 1e308],
-        "paid": ["NaN", "sNaN", "-Infinity", "1e99", 1e300, None, True, "x", [1], 10**60], "at": [-1, 2**70, "25:00", "11:00", None, 1.5, {}],
-    }  # fmt: skip
+        "city": ["\0", "north\0", {"a": 1}, True, 7, None, "", "x" * 100_000],
+        "age": [10**30, -(10**30), 1.5, "7", "x", True, None, {}, 1e308],
+        "paid": ["NaN", "sNaN", "-Infinity", "1e99", 1e300, None, True, "x", [1], 10**60],
+        "at": [-1, 2**70, "25:00", "11:00", None, 1.5, {}],
+    }
     folder, count = tmp_path / "in", 0
     reading = Reading("people", schema="public", entry="id", columns=COLUMNS)
     with closing(Inbox(folder, reading)) as inbox:
@@ -528,8 +557,9 @@ def test_signatures_before_bodies(tmp_path: Path) -> None:
     hopeful = {"webhook-signature": signature, "webhook-timestamp": str(now), "webhook-id": "1"}
     assert not gate.hopeless(hopeful)
     for name, value in [
-        ("webhook-timestamp", "²"), ("webhook-timestamp", "9" * 400), ("webhook-timestamp", str(now - 301)), ("webhook-timestamp", ""),
-        ("webhook-timestamp", "-1"), ("webhook-timestamp", f"{now}.0"), ("webhook-signature", "v1,x"), ("webhook-signature", "v2" + signature[2:]),
+        ("webhook-timestamp", "²"), ("webhook-timestamp", "9" * 400), ("webhook-timestamp", str(now - 301)),
+        ("webhook-timestamp", ""), ("webhook-timestamp", "-1"), ("webhook-timestamp", f"{now}.0"),
+        ("webhook-signature", "v1,x"), ("webhook-signature", "v2" + signature[2:]),
     ]:  # fmt: skip
         assert gate.hopeless(hopeful | {name: value}), (name, value[:20])
         assert not gate.admits(hopeful | {name: value}, b"")

@@ -42,8 +42,8 @@ def address(folder: Path) -> Iterator[Address]:
 def spoken(address: Address, sent: bytes, *, whole: bool) -> list[int]:
     """The codes of the answers to these bytes.
 
-    The server answers a whole request and closes, as we ask it to.  It waits for the rest of what is not whole: then the
-    connection is ended from here, and there may be no answer.
+    The server answers a whole request and closes the connection, as the request asks.  It waits for the rest
+    of a partial request: then this function ends the connection, and there may be no answer.
     """
     heard = b""
     with (
@@ -92,8 +92,24 @@ def test_raw_bytes(address: Address, sent: bytes) -> None:
 
 
 @FUZZ
-@given(st.sampled_from(PATHS), st.sampled_from([b"webhook-timestamp", b"webhook-id", b"webhook-signature", b"authorization",
-       b"content-type", b"content-length", b"transfer-encoding", b"expect", b"accept-encoding"]), values, st.booleans())  # fmt: skip
+@given(
+    st.sampled_from(PATHS),
+    st.sampled_from(
+        [
+            b"webhook-timestamp",
+            b"webhook-id",
+            b"webhook-signature",
+            b"authorization",
+            b"content-type",
+            b"content-length",
+            b"transfer-encoding",
+            b"expect",
+            b"accept-encoding",
+        ]
+    ),
+    values,
+    st.booleans(),
+)
 @example("/debezium", b"webhook-timestamp", b"\xb2", True)
 @example("/debezium", b"webhook-timestamp", b"9" * 400, True)
 @example("/debezium", b"webhook-timestamp", b"1e5", True)
@@ -140,24 +156,53 @@ anything = st.recursive(
     max_leaves=12,
 )
 NAMES = ["op", "source", "before", "after", "schema", "payload"]
-SOURCES = ["connector", "name", "ts_us", "ts_ms", "ts_ns", "schema", "table", "sequence", "file", "pos", "row", "server_id",
-           "commit_lsn", "change_lsn", "event_serial_no", "db"]  # fmt: skip
+SOURCES = [
+    "connector",
+    "name",
+    "ts_us",
+    "ts_ms",
+    "ts_ns",
+    "schema",
+    "table",
+    "sequence",
+    "file",
+    "pos",
+    "row",
+    "server_id",
+    "commit_lsn",
+    "change_lsn",
+    "event_serial_no",
+    "db",
+]
 CONNECTORS: list[dict[str, Any]] = [
-    {}, {"connector": "mysql", "file": "b.1", "pos": 4}, {"connector": "sqlserver", "commit_lsn": "1:2:3", "change_lsn": "1:2:3"}
-]  # fmt: skip
+    {},
+    {"connector": "mysql", "file": "b.1", "pos": 4},
+    {"connector": "sqlserver", "commit_lsn": "1:2:3", "change_lsn": "1:2:3"},
+]
 
 
 def mutated(data: st.DataObject) -> dict[str, Any]:
     """An event in which something is anything."""
     number = data.draw(st.integers(1, 10**6))
     told = change("c", row(number), number, **data.draw(st.sampled_from(CONNECTORS)))
-    fields: list[dict[str, Any]] = [{"field": "id", "type": "int64"}, {"field": "paid", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}]  # fmt: skip
+    fields: list[dict[str, Any]] = [
+        {"field": "id", "type": "int64"},
+        {"field": "paid", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}},
+    ]
     schema: dict[str, Any] = {"fields": [{"field": "after", "fields": fields}]}
-    where = data.draw(st.sampled_from([
-        *((told, name) for name in NAMES[:4]), *((told["source"], name) for name in SOURCES), *((told["after"], name) for name in row(1)),
-        *((one, name) for one in fields for name in ("field", "type", "name", "parameters")), (schema, "fields"), (schema["fields"][0], "fields"),
-        (fields[1]["parameters"], "scale"),
-    ]))  # fmt: skip
+    where = data.draw(
+        st.sampled_from(
+            [
+                *((told, name) for name in NAMES[:4]),
+                *((told["source"], name) for name in SOURCES),
+                *((told["after"], name) for name in row(1)),
+                *((one, name) for one in fields for name in ("field", "type", "name", "parameters")),
+                (schema, "fields"),
+                (schema["fields"][0], "fields"),
+                (fields[1]["parameters"], "scale"),
+            ]
+        )
+    )
     where[0][where[1]] = data.draw(anything)
     return told if data.draw(st.booleans()) else {"schema": schema, "payload": told}
 
@@ -205,18 +250,34 @@ def test_schemathesis(address: Address) -> None:
     """The two endpoints as OpenAPI describes them, attacked by a tool that we did not write."""
     schemathesis = pytest.importorskip("schemathesis")
     described = {
-        "openapi": "3.1.0", "info": {"title": "Tidegauge", "version": "1"}, "servers": [{"url": "http://{}:{}".format(*address)}],
+        "openapi": "3.1.0",
+        "info": {"title": "Tidegauge", "version": "1"},
+        "servers": [{"url": "http://{}:{}".format(*address)}],
         "paths": {
-            "/debezium": {"post": {"parameters": [
-                {"in": "header", "name": name, "schema": {"type": "string"}}
-                for name in ("webhook-id", "webhook-timestamp", "webhook-signature")],
-                "requestBody": {"content": {"application/json": {"schema": {}}}}, "responses": {"204": {"description": ""}}}},
-            "/local/reports": {"post": {
-                "requestBody": {"content": {"application/json": {"schema": {"type": "array"}}, "application/octet-stream": {"schema": {}}}},
-                "responses": {"200": {"description": ""}}}},
+            "/debezium": {
+                "post": {
+                    "parameters": [
+                        {"in": "header", "name": name, "schema": {"type": "string"}}
+                        for name in ("webhook-id", "webhook-timestamp", "webhook-signature")
+                    ],
+                    "requestBody": {"content": {"application/json": {"schema": {}}}},
+                    "responses": {"204": {"description": ""}},
+                }
+            },
+            "/local/reports": {
+                "post": {
+                    "requestBody": {
+                        "content": {
+                            "application/json": {"schema": {"type": "array"}},
+                            "application/octet-stream": {"schema": {}},
+                        }
+                    },
+                    "responses": {"200": {"description": ""}},
+                }
+            },
             "/local/survey": {"get": {"responses": {"200": {"description": ""}}}},
         },
-    }  # fmt: skip
+    }
     schema = schemathesis.openapi.from_dict(described)
     tried = 0
     for operation in schema.get_all_operations():

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import os
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pytest
-
+from tests.real import FOLDER, needs_data, rows
 from tidegauge.run.gauge import Gauge
 
-FOLDER = Path(os.environ.get("TIDEGAUGE_DATA") or Path(__file__).parents[3] / "shared" / "data")
-needs_data = pytest.mark.skipif(not FOLDER.exists(), reason="the real changelogs are not on this machine")
-
-
-def rows(name: str) -> list[dict[str, str]]:
-    with gzip.open(FOLDER / f"{name}.csv.gz", "rt", newline="") as file:
-        return list(csv.DictReader(file))
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @needs_data

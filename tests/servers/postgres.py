@@ -1,7 +1,7 @@
 """A private PostgreSQL in a temporary folder, reached through a Unix socket: no port, no running service.
 
-Binaries come from TIDEGAUGE_PG_BIN, Debian's folders, or the wheel that carries them.  The server refuses to run
-as root, so root starts it under another user; it dies with the process that started it.
+Binaries come from TIDEGAUGE_PG_BIN, Debian's folders, or the wheel that carries them.  The server refuses to
+run as root, so root starts it under another user; it ends with the process that started it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _UNTIL_ORPHANED: Final = (
     '"$0" "$@" & pid=$!; trap "" INT TERM; read -r word; kill -QUIT $pid; wait $pid; '
     '[ "$word" = keep ] || rm -rf "$TG_ROOT"'
 )
-"""The shell's stdin is a pipe from us: it closes when we end, however we end, and then nothing is to be left."""
+"""The shell's stdin is a pipe from this process: it closes when the process ends, and the shell cleans up."""
 
 
 def binaries() -> list[Path]:
@@ -97,8 +97,13 @@ class Server:
         with (self.root / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 ["/bin/sh", "-c", _UNTIL_ORPHANED, str(self.bin / "postgres"), "-D", str(self.data)],
-                stdin=subprocess.PIPE, stdout=log, stderr=log, cwd="/", env=self._environment(), **self._identity,
-            )  # fmt: skip
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                env=self._environment(),
+                **self._identity,
+            )
         deadline = time.monotonic() + 600
         while True:
             try:

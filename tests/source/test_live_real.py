@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from tests.run.test_real import needs_data, rows
+from tests.real import needs_data, rows
 from tidegauge.run.gauge import Gauge
 
 if TYPE_CHECKING:

@@ -101,6 +101,6 @@ def test_weak_noise_is_rejected(tmp_path: Path, budget: dict[str, Any], kurtosis
 
 
 def test_the_promised_scale_follows_from_theory(tmp_path: Path) -> None:
-    """Laplace at epsilon = 1: at most 3 changes, the first touches one group and the others two: scale 1 + 2 + 2."""
+    """Laplace at epsilon = 1: of 3 changes the first touches one group, the others two: scale 1 + 2 + 2."""
     _, _, half = residuals(tmp_path, {"epsilon": 1}, SecureSampler())
     assert half == pytest.approx(5 * np.log(20), rel=0.01)

@@ -24,7 +24,7 @@ ALPHA = 1e-9
 N = 40_000
 Z = float(stats.norm.isf(ALPHA / 2))
 SKEW = 1.15
-"""The square of a Laplace draw is skewed: at this N its mean strays as far as a normal with this much more deviation."""
+"""The square of a Laplace draw is skewed: at this N, the deviation of its mean is larger by this factor."""
 
 Law = DiscreteLaplace | DiscreteGaussian
 
@@ -81,7 +81,7 @@ def below(law: Law, x: int) -> float:
 
 
 def moment(law: Law, power: int) -> float:
-    """An even moment, from the definition; from the continuous namesake where the grid is far too fine to matter."""
+    """An even moment, by definition; of the continuous distribution where the grid is too fine to matter."""
     if isinstance(law, DiscreteLaplace):
         if law.scale > 1e6:
             return {2: 2.0, 4: 24.0}[power] * float(law.scale**power)
@@ -148,7 +148,7 @@ def test_distribution_of_faint_noise_is_rejected(law: Law, faint: NDArray[np.flo
 
 
 def test_draws_of_one_call_are_independent(law: Law, draws: NDArray[np.float64]) -> None:
-    """The product of neighbours has mean 0 and deviation sigma^2; a twin that repeats a tenth of its draws has not."""
+    """The product of neighbours has mean 0 and deviation sigma^2; a twin repeats a tenth of its draws."""
     threshold = SKEW * Z * moment(law, 2) / sqrt(N - 1)
     assert abs(float(np.mean(draws[1:] * draws[:-1]))) <= threshold
     repeated = np.where(np.arange(N) % 10 == 1, np.roll(draws, 1), draws)

@@ -1,4 +1,4 @@
-"""The demo: build, plan, run, and show what was published beside what was true."""
+"""The demo: build the hospital, plan and run its gauge, and compare the readings with the truth."""
 
 from __future__ import annotations
 
@@ -25,10 +25,13 @@ if TYPE_CHECKING:
 
 
 def make_demo(folder: Path, *, patients: int, console: Console) -> None:
-    """Leaves a folder with a declaration, the changelog and the store, to go on playing with."""
+    """Make a folder with a declaration, a changelog and a store, and print what a gauge makes of them.
+
+    Raises SpecError if the folder holds anything else.
+    """
     if (folder / "tidegauge.db").exists():
         console.print(
-            f"{folder} was published before; what is published never changes. Its readings again:\n"
+            f"The demo in {folder} was published before, and published readings never change. They are:\n"
         )
     elif folder.exists() and any(folder.iterdir()) and not (folder / "patients.csv.gz").exists():
         raise SpecError(f"{folder} is not empty; name another folder")
@@ -57,13 +60,14 @@ def make_demo(folder: Path, *, patients: int, console: Console) -> None:
         for low, high in [r.interval(0.95)]
     ]
     console.print(
-        f"\n   {sum(inside) / len(inside):.1%} of all 95 % intervals hold the truth. They speak of the\n"
-        "   changes that count: what a patient does beyond at_most is not in them.\n"
+        f"\n   {sum(inside) / len(inside):.1%} of all 95 % noise intervals contain the truth. They do not\n"
+        "   cover the changes of a patient beyond at_most, which are dropped.\n"
     )
     infected = [reading for reading in readings if reading.release == "infected_now"]
     console.print(plot(infected, [truth.of(reading) for reading in infected]), markup=False)
     console.print(
-        f"\nGo on: cd {folder}; look at tidegauge.toml; try tidegauge readings, status, ledger, verify, plot in_ward",
+        f"\nNext: cd {folder}; read tidegauge.toml; "
+        "try tidegauge readings, status, ledger, verify, plot in_ward",
         markup=False,
     )
 
@@ -92,19 +96,19 @@ def _comparison(readings: list[Reading], truth: Truth) -> Table:
 
 
 class Truth:
-    """The exact answers, from the changelog itself."""
+    """The exact value of every reading, computed from the changelog."""
 
     def __init__(self, log: list[Change]) -> None:
         self._series: dict[tuple[str, str], tuple[list[datetime], list[float]]] = {}
         for at, _, before, after in log:
             for side, sign in ((before, -1), (after, 1)):
                 if side:
-                    self._add("in_ward", side["ward"], at, sign)
+                    self._add("in_ward", side.ward, at, sign)
                     self._add("people", "", at, sign)
-                    self._add("ages", "", at, sign * side["age"])
-                    if side["infected"] == "yes":
+                    self._add("ages", "", at, sign * side.age)
+                    if side.infected == "yes":
                         self._add("infected_now", "", at, sign)
-            if before and after and before["ward"] != "intensive care" and after["ward"] == "intensive care":
+            if before and after and before.ward != "intensive care" and after.ward == "intensive care":
                 self._add("into_intensive_care", "", at, 1)
 
     def _add(self, name: str, group: str, at: datetime, amount: float) -> None:
@@ -114,11 +118,11 @@ class Truth:
 
     def _value(self, name: str, group: str, at: datetime) -> float:
         times, totals = self._series.get((name, group), ([], []))
-        spot = bisect_right(times, at)
-        return totals[spot - 1] if spot else 0.0
+        count = bisect_right(times, at)
+        return totals[count - 1] if count else 0.0
 
     def of(self, reading: Reading) -> float:
-        """The exact answer to what this reading says."""
+        """The exact value that this reading estimates."""
         if reading.release == "mean_age":
             return self._value("ages", "", reading.time) / max(1.0, self._value("people", "", reading.time))
         group = str((reading.group or {}).get("ward", ""))

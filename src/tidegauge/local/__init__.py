@@ -1,4 +1,4 @@
-"""Local differential privacy: people report for themselves, and no one is trusted."""
+"""Local differential privacy: no trusted server.  Each device randomizes its own reports."""
 
 from tidegauge.local.collector import Collector, Receipt
 from tidegauge.local.law import TiltedLaw, tilted_law

@@ -1,7 +1,8 @@
-"""What the best attacker can learn about when an answer changed, who links all reports of one person.
+"""What the best attacker who links all reports of one person can learn about when the answer changed.
 
-The attacker knows that the person was there from the first window and changed the answer once, at a window that is as likely
-as any other, and computes from the exact law of the protocol how well each window explains the reports.
+The attacker knows that the person took part from the first window on and changed the answer once, in a
+window that is as likely as any other.  From the exact distribution of the reports the attacker computes how
+well each window explains them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 from itertools import permutations
-from math import comb
+from math import comb, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,10 +32,13 @@ if TYPE_CHECKING:
 
 
 def change_posterior(survey: Survey, reports: Sequence[bytes]) -> Floats:
-    """The probability that the answer changed in each window (none in the first), given all reports of one person."""
+    """The probability that the answer changed in each window, given all reports of one person.
+
+    Raises LocalError unless there is one report for each window, in order.
+    """
     heads = [HEADER.unpack_from(report) for report in reports]
     if [head[4] for head in heads] != list(range(survey.windows)):
-        raise LocalError("the attack wants one person's reports, one for each window, in order")
+        raise LocalError("the attack needs one person's reports, one for each window, in order")
     role = heads[0][3]
     group = survey.groups[survey.spec.roles[role][0]]
     bodies = [
@@ -48,7 +52,7 @@ def change_posterior(survey: Survey, reports: Sequence[bytes]) -> Floats:
 
 
 def guess_change(survey: Survey, reports: Sequence[bytes], *, within: int) -> int:
-    """The window around which the change most probably lies, give or take `within`."""
+    """The window in whose neighbourhood (up to `within` windows away) the change most probably lies."""
     padded = np.pad(np.cumsum(change_posterior(survey, reports)), (within + 1, within), mode="edge")
     padded[: within + 1] = 0
     return int(np.argmax(padded[2 * within + 1 :] - padded[: -2 * within - 1]))
@@ -57,11 +61,16 @@ def guess_change(survey: Survey, reports: Sequence[bytes], *, within: int) -> in
 def _explained(
     survey: Survey, group: Group, role: int, bodies: Sequence[bytes | None], change: tuple[int, int]
 ) -> Floats:
-    """The likelihood of the reports if the answer changed so in window t, up to a common factor."""
+    """For each window t: the likelihood of the reports if the answer changed in t, up to a common factor."""
     windows, (before, after) = survey.windows, change
     if isinstance(group, Snapshot):
         said = [(window, body) for window, body in enumerate(bodies) if body is not None]
-        return np.array([np.prod([_chance(survey, group, body, before if window < t else after) for window, body in said]) for t in range(windows)])  # fmt: skip
+
+        def likelihood(t: int) -> float:
+            chances = (_chance(survey, group, body, before if w < t else after) for w, body in said)
+            return prod(chances)
+
+        return np.array([likelihood(t) for t in range(windows)])
     if isinstance(group, Memoized):
         return _memoized(survey, group, bodies, before, after)
     out = np.ones(windows)
@@ -77,7 +86,10 @@ def _explained(
             node = t // width
             lived = {0: (absent, before), node: (before, after)} if node else {0: (absent, after)}
             seen = [(symbols[at], change) for at, change in lived.items() if at < len(symbols)]
-            out[t] *= _response_ratio(survey, group, seen) if isinstance(group, Response) else _tilted_ratio(survey, group, role, seen)  # fmt: skip
+            if isinstance(group, Response):
+                out[t] *= _response_ratio(survey, group, seen)
+            else:
+                out[t] *= _tilted_ratio(survey, group, role, seen)
     return out
 
 
@@ -109,7 +121,7 @@ Seen = list[tuple[int | None, tuple[int, int]]]
 
 
 def _response_ratio(survey: Survey, group: Response, seen: Seen) -> float:
-    """Relative to no change at all."""
+    """The likelihood of the reports about these changes, relative to that without any change."""
     z, ratio = len(survey.answers), 1.0
     p, q = response_law(cells=(z + 1) ** 2, loss=survey.loss(group))
     for symbol, (was, now) in seen:
@@ -132,7 +144,7 @@ def _tilted_ratio(survey: Survey, group: Tilted, role: int, seen: Seen) -> float
 
 @lru_cache(maxsize=4096)
 def _density(law: TiltedLaw, used: int, matches: int, mismatches: int) -> float:
-    """c times the mean of the tilt over what the rest of the pattern may be."""
+    """c times the mean of the tilt over all ways in which the pattern can go on."""
     left, nu, d = law.changes - used, law.nu, law.signals
     mean = Fraction(0)
     for i in range(left + 1):

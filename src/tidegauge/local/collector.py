@@ -1,4 +1,4 @@
-"""The collector: takes reports in any order, counts each once, and estimates the histogram of every window."""
+"""The collector: counts reports, each once and in any order, and estimates the histogram of every window."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REFUSALS: Final = ("malformed", "other_survey", "late", "duplicate")
 
 @dataclass(frozen=True)
 class Receipt:
-    """What became of the reports that were added: each is counted in exactly one of these."""
+    """How many of the reports that were added were accepted or refused, and why; each counts once."""
 
     accepted: int = 0
     malformed: int = 0
@@ -46,7 +46,7 @@ class Receipt:
 
 @dataclass
 class _Seen:
-    """The tokens of one window, as sorted runs of falling length: cheap to add to, cheap to ask."""
+    """The tokens of one window, as sorted runs of falling length: cheap to extend and to search."""
 
     runs: list[Tokens] = field(default_factory=list)
 
@@ -69,8 +69,10 @@ class _Seen:
 class Collector:
     """Adds up the reports of a survey.
 
-    path: a file in which everything is kept, so that a collector that is killed goes on where it was; else in memory.
-    A report counts once: its token names the reporter and the window together, and neither a person nor other windows.
+    path: a file that holds everything, so that a collector that was killed continues where it stopped;
+          None: everything is held in memory.
+    A report counts once: its token identifies the pair of reporter and window, and neither the person nor the
+    reporter's other windows.
     """
 
     def __init__(self, survey: Survey, *, path: str | os.PathLike[str] | None = None) -> None:
@@ -87,12 +89,12 @@ class Collector:
 
     @property
     def report_size(self) -> int:
-        """How many bytes a report of this survey has."""
+        """The size of a report of this survey in bytes."""
         return self._layout.size
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Collector:
-        """What a collector's file says now, to read or to merge; nothing is written to it."""
+        """A collector in memory with the contents of a file, to read or to merge; the file is not written."""
         with closing(CollectorStore(path, writing=False)) as store:
             collector = cls(Survey.from_json(store.survey()))
             collector._restore(store)
@@ -107,12 +109,12 @@ class Collector:
         self.closed = store.closed()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file, so that another process can open it."""
         if self._store is not None:
             self._store.close()
 
     def add(self, reports: bytes | Iterable[bytes]) -> Receipt:
-        """Count reports: many bytes objects, or one with whole records in a row.  What is refused is counted too."""
+        """Count reports, given one by one or concatenated; refusals are counted by reason."""
         size = self._layout.size
         if isinstance(reports, bytes | bytearray | memoryview):
             blob, odd = bytes(reports), []
@@ -145,13 +147,13 @@ class Collector:
         return receipt
 
     def _is_foreign(self, report: bytes) -> bool:
-        """Whether a report of the wrong length belongs to another survey, rather than to none."""
+        """Whether a report of the wrong length belongs to another survey."""
         if len(report) < HEADER.size or report[0] != VERSION:
             return False
         return bool(HEADER.unpack_from(report)[2] != self.survey.spec.hash)
 
     def _fresh(self, batch: Batch) -> tuple[Batch, dict[int, Tokens], int]:
-        """The reports whose token is new, those tokens by window, and how many others there were."""
+        """The reports with a new token, their tokens by window, and the number of duplicates."""
         order = np.lexsort((batch.token, batch.window)) if len(batch) else np.zeros(0, dtype=np.int64)
         window, token = batch.window[order], batch.token[order]
         new = np.ones(len(order), dtype=np.bool_)
@@ -170,7 +172,7 @@ class Collector:
     def _commit(
         self, counts: dict[int, NDArray[np.int64]], tokens: dict[int, Tokens], refused: Counter[str]
     ) -> None:
-        """First to the file, then to memory: if the file fails, nothing has changed."""
+        """Write to the file, then to memory: if writing fails, nothing has changed."""
         rows = {window: self.tally[window] + added for window, added in counts.items()}
         if self._store is not None:
             self._store.save(rows=rows, tokens=tokens, refused=self.refused + refused, closed=self.closed)
@@ -181,7 +183,10 @@ class Collector:
         self.refused.update(refused)
 
     def close_through(self, window: int) -> None:
-        """Take no more reports for the windows up to this one; theirs are late from now on, their tokens forgotten."""
+        """Accept no more reports for the windows up to this one: they are late, and their tokens are deleted.
+
+        Raises LocalError where the survey has no such window.
+        """
         if not 0 <= window < self.survey.windows:
             raise LocalError(f"the survey has windows 0 to {self.survey.windows - 1}; none was closed")
         self.closed = max(self.closed, window + 1)
@@ -191,7 +196,10 @@ class Collector:
             self._store.save(rows={}, tokens={}, refused=self.refused, closed=self.closed)
 
     def merge(self, other: Collector) -> None:
-        """Take in what another collector of the same survey has counted; refused if any report is in both."""
+        """Add the counts of another collector of the same survey.
+
+        Raises LocalError if a report may be in both, or if the surveys differ; then nothing is merged.
+        """
         if other.survey != self.survey:
             raise LocalError("the other collector is of another survey; nothing was merged")
         tokens = {window: np.sort(np.concatenate(seen.runs)) for window, seen in other._seen.items()}
@@ -201,8 +209,9 @@ class Collector:
         ].any(axis=1)
         if twice or unsure.any():
             raise LocalError(
-                "some reports may have been counted by both collectors, as their tokens say or, in a closed window, can "
-                "no longer say; nothing was merged.  Send every reporter to one collector, and merge before closing"
+                "both collectors may have counted the same reports (in a closed window there are no tokens "
+                "left to compare); nothing was merged. Send every reporter to one collector, and merge "
+                "before closing"
             )
         rows = {int(window): other.tally[window] for window in np.flatnonzero(other.tally.any(axis=1))}
         self.closed = max(self.closed, other.closed)
@@ -215,14 +224,14 @@ class Collector:
     def estimate(self, *, simplex: bool = False) -> pa.Table:
         """Window, answer, value and stderr, for every window and answer; null where nothing was reported.
 
-        value estimates how many of the people who took part so far gave the answer at the end of the window.  It is
-        unbiased, so it can be below 0; with simplex=True it is moved to the nearest possible counts, which is biased.
+        value estimates how many of the people who took part so far gave the answer at the end of the window.
+        It is unbiased, so it can be below 0.  simplex=True returns the nearest possible counts, with bias.
         """
         found = self.histogram()
         return self._table(found, found.on_simplex() if simplex else found.value)
 
     def changes(self) -> pa.Table:
-        """The same columns for the net change in each single window, whose running total is the histogram."""
+        """The same columns for the net change in each single window."""
         found = net_changes(self.survey, self._layout, self.tally)
         return self._table(found, found.value)
 

@@ -1,9 +1,9 @@
-"""From counts to estimates with their covariance: what the reports of a survey say about everybody on its roster."""
+"""From counts of reports to estimates for everybody on the roster, with their covariance."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from tidegauge.local.groups import (
     Snapshot,
     Tilted,
     decoder,
-    moving_share,
     oracle,
     tilted_variance,
 )
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
-_FEW = 8  # a role with fewer reports in a window does not stand for its own part of the people
+_FEW = 8  # with fewer reports of a role in a window, the roles are pooled
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Histogram:
         return np.sqrt(np.maximum(np.diagonal(self.covariance, axis1=1, axis2=2), 0.0))
 
     def on_simplex(self) -> Floats:
-        """The nearest counts that can be: none below nothing, and with those not there they add up to the roster."""
+        """The nearest possible counts: none is negative, and with "not there" they add up to the roster."""
         whole = np.column_stack([self.value, self.roster - self.value.sum(axis=1)])
         falling = np.sort(whole, axis=1)[:, ::-1]
         excess = (np.cumsum(falling, axis=1) - self.roster[:, None]) / np.arange(1, whole.shape[1] + 1)
@@ -60,8 +59,15 @@ class Histogram:
         return np.asarray(np.maximum(self.value - excess[np.arange(len(whole)), last][:, None], 0.0))
 
 
+class _Layer(NamedTuple):
+    """Estimated changes in the nodes of a layer: (nodes, answers) and (nodes, answers, answers)."""
+
+    value: Floats
+    covariance: Floats
+
+
 def roster(layout: Layout, tally: Integers) -> Integers:
-    """How many people have taken part up to each window: first reports, or the most that reported at once."""
+    """People who have taken part up to each window: first reports, or the most reports in one window."""
     present = tally[:, layout.speaking].sum(axis=1) + tally[:, layout.idle].sum(axis=1)
     return np.maximum(np.cumsum(tally[:, 0]), np.maximum.accumulate(present))
 
@@ -83,7 +89,7 @@ def histogram(survey: Survey, layout: Layout, tally: Integers) -> Histogram:
 
 
 def net_changes(survey: Survey, layout: Layout, tally: Integers) -> Histogram:
-    """What people said about the change in each single window, where the protocol asks them that."""
+    """The change in each single window; raises LocalError if the protocol does not report it."""
     found, z = _Evidence(survey, layout, tally), len(survey.answers)
     for group in survey.groups:
         if isinstance(group, Response):
@@ -97,7 +103,7 @@ def net_changes(survey: Survey, layout: Layout, tally: Integers) -> Histogram:
 
 
 class _Evidence:
-    """What each group of a survey has said, blown up to the whole roster."""
+    """The reports of each group of a survey, scaled up to the whole roster."""
 
     def __init__(self, survey: Survey, layout: Layout, tally: Integers) -> None:
         self.survey, self.layout, self.tally = survey, layout, tally
@@ -105,7 +111,7 @@ class _Evidence:
         self.answers = len(survey.answers)
 
     def states(self, group: Snapshot | Memoized) -> Measured:
-        """Of the answers themselves."""
+        """Estimated counts of the answers."""
         z, role = self.answers, self.layout.groups.index(group)
         law = oracle(group.oracle, epsilon=self.survey.loss(group), answers=z)
         begin, reports = self.layout.symbols[role], self.tally[:, self.layout.speaking[role]]
@@ -119,7 +125,7 @@ class _Evidence:
             single = _diagonal(own - share * (1 - share)) + among
         planned = law.variance(1 / z)
         everywhere = np.ones(len(reports))
-        return _blown_up(
+        return _scaled_up(
             people=self.people,
             reports=reports,
             share=share,
@@ -130,7 +136,7 @@ class _Evidence:
         )
 
     def tilted(self, group: Tilted) -> Measured:
-        """Of the changes in every node of a level."""
+        """Estimated changes in every node of a level."""
         z, law, layout = self.answers, group.law, self.layout
         roles = [role for role, each in enumerate(layout.groups) if each == group]
         nodes = self.survey.windows >> group.level
@@ -151,10 +157,10 @@ class _Evidence:
         stratified = within.sum(axis=1) * total[:, None, None]
         pooled = (squares.sum(axis=1) * len(roles) - _outer(value)) * _unbiased(total)[:, None, None]
         noise, known = np.empty(nodes), np.empty(nodes)
-        moving = moving_share(windows=self.survey.windows, changes=self.survey.changes, nodes=nodes)
+        moving = self.survey.setting.moving_share(nodes)
         for place, joining in ((slice(1, None), False), (slice(0, 1), True)):
             noise[place], known[place] = tilted_variance(group.map, z, law, moving=moving, joining=joining)
-        return _blown_up(
+        return _scaled_up(
             people=self.people[ends],
             reports=total,
             share=value,
@@ -165,8 +171,8 @@ class _Evidence:
             known=known,
         )
 
-    def response(self, group: Response) -> list[tuple[Floats, Floats]]:
-        """Of the changes in every node of every layer, as the paper has it, with the covariance of counts."""
+    def response(self, group: Response) -> list[_Layer]:
+        """Estimated changes in every node of every layer, by the paper's formulas."""
         z, cells = self.answers, (self.answers + 1) ** 2
         p, q = response_law(cells=cells, loss=self.survey.loss(group))
         before, after = np.divmod(np.arange(cells), z + 1)
@@ -184,11 +190,11 @@ class _Evidence:
             moved = np.einsum("ac,bc,nc->nab", effect, effect, true) / counts
             people = self.people[ends][:, None, None]
             covariance = people * (people / counts * (single - _outer(share)) - (moved - _outer(share)))
-            found.append((self.people[ends][:, None] * share, covariance))
+            found.append(_Layer(self.people[ends][:, None] * share, covariance))
         return found
 
 
-def _blown_up(
+def _scaled_up(
     *,
     people: Integers,
     reports: Integers,
@@ -198,7 +204,10 @@ def _blown_up(
     noise: Floats,
     known: Floats,
 ) -> Measured:
-    """What some of the people said, as counts of all of them; weights go by numbers of reports, never by answers."""
+    """Reports of some people as estimated counts of everybody.
+
+    The weights depend on numbers of reports alone, never on answers.
+    """
     scale = people / np.maximum(reports, 1)
     planned = np.maximum(people * (scale * noise - known), 1e-9)
     covariance = people[:, None, None] * (scale[:, None, None] * single - among)
@@ -212,7 +221,7 @@ def _blown_up(
 
 
 def _unbiased(reports: Integers) -> Floats:
-    """Bessel's correction for a variance that is taken about the mean of so many reports."""
+    """Bessel's correction of a variance about the mean of this many reports."""
     return np.asarray(reports / np.maximum(reports - 1, 1))
 
 
@@ -224,13 +233,12 @@ def _diagonal(vectors: Floats) -> Floats:
     return np.asarray(vectors[..., :, None] * np.eye(vectors.shape[-1]))
 
 
-def _prefix_sums(
-    survey: Survey, group: Response, layers: list[tuple[Floats, Floats]]
-) -> tuple[Floats, Floats]:
+def _prefix_sums(survey: Survey, group: Response, layers: list[_Layer]) -> _Layer:
+    """The running value of every window, from the changes in the nodes that make it up."""
     z = len(survey.answers)
     value, covariance = np.zeros((survey.windows, z)), np.zeros((survey.windows, z, z))
     for window in range(survey.windows):
         for layer, index in prefix_nodes(window, branching=group.branching, layers=group.layers):
-            value[window] += layers[layer][0][index]
-            covariance[window] += layers[layer][1][index]
-    return value, covariance
+            value[window] += layers[layer].value[index]
+            covariance[window] += layers[layer].covariance[index]
+    return _Layer(value, covariance)

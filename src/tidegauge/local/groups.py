@@ -1,7 +1,7 @@
-"""What a share of the people does: the groups of a survey, and how well their reports speak for everybody.
+"""The groups of a survey, each a share of the people with one protocol, and the variances of their estimates.
 
-Variances are per person: a group of which A report, out of a roster of R people, estimates a count of all R with the variance
-R (R / A * noise - known), where `known` is what chance did not have to choose among the roster.
+Variances are per person: A reports out of a roster of R people estimate a count of all R with the variance
+R (R / A * noise - known).  `known` corrects for sampling without replacement from the roster.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from tidegauge.local.law import Sketch, TiltedLaw, sharpest_law
-from tidegauge.local.reporter import ONE, acceptance, map_rows, map_signals
+from tidegauge.local.reporter import ONE, acceptance, map_rows, map_signals, responses_of_a_life
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -24,8 +26,34 @@ MAPS = ("coordinate", "sign", "pair")
 
 
 @dataclass(frozen=True)
+class Setting:
+    """What a survey asks of any protocol: its size and its privacy."""
+
+    windows: int
+    changes: int
+    """Most changes of one person's answer, the first included."""
+    epsilon: Fraction
+    """Privacy loss of all reports of one person together."""
+    answers: int
+    """How many answers there are; "not there" is not one of them."""
+
+    def each(self, group: Mapping[str, Any]) -> Fraction:
+        """The privacy loss of one response of a group, given as the survey's JSON has it."""
+        return self.epsilon / responses_of_a_life(
+            group, windows=self.windows, changes=self.changes, answers=self.answers
+        )
+
+    def moving_share(self, nodes: int) -> float:
+        """Share of people who change in one of so many nodes.
+
+        Assumes that everybody joins in the first window and spreads the other changes evenly.
+        """
+        return min(1.0, (self.changes - 1) / max(nodes - 1, 1)) if self.windows > 1 else 0.0
+
+
+@dataclass(frozen=True)
 class Snapshot:
-    """Report the state once in life, at a public random window, with the whole epsilon."""
+    """Report the answer once, in a public random window, with the whole epsilon."""
 
     share: int
     oracle: str
@@ -38,7 +66,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Memoized:
-    """Report the state in every window through a permanent response; reveals when it changes."""
+    """Report the answer in every window through a permanent response; reveals when it changes."""
 
     share: int
     oracle: str
@@ -89,7 +117,7 @@ class Tilted:
 Group = Snapshot | Memoized | Response | Tilted
 
 
-def group_from_dict(data: dict[str, Any], *, epsilon: Fraction, answers: int) -> Group:
+def group_from_dict(data: Mapping[str, Any], *, epsilon: Fraction, answers: int) -> Group:
     """The group that to_dict wrote."""
     share = int(data["share"])
     if data["kind"] == "tilted":
@@ -109,7 +137,7 @@ def group_from_dict(data: dict[str, Any], *, epsilon: Fraction, answers: int) ->
 
 @dataclass(frozen=True)
 class Variance:
-    """Per person: noise is divided by the share of those who report, known is taken off."""
+    """Per person: noise divided by the share of people who report, minus known."""
 
     noise: float
     known: float
@@ -119,19 +147,19 @@ class Variance:
         return max(self.noise / share - self.known, 1e-12)
 
 
-# -- frequency oracles -------------------------------------------------------------------------------------------------
+# -- frequency oracles ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Oracle:
-    """A randomized response to "what is your answer": each output bit is 1 with probability p if true and q if not."""
+    """A randomized response to the answer: each output bit is 1 with probability p if true and q if not."""
 
     name: str
     p: float
     q: float
 
     def variance(self, present: float) -> Variance:
-        """Of the estimated count of an answer that a share `present` of the people give."""
+        """The variance of the estimated count of an answer that a share `present` of the people give."""
         output = present * self.p + (1 - present) * self.q
         return Variance(output * (1 - output) / (self.p - self.q) ** 2, present * (1 - present))
 
@@ -146,12 +174,12 @@ def oracle(name: str, *, epsilon: Fraction, answers: int) -> Oracle:
 
 
 def best_oracle(*, epsilon: Fraction, answers: int) -> Oracle:
-    """The one whose estimate of an average answer varies less."""
+    """The oracle of least variance for an average answer."""
     both = (oracle(name, epsilon=epsilon, answers=answers) for name in ("grr", "oue"))
     return min(both, key=lambda each: each.variance(1 / answers).noise)
 
 
-# -- signal maps -------------------------------------------------------------------------------------------------------
+# -- signal maps ---------------------------------------------------------------------------------------
 
 
 def sign(row: NDArray[np.int64], symbol: NDArray[np.int64]) -> Floats:
@@ -160,7 +188,10 @@ def sign(row: NDArray[np.int64], symbol: NDArray[np.int64]) -> Floats:
 
 
 def decoder(name: str, answers: int, gap: float) -> Floats:
-    """(rows, answers, signals): the change of the histogram is the sum of decoder @ output frequencies over the rows."""
+    """(rows, answers, signals): weights that turn output frequencies into the change of the histogram.
+
+    The change is the sum of decoder @ output frequencies over the rows.
+    """
     z, variants = answers, map_rows({"map": name}, answers)
     if name == "pair":
         before, after = changes_of_pairs(z)
@@ -182,7 +213,11 @@ def changes_of_pairs(answers: int) -> tuple[NDArray[np.int64], NDArray[np.int64]
 def tilted_variance(
     name: str, answers: int, law: Sketch | TiltedLaw, *, moving: float, joining: bool
 ) -> tuple[Floats, float]:
-    """(noise, known) of one answer's change where a share `moving` of the people change, or all have just joined."""
+    """(noise, known) of one answer's change.
+
+    moving:  the share of the people who change.
+    joining: all have just joined.
+    """
     z = answers
     nu, gap, match, mismatch = (
         np.asarray(x, dtype=np.float64) for x in (law.nu, law.gap, law.match, law.mismatch)
@@ -206,13 +241,11 @@ def tilted_variance(
     return scale * (((1 - seen) * 2 * nu + seen * (match + mismatch)) / gap**2 - offset), known
 
 
-def best_tilted(
-    *, level: int, windows: int, changes: int, epsilon: Fraction, answers: int, only: str = ""
-) -> Tilted:
-    """The signal map and nu with the least variance, averaged over the nodes of the level."""
-    nodes = windows >> level
-    allowed = min(changes, nodes)
-    moving = moving_share(windows=windows, changes=changes, nodes=nodes)
+def best_tilted(setting: Setting, *, level: int, only: str = "") -> Tilted:
+    """The signal map (or the `only` one) and nu of least variance, averaged over the nodes of the level."""
+    nodes, answers = setting.windows >> level, setting.answers
+    allowed = min(setting.changes, nodes)
+    moving = setting.moving_share(nodes)
     candidates = []
     for name in [only] if only else MAPS:
 
@@ -222,12 +255,10 @@ def best_tilted(
             return first / nodes + later * (nodes - 1) / nodes
 
         law = sharpest_law(
-            changes=allowed, epsilon=epsilon, signals=map_signals({"map": name}, answers), variance=error
+            changes=allowed,
+            epsilon=setting.epsilon,
+            signals=map_signals({"map": name}, answers),
+            variance=error,
         )
         candidates.append((float(error(law)), Tilted(share=1, level=level, map=name, law=law)))
     return min(candidates, key=lambda pair: pair[0])[1]
-
-
-def moving_share(*, windows: int, changes: int, nodes: int) -> float:
-    """The share of people who change in a node, if all join in the first window and spread the rest evenly."""
-    return min(1.0, (changes - 1) / max(nodes - 1, 1)) if windows > 1 else 0.0

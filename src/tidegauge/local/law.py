@@ -1,8 +1,8 @@
-"""The tilted randomizer of T11: its law, exactly, and the choice of nu that makes its estimate sharpest.
+"""The tilted randomizer of T11: its exact law, and the nu that makes the variance of its estimate smallest.
 
 symbol in T11    here
-d                signals    different changes that a report can speak of
-K                changes    windows of a life in which the answer may change
+d                signals    different changes that a report can express
+K                changes    windows in which one person's answer may change
 nu               nu         probability of each signal in a report about no change
 G                good       patterns, as (matches, mismatches), whose probability is raised by e^epsilon
 c                c          the normaliser
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TiltedLaw:
-    """Law of a life's secret pattern; every number is exact.  [T11]"""
+    """The law of one person's secret pattern, in exact numbers.  [T11]"""
 
     changes: int
     epsilon: Fraction
@@ -40,7 +40,7 @@ class TiltedLaw:
 
     @property
     def tilt(self) -> Fraction:
-        """How much likelier a good pattern is made: e^epsilon, rounded down to what integers can draw."""
+        """The factor by which good patterns become likelier: e^epsilon, rounded down."""
         return Fraction(ONE, acceptance(self.epsilon))
 
     @cached_property
@@ -68,12 +68,12 @@ class TiltedLaw:
 
     @cached_property
     def match(self) -> Fraction:
-        """The probability that an entry of the pattern says: the true signal."""
+        """The probability that an entry of the pattern is the true signal."""
         return sum((i * law for (i, _), law in self.types.items()), Fraction(0)) / self.changes
 
     @cached_property
     def mismatch(self) -> Fraction:
-        """The probability that it says: another signal."""
+        """The probability that an entry of the pattern is another signal."""
         return sum((j * law for (_, j), law in self.types.items()), Fraction(0)) / self.changes
 
     @cached_property
@@ -86,8 +86,10 @@ def tilted_law(*, changes: int, epsilon: Fraction, signals: int, nu: Fraction) -
     """The tilted law with the largest gap for a given base law.  [T11]
 
     Base law: each of `signals` outputs with probability nu, silence otherwise.
-    Promise:  whole lives of reports are epsilon-indistinguishable, for any two inputs, whatever nu and good are.
-    Tight:    the loss is epsilon (its exponential rounded down to a multiple of 2^-64), unless good is all or nothing.
+    Promise:  all reports of one person together are epsilon-indistinguishable, for any two inputs and for
+              every nu and good.
+    Tight:    the loss is epsilon (its exponential rounded down to a multiple of 2^-64), unless good is all or
+              nothing.
     Proof:    docs/theory/T11.md
     """
     if changes < 1 or epsilon <= 0 or signals < 2 or not 0 < nu * signals <= 1:
@@ -111,7 +113,7 @@ def tilted_law(*, changes: int, epsilon: Fraction, signals: int, nu: Fraction) -
 
 @dataclass(frozen=True)
 class Sketch:
-    """Laws for many values of nu at once, in floating point: enough to choose one."""
+    """Approximate laws for many values of nu at once, to choose one of them."""
 
     nu: NDArray[np.float64]
     gap: NDArray[np.float64]
@@ -120,7 +122,7 @@ class Sketch:
 
 
 def sketch(*, changes: int, epsilon: Fraction, signals: int, nu: NDArray[np.float64]) -> Sketch:
-    """What tilted_law would give for each nu."""
+    """Approximately what tilted_law gives for each nu."""
     i, j = np.array([(i, j) for i in range(changes + 1) for j in range(changes + 1 - i)]).T
     value = i - j / (signals - 1)
     order = np.argsort(-value, kind="stable")

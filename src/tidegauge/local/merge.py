@@ -1,9 +1,9 @@
-"""Snapshots and differences together: the best linear estimate of every window from what is known by then.  [T12]"""
+"""The best linear estimate of every window from all snapshots and differences up to it.  [T12]"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class Measured:
     """Unbiased measurements, one a node, with independent errors.
 
-    planned: (nodes,)           the variance that the weights go by, public; infinite where nothing was measured
-    value:   (nodes, answers)   what was measured
-    spread:  (nodes, channels)  variances and covariances, in any layout: they are carried along
+    planned: (nodes,)           the public variance that sets the weights; infinite where nothing was measured
+    value:   (nodes, answers)   the measurements
+    spread:  (nodes, channels)  variances and covariances, in any layout
     """
 
     planned: Floats
@@ -38,12 +38,22 @@ class Merged:
     spread: Floats
 
 
+class _Node(NamedTuple):
+    """One measured node; `start`: where its change starts among the windows that are remembered."""
+
+    start: int | None
+    planned: float
+    value: Floats
+    spread: Floats
+
+
 def merge(*, windows: int, levels: Mapping[int, Measured], snapshots: Measured | None = None) -> Merged:
     """Estimate the state at the end of every window, from nothing before the first.  [T12]
 
     Levels:    node i of level l measures the change over the windows [i 2^l, (i + 1) 2^l).
     Snapshots: node t measures the state at the end of window t.
-    Promise:   unbiased, because the weights depend on `planned` alone; of least variance if `planned` is true.
+    Promise:   unbiased, because the weights depend on `planned` alone; of least variance if `planned` is
+               true.
     State:     at most one past window a level, so O(log windows).
     Proof:     docs/theory/T12.md
     """
@@ -81,23 +91,20 @@ def merge(*, windows: int, levels: Mapping[int, Measured], snapshots: Measured |
 
 def _measured_at(
     t: int, ends: Sequence[int], levels: Mapping[int, Measured], snapshots: Measured | None
-) -> list[tuple[int | None, float, Floats, Floats]]:
-    """What is measured at the end of window t: (where the change starts in `ends`, planned, value, spread)."""
-    found: list[tuple[int | None, float, Floats, Floats]] = []
+) -> list[_Node]:
+    """What is measured at the end of window t."""
+    found: list[_Node] = []
     for level, measured in levels.items():
         start, node = t - (1 << level), t >> level
         if (t + 1) % (1 << level) == 0 and start in ends and np.isfinite(measured.planned[node]):
-            found.append(
-                (ends.index(start), measured.planned[node], measured.value[node], measured.spread[node])
-            )
+            place = ends.index(start)
+            found.append(_Node(place, measured.planned[node], measured.value[node], measured.spread[node]))
     if snapshots is not None and np.isfinite(snapshots.planned[t]):
-        found.append((None, snapshots.planned[t], snapshots.value[t], snapshots.spread[t]))
+        found.append(_Node(None, snapshots.planned[t], snapshots.value[t], snapshots.spread[t]))
     return found
 
 
-def _begin(
-    x: Floats, P: Floats, S: Floats, first: tuple[int | None, float, Floats, Floats]
-) -> tuple[Floats, Floats, Floats]:
+def _begin(x: Floats, P: Floats, S: Floats, first: _Node) -> tuple[Floats, Floats, Floats]:
     """Append a new state that the first measurement alone determines."""
     start, planned, value, spread = first
     size = len(x)

@@ -1,21 +1,21 @@
 """The part that runs on a person's device: one file, standard library only, made to be read and vendored.
 
-A Reporter turns the person's answer in each window into bytes for a collector that nobody has to trust.  What all
-reports of a life reveal together is bounded by the survey's epsilon, whatever else the survey says: the numbers in it
-that serve accuracy (nu, good, share, level) cannot weaken the bound, and the loss of a report is worked out here.
+A Reporter turns the person's answer in each window into bytes for a collector, which need not be trusted.
+The privacy loss of all reports of one person together is at most the survey's epsilon: numbers that serve
+accuracy (nu, good, share, level) cannot weaken the bound, and the loss of a report is computed here.
 
-Randomness: 256 bits from the system, drawn once; every choice is HMAC-SHA-256 of that secret and a label, compared
-with exact integers.  So a window that is asked for again gets the same bytes, and no choice is ever drawn twice.
-Where e^-epsilon is needed it is rounded up (`acceptance`), which makes the loss smaller, never larger.
+Randomness: 256 bits from the system, drawn once.  Every choice is HMAC-SHA-256 of that secret and a label,
+compared with exact integers.  Asking again for a window returns the same bytes: no choice is drawn twice.
+e^-epsilon is rounded up (`acceptance`), which makes the loss smaller, never larger.
 
 State: one JSON value per survey in a mapping that the host persists, written before the bytes are returned.
-* Lost (empty, though the person's first window is past): the reporter is idle for the rest of the survey.
-* Restored from an older copy: this looks like missed windows, in which something may have been spent.  So a role that
-  spends in its windows is idle for the rest of the survey once it has missed one.
-A host that vouches for its state with state_is_current=True (kept out of backups, say) is believed: a change in missed
-windows is reported in the next one.  Being idle depends on which windows were asked for, never on an answer, and the
-report says it openly.  One state must not run on two devices at once, and a host must not ask for windows that are
-over; a survey that says when its windows are is answered in the window that the clock says, and in no other.
+* Lost (empty after the person's first window): the reporter is idle for the rest of the survey.
+* Restored from an older copy: the reporter sees missed windows, in which it may have spent budget.  A role
+  that spends in its windows is idle for the rest of the survey after it has missed one.
+A host that vouches for its state with state_is_current=True (backups leave it out, say) is believed: a change
+in missed windows is reported in the next one.  Being idle depends on the windows that were asked for, never
+on an answer, and the report says so.  One state must not run on two devices, and a host must not ask for
+windows that are over.  A survey with window times is answered in the current window only.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ HEADER: Final = struct.Struct(">BB8sHI8s")  # version, flags, survey, role, wind
 
 
 class ReporterError(ValueError):
-    """A survey, a state or a request that the reporter cannot act on; nothing was drawn or changed."""
+    """The survey, state or request is not valid; nothing was drawn or changed."""
 
 
 @lru_cache(maxsize=64)
@@ -82,23 +82,21 @@ def map_rows(group: Mapping[str, Any], answers: int) -> int:
 
 
 def map_signals(group: Mapping[str, Any], answers: int) -> int:
-    """How many different changes a tilted report can speak of."""
+    """How many different changes a tilted report can express."""
     return answers * (answers + 1) if group["map"] == "pair" else 2
 
 
 def responses_of_a_life(group: Mapping[str, Any], *, windows: int, changes: int, answers: int) -> int:
-    """Among how many randomized responses a group's epsilon is divided."""
+    """The number of randomized responses among which a group's epsilon is divided."""
     if group["kind"] == "response":  # two lives of K changes differ in at most 2K windows of a layer  [T7]
         return sum(
             min(2 * changes, windows // group["branching"] ** layer) for layer in range(group["layers"])
         )
-    return (
-        min(changes, answers) + 1 if group["kind"] == "memoized" else 1
-    )  # one for each state passed through
+    return min(changes, answers) + 1 if group["kind"] == "memoized" else 1  # one for each answer given
 
 
 def below(key: bytes, label: str, total: int) -> int:
-    """A uniform integer in [0, total), the same whenever it is asked for."""
+    """A uniform integer in [0, total), the same for the same key and label."""
     bits, attempt = (total - 1).bit_length(), 0
     while True:
         stream = hmac.digest(key, f"{label}:{attempt}".encode(), "sha256")
@@ -145,12 +143,12 @@ class Spec:
             raise ReporterError(f"the survey is of version {version}, the reporter of {VERSION}")
         timed = self.start is None or self.every > 0
         if not (sound and timed and self.windows > 0 and self.changes > 0 and self.epsilon > 0):
-            raise ReporterError("the survey asks for what no protocol can be")
+            raise ReporterError("the survey has numbers that no protocol can have")
         if not reveals and any(group["kind"] == "memoized" for group in self.groups):
             raise ReporterError("a memoized response reveals when an answer changes; the survey must say so")
 
     def _sound(self, group: Mapping[str, Any]) -> bool:
-        """What the proofs take for granted of a group; everything else in it is a matter of accuracy."""
+        """Whether a group is what the proofs assume; everything else in it affects accuracy alone."""
         if int(group["share"]) <= 0:
             return False
         if group["kind"] == "tilted":
@@ -165,7 +163,7 @@ class Spec:
         return -(-self.absent // 8) if group.get("oracle") == "oue" else 2 * int(group.get("layers", 1))
 
     def signal(self, group: Mapping[str, Any], row: int, before: int, after: int) -> int | None:
-        """Which of them this change is; None if this role does not see it."""
+        """The signal of this change; None if this role does not see it."""
         if before == after:
             return None
         if group["map"] == "pair":
@@ -182,7 +180,7 @@ class Spec:
         return group["kind"] != "tilted" or (window + 1) % (1 << int(group["level"])) == 0
 
     def loss(self, group: Mapping[str, Any]) -> Fraction:
-        """The loss of one randomized response, such that those of a whole life sum to epsilon."""
+        """The loss of one randomized response; those of one person add up to epsilon."""
         life = {"windows": self.windows, "changes": self.changes, "answers": self.absent}
         return self.epsilon / responses_of_a_life(group, **life)
 
@@ -195,7 +193,7 @@ class Reporter:
 
     survey:           a Survey, or its JSON text.
     state:            a mapping that the host persists; FileState is one in a file.
-    secret:           32 random bytes that live apart from the state (in a keychain); else drawn, and kept in it.
+    secret:           32 random bytes stored apart from the state (in a keychain); else drawn and put into it.
     first_window:     the window in which this person takes part for the first time.
     state_is_current: the host vouches that the state was never lost and never restored from an older copy.
     clock:            seconds since 1970, for a survey that says when its windows are.
@@ -227,14 +225,17 @@ class Reporter:
         self._pattern: list[int] = []
 
     def _assigned(self) -> tuple[int, int]:
-        """Role and snapshot window: a public function of the survey's seed and a number that says nothing."""
+        """Role and snapshot window: a public function of the survey's seed and a random number."""
         spec, member = self._spec, hmac.digest(self._key, b"member", "sha256").hex()[:16]
         group = choose(spec.seed, f"group:{member}", [int(g["share"]) for g in spec.groups])
         row = below(spec.seed, f"row:{member}", map_rows(spec.groups[group], spec.absent))
         return spec.roles.index((group, row)), below(spec.seed, f"when:{member}", spec.windows)
 
     def report(self, window: int, answer: str | None) -> bytes:
-        """The report for a window; None is "not there".  Asked again, the same bytes, whatever the answer is now."""
+        """The report for a window (answer None: "not there"); asking again returns the same bytes.
+
+        Raises ReporterError for a window that is past or not now, and for an unknown answer.
+        """
         spec, role, kept = self._spec, self._group, self._state[self._name]
         if not 0 <= window < spec.windows:
             raise ReporterError(f"the survey has windows 0 to {spec.windows - 1}")
@@ -246,7 +247,7 @@ class Reporter:
                 return bytes.fromhex(kept["report"])
             raise ReporterError(f"window {window} is past: window {last} was already reported")
         if spec.start is not None and window != (self._clock() - spec.start) // spec.every:
-            raise ReporterError(f"window {window} is not now: what was missed is not made up for")
+            raise ReporterError(f"window {window} is not now; missed windows are not reported later")
         kept = dict(kept, window=window, answers=list(kept["answers"]))
         missed = range(kept["first"] if first else last + 1, window)
         # something may have been spent in missed windows, and before the first report by any role
@@ -256,13 +257,21 @@ class Reporter:
         kept["retired"] |= any(spends) and not self._vouched
         symbol = spec.absent if answer is None else spec.answers.index(answer)
         idle = kept["retired"] or not spec.due(role, self._when, window)
-        body = b"" if idle else getattr(self, "_" + role["kind"])(kept, window, symbol)
+        body = b"" if idle else self._body(role["kind"], kept, window, symbol)
         flags = (FIRST if first and not kept["retired"] else 0) | (IDLE if idle else 0)
         token = hmac.digest(self._key, b"token:%d" % window, "sha256")[:8]
         head = HEADER.pack(VERSION, flags, spec.hash, self.role, window, token)
         report = head + body.ljust(spec.payload, b"\0")
         self._state[self._name] = kept | {"report": report.hex()}
         return report
+
+    def _body(self, kind: str, kept: dict[str, Any], window: int, symbol: int) -> bytes:
+        if kind == "snapshot":
+            return self._state_of(f"snapshot:{window}", symbol)
+        if kind == "memoized":
+            held = self._allowed(kept, symbol)
+            return self._state_of(f"memo:{held}", held)
+        return (self._response if kind == "response" else self._tilted)(kept, window, symbol)
 
     def _choose(self, label: str, weights: Sequence[int]) -> int:
         return choose(self._key, label, weights)
@@ -271,7 +280,7 @@ class Reporter:
         return below(self._key, label, total)
 
     def _respond(self, label: str, true: int, size: int) -> int:
-        """Randomized response over `size` symbols: any other has acceptance / ONE times the weight of the true one."""
+        """Randomized response over `size` symbols; the weight of a false one is acceptance / ONE."""
         if self._choose(label, [ONE, self._accept * (size - 1)]) == 0:
             return true
         other = self._pick(f"{label}:other", size - 1)
@@ -288,15 +297,8 @@ class Reporter:
             bits |= self._choose(f"{label}:{each}", weights) << (8 * size - 1 - each)
         return bits.to_bytes(size, "big")
 
-    def _snapshot(self, _kept: dict[str, Any], window: int, symbol: int) -> bytes:
-        return self._state_of(f"snapshot:{window}", symbol)
-
-    def _memoized(self, kept: dict[str, Any], _window: int, symbol: int) -> bytes:
-        held = self._allowed(kept, symbol)
-        return self._state_of(f"memo:{held}", held)
-
     def _response(self, kept: dict[str, Any], window: int, symbol: int) -> bytes:
-        """The net change of every layer's window that ends now, through a randomized response over all changes."""
+        """The net change in every layer's window that ends now, by randomized response over all changes."""
         absent, out = self._spec.absent, b""
         now, befores = self._allowed(kept, symbol), kept["answers"]
         for layer in range(self._group["layers"]):
@@ -310,7 +312,7 @@ class Reporter:
         return out
 
     def _allowed(self, kept: dict[str, Any], symbol: int) -> int:
-        """The answer as it counts: after the last allowed change it stays what it was."""
+        """The answer with every change after the last allowed one dropped."""
         held = kept["answers"][0] if kept["answers"] else self._spec.absent
         if symbol != held and kept["used"] < self._spec.changes:
             kept["used"] += 1
@@ -319,7 +321,7 @@ class Reporter:
         return held
 
     def _tilted(self, kept: dict[str, Any], window: int, symbol: int) -> bytes:
-        """No change: the base law.  The j-th change: what the secret pattern says.  After the last: the base law."""
+        """An allowed change follows the secret pattern; everything else follows the base law."""
         group, nu, signals = self._group, int(self._group["nu"]), map_signals(self._group, self._spec.absent)
         before = kept["answers"][0] if kept["answers"] else self._spec.absent
         kept["answers"] = [symbol]
@@ -336,7 +338,7 @@ class Reporter:
         return b"\0\0" if says == 2 else (1 + signal).to_bytes(2, "big")
 
     def _entries(self) -> list[int]:
-        """The secret pattern, 0 match, 1 mismatch, 2 silent: always the same, as it comes from the secret."""
+        """The secret pattern (0 match, 1 mismatch, 2 silent), which depends on the secret alone."""
         if not self._pattern:
             group, changes = self._group, self._group["changes"]
             law = {"changes": changes, "nu": int(group["nu"]), "accept": self._accept, "good": group["good"]}

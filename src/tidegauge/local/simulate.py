@@ -1,11 +1,12 @@
-"""Whole surveys in a moment: invented lives, and tallies drawn from the law of their reports, client by client or in bulk.
+"""Simulated surveys: invented people, and tallies drawn from the distribution of their reports.
 
-For trying a survey out and for measuring its error; what runs on a person's device is reporter.py.
+For trying a survey out and for measuring its error.  The code that runs on a person's device is reporter.py.
+A life is the sequence of one person's answers, one for each window.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def invent_lives(*, people: int, windows: int, answers: int, changes: int, random: Generator) -> Integers:
-    """(people, windows): everybody joins in the first window, then changes at random windows, towards rarer answers."""
+    """(people, windows): all join in the first window and change in random ones, towards rarer answers."""
     common = np.arange(1, answers + 1) ** -0.8
     common /= common.sum()
     lives = np.empty((people, windows), dtype=np.int64)
@@ -52,7 +53,7 @@ def true_histogram(lives: Integers, answers: int) -> Integers:
 
 
 def simulated_tally(survey: Survey, lives: Integers, random: Generator) -> Integers:
-    """What a collector would have counted; the index of an answer, or the number of answers for "not there"."""
+    """The tally of these lives; in a life, an answer is its index, and "not there" the number of answers."""
     layout, people = Layout(survey), len(lives)
     tally = np.zeros((survey.windows, layout.width), dtype=np.int64)
     tally[0, 0] = people
@@ -72,20 +73,26 @@ def simulated_tally(survey: Survey, lives: Integers, random: Generator) -> Integ
     return tally
 
 
-def _counts(
-    survey: Survey, group: Group, lives: Integers, row: Integers, random: Generator
-) -> list[tuple[Integers, Integers, Integers]]:
-    """For every role: the windows in which it speaks, the counts of its symbols there, and of its reports."""
+class _Spoken(NamedTuple):
+    """The windows in which a role speaks, the counts of its symbols there, and of its reports."""
+
+    windows: Integers
+    counts: Integers
+    reports: Integers
+
+
+def _counts(survey: Survey, group: Group, lives: Integers, row: Integers, random: Generator) -> list[_Spoken]:
+    """What every role of a group says."""
     if isinstance(group, Tilted):
         return _tilted(survey, group, lives, row, random)
     everyone = np.full(survey.windows, len(lives), dtype=np.int64)
     if isinstance(group, Response):
-        return [(np.arange(survey.windows), _response(survey, group, lives, random), everyone)]
+        return [_Spoken(np.arange(survey.windows), _response(survey, group, lives, random), everyone)]
     if isinstance(group, Memoized):
-        return [(np.arange(survey.windows), _memoized(survey, group, lives, random), everyone)]
+        return [_Spoken(np.arange(survey.windows), _memoized(survey, group, lives, random), everyone)]
     when = random.integers(survey.windows, size=len(lives))
     seen = np.bincount(when, minlength=survey.windows)
-    return [(np.arange(survey.windows), _snapshot(survey, group, lives, when, random), seen)]
+    return [_Spoken(np.arange(survey.windows), _snapshot(survey, group, lives, when, random), seen)]
 
 
 def _snapshot(
@@ -149,7 +156,7 @@ def _nodes(lives: Integers, width: int, absent: int) -> tuple[Integers, Integers
 
 
 def frozen(lives: Integers, *, absent: int, changes: int) -> Integers:
-    """The lives as they count: after the last allowed change nothing changes any more."""
+    """The lives with every change after the last allowed one dropped."""
     _, before, after = _nodes(lives, 1, absent)
     allowed = np.cumsum(before != after, axis=1) <= changes
     last = np.where(allowed, np.arange(lives.shape[1]), 0)
@@ -158,7 +165,7 @@ def frozen(lives: Integers, *, absent: int, changes: int) -> Integers:
 
 def _tilted(
     survey: Survey, group: Tilted, lives: Integers, row: Integers, random: Generator
-) -> list[tuple[Integers, Integers, Integers]]:
+) -> list[_Spoken]:
     z, law = len(survey.answers), group.law
     d, roles = law.signals, map_rows(group.to_dict(), z)
     ends, before, after = _nodes(lives, 1 << group.level, z)
@@ -176,11 +183,11 @@ def _tilted(
     nu = float(law.nu)
     base = np.array([max(1 - d * nu, 0.0)] + [nu] * d)
     counts += random.multinomial(unchanged, base / base.sum())
-    return [(ends, counts[:, r], np.full(len(ends), reports[r])) for r in range(roles)]
+    return [_Spoken(ends, counts[:, r], np.full(len(ends), reports[r])) for r in range(roles)]
 
 
 def _signals(group: Tilted, row: Integers, before: Integers, after: Integers, absent: int) -> Integers:
-    """The signal of every change, -1 where there is none to see."""
+    """The signal of every change, -1 where the role sees none."""
     if group.map == "pair":
         return np.where(before == after, -1, before * absent + after - (after > before))
     if group.map == "coordinate":

@@ -1,4 +1,4 @@
-"""A collector's file: its survey, tally and tokens in one SQLite database that one process writes at a time."""
+"""A collector's file: survey, tally and tokens in one SQLite database with one writing process at a time."""
 
 from __future__ import annotations
 
@@ -21,28 +21,33 @@ if TYPE_CHECKING:
     Tokens = NDArray[np.uint64]
 
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS collector (one INTEGER PRIMARY KEY CHECK (one = 1), survey TEXT, refused TEXT, closed INTEGER);
+CREATE TABLE IF NOT EXISTS collector (
+    one INTEGER PRIMARY KEY CHECK (one = 1), survey TEXT, refused TEXT, closed INTEGER
+);
 CREATE TABLE IF NOT EXISTS tally (window INTEGER PRIMARY KEY, counts BLOB);
 CREATE TABLE IF NOT EXISTS tokens (window INTEGER, run BLOB);
 """
 
 
 class CollectorStore:
-    """The file; mode 0600, every change is one transaction that is on the disk when it returns."""
+    """The file, of mode 0600; each write is one transaction, durable when the method returns."""
 
     def __init__(self, path: str | os.PathLike[str], *, writing: bool = True) -> None:
         self._path, self._lock = Path(path), -1
+        self._opened: sqlite3.Connection | None = None
         if not writing and not self._path.exists():
             raise StoreError(f"{self._path}: there is no such collector")
         try:
             if writing:
                 self._take()
-            self._database = sqlite3.connect(
-                self._path if writing else f"{self._path.absolute().as_uri()}?mode=ro", uri=not writing, isolation_level=None,
+            self._opened = sqlite3.connect(
+                self._path if writing else f"{self._path.absolute().as_uri()}?mode=ro",
+                uri=not writing,
+                isolation_level=None,
                 check_same_thread=False,
-            )  # fmt: skip
+            )
             if writing:
-                self._database.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;" + _SCHEMA)
+                self._opened.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;" + _SCHEMA)
         except sqlite3.Error:
             self.close()
             raise StoreCorrupt(f"{self._path}: this is not a collector's file") from None
@@ -54,26 +59,34 @@ class CollectorStore:
         except OSError:
             self.close()
             raise StoreLocked(
-                f"{self._path}: another collector works on this file; nothing was changed"
+                f"{self._path}: another collector has this file open; nothing was changed"
             ) from None
         os.close(
             os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         )  # SQLite gives its own files the same mode
 
     def close(self) -> None:
-        """Let another process have the file."""
-        if hasattr(self, "_database"):
-            self._database.close()
+        """Close the file, so that another process can open it."""
+        if self._opened is not None:
+            self._opened.close()
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
+    @property
+    def _database(self) -> sqlite3.Connection:
+        assert self._opened is not None
+        return self._opened
+
     def begin(self, survey: str) -> None:
-        """Start the file with a survey, or make sure that it is of this one, and gather its tokens."""
+        """Write the survey into a new file, and join the runs of tokens of an existing one.
+
+        Raises LocalError if the file belongs to another survey.
+        """
         self._database.execute("INSERT OR IGNORE INTO collector VALUES (1, ?, '{}', 0)", [survey])
         if self.survey() != survey:
             self.close()
-            raise LocalError(f"{self._path} is the file of another survey; nothing was changed")
+            raise LocalError(f"{self._path} belongs to another survey; nothing was changed")
         runs: dict[int, list[Tokens]] = {}
         for window, run in self.tokens():
             runs.setdefault(window, []).append(run)
@@ -123,7 +136,7 @@ class CollectorStore:
         refused: Mapping[str, int],
         closed: int,
     ) -> None:
-        """Write a batch: the new rows of the tally, the tokens that were added, and the counts of refusals."""
+        """Write a batch: the new rows of the tally, the added tokens and the counts of refusals."""
         database = self._database
         try:
             database.execute("BEGIN IMMEDIATE")

@@ -18,13 +18,14 @@ from tidegauge.local.groups import (
     Group,
     Memoized,
     Response,
+    Setting,
     Snapshot,
     Tilted,
     best_oracle,
     group_from_dict,
     oracle,
 )
-from tidegauge.local.reporter import VERSION, ReporterError, Spec, responses_of_a_life
+from tidegauge.local.reporter import VERSION, ReporterError, Spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,17 +49,19 @@ _Z95: Final = 1.959963984540054
 
 @dataclass(frozen=True, init=False)
 class Survey:
-    """What is asked, for how long, and how every person's answers are protected.
+    """The question, its windows, and the protocol that protects every person's answers.
 
     answers:   the possible answers; "not there" (None) is always one more.
-    windows:   how many windows there are; start and every say when they are.
-    changes:   K, the windows of a life in which the answer may differ from the window before; the first one, from not
-               there to there, counts.  A person who changes more often is protected all the same, and counted with bias.
-    epsilon:   bounds what all reports of a life reveal together, about the answers and about when they changed.
-    protocol:  one of PROTOCOLS; None takes the one with the least predicted error.
-    options:   of the protocol: map, levels, oracle or branching, where the planner's choice is not wanted.
-    seed:      public; decides with a person's random number which role the person has.
+    windows:   the number of windows; start and every say when they are.
+    changes:   K, the most windows in which one person's answer differs from the window before.  The first
+               answer, after "not there", counts as a change.  A person who changes more often is protected as
+               well, but counted with bias.
+    epsilon:   the privacy loss of all reports of one person together, about the answers and their times.
+    protocol:  one of PROTOCOLS; None chooses the one with the least predicted error.
+    options:   map, levels, oracle or branching of the protocol, instead of the planner's choice.
+    seed:      public; decides, with a person's random number, which role the person has.
     reveals_change_times: must be True for "memoized", which hides the answers but not when they change.
+    Raises LocalError for arguments that no survey can have.
     """
 
     answers: tuple[str, ...]
@@ -89,31 +92,36 @@ class Survey:
     ) -> None:
         setting = _checked(answers=answers, windows=windows, changes=changes, epsilon=epsilon)
         if (start is None) != (every is None) or (every is not None and every <= timedelta(0)):
-            raise LocalError("start and every go together, and every is longer than nothing")
+            raise LocalError("give both start and every, or neither; every must be positive")
         if start is not None:
             start = start.replace(tzinfo=UTC) if start.tzinfo is None else start.astimezone(UTC)
         if protocol is None:
             chosen = Survey.plan(
-                answers=answers, windows=windows, changes=changes, epsilon=epsilon, reveals_change_times=reveals_change_times
-            ).survey  # fmt: skip
+                answers=answers,
+                windows=windows,
+                changes=changes,
+                epsilon=epsilon,
+                reveals_change_times=reveals_change_times,
+            ).survey
             protocol, groups = chosen.protocol, chosen.groups
         if protocol not in PROTOCOLS:
             raise LocalError(f"there is no protocol {protocol!r}; there are {', '.join(PROTOCOLS)}")
         if protocol == "memoized" and not reveals_change_times:
             raise LocalError(
-                "'memoized' reveals when a person's answer changes.  If that is no secret, say so with "
-                "reveals_change_times=True; every other protocol hides it"
+                "'memoized' reveals when a person's answer changes. Set reveals_change_times=True if that is "
+                "no secret, or choose another protocol: all others hide it"
             )
         values = {
-            **setting,
+            "windows": windows,
+            "changes": changes,
+            "epsilon": setting.epsilon,
             "answers": tuple(answers),
             "protocol": protocol,
             "seed": seed,
             "start": start,
             "every": every,
             "reveals_change_times": reveals_change_times,
-            "groups": groups
-            or _groups(protocol, dict(options or {}), **(setting | {"answers": len(answers)})),
+            "groups": groups or _groups(protocol, options or {}, setting),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -124,7 +132,7 @@ class Survey:
 
     @classmethod
     def plan(cls, *, people: int = 10_000, **arguments: Any) -> SurveyPlan:
-        """Every protocol with its predicted error for so many people; print it.  Takes what Survey takes."""
+        """Every protocol with its predicted error for this many people.  Takes the arguments of Survey."""
         arguments.pop("protocol", None)
         open_about_times = arguments.get("reveals_change_times", False)
         names = [name for name in PROTOCOLS if name != "memoized" or open_about_times]
@@ -133,7 +141,7 @@ class Survey:
         return SurveyPlan(candidates=candidates, people=people)
 
     def to_json(self) -> str:
-        """The canonical text, which the hash is taken of."""
+        """The canonical JSON text; the hash is computed from it."""
         return self._json
 
     @cached_property
@@ -155,7 +163,7 @@ class Survey:
 
     @classmethod
     def from_json(cls, text: str) -> Survey:
-        """The survey that to_json wrote; nothing is planned anew."""
+        """The survey that to_json wrote, with the same groups.  Raises LocalError for any other text."""
         try:
             Spec(text)  # what a device would refuse is refused here
             data = json.loads(text)
@@ -173,14 +181,19 @@ class Survey:
             raise LocalError(f"this is not the JSON of a survey: {problem}") from None
         if survey.to_json() != text.strip():
             raise LocalError(
-                "this JSON is not what to_json wrote: its hash would not be the one in the reports"
+                "this JSON is not what to_json wrote, so its hash differs from the one in the reports"
             )
         return survey
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256 of the JSON, in hex; the first 16 digits of it are in every report."""
+        """SHA-256 of the JSON, in hex; every report carries its first 16 digits."""
         return hashlib.sha256(self._json.encode()).hexdigest()
+
+    @property
+    def setting(self) -> Setting:
+        """What it asks of any protocol."""
+        return Setting(self.windows, self.changes, self.epsilon, len(self.answers))
 
     @cached_property
     def spec(self) -> Spec:
@@ -189,7 +202,7 @@ class Survey:
 
     @property
     def laws(self) -> dict[int, TiltedLaw]:
-        """The tilted law of every level in use: nu, good (G), gap, c; and the signal map is in groups."""
+        """The tilted law of every level in use."""
         return {group.level: group.law for group in self.groups if isinstance(group, Tilted)}
 
     @property
@@ -201,7 +214,7 @@ class Survey:
 
     @property
     def parameters(self) -> list[dict[str, Any]]:
-        """What every group does, with the numbers that its estimates divide by."""
+        """The parameters of every group, for JSON."""
         return [self._parameters(group) for group in self.groups]
 
     def _parameters(self, group: Group) -> dict[str, Any]:
@@ -210,9 +223,15 @@ class Survey:
         loss = self.loss(group)
         if isinstance(group, Tilted):
             law = group.law
-            shown |= {"level": group.level, "map": group.map, "changes": law.changes, "signals": law.signals,
-                      "good": [list(pair) for pair in sorted(law.good)], "nu": float(law.nu), "c": float(law.c),
-                      "gap": float(law.gap), "match": float(law.match), "mismatch": float(law.mismatch)}  # fmt: skip
+            numbers = {"nu": law.nu, "c": law.c, "gap": law.gap, "match": law.match, "mismatch": law.mismatch}
+            shown |= {
+                "level": group.level,
+                "map": group.map,
+                "changes": law.changes,
+                "signals": law.signals,
+                "good": [list(pair) for pair in sorted(law.good)],
+                **{name: float(number) for name, number in numbers.items()},
+            }
         elif isinstance(group, Response):
             cells = (len(self.answers) + 1) ** 2
             p, q = design.response_law(cells=cells, loss=loss)
@@ -223,21 +242,15 @@ class Survey:
         return shown | {"epsilon_per_report": str(loss)}
 
     def loss(self, group: Group) -> Fraction:
-        """The loss of one randomized response of a group; a whole life's sum to epsilon."""
+        """The privacy loss of one randomized response of a group; those of one person add up to epsilon."""
         return self.spec.loss(group.to_dict())
 
     def predicted_variance(self) -> NDArray[np.float64]:
-        """Of every window's count, per person and averaged over the answers: times people, a count's variance."""
-        return design.predicted(
-            self.groups,
-            windows=self.windows,
-            changes=self.changes,
-            epsilon=self.epsilon,
-            answers=len(self.answers),
-        )
+        """Variance of a count in every window, per person and averaged over the answers."""
+        return design.predicted(self.groups, self.setting)
 
     def window_at(self, moment: datetime) -> int:
-        """The window that a moment lies in; refused outside the survey."""
+        """The window of a moment; raises LocalError outside the survey."""
         if self.start is None or self.every is None:
             raise LocalError("the survey does not say when its windows are: give it start and every")
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
@@ -247,7 +260,8 @@ class Survey:
         return window
 
 
-def _checked(*, answers: Sequence[str], windows: int, changes: int, epsilon: Any) -> dict[str, Any]:
+def _checked(*, answers: Sequence[str], windows: int, changes: int, epsilon: Any) -> Setting:
+    """The setting, in exact numbers; raises LocalError where it is none."""
     if isinstance(answers, str) or not 1 <= len(answers) <= 254:
         raise LocalError("answers: a list of 1 to 254 texts")
     if len(set(answers)) != len(answers) or not all(isinstance(each, str) and each for each in answers):
@@ -255,43 +269,42 @@ def _checked(*, answers: Sequence[str], windows: int, changes: int, epsilon: Any
     if not 1 <= windows <= 1 << 16:
         raise LocalError("windows: from 1 to 65536")
     if changes < 1:
-        raise LocalError("changes: at least 1, since being there at all is the first change")
+        raise LocalError("changes: at least 1, since taking part at all is the first change")
     try:
         exact = epsilon if isinstance(epsilon, Fraction) else Fraction(str(epsilon))
     except (ValueError, ZeroDivisionError):
         exact = Fraction(0)
     if exact <= 0:
         raise LocalError("epsilon: a finite number above 0")
-    return {"windows": windows, "changes": changes, "epsilon": exact}
+    return Setting(windows, changes, exact, len(answers))
 
 
-def _groups(protocol: str, options: dict[str, Any], **setting: Any) -> tuple[Group, ...]:
-    """What the people of a protocol do, with every open parameter at its least predicted error."""
+def _groups(protocol: str, options: Mapping[str, Any], setting: Setting) -> tuple[Group, ...]:
+    """The groups of a protocol; missing `options` are those of least predicted error."""
     if unknown := set(options) - PROTOCOLS[protocol]:
         takes = ", ".join(sorted(PROTOCOLS[protocol])) or "none"
         raise LocalError(f"protocol {protocol!r} has no option {sorted(unknown)[0]!r}; it takes {takes}")
     if protocol in {"tilted", DEFAULT}:
-        chosen = {"only": options.get("map", ""), "levels": options.get("levels", 0)}
-        return design.tilted_groups(**setting, **chosen, snapshots=protocol == DEFAULT)
+        only, levels = options.get("map", ""), options.get("levels", 0)
+        return design.tilted_groups(setting, only=only, levels=levels, snapshots=protocol == DEFAULT)
     if protocol in {"response-dcr", "response-hdcr"}:
-        return design.response_groups(**setting, **options, hierarchy=protocol == "response-hdcr")
+        return design.response_groups(setting, **options, hierarchy=protocol == "response-hdcr")
     kind = "memoized" if protocol == "memoized" else "snapshot"
-    answers, life = setting["answers"], {name: setting[name] for name in ("windows", "changes", "answers")}
-    each = setting["epsilon"] / responses_of_a_life({"kind": kind}, **life)
-    name = options.get("oracle") or best_oracle(epsilon=each, answers=answers).name
+    each = setting.each({"kind": kind})
+    name = options.get("oracle") or best_oracle(epsilon=each, answers=setting.answers).name
     return (Memoized(share=1, oracle=name) if kind == "memoized" else Snapshot(share=1, oracle=name),)
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A protocol and its predicted 95 % half-width of a count, averaged over the windows and in the worst of them."""
+    """A protocol and its predicted error: half the width of a count's 95 % noise interval."""
 
     survey: Survey
     people: int
 
     @cached_property
     def half_widths(self) -> tuple[float, float]:
-        """(mean, worst)."""
+        """(mean, worst) over the windows."""
         each = _Z95 * (self.survey.predicted_variance() * self.people) ** 0.5
         return float(each.mean()), float(each.max())
 
@@ -309,7 +322,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class SurveyPlan:
-    """The protocols that were considered; the first of the least predicted error is chosen."""
+    """The protocols that were considered; the one of least predicted error is chosen."""
 
     candidates: tuple[Candidate, ...]
     people: int
@@ -326,17 +339,17 @@ class SurveyPlan:
 
     @property
     def promise(self) -> str:
-        """What a person who takes part is promised."""
+        """The privacy guarantee for a person who takes part."""
         survey = self.survey
-        hides = (
-            "when they changed is not hidden"
+        covered = (
+            "This covers the answers, but not when they changed."
             if survey.reveals_change_times
-            else "and about when they changed"
+            else "This covers the answers and when they changed."
         )
         return (
-            f"Whatever anyone makes of all reports of one person's life, it multiplies the odds of any two histories of "
-            f"answers by at most e^{survey.epsilon} = {_readable(survey.epsilon)}: about the answers, {hides}.  Nobody "
-            "is trusted with an answer."
+            f"All reports of one person together reveal at most epsilon = {survey.epsilon}: they change the "
+            f"odds between any two histories of answers by at most a factor of {_readable(survey.epsilon)}. "
+            f"{covered} No server is trusted with an answer."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -352,8 +365,8 @@ class SurveyPlan:
     def __str__(self) -> str:
         survey, width = self.survey, max(len(each.survey.protocol) for each in self.candidates)
         lines = [
-            f"{len(survey.answers)} answers, {survey.windows} windows, at most {survey.changes} changes a life, "
-            f"epsilon = {survey.epsilon} for the whole life; {self.people} people.",
+            f"{len(survey.answers)} answers, {survey.windows} windows, at most {survey.changes} changes per "
+            f"person, epsilon = {survey.epsilon} for all reports of one person; {self.people} people.",
             "",
             f"  {'protocol':<{width}}  {'± mean':>10}  {'± worst':>10}",
         ]
@@ -362,7 +375,7 @@ class SurveyPlan:
             mark = "*" if each is self.chosen else " "
             lines.append(f"{mark} {each.survey.protocol:<{width}}  {mean:>10.4g}  {worst:>10.4g}")
         return "\n".join(
-            [*lines, "", "± is half the width of a count's 95 % interval.  * is chosen.", self.promise]
+            [*lines, "", "± is half the width of a count's 95 % noise interval.  * is chosen.", self.promise]
         )
 
 

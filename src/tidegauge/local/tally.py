@@ -1,7 +1,8 @@
-"""From bytes to counts: where every report of a survey is counted, and which reports cannot be.
+"""From bytes to counts: checks reports and counts them in a tally.
 
-A tally is one matrix of integers, a row for each window.  Its columns are: first reports; for each role, reports that speak and
-reports that are idle; for each role, how often each symbol was reported.  Tallies of different collectors add up.
+A tally is a matrix of integers with one row a window.  Its columns are: first reports; for each role, reports
+that speak and reports that are idle; for each role, how often each symbol was reported.  Tallies of several
+collectors add up.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ class Layout:
         )  # where each role's symbols begin
         self.width = int(self.symbols[-1])
         if self.windows * self.width > _MOST_CELLS:
-            raise LocalError("so many windows and answers do not fit into memory; use fewer of either")
+            raise LocalError(
+                "a tally of this many windows and answers does not fit into memory; use fewer of either"
+            )
         self._levels = np.array(
             [g.level if isinstance(g, Tilted) else 0 for g in self.groups], dtype=np.int64
         )
@@ -86,7 +89,7 @@ class Layout:
         return self.answers + (group.oracle == "grr")
 
     def read(self, blob: bytes) -> tuple[Batch, int, int]:
-        """The well-formed reports in a row of whole records; how many are of other surveys, and how many malformed."""
+        """The well-formed reports, the number of reports of other surveys and of malformed ones."""
         record = np.frombuffer(blob, dtype=self._record)
         foreign = (record["version"] == VERSION) & (record["survey"] != self.survey)
         fine = (record["version"] == VERSION) & ~foreign
@@ -95,13 +98,13 @@ class Layout:
             & (record["role"] < len(self.groups))
             & (record["flags"] <= FIRST | IDLE)
         )
-        kept = record if fine.all() else record[fine]
+        usable = record if fine.all() else record[fine]
         batch = Batch(
-            window=kept["window"].astype(np.int64),
-            token=kept["token"].astype(np.uint64),
-            role=kept["role"].astype(np.int64),
-            flags=kept["flags"].astype(np.int64),
-            payload=kept["payload"],
+            window=usable["window"].astype(np.int64),
+            token=usable["token"].astype(np.uint64),
+            role=usable["role"].astype(np.int64),
+            flags=usable["flags"].astype(np.int64),
+            payload=usable["payload"],
         )
         sound = self._sound(batch)
         batch = batch if sound.all() else batch.take(sound)
@@ -109,12 +112,12 @@ class Layout:
         return batch, strange, len(record) - strange - len(batch)
 
     def _sound(self, batch: Batch) -> Mask:
-        """Whether every payload is one that its role can send in its window."""
+        """Which payloads their roles can send in their windows."""
         idle = (batch.flags & IDLE) > 0
         sound = np.where(
             idle, ~batch.payload.any(axis=1), (batch.window + 1) % (1 << self._levels[batch.role]) == 0
         )
-        for group, mine in self._by_group(batch, ~idle):
+        for group, mine in self._by_group(batch, ~idle).items():
             rest = batch.payload[mine]
             if isinstance(group, Response):
                 cells, due = self._cells(rest, group), self._due(batch.window[mine], group)
@@ -139,7 +142,7 @@ class Layout:
             start[(batch.flags & FIRST) > 0],
             start + np.where(idle, self.idle[batch.role], self.speaking[batch.role]),
         ]
-        for group, mine in self._by_group(batch, ~idle):
+        for group, mine in self._by_group(batch, ~idle).items():
             at, rest = start[mine] + self.symbols[batch.role[mine]], batch.payload[mine]
             if isinstance(group, Response):
                 size = (self.answers + 1) ** 2
@@ -153,14 +156,14 @@ class Layout:
                 cells.append(at[report] + answer)
         np.add.at(matrix.reshape(-1), np.concatenate(cells), 1)
 
-    def _by_group(self, batch: Batch, among: Mask) -> list[tuple[Group, Integers]]:
-        """Every group's reports among these, as positions; the roles of a group follow each other."""
-        found: list[tuple[Group, Integers]] = []
+    def _by_group(self, batch: Batch, among: Mask) -> dict[Group, Integers]:
+        """The positions of each group's reports among these; the roles of a group follow each other."""
+        found: dict[Group, Integers] = {}
         for group in dict.fromkeys(self.groups):
             roles = [role for role, each in enumerate(self.groups) if each == group]
             mine = np.flatnonzero(among & (batch.role >= roles[0]) & (batch.role <= roles[-1]))
             if len(mine):
-                found.append((group, mine))
+                found[group] = mine
         return found
 
     @staticmethod

@@ -11,10 +11,10 @@ import io
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
 
     from tidegauge.model.reading import Reading
 
@@ -53,6 +53,8 @@ def flat(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def as_table(readings: Sequence[Reading]) -> pa.Table:
     """Release, time, one column a group, value, stderr, low, high; and bias where readings have it."""
+    import pyarrow as pa  # noqa: PLC0415  (slow to load)
+
     rows = [reading.as_json() for reading in readings]
     groups, numbers = _columns(rows)
     table: dict[str, Any] = {

@@ -1,1 +1,1 @@
-"""HTTP doors on the secret side: change events, and reports of local surveys."""
+"""HTTP endpoints on the secret side: change events, and reports of local surveys."""

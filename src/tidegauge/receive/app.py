@@ -1,4 +1,4 @@
-"""The HTTP application: what is given to it is served, and nothing else."""
+"""The HTTP application of the secret side: an inbox of change events, a collector of reports, or both."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ def create_app(
     origins: Sequence[str] = (),
     inbox: tuple[Inbox, Gatekeeper] | None = None,
 ) -> FastAPI:
-    """Collect a survey's reports under /local (web pages of these origins may send theirs), change events under /debezium."""
+    """The application: reports of a survey are received under /local, change events at /debezium.
+
+    collector: the collector of a survey; None: no endpoint under /local.
+    origins:   web origins whose pages may send reports.
+    inbox:     where change events are written, and what decides who may send them; None: no such endpoint.
+    """
     app = FastAPI(title="Tidegauge", docs_url=None, redoc_url=None, openapi_url=None)
     if origins:
         app.add_middleware(

@@ -1,4 +1,4 @@
-"""The body of a request: refused before it is read where it is announced to be too long, and while it is read where it is not."""
+"""Reading the body of a request, with a limit on its size and on the time it takes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ if TYPE_CHECKING:
     from fastapi import Request
 
 PATIENCE: Final = 60.0
-"""Seconds in which a body must have arrived."""
+"""Seconds within which the whole body must arrive."""
 CLOSE: Final = {"connection": "close"}
-"""What is answered before a body was read leaves the rest of it unread."""
+"""Closes the connection after a refusal, because the rest of the body is unread."""
 
 
 async def body_of(request: Request, largest: int, *, patience: float = PATIENCE) -> bytes:
-    """The body, of at most so many bytes; raises an HTTPException (400, 408, 413) otherwise."""
+    """The body of a request.
+
+    Raises HTTPException: 413 if it is larger than `largest` bytes, as announced or as read; 408 if it takes
+    longer than `patience` seconds; 400 if its length is not a number or the sender stops early.
+    """
     announced = request.headers.get("content-length", "0")
     if not announced.isascii() or not announced.isdigit():
         raise HTTPException(400, "the content-length is not a number; nothing was kept", CLOSE)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tidegauge.source.debezium.inbox import Gatekeeper, Inbox
 
 LARGEST_SIGNED: Final = 1 << 20
-"""Bytes of a request that only its signature, which covers the body, can admit: so much is held in memory for a stranger."""
+"""Most bytes of a signed request: the body must be read into memory before the signature can be checked."""
 
 
 def inbox_router(
@@ -25,8 +25,8 @@ def inbox_router(
 ) -> APIRouter:
     """POST /debezium: 204 once the events are durable and will count.
 
-    401 for strangers, 408 and 413 for what is too slow or too large, 409 for what comes out of order or from a restored
-    database, 422 for what is not an event that can be used, 507 when the disk is full.
+    401 without the token or signature, 408 and 413 for a body that is too slow or too large, 409 for events
+    out of order or from a restored database, 422 for unusable events, 507 when the disk is full.
     """
     router = APIRouter()
 

@@ -1,7 +1,7 @@
-"""Where reports are sent: batches in, receipts out, and nothing kept beside them.
+"""The endpoints of a local survey: GET the survey, POST batches of reports.
 
-No address, header or time of a request is read, logged or stored: the tally and the tokens of a batch are all that remains of it.
-A batch is on the disk before it is acknowledged, and can be sent again without harm.
+No address, header or time of a request is logged or stored: only the tally and the tokens of a batch remain.
+A batch is on the disk before it is acknowledged, and sending it again counts nothing twice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_REPORTS_PER_SECOND = 100_000
 
 @dataclass
 class RateLimit:
-    """A bucket that fills with so many reports a second, and holds a second's worth; for all senders together."""
+    """A token bucket for all senders together; it holds at most one second's worth of reports."""
 
     per_second: float
     clock: Callable[[], float] = time.monotonic
@@ -42,7 +42,7 @@ class RateLimit:
         self._left, self._at = self.per_second, self.clock()
 
     def wait(self, reports: int) -> float:
-        """Take so many; if they are not there, take none and say how many seconds to wait."""
+        """Take this many and return 0; if there are too few, take none and return the seconds to wait."""
         with self._lock:
             now = self.clock()
             self._left = min(self.per_second, self._left + (now - self._at) * self.per_second)
@@ -53,7 +53,7 @@ class RateLimit:
             return (min(reports, self.per_second) - self._left) / self.per_second
 
     def give_back(self, reports: int) -> None:
-        """Put so many back: they were taken, and were not there after all."""
+        """Return reports that were taken and turned out not to exist."""
         with self._lock:
             self._left = min(self.per_second, self._left + reports)
 
@@ -76,15 +76,15 @@ def collection_router(
 
     @router.get("/survey")
     async def survey() -> Response:
-        """The survey's JSON, byte for byte what its hash is taken of."""
+        """The survey's JSON: exactly the bytes from which its hash is computed."""
         return Response(collector.survey.to_json(), media_type="application/json")
 
     @router.post("/reports")
     async def reports(request: Request) -> dict[str, int]:
-        """Reports in a row as application/octet-stream, or a JSON list of them."""
+        """Concatenated reports as application/octet-stream, or a JSON list of reports."""
         body = await body_of(request, most_bytes)
         is_json = request.headers.get("content-type", "").split(";")[0].strip() == "application/json"
-        # A list has at most one element more than commas: what parsing it may cost is taken before it is parsed.
+        # A list has at most one element more than commas, so the limit applies before the list is parsed.
         taken = body.count(b",") + 1 if is_json else -(-len(body) // size)
         if wait := limit.wait(taken):
             raise HTTPException(
@@ -103,7 +103,7 @@ def collection_router(
 
 
 def _listed(body: bytes) -> list[bytes]:
-    """The reports of a JSON list; one that is no report becomes nothing, which is counted as malformed."""
+    """The reports of a JSON list; an element that is no report becomes empty, and so counts as malformed."""
     try:
         listed: Any = json.loads(body)
     except (ValueError, RecursionError):

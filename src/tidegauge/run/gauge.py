@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.errors import PlanChanged, SpecError
 from tidegauge.mechanism.noise.samplers import SecureSampler
 from tidegauge.model.constraint import Constraint
@@ -19,7 +18,6 @@ from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.model.reading import Reading
 from tidegauge.plan.certify import certified
 from tidegauge.plan.plan import Plan
-from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec.declaration import GaugeSpec, declared_form, differences, load
 from tidegauge.publish.formats import as_table
 from tidegauge.publish.outcome import agree, plan_reading
@@ -166,6 +164,9 @@ class Gauge:
                 source.close()
 
     def _make_plan(self, *, optimise: bool = False) -> Plan:
+        from tidegauge.engine.duckdb.engine import DuckEngine  # noqa: PLC0415  (slow to load)
+        from tidegauge.plan.planner import make_plan  # noqa: PLC0415  (slow to load)
+
         with self._source() as source:
             plan = make_plan(
                 self.spec,
@@ -194,6 +195,8 @@ class Gauge:
         return certified(record, (entry.body for entry in store.ledger.entries()))
 
     def _commit(self, store: Store) -> Plan:
+        from tidegauge.engine.duckdb.engine import DuckEngine  # noqa: PLC0415  (slow to load)
+
         plan = self._make_plan()
         store.require_witness()
         with self._source() as source:
@@ -262,6 +265,8 @@ class Gauge:
 
         With `follow`, go on as time passes, until `until` or the last reading of all.
         """
+        from tidegauge.engine.duckdb.engine import DuckEngine  # noqa: PLC0415  (slow to load)
+
         limit = None if until is None else instant(until)
         with self._store(write=True) as store:
             store.require_newest()

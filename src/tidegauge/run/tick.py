@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow.compute as pc
 
 from tidegauge.errors import StoreCorrupt
 from tidegauge.mechanism.encode import measure
@@ -50,6 +49,8 @@ class Ticker:
 
         `now`: the clock when the batch was read.  The changes wait; once a bin ends, those up to its end take effect.
         """
+        import pyarrow.compute as pc  # noqa: PLC0415  (slow to load)
+
         clock, reached = self._clock, self._last_end(batch.upto)
         if reached is None and not batch.rows.num_rows and batch.position == clock.position:
             return []

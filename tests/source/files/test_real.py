@@ -1,22 +1,17 @@
-"""Real changelogs, against a reading with nothing but the standard library; skipped where they are not."""
+"""Real changelogs, against a reading with nothing but the standard library."""
 
 from __future__ import annotations
 
-import csv
-import gzip
-import os
 from collections import Counter
-from pathlib import Path
 
 import pyarrow.compute as pc
 import pytest
 
+from tests import real
 from tidegauge.model.quantity import instant
 from tidegauge.source.files.source import Files
 
-DATA = Path(os.environ.get("TIDEGAUGE_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
-
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the real changelogs are not on this machine")
+pytestmark = real.needs_data
 
 
 @pytest.mark.parametrize(
@@ -28,10 +23,9 @@ pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the real changelogs a
     ],
 )
 def test_real_changelog(name: str, unit: str | None, column: str) -> None:
-    with gzip.open(DATA / f"{name}.csv.gz", "rt", encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = real.rows(name)
     source = Files(f"{name}.csv.gz", time="ts", entry="entry", unit=unit, before="before_", after="after_",
-                   base=DATA, batch_rows=50_000)  # fmt: skip
+                   base=real.FOLDER, batch_rows=50_000)  # fmt: skip
     batches = list(source.read(None, instant("9999-01-01")))
 
     assert max(len(batch.rows) for batch in batches) <= 50_000

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.special import expit
 
 from tidegauge.theory.paths.dense import levels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from scipy.sparse import csr_array
 
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
@@ -124,6 +123,8 @@ class Crowd:
 
     def _others(self, at: int) -> csr_array:
         """All changes but one of each path: [bin, path]."""
+        from scipy.sparse import csr_array  # noqa: PLC0415  (slow to load)
+
         others = np.delete(self.changes, at, axis=1)
         signs = np.where(others < self.bins, np.delete(self.signs, at)[None, :], 0.0)
         paths = np.broadcast_to(np.arange(len(others))[:, None], others.shape)
@@ -198,6 +199,8 @@ class Switches:
         self, weights: Floats, starts: Integers, bits: Floats, chance: np.random.Generator | None
     ) -> None:
         """Each bit in turn: drawn given the others, or (without chance) as has more energy."""
+        from scipy.special import expit  # noqa: PLC0415  (slow to load)
+
         fields, members = self._levels(starts, bits) @ weights, np.arange(len(starts))
         tails = weights[::-1].cumsum(axis=0)[::-1]
         own = tails[:, ::-1].cumsum(axis=1)[:, ::-1].diagonal()

@@ -11,7 +11,6 @@ from itertools import product
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
-from scipy.special import logsumexp
 
 from tidegauge.mechanism.search.path_crowds import SOFTEST, Crowd, Switches
 
@@ -107,6 +106,8 @@ class Moves:
 
     def moments(self) -> Floats:
         """Of all stays together, by summing over what comes before and after each."""
+        from scipy.special import logsumexp  # noqa: PLC0415  (slow to load)
+
         closed, lasting = self._there(*self.energies)
         after = [np.full_like(lasting, -np.inf)]
         for change in range(self.jumps, 0, -1):

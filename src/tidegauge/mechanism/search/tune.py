@@ -11,7 +11,6 @@ from math import ceil, exp, log, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize, nnls
 
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategies.autoregressive import Autoregressive
@@ -81,6 +80,8 @@ def error(strategy: Strategy, exposure: Exposure, target: Target, *, pure: bool)
 def _search(
     value: Callable[[Floats], float], start: Sequence[float], steps: Sequence[float], rounds: int
 ) -> Floats:
+    from scipy.optimize import minimize  # noqa: PLC0415  (slow to load)
+
     corners = [list(start)] + [
         [x + (i == j) * step for j, x in enumerate(start)] for i, step in enumerate(steps)
     ]
@@ -251,6 +252,8 @@ def _exponentials(wanted: Floats, rungs: tuple[float, float], tilt: Floats) -> s
 
     Every octave of ages counts alike, by its relative error.
     """
+    from scipy.optimize import nnls  # noqa: PLC0415  (slow to load)
+
     fastest, slowest = rungs[0], min(rungs[1] / len(wanted), rungs[0])
     ages = np.unique(np.geomspace(1, len(wanted), 160).astype(int)) - 1
     forgets = np.array([1.0, *(float(f"{one:.3g}") for one in np.geomspace(fastest, slowest, _RUNGS)), 0.0])

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg.lapack import dtrtri
 
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.strategies import shapes
@@ -59,6 +58,8 @@ class Triangular(Strategy):
     @cached_property
     def _decoder(self) -> Floats:
         """Row t: what the sum of the first t bins takes of the rows."""
+        from scipy.linalg.lapack import dtrtri  # noqa: PLC0415  (slow to load)
+
         found, problem = dtrtri(np.asfortranarray(self.matrix, dtype=np.float64), lower=1, overwrite_c=1)
         if problem:
             raise SpecError("this matrix cannot be decoded: a row does not speak of its own bin")

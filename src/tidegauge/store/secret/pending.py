@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
 
     from tidegauge.model.program import Record
     from tidegauge.store.cipher import Cipher
@@ -33,6 +33,8 @@ class Pending:
 
     def append(self, changes: pa.Table) -> None:
         """Let these wait as well; inside the tick's transaction."""
+        import pyarrow as pa  # noqa: PLC0415  (slow to load)
+
         (number,) = self._db.execute("SELECT coalesce(max(number), 0) FROM pending").fetchone()
         for first in range(0, changes.num_rows, _ROWS):
             number += 1
@@ -51,6 +53,8 @@ class Pending:
 
     def pieces(self) -> Iterator[pa.Table]:
         """The changes that wait."""
+        import pyarrow as pa  # noqa: PLC0415  (slow to load)
+
         for number, piece in self._db.execute("SELECT number, changes FROM pending ORDER BY number"):
             opened = piece if self._cipher is None else self._cipher.open_bytes(_piece(number), piece)
             with pa.ipc.open_stream(opened) as reader:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-
 from tidegauge.store.secret.form import key_of
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    import pyarrow as pa
+
     from tidegauge.model.program import Folded, Record
     from tidegauge.store.secret.form import Form
     from tidegauge.store.secret.pending import Keys, Pending
 
-_ARROW: Final = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
+_ARROW: Final = {"VARCHAR": "string", "BIGINT": "int64"}
 _PART: Final = 10_000
 """So many keys are looked for at a time; SQLite takes no more than 32,766 in one statement."""
 
@@ -112,6 +112,8 @@ class StoredState:
             )
 
     def _matching(self, table: str, column: str, keys: Sequence[str]) -> pa.Table:
+        import pyarrow as pa  # noqa: PLC0415  (slow to load)
+
         wanted = list(self._form.keys(table, column, keys))
         return pa.concat_tables(
             self._select(table, f"{table} WHERE {quote(column)} IN ({', '.join('?' * len(part))})", part)
@@ -120,6 +122,8 @@ class StoredState:
 
     def _select(self, table: str, origin: str, values: Sequence[Any] = ()) -> pa.Table:
         """The rows of a table that an SQL expression picks, with the columns that the engine declared."""
+        import pyarrow as pa  # noqa: PLC0415  (slow to load)
+
         declared = self._layout[table]
         names = ", ".join(f"{table}.{quote(name)}" for name in self._form.columns(table, declared))
         rows = self._form.unpack(table, self._db.execute(f"SELECT {names} FROM {origin}", values).fetchall())

@@ -15,7 +15,6 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
 from tidegauge.theory.paths.rounding import above_product, above_sum
 from tidegauge.theory.paths.stationary import Stationary, blocks
@@ -44,6 +43,8 @@ def search(value: Callable[[Floats], float], simplex: list[list[float]], tries: 
 
     Proof:    docs/theory/T10-on-intervals.md (any argument will do)
     """
+    from scipy.optimize import minimize  # noqa: PLC0415  (slow to load)
+
     options = {"initial_simplex": simplex, "maxfev": tries, "fatol": 1e-5, "xatol": 1e-6}
     found: Floats = minimize(value, simplex[0], method="Nelder-Mead", options=options).x
     return found

@@ -16,7 +16,6 @@ from math import cos, pi, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, toeplitz
 
 from tidegauge.theory.paths.rounding import U, dot_error, transform_error
 from tidegauge.theory.paths.stationary import blocks
@@ -115,6 +114,8 @@ def _free_bins(found: Stationary, settlings: list[_Settling], shifts: Floats, sl
 
     Raised by the errors of T and the linear terms, and by more than all its roundings.
     """
+    from scipy.linalg import cho_factor, cho_solve, toeplitz  # noqa: PLC0415  (slow to load)
+
     linear = np.array([settling.crosses for settling in settlings])
     least = np.array([settling.least for settling in settlings])
     free = linear.shape[1]
