@@ -2,10 +2,8 @@
 
 A committed plan holds expressions as text, `v1:` and JSON.  A literal is a JSON scalar, a column is ["after", name] or
 ["before", name], and everything else is an operation with its arguments: ["and", ["=", ["after", "ward"], "a"], ...].
-The operations are listed in OPERATIONS.  No operation fails: what cannot be computed is NULL.
-
-Numbers are integers of 64 bits or IEEE doubles, times are UTC without a zone, text is Unicode.  Engines agree on every
-value, not only up to rounding.
+The operations are listed in OPERATIONS; docs/expressions.md says what each one gives.  No operation fails: what cannot
+be computed is NULL.  Every engine gives the same value for an expression, to the last bit (tests/engine/semantics.py).
 """
 
 from __future__ import annotations

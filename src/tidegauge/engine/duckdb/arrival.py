@@ -25,7 +25,8 @@ import pyarrow.compute as pc
 
 from tidegauge.engine.duckdb.digest import old_digest, row_digest
 from tidegauge.engine.duckdb.identity import MARK, Change, RowKeys, UnitKeys, native
-from tidegauge.engine.duckdb.views import literal, quote
+from tidegauge.engine.duckdb.render import literal, quote
+from tidegauge.engine.duckdb.views import arrow_schema
 from tidegauge.model.program import Arrived
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 _ALONE: Final = "_"
 """The field of a row where no query looks at any column."""
-_ARROW: Final = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
 
 
 class Arrival:
@@ -185,8 +185,7 @@ class Arrival:
             known = state.entries(sorted(names))
             self._db.register("touched", pa.table({"entry": pa.array(sorted(names), pa.string())}))
             which = "WHERE entry IN (SELECT entry FROM touched)"
-        schema = pa.schema([(column, _ARROW[kind]) for column, kind in self._sql.entry_columns.items()])
-        self._db.register("recalled", known.cast(schema))
+        self._db.register("recalled", known.cast(arrow_schema(self._sql.layout.entries)))
         unit = "entry AS unit" if self._program.max_rows is None else "unit"
         image, stored = ("", "")
         if images and self._sql.image:

@@ -17,6 +17,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.types as kinds
 
+from tidegauge.engine.duckdb.render import quote
+
 _KNOWN: Final = ("hash({'a': 1::BIGINT, 'b': 'x'})", 14110061903442261593)
 """What the DuckDB that made the digests of format 2 says of a row."""
 
@@ -25,7 +27,7 @@ def row_digest(row: str, shape: pa.DataType) -> str:
     """SQL: the digest of a row (a struct of this type, not null); NULL where the type is none of a row."""
     if not kinds.is_struct(shape):
         return "NULL::BIGINT"
-    values = [_written(f"{row}.{_quote(field.name)}", field.type) for field in shape]
+    values = [_written(f"{row}.{quote(field.name)}", field.type) for field in shape]
     text = " || ".join(f"coalesce({value}, '') || ','" for value in values) or "''"
     return f"-1 - CAST(('0x' || left(md5({text}), 16))::UBIGINT // 2 AS BIGINT)"
 
@@ -43,10 +45,6 @@ def is_old(digest: str) -> str:
 def probe() -> tuple[str, int]:
     """A query, and its answer where this DuckDB still makes the digests of format 2."""
     return f"SELECT {_KNOWN[0]}", _KNOWN[1]
-
-
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _written(value: str, kind: pa.DataType) -> str:

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from tidegauge.engine.duckdb.arrival import Arrival
 from tidegauge.engine.duckdb.digest import is_old, probe
-from tidegauge.engine.duckdb.render import render
+from tidegauge.engine.duckdb.render import quote, render
 from tidegauge.engine.duckdb.statements import Statements
-from tidegauge.engine.duckdb.views import BEGINNING, quote
+from tidegauge.engine.duckdb.views import BEGINNING, arrow_schema
 from tidegauge.errors import QueryError
 from tidegauge.model.program import Folded, Total
 from tidegauge.scratch import ScratchFolder
@@ -20,9 +20,9 @@ from tidegauge.scratch import ScratchFolder
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from tidegauge.model.engine import StateLayout
     from tidegauge.model.program import Arrived, Program, State
 
-_ARROW: Final = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
 _PART: Final = 2_000_000
 """So many changes take effect at a time; more are taken in parts, each unit with all of its changes."""
 
@@ -63,19 +63,9 @@ class DuckEngine:
         self.close()
 
     @property
-    def entry_columns(self) -> dict[str, str]:
-        """State of a row, column -> SQL type."""
-        return self._sql.entry_columns
-
-    @property
-    def unit_columns(self) -> dict[str, str]:
-        """State of a unit in a scope."""
-        return self._sql.unit_columns
-
-    @property
-    def used_columns(self) -> dict[str, str]:
-        """State of a unit's clip."""
-        return self._sql.used_columns
+    def layout(self) -> StateLayout:
+        """The columns of the state."""
+        return self._sql.layout
 
     def close(self) -> None:
         """Free the memory and remove what was spilled to disk."""
@@ -158,7 +148,7 @@ class DuckEngine:
             self._run(self._sql.counted(s, scope))
         entries = self._table(self._sql.entries())
         gone = entries.filter(pc.invert(entries["alive"]))
-        keys = [gone[name].to_pylist() for name in ("entry", "unit") if name in self.entry_columns]
+        keys = [gone[name].to_pylist() for name in ("entry", "unit") if name in self.layout.entries]
         units = self._sql.units().replace("$upto", str(reached))
         return Folded(
             totals=self._totals(),
@@ -194,13 +184,12 @@ class DuckEngine:
             entries, owner = state.entries_of(units), ""
         clipped = units if any(release.clip for release in self.program.releases) else []
         known = {
-            "known_entries": (entries, self.entry_columns, owner),
-            "known_units": (state.units(units), self.unit_columns, ""),
-            "known_used": (state.used(clipped), self.used_columns, ""),
+            "known_entries": (entries, self.layout.entries, owner),
+            "known_units": (state.units(units), self.layout.units, ""),
+            "known_used": (state.used(clipped), self.layout.used, ""),
         }
         for name, (table, columns, also) in known.items():
-            schema = pa.schema([(column, _ARROW[kind]) for column, kind in columns.items()])
-            self._db.register("recalled", table.cast(schema))
+            self._db.register("recalled", table.cast(arrow_schema(columns)))
             self._run(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT *{also} FROM recalled")
             self._db.unregister("recalled")
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidegauge.engine.duckdb.views import BEGINNING, NEVER, Views, literal, quote
+from tidegauge.engine.duckdb.render import literal, quote
+from tidegauge.engine.duckdb.views import BEGINNING, NEVER, Views
 
 if TYPE_CHECKING:
     from tidegauge.model.program import Scope
@@ -132,7 +133,7 @@ class Statements(Views):
             f"CASE WHEN {something} THEN to_json(image)::VARCHAR END AS image"
             if name == "image"
             else f"life.{name}"
-            for name in self.entry_columns
+            for name in self.layout.entries
             if not name.startswith(("since", "order"))
         ]
         columns += [f"shown_{s}.since AS since{s}, shown_{s}.order AS order{s}" for s in scopes]

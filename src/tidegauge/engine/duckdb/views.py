@@ -22,26 +22,24 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from tidegauge.engine.duckdb.digest import is_old
-from tidegauge.engine.duckdb.render import amount, render
+from tidegauge.engine.duckdb.render import amount, quote, render
+from tidegauge.model.engine import StateLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from tidegauge.model.engine import StateType
     from tidegauge.model.program import Program, Release, Scope
 
 BEGINNING: Final = -(2**63)
 """The instant of what the state already holds, before every other."""
 NEVER: Final = 2**63 - 1
+_ARROW: Final = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
 
 
-def quote(name: str) -> str:
-    """An SQL identifier, whatever it contains."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    """An SQL string."""
-    return "'" + text.replace("'", "''") + "'"
+def arrow_schema(columns: Mapping[str, StateType]) -> pa.Schema:
+    """The columns of a table of the state, as Arrow has them."""
+    return pa.schema([(name, _ARROW[kind]) for name, kind in columns.items()])
 
 
 class Views:
@@ -57,18 +55,27 @@ class Views:
         self._long = {name: least for name, least in program.partial if name not in images}
         self.image = {name: columns[name] for name in columns if name in images or name in self._long}
         self.labels = sorted({scope.by for scope in program.scopes if scope.by})
-        self.row = self.row_before = pa.null()
-        """The types of the batch's new and old rows, with all columns that the source delivers."""
+        self.layout = self._layout()
 
     def view(self, release: Release) -> list[str]:
         """The columns that hold what a stock sees of a row."""
         i = self.numbers[release.name]
         return [f"c{i}", *(f"v{i}_{j}" for j in range(len(release.query.components)))]
 
-    @property
-    def entry_columns(self) -> dict[str, str]:
-        """The state kept of a living row."""
-        columns = {"entry": "VARCHAR"}
+    def _layout(self) -> StateLayout:
+        """The columns of the state; `units.moves` counts the changes of a unit (its name in stores of format 3)."""
+        counters: dict[str, StateType] = {
+            "unit": "VARCHAR", "scope": "BIGINT", "moves": "BIGINT", "first": "BIGINT", "label": "VARCHAR",
+            "expires": "BIGINT",
+        }  # fmt: skip
+        used: dict[str, StateType] = {
+            "unit": "VARCHAR", "release": "BIGINT", "bin": "BIGINT", "used": "BIGINT"
+        }  # fmt: skip
+        return StateLayout(self._entry_columns(), counters, used)
+
+    def _entry_columns(self) -> dict[str, StateType]:
+        """The state of a row that exists."""
+        columns: dict[str, StateType] = {"entry": "VARCHAR"}
         if self.program.max_rows is not None:
             columns["unit"] = "VARCHAR"
         columns["digest"] = "BIGINT"
@@ -82,17 +89,6 @@ class Views:
             }
         return columns
 
-    @property
-    def unit_columns(self) -> dict[str, str]:
-        """The counters kept of a unit in a scope; `expires` is when it must leave, while it has not."""
-        return {"unit": "VARCHAR", "scope": "BIGINT", "moves": "BIGINT", "first": "BIGINT", "label": "VARCHAR",
-                "expires": "BIGINT"}  # fmt: skip
-
-    @property
-    def used_columns(self) -> dict[str, str]:
-        """The clip a unit has used in the open bin of a flow."""
-        return {"unit": "VARCHAR", "release": "BIGINT", "bin": "BIGINT", "used": "BIGINT"}
-
     def _carried(self) -> list[str]:
         """Columns of a row that go along its path."""
         return [
@@ -100,7 +96,7 @@ class Views:
             *self.views,
             *(["image"] if self.image else []),
             *(f"label{n}" for n in range(len(self.labels))),
-            *(name for name in self.entry_columns if name.startswith(("since", "order"))),
+            *(name for name in self.layout.entries if name.startswith(("since", "order"))),
         ]
 
     def _seen(self) -> Iterator[str]:
@@ -116,7 +112,7 @@ class Views:
             yield f"{self.pictured()} AS image"
         for n, column in enumerate(self.labels):
             yield f"coalesce(CAST(after.{quote(column)} AS VARCHAR), '') AS label{n}"
-        yield from (f"NULL::BIGINT AS {n}" for n in self.entry_columns if n.startswith(("since", "order")))
+        yield from (f"NULL::BIGINT AS {n}" for n in self.layout.entries if n.startswith(("since", "order")))
 
     def pictured(self) -> str:
         """The image that is kept of a new row."""
