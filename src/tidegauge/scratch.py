@@ -25,7 +25,10 @@ class ScratchFolder:
         _sweep(Path(tempfile.gettempdir()))
         while True:
             self.name = tempfile.mkdtemp(prefix=_PREFIX)
-            lock = os.open(self.name, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                lock = os.open(self.name, os.O_RDONLY | os.O_DIRECTORY)
+            except FileNotFoundError:  # another process swept it before it was locked
+                continue
             with suppress(OSError):  # a file system without locks: nobody can sweep there either
                 fcntl.flock(lock, fcntl.LOCK_EX)
             if _is_at(lock, Path(self.name)):

@@ -28,7 +28,8 @@ StateType = Literal["VARCHAR", "BIGINT"]
 class StateLayout:
     """The columns of the state that an engine needs; the store makes the tables when the plan is committed.
 
-    Some columns are required, because the store finds rows by them: see each table.  The others are the engine's own.
+    Some columns are required, because the store finds rows by them: see each table.  The others, at least one a table,
+    are the engine's own.
     """
 
     entries: Mapping[str, StateType]

@@ -67,6 +67,7 @@ class Gauge:
         constraint: Mapping[str, Any] | Constraint | None = None,
         unit: str | None = None,
         max_rows: int | None = None,
+        engine: str = "duckdb",
         store: str | Path = "tidegauge.db",
         key: str | None = None,
         witness: str | Path | None = None,
@@ -84,6 +85,7 @@ class Gauge:
             data["constraint"] = (
                 declared_form(constraint) if isinstance(constraint, Constraint) else constraint
             )
+        data["engine"] = {"kind": engine}
         data["store"] = {"key": key, "witness": None if witness is None else str(witness)}
         self._init(
             GaugeSpec.parse(data),
