@@ -195,8 +195,8 @@ class Run:
         names = [release.name for release in self.engine.program.releases]
         for s in range(len(self.engine.program.scopes)):
             found = self.engine._rows(f"""
-                SELECT unit, release, component, instant, cell, amount FROM kept_{s} UNION ALL
-                SELECT unit, release, component, instant, cell, amount FROM counted_{s} WHERE most IS NULL OR turn <= most""")
+                SELECT unit, release, component, instant, cell, amount FROM accepted_{s} UNION ALL
+                SELECT unit, release, component, instant, cell, amount FROM accepted_flow_{s} WHERE most IS NULL OR ordinal <= most""")
             for unit, release, component, instant, cell, amount in found:
                 path, spot = self.accepted.setdefault(unit, {}), (names[release], component, instant, cell)
                 path[spot] = path.get(spot, 0) + int(amount)

@@ -1,11 +1,11 @@
 """The contract of an engine: it enforces the constraint and adds up exact integer sums.
 
-A tick calls `arrive` with every batch and stores `waiting`.  When a bin has ended it calls `fold`, stores each part and
-then `waiting`.  The engine keeps nothing that the store does not have as well: after `forget`, or in a new process, it
-reads the waiting changes and the state from the store again.
+A tick calls `arrive` with every batch and stores `waiting`.  When a bin has ended it calls `fold`, stores
+each part and then `waiting`.  The engine keeps nothing that the store does not have as well: after `forget`,
+or in a new process, it reads the waiting changes and the state from the store again.
 
-Every engine gives the same integers for the same program and changes, wherever batches are cut.  docs/expressions.md
-says what each operation of a query means.
+Every engine gives the same integers for the same program and changes, wherever batches are cut.
+docs/expressions.md says what each operation of a query means.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ StateType = Literal["VARCHAR", "BIGINT"]
 class StateLayout:
     """The columns of the state that an engine needs; the store makes the tables when the plan is committed.
 
-    Some columns are required, because the store finds rows by them: see each table.  The others, at least one a table,
-    are the engine's own.
+    Some columns are required, because the store finds rows by them: see each table.  The others, at least one
+    a table, are the engine's own.
     """
 
     entries: Mapping[str, StateType]
     """Rows that exist: `entry` (the row's name), and `unit` where a unit owns several rows."""
     units: Mapping[str, StateType]
-    """Counters of a unit in a scope: `unit`, `scope`, and `expires` (when the unit must leave, NULL: never)."""
+    """Counters of a unit in a scope: `unit`, `scope`, `expires` (when the unit must leave; NULL: never)."""
     used: Mapping[str, StateType]
     """What a unit has used of a flow's clip: `unit`, `release`."""
 
@@ -55,7 +55,8 @@ class Engine(Protocol):
     def arrive(self, rows: pa.Table, *, state: State, now: int, arrivals: int) -> Arrived:
         """Take a batch (its form: tidegauge.model.mutation); its changes wait until they take effect.
 
-        `now`: the clock; a later time stamp becomes this one.  `arrivals`: how many changes arrived before this batch.
+        `now`: the clock; a later time stamp becomes this one.  `arrivals`: how many changes arrived before
+        this batch.
         """
         ...
 
@@ -69,13 +70,13 @@ class Engine(Protocol):
     def fold(self, *, state: State, watermark: int, reached: int) -> Iterator[Folded]:
         """Enforce and fold what takes effect by `reached`, in parts that have no unit in common.
 
-        A change takes effect at its own time, but after `watermark` (the end of the last measured bin) and not before an
-        earlier change of its unit.  The fold is complete once the last part was taken.
+        A change takes effect at its own time, but after `watermark` (the end of the last measured bin) and
+        not before an earlier change of its unit.  The fold is complete once the last part was taken.
         """
         ...
 
     def forget(self) -> None:
-        """Drop the waiting changes and read them from the store when needed: a transaction was rolled back."""
+        """Read the waiting changes from the store when next needed: a transaction was rolled back."""
         ...
 
     def close(self) -> None:

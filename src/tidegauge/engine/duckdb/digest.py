@@ -1,13 +1,14 @@
-"""What a row is recognised by: 63 bits of a cryptographic hash over the row's values in a notation of our own.
+"""Digests, by which rows are compared: 63 bits of a cryptographic hash over the row's values.
 
-The store keeps the digest for years, so nothing in it may depend on a version of DuckDB: neither its hash function nor the
-way it prints numbers and times.  Values are written one after the other, each with a comma; a null as nothing:
+The store keeps the digest for years, so nothing in it may depend on a version of DuckDB: neither its hash
+function nor the way it prints numbers and times.  Values are written one after the other, each with a comma;
+a null as nothing:
 
     integers, decimals  as digits                    booleans    1 or 0
-    floating point      the 64 bits of the double    dates       microseconds since the epoch (an infinite one by its name)
+    floating point      the 64 bits of the double    dates       microseconds since 1970 (or infinity)
     text                its length in bytes, a colon, the text
 
-Digests are negative.  Those of format 2 were made by DuckDB's `hash` and are not: so both can be told apart.
+Digests are negative.  Those of format 2 were made by DuckDB's `hash` and are not negative.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def _written(value: str, kind: pa.DataType) -> str:
         return f"{value}::INTEGER::VARCHAR"
     if kinds.is_floating(kind):
         double = f"{value}::DOUBLE"
-        return f"CASE WHEN {double} = 0 THEN '0' WHEN isnan({double}) THEN 'nan' ELSE CAST({double} AS BIT)::VARCHAR END"
+        bits = f"CAST({double} AS BIT)::VARCHAR"
+        return f"CASE WHEN {double} = 0 THEN '0' WHEN isnan({double}) THEN 'nan' ELSE {bits} END"
     if kinds.is_timestamp(kind) or kinds.is_date(kind) or kinds.is_time(kind):
         unit = "epoch_ns" if getattr(kind, "unit", "us") == "ns" else "epoch_us"
         return f"coalesce(TRY({unit}({value}))::VARCHAR, {value}::VARCHAR)"

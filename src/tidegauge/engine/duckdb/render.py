@@ -1,7 +1,7 @@
 """Expressions in DuckDB's SQL, over two structs `before` and `after`.
 
-Every operation that can fail stands in a TRY of its own.  The TRY around a whole expression is no more than a second
-net: DuckDB computes what several expressions share once, and outside of it.
+Every operation that can fail has a TRY of its own.  The TRY around a whole expression is a second net only:
+DuckDB computes what several expressions share once, outside of that TRY.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def literal(value: Scalar) -> str:
 
 
 def _word(form: re.Pattern[str], expression: Expression) -> str:
-    """A constant that is part of the statement: a unit, a type, a time.  Nothing else may stand there."""
+    """A constant that becomes part of the statement.  Raises StoreCorrupt unless it has this form."""
     if not (isinstance(expression, Constant) and form.fullmatch(str(expression.value))):
         raise StoreCorrupt("an expression of the plan is not as it was committed")
     return str(expression.value)
@@ -210,8 +210,8 @@ _RULES: Final[dict[str, Callable[..., str]]] = {
     **{word: partial(_like, word.upper()) for word in ("like", "not like", "ilike", "not ilike")},
     "case": _case,
     **{name: partial(_function, name.upper()) for name in (
-        "coalesce", "least", "greatest", "nullif", "abs", "floor", "ceil", "round", "lower", "upper", "length", "concat",
-        "trim", "ltrim", "rtrim")},
+        "coalesce", "least", "greatest", "nullif", "abs", "floor", "ceil", "round", "lower", "upper",
+        "length", "concat", "trim", "ltrim", "rtrim")},
     "double": partial(_try_cast, "DOUBLE"),
     "boolean": partial(_try_cast, "BOOLEAN"),
     "text": lambda value: f"CAST({render(value)} AS VARCHAR)",

@@ -1,7 +1,8 @@
 """Expressions with their kinds, and how one kind is read as another without ever failing.
 
-Text is read in context: beside a number it is a number, beside a date a time, as a condition true or false, and NULL
-where it is none.  Arithmetic is done in DOUBLE, where nothing overflows.  Times are UTC without a zone.
+Text is read in context: beside a number it is a number, beside a date a time, as a condition true or false,
+and NULL where it is none.  Arithmetic is done in DOUBLE, where nothing overflows.  Times are UTC without a
+zone.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _LARGEST: Final = 2**63
 
 @dataclass(frozen=True)
 class Term:
-    """An expression and what it gives; `literal` is set for a text in quotes, which is read when the query is compiled."""
+    """An expression and its kind; `literal` is a text in quotes, which is read when the query is compiled."""
 
     expression: Expression
     kind: Kind
