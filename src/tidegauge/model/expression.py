@@ -153,7 +153,7 @@ class Native(Expression):
 
 
 def call(operation: str, *arguments: Expression | Scalar) -> Call:
-    """The operation on these arguments; a plain value stands for itself."""
+    """The operation on these arguments; a plain value becomes a constant."""
     least, most = OPERATIONS[operation]
     assert least <= len(arguments) <= most, operation
     return Call(operation, tuple(one if isinstance(one, Expression) else Constant(one) for one in arguments))

@@ -1,6 +1,6 @@
 """A release's SELECT -> the query that it measures.
 
-What is accepted, and what is refused and why, is told in docs/sql.md.  The engine binds what comes out of
+docs/sql.md says what is accepted, and what is refused and why.  The engine binds what comes out of
 here without complaint if its structs have the declared columns with the declared types.
 """
 

@@ -67,7 +67,7 @@ def canonical(sql: str, dialect: str) -> str:
 
 
 def argument(sql: str, function: str, dialect: str) -> str:
-    """What stands in the parentheses of the function's first call, in canonical form."""
+    """What is in the parentheses of the function's first call, in canonical form."""
     tokens = _tokens(sql, dialect)
     kinds = [token.token_type for token in tokens]
     calls = (

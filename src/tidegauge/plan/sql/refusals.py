@@ -36,7 +36,7 @@ REFUSALS: Final = {
     "ORDER BY": "the order of the groups is public and fixed: that of the declaration; leave it out",
     "window function": "it looks at other rows; what a row counts must depend on that row alone",
     "SAMPLE": "it draws at random, differently each time; every row is read",
-    "GROUPING SETS": "a row may stand in one group only; name the columns in GROUP BY, "
+    "GROUPING SETS": "a row is in one group only; name the columns in GROUP BY, "
     "and declare one release for each further grouping",
     "clause": "it is no part of a linear query over one table",
     "no aggregate": "publish exactly one of COUNT(*), COUNT(expression), SUM(expression), AVG(expression)",
@@ -47,7 +47,7 @@ REFUSALS: Final = {
     "and for any other formula declare one release for each aggregate and combine their readings",
     "nested aggregate": "an aggregate is taken over rows, not over aggregates",
     "misplaced aggregate": "WHERE and GROUP BY look at one row at a time",
-    "*": "name what is wanted; a star stands only in COUNT(*)",
+    "*": "name what is wanted; a star is for COUNT(*) alone",
     "parameter": "a committed plan is complete; write the value itself",
     "non-deterministic function": "it gives another answer each time, "
     "and a row must count the same whenever it is read; compare with a fixed date or with another column",
