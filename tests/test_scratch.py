@@ -113,3 +113,20 @@ class _Stopped:
         self.server.crash()
         self.server.start()
         self.server.stop()
+
+
+def test_one_that_another_process_sweeps_before_it_is_locked_is_made_again(
+    parent: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, made = tempfile.mkdtemp, []
+
+    def swept(**options: str) -> str:
+        made.append(make(**options))
+        if len(made) == 1:
+            Path(made[0]).rmdir()
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", swept)
+    with ScratchFolder() as folder:
+        assert [Path(folder.name)] == list(parent.iterdir())
+    assert len(made) == 2

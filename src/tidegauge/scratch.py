@@ -27,7 +27,7 @@ class ScratchFolder:
             self.name = tempfile.mkdtemp(prefix=_PREFIX)
             try:
                 lock = os.open(self.name, os.O_RDONLY | os.O_DIRECTORY)
-            except FileNotFoundError:  # another process took it for one that was left behind
+            except FileNotFoundError:  # another process swept it before it was locked
                 continue
             with suppress(OSError):  # a file system without locks: nobody can sweep there either
                 fcntl.flock(lock, fcntl.LOCK_EX)

@@ -16,7 +16,7 @@ from tidegauge.model.query import Component, Group, Query
 from tidegauge.model.schedule import Schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from tests.engine.oracle import Mutation, Oracle, Row, Sees
     from tidegauge.engine.duckdb.engine import DuckEngine
@@ -95,28 +95,28 @@ class Memory:
         self.pending: list[pa.Table] = []
 
     @staticmethod
-    def table(rows: list[Row], columns: dict[str, str]) -> pa.Table:
+    def table(rows: list[Row], columns: Mapping[str, str]) -> pa.Table:
         kinds = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
         return pa.Table.from_pylist(rows, pa.schema([(name, kinds[kind]) for name, kind in columns.items()]))
 
     def entries(self, names: Any) -> pa.Table:
         found = [row for row in self.rows.values() if row["entry"] in set(names)]
-        return self.table(found, self.engine.entry_columns)
+        return self.table(found, self.engine.layout.entries)
 
     def all_entries(self) -> pa.Table:
-        return self.table(list(self.rows.values()), self.engine.entry_columns)
+        return self.table(list(self.rows.values()), self.engine.layout.entries)
 
     def entries_of(self, units: Any) -> pa.Table:
         found = [row for row in self.rows.values() if row["unit"] in units]
-        return self.table(found, self.engine.entry_columns)
+        return self.table(found, self.engine.layout.entries)
 
     def units(self, units: Any) -> pa.Table:
         found = [row for row in self.counters.values() if row["unit"] in units]
-        return self.table(found, self.engine.unit_columns)
+        return self.table(found, self.engine.layout.units)
 
     def used(self, units: Any) -> pa.Table:
         found = [row for row in self.clips.values() if row["unit"] in units]
-        return self.table(found, self.engine.used_columns)
+        return self.table(found, self.engine.layout.used)
 
     def expiring(self, upto: int) -> list[str]:
         due = {r["unit"] for r in self.counters.values() if r["expires"] is not None and r["expires"] <= upto}
@@ -134,7 +134,7 @@ class Memory:
     def apply(self, folded: Folded) -> None:
         for row in folded.gone:
             self.rows.pop(row, None)
-        own = "unit" in self.engine.entry_columns
+        own = "unit" in self.engine.layout.entries
         self.rows |= {
             (row["entry"], row["unit"]) if own else (row["entry"],): row for row in folded.entries.to_pylist()
         }
@@ -195,8 +195,8 @@ class Run:
         names = [release.name for release in self.engine.program.releases]
         for s in range(len(self.engine.program.scopes)):
             found = self.engine._rows(f"""
-                SELECT unit, release, component, instant, cell, amount FROM kept_{s} UNION ALL
-                SELECT unit, release, component, instant, cell, amount FROM counted_{s} WHERE most IS NULL OR turn <= most""")
+                SELECT unit, release, component, instant, cell, amount FROM accepted_{s} UNION ALL
+                SELECT unit, release, component, instant, cell, amount FROM accepted_flow_{s} WHERE most IS NULL OR ordinal <= most""")
             for unit, release, component, instant, cell, amount in found:
                 path, spot = self.accepted.setdefault(unit, {}), (names[release], component, instant, cell)
                 path[spot] = path.get(spot, 0) + int(amount)

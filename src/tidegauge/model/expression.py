@@ -1,11 +1,10 @@
 """Expressions over one row or one change: a small tree that every engine renders in its own language.
 
-A committed plan holds expressions as text, `v1:` and JSON.  A literal is a JSON scalar, a column is ["after", name] or
-["before", name], and everything else is an operation with its arguments: ["and", ["=", ["after", "ward"], "a"], ...].
-The operations are listed in OPERATIONS.  No operation fails: what cannot be computed is NULL.
-
-Numbers are integers of 64 bits or IEEE doubles, times are UTC without a zone, text is Unicode.  Engines agree on every
-value, not only up to rounding.
+A committed plan holds expressions as text, `v1:` and JSON.  A literal is a JSON scalar, a column is ["after",
+name] or ["before", name], and everything else is an operation with its arguments: ["and", ["=", ["after",
+"ward"], "a"], ...]. The operations are listed in OPERATIONS; docs/expressions.md says what each one gives.
+No operation fails: what cannot be computed is NULL.  Every engine gives the same value for an expression, to
+the last bit (tests/engine/semantics.py).
 """
 
 from __future__ import annotations
@@ -141,7 +140,7 @@ class Call(Expression):
 
 @dataclass(frozen=True)
 class Native(Expression):
-    """SQL of the embedded engine, from a plan that was committed before expressions had a form of their own."""
+    """DuckDB's SQL, from a plan that was committed before there were expressions."""
 
     text: str
 
@@ -154,7 +153,7 @@ class Native(Expression):
 
 
 def call(operation: str, *arguments: Expression | Scalar) -> Call:
-    """The operation on these arguments; a plain value stands for itself."""
+    """The operation on these arguments; a plain value becomes a constant."""
     least, most = OPERATIONS[operation]
     assert least <= len(arguments) <= most, operation
     return Call(operation, tuple(one if isinstance(one, Expression) else Constant(one) for one in arguments))

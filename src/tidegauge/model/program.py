@@ -39,8 +39,8 @@ class Limit:
 class Scope:
     """Releases whose joint view of a unit is limited together.
 
-    Without `by` there is one limit, under the label None.  With it, a unit obeys the limit that the column's value
-    names when the unit first enters; a unit whose label is not declared never counts.
+    Without `by` there is one limit, under the label None.  With it, a unit obeys the limit that the column's
+    value names when the unit first enters; a unit whose label is not declared never counts.
     """
 
     releases: tuple[str, ...]
@@ -59,7 +59,7 @@ class Program:
     owner: str | None = None
     """The column that names the unit, where it is not the row itself."""
     partial: tuple[tuple[str, int], ...] = ()
-    """Columns that the source may leave out of a new row because they did not change, and from how many bytes on."""
+    """Columns that the source may leave out of a new row if they did not change, from how many bytes on."""
 
     @property
     def used(self) -> set[str]:

@@ -4,8 +4,8 @@ A query sorts each row into at most one *cell* (a combination of declared group 
 has the one cell 0) and gives it one integer per *component*, in units of the component's grid.  COUNT and SUM
 have one component, AVG has two (sum and count), from which its ratio is decoded.
 
-The expressions (tidegauge.model.expression) are over the old and the new row.  A stock's expressions look at the new
-row alone.  They never fail: what cannot be computed is NULL, and NULL counts as nothing.
+The expressions (tidegauge.model.expression) are over the old and the new row.  A stock's expressions look at
+the new row alone.  They never fail: what cannot be computed is NULL, and NULL counts as nothing.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tidegauge.engine.registry import open_engine
 from tidegauge.errors import PlanChanged, SpecError
 from tidegauge.mechanism.noise.samplers import SecureSampler
 from tidegauge.model.constraint import Constraint
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from tidegauge.mechanism.noise.samplers import Sampler
     from tidegauge.model.budget import Budget
+    from tidegauge.model.engine import Engine
     from tidegauge.model.mutation import Source
     from tidegauge.store.public.ledger import Entry
 
@@ -64,6 +66,7 @@ class Gauge:
         constraint: Mapping[str, Any] | Constraint | None = None,
         unit: str | None = None,
         max_rows: int | None = None,
+        engine: str = "duckdb",
         store: str | Path = "tidegauge.db",
         key: str | None = None,
         witness: str | Path | None = None,
@@ -81,6 +84,7 @@ class Gauge:
             data["constraint"] = (
                 declared_form(constraint) if isinstance(constraint, Constraint) else constraint
             )
+        data["engine"] = {"kind": engine}
         data["store"] = {"key": key, "witness": None if witness is None else str(witness)}
         self._init(
             GaugeSpec.parse(data),
@@ -177,8 +181,11 @@ class Gauge:
                 cache=self.path.with_suffix(".matrices"),
                 ask=optimise,
             )
-        DuckEngine(plan.program, plan.columns).close()
+        self._engine(plan).close()
         return plan
+
+    def _engine(self, plan: Plan) -> Engine:
+        return open_engine(self.spec.engine.kind, plan.program, plan.columns)
 
     def _committed(self, store: Store) -> Plan:
         record = store.plan
@@ -201,12 +208,8 @@ class Gauge:
         store.require_witness()
         with self._source() as source:
             require_ready(source, plan.program.used)
-        with DuckEngine(plan.program, plan.columns) as engine:
-            layout = {
-                "entries": engine.entry_columns,
-                "units": engine.unit_columns,
-                "used": engine.used_columns,
-            }
+        with self._engine(plan) as engine:
+            layout = engine.layout.tables()
         store.commit_plan(
             plan.record(),
             time=rfc3339(self._now()),
@@ -279,7 +282,7 @@ class Gauge:
                     "simulated noise and a real ledger do not mix: use a store of its own for simulation"
                 )
             store.attest()
-            with self._source() as source, DuckEngine(plan.program, plan.columns) as engine:
+            with self._source() as source, self._engine(plan) as engine:
                 self._check_columns(plan, source)
                 ticker = Ticker(plan, store, engine, self._sampler)
                 now = PublicClock(self._now, self._steady)

@@ -14,8 +14,8 @@ from tidegauge.store import Carried, Clock, Measured, Published
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tidegauge.engine.duckdb.engine import DuckEngine
     from tidegauge.mechanism.noise.samplers import Sampler
+    from tidegauge.model.engine import Engine
     from tidegauge.model.mutation import Batch
     from tidegauge.plan.plan import Plan, ReleasePlan, Series
     from tidegauge.store import Store
@@ -36,7 +36,7 @@ class Ticker:
 
     plan: Plan
     store: Store
-    engine: DuckEngine
+    engine: Engine
     sampler: Sampler
     _rows: dict[str, list[NDArray[np.float64]]] = field(default_factory=dict)
 

@@ -1,16 +1,16 @@
-"""Changes as they arrive: each is given its row and its unit, in the order of the log, and waits until it takes effect.
+"""Changes as they arrive: each gets its row and its unit, in the order of the log, and then waits.
 
 The tables:
 
-    waiting   the changes that have arrived and have not taken effect: seq, time, entry (the row's name), unit, after (null:
-              the row ends in this unit), digest, told (the digest of the old row that was delivered), informed,
-              elder (the digest that format 2 would have made)
+    waiting   the changes that have arrived and have not taken effect: seq, time, entry (the row's name),
+              unit, after (null: the row ends in this unit), digest, told (the delivered old row's digest),
+              informed, elder (the digest of format 2).  The store keeps these columns by these names.
 
-and, where a batch says more than old and new rows of rows that are their own units,
+and, where units own rows, keys change, the table is emptied or values are left out,
 
-    latest    of the rows that the batch can touch, those alive in the log before it
-    arriving  the batch, every change with its thread (one row through keys and units) and with how often the table was
-              emptied before it
+    latest    of the rows that the batch can change, those that exist in the log before it
+    arriving  the batch, every change with its lineage (one row through keys and units) and with how often the
+              table was emptied before it
     owned     the same with the unit before and after each change
     filled    the same with the values that were left out
 """
@@ -25,7 +25,8 @@ import pyarrow.compute as pc
 
 from tidegauge.engine.duckdb.digest import old_digest, row_digest
 from tidegauge.engine.duckdb.identity import MARK, Change, RowKeys, UnitKeys, native
-from tidegauge.engine.duckdb.views import literal, quote
+from tidegauge.engine.duckdb.render import literal, quote
+from tidegauge.engine.duckdb.views import arrow_schema
 from tidegauge.model.program import Arrived
 
 if TYPE_CHECKING:
@@ -35,15 +36,16 @@ if TYPE_CHECKING:
 
     from tidegauge.engine.duckdb.identity import Belongs
     from tidegauge.engine.duckdb.views import Views
-    from tidegauge.model.program import Program, State
+    from tidegauge.model.program import Program, Record, State
 
+_PAST: Final = "PARTITION BY lineage, emptyings ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+"""A window: the earlier changes of the row since the table was last emptied."""
 _ALONE: Final = "_"
 """The field of a row where no query looks at any column."""
-_ARROW: Final = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
 
 
 class Arrival:
-    """Gives changes their rows and units, and keeps them until they take effect."""
+    """Gives changes their rows and units, and holds them until they take effect."""
 
     def __init__(
         self,
@@ -60,11 +62,11 @@ class Arrival:
         self._loaded = False
 
     def forget(self) -> None:
-        """Read again from the store what waits."""
+        """Read the waiting changes from the store when they are next needed."""
         self._loaded = False
 
     def load(self, state: State) -> None:
-        """Take from the store what waits, unless it is here."""
+        """Read the waiting changes from the store, unless they are loaded."""
         if self._loaded:
             return
         self._clear()
@@ -72,31 +74,32 @@ class Arrival:
             self._mark(part["time"])
             self._db.register("batch", part)
             self._db.execute(f"""
-                INSERT INTO waiting SELECT seq, time, entry, unit, {self._narrow('"after"')}, digest, told, informed, elder
-                FROM batch""")
+                INSERT INTO waiting BY NAME
+                SELECT * REPLACE ({self._narrow('"after"')} AS "after") FROM batch""")
             self._db.unregister("batch")
         self._loaded = True
 
     def _clear(self) -> None:
         self.in_order, self._latest = True, -(2**63)
         self._db.execute(f"""
-            CREATE OR REPLACE TEMP TABLE waiting (seq BIGINT, time BIGINT, entry VARCHAR, unit VARCHAR, "after" {self._shape},
-                                                  digest BIGINT, told BIGINT, informed BOOLEAN, elder BIGINT)""")
+            CREATE OR REPLACE TEMP TABLE waiting (
+                seq BIGINT, time BIGINT, entry VARCHAR, unit VARCHAR, "after" {self._shape},
+                digest BIGINT, told BIGINT, informed BOOLEAN, elder BIGINT)""")
 
     def _mark(self, times: pa.ChunkedArray) -> None:
-        """Notice whether times fall anywhere in the log: if not, no unit's do."""
+        """Note whether times only rise in the log: then those of every unit do."""
         stamps = times.to_numpy()
         if len(stamps):
             self.in_order = bool(self.in_order and stamps[0] >= self._latest and (np.diff(stamps) >= 0).all())
             self._latest = max(self._latest, int(stamps.max()))
 
     def rest(self, after: int | None = None) -> pa.Table:
-        """The changes that wait, from this number on, as the store keeps them."""
+        """The waiting changes, from this number on, as the store keeps them."""
         some = "" if after is None else f" WHERE seq >= {after}"
         return self._db.sql(f"SELECT * FROM waiting{some} ORDER BY seq, entry, unit").to_arrow_table()
 
-    def keep(self, rest: str | None) -> None:
-        """Let only these changes (a query) wait on; None: none."""
+    def leave(self, rest: str | None) -> None:
+        """Leave only these changes (a query) waiting; None: none."""
         if rest is None:
             self._clear()
             return
@@ -105,7 +108,7 @@ class Arrival:
         self._db.execute("ALTER TABLE waiting_on RENAME TO waiting")
 
     def arrive(self, rows: pa.Table, *, state: State, now: int, arrivals: int) -> Arrived:
-        """Let a batch wait.  `now`: no stamp is later; `arrivals`: how many changes arrived before."""
+        """Add a batch to the waiting changes; the arguments are those of Engine.arrive."""
         self.load(state)
         if not rows.num_rows:
             return Arrived({}, {})
@@ -140,7 +143,7 @@ class Arrival:
         }
         return Arrived(counts | {"displaced": keys.displaced}, changed)
 
-    def _records(self, rows: pa.Table, state: State, *, emptied: bool) -> dict[str, list[object]]:
+    def _records(self, rows: pa.Table, state: State, *, emptied: bool) -> dict[str, Record]:
         if not state.any_keys():
             return {}
         return state.keys(None if emptied else _distinct(rows))
@@ -167,30 +170,29 @@ class Arrival:
         self,
         rows: pa.Table,
         state: State,
-        records: Mapping[str, list[object]],
+        records: Mapping[str, Record],
         *,
         images: bool,
         emptied: bool,
     ) -> None:
-        """Make `latest`: of the rows that the batch can touch, those alive in the log."""
+        """Make `latest`: of the rows that the batch can change, those that exist in the log."""
         which = ""
         if emptied:
             known = state.all_entries()
         else:
             names = {native(key) for key in _distinct(rows)}
             for _, there in records.values():
-                names |= {row if isinstance(row, str) else row[1] for row in there}  # type: ignore[attr-defined]
+                names |= {one if isinstance(one, str) else one[1] for one in there}
             if self._program.max_rows is None:
-                names |= {native(key, record[0]) for key, record in records.items()}  # type: ignore[arg-type]
+                names |= {native(key, record[0]) for key, record in records.items()}
             known = state.entries(sorted(names))
             self._db.register("touched", pa.table({"entry": pa.array(sorted(names), pa.string())}))
             which = "WHERE entry IN (SELECT entry FROM touched)"
-        schema = pa.schema([(column, _ARROW[kind]) for column, kind in self._sql.entry_columns.items()])
-        self._db.register("recalled", known.cast(schema))
+        self._db.register("recalled", known.cast(arrow_schema(self._sql.layout.entries)))
         unit = "entry AS unit" if self._program.max_rows is None else "unit"
         image, stored = ("", "")
         if images and self._sql.image:
-            image, stored = f", {self._sql.pictured()} AS image", f", {self._sql.remembered('image')}"
+            image, stored = f", {self._sql.image_of_row()} AS image", f", {self._sql.from_state('image')}"
         self._db.execute(f"""
             CREATE OR REPLACE TEMP TABLE latest AS
             WITH last AS (
@@ -205,7 +207,10 @@ class Arrival:
 
     def _narrow(self, row: str) -> str:
         """The columns of a row that are used."""
-        fields = [f"{quote(name)} := TRY_CAST({row}.{quote(name)} AS {kind})" for name, kind in self._columns.items()]  # fmt: skip
+        fields = [
+            f"{quote(name)} := TRY_CAST({row}.{quote(name)} AS {kind})"
+            for name, kind in self._columns.items()
+        ]
         packed = f"struct_pack({', '.join(fields)})" if fields else f"struct_pack({_ALONE} := true)"
         return f"CASE WHEN {row} IS NOT NULL THEN {packed} END"
 
@@ -213,48 +218,53 @@ class Arrival:
         """The digest of a new row, of all its columns."""
         return f"""CASE WHEN "after" IS NOT NULL THEN {row_digest('"after"', self._row)} END"""
 
+    def _told(self) -> str:
+        """SQL: the digest of the delivered old row."""
+        digest = row_digest('"before"', self._row_before)
+        return f'CASE WHEN informed AND "before" IS NOT NULL THEN {digest} END'
+
     def _plain(self, keys: RowKeys | UnitKeys | None) -> dict[str, int]:
-        """Rows that are their own units, and nothing but old and new rows."""
+        """Add the batch as it is: rows are their own units, and the changes are old and new rows alone."""
         name, join = _named("entry"), ""
         if keys is not None:
             name, join = f"coalesce(belonging.name, {name})", "LEFT JOIN belonging USING (seq)"
         self._db.execute(f"""
             INSERT INTO waiting
             SELECT seq, time, {name}, {name}, {self._narrow('"after"')}, {self._digest()},
-                   CASE WHEN informed AND "before" IS NOT NULL THEN {row_digest('"before"', self._row_before)} END, informed,
-                   {old_digest('"after"')}
+                   {self._told()}, informed, {old_digest('"after"')}
             FROM batch {join}""")
         return {}
 
     def _resolve(
         self, rows: pa.Table, kept: Sequence[str], keys: RowKeys | UnitKeys | None, *, emptied: bool
     ) -> dict[str, int]:
-        threads = keys.threads if isinstance(keys, UnitKeys) else {}
-        told = pa.table(
+        lineages = keys.lineages if isinstance(keys, UnitKeys) else {}
+        known = pa.table(
             {
-                "entry": pa.array([name for name, _ in threads], pa.string()),
-                "unit": pa.array([unit for _, unit in threads], pa.string()),
-                "thread": pa.array(list(threads.values()), pa.string()),
+                "entry": pa.array([name for name, _ in lineages], pa.string()),
+                "unit": pa.array([unit for _, unit in lineages], pa.string()),
+                "lineage": pa.array(list(lineages.values()), pa.string()),
             }
         )
-        self._db.register("known_threads", told)
+        self._db.register("known_lineages", known)
         self._db.execute(self._arriving(kept, emptied=emptied))
         self._db.execute(self._owned(kept))
         self._db.execute(self._filled([field.name for field in rows.schema.field("after").type], kept))
         self._db.execute(self._events(emptied=emptied))
-        self._db.unregister("known_threads")
+        self._db.unregister("known_lineages")
         unknown = "false" if self._program.max_rows is None else "owner_was IS NULL"
         ((unowned, deleted, left),) = self._db.execute(f"""
-            SELECT count(*) FILTER ("after" IS NOT NULL AND unit IS NULL), count(*) FILTER ("after" IS NULL AND {unknown}),
+            SELECT count(*) FILTER ("after" IS NOT NULL AND unit IS NULL),
+                   count(*) FILTER ("after" IS NULL AND {unknown}),
                    count(*) FILTER (unknown AND unit IS NOT NULL) FROM filled""").fetchall()
         return {"without_unit": unowned, "deleted_unknown": deleted, "unknown_kept": left}
 
     def _arriving(self, kept: Collection[str], *, emptied: bool) -> str:
-        """Every change and, as number -1, the row before the batch, by thread."""
+        """Every change and, as number -1, the row before the batch, by lineage."""
         alone = self._program.max_rows is None
-        thread = "name" if alone else "coalesce(followed, '.' || name)"
-        was = "entry" if alone else "coalesce(known_threads.thread, '.' || entry)"
-        join = "" if alone else "LEFT JOIN known_threads USING (entry, unit)"
+        lineage = "name" if alone else "coalesce(followed, '.' || name)"
+        was = "entry" if alone else "coalesce(known_lineages.lineage, '.' || entry)"
+        join = "" if alone else "LEFT JOIN known_lineages USING (entry, unit)"
         own = f"CASE WHEN belonging.seq IS NULL THEN {_named('entry')} ELSE belonging"
         count = (
             "count(*) FILTER (entry IS NULL) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING)" if emptied else "0"
@@ -262,13 +272,14 @@ class Arrival:
         return f"""
             CREATE OR REPLACE TEMP VIEW arriving AS
             WITH named AS (
-                SELECT batch.* REPLACE (nullif(unit, '') AS unit), {own}.name END AS name, {own}.ended END AS ended,
-                       {count} AS epoch, belonging.thread AS followed
+                SELECT batch.* REPLACE (nullif(unit, '') AS unit),
+                       {own}.name END AS name, {own}.ended END AS ended,
+                       {count} AS emptyings, belonging.lineage AS followed
                 FROM batch LEFT JOIN belonging USING (seq)
             )
-            SELECT *, {thread} AS thread, entry IS NULL AS empties FROM named
+            SELECT *, {lineage} AS lineage, entry IS NULL AS empties FROM named
             UNION ALL BY NAME
-            SELECT -1 AS seq, entry AS name, unit, 0 AS epoch, {was} AS thread, false AS empties
+            SELECT -1 AS seq, entry AS name, unit, 0 AS emptyings, {was} AS lineage, false AS empties
                    {", image" if kept and self._sql.image else ""}
             FROM latest {join}"""
 
@@ -283,9 +294,9 @@ class Arrival:
             CREATE OR REPLACE TEMP VIEW owned AS
             WITH before AS (
                 SELECT *, nullif(last_value(CASE WHEN seq = -1 THEN unit WHEN "after" IS NULL THEN ''
-                                            WHEN NOT {same} THEN coalesce(unit, '') END IGNORE NULLS) OVER past, '') AS owner_was
-                FROM arriving WHERE NOT empties
-                WINDOW past AS (PARTITION BY thread, epoch ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+                                                 WHEN NOT {same} THEN coalesce(unit, '') END IGNORE NULLS)
+                                 OVER past, '') AS owner_was
+                FROM arriving WHERE NOT empties WINDOW past AS ({_PAST})
             )
             SELECT * REPLACE (CASE WHEN seq = -1 THEN unit WHEN "after" IS NULL THEN NULL
                                    WHEN {same} THEN owner_was ELSE unit END AS unit)
@@ -297,52 +308,56 @@ class Arrival:
         for name in fields:
             value = f'"after".{quote(name)}'
             if name in kept:
-                stored, is_new = ("image." + quote(name), self._sql.recalled(name)) if name in self._sql.image else ("NULL", "NULL")  # fmt: skip
+                stored, is_new = "NULL", "NULL"
+                if name in self._sql.image:
+                    stored, is_new = f"image.{quote(name)}", self._sql.image_value(name)
                 was = quote(f"was_{name}")
                 past.append(f"""
                     last_value(CASE WHEN seq = -1 THEN {{'is': {stored}}}
                                     WHEN unit IS NULL OR NOT {_left_out(name)}
-                                    THEN {{'is': CASE WHEN unit IS NOT NULL THEN {is_new} END}} END IGNORE NULLS)
-                    OVER past AS {was}""")
+                                    THEN {{'is': CASE WHEN unit IS NOT NULL THEN {is_new} END}} END
+                               IGNORE NULLS) OVER past AS {was}""")
                 unknown.append(f"({_left_out(name)} AND {was}.is IS NULL)")
                 value = f"CASE WHEN {_left_out(name)} THEN {was}.is ELSE {value} END"
             values.append(f"{quote(name)} := {value}")
         image = (
             f'CASE WHEN "after" IS NOT NULL THEN struct_pack({", ".join(values)}) END' if past else '"after"'
         )
-        window = "WINDOW past AS (PARTITION BY thread, epoch ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+        window = f"WINDOW past AS ({_PAST})"
         return f"""
             CREATE OR REPLACE TEMP TABLE filled AS
             WITH before AS (SELECT *{"".join(f", {one}" for one in past)} FROM owned {window if past else ""})
-            SELECT seq, time, name, ended, unit, owner_was, epoch, {" OR ".join(unknown)} AS unknown, informed,
-                   CASE WHEN informed AND "before" IS NOT NULL THEN {row_digest('"before"', self._row_before)} END AS told, {image} AS "after"
+            SELECT seq, time, name, ended, unit, owner_was, emptyings, {" OR ".join(unknown)} AS unknown,
+                   informed, {self._told()} AS told, {image} AS "after"
             FROM before WHERE seq >= 0"""
 
     def _events(self, *, emptied: bool) -> str:
-        """What waits: a row that goes from one unit to another ends in one and begins in the other."""
+        """SQL: add the changes; a row that goes to another unit ends in one and begins in the other."""
         alone = self._program.max_rows is None
         begins = "true" if alone else "unit IS NOT NULL"
         handed = "false" if alone else "owner_was IS NOT NULL AND owner_was <> unit"
         ends = "" if alone else """
             UNION ALL BY NAME
-            SELECT seq, time, ended AS entry, owner_was AS unit, epoch, told, informed FROM filled
+            SELECT seq, time, ended AS entry, owner_was AS unit, emptyings, told, informed FROM filled
             WHERE owner_was IS NOT NULL AND owner_was IS DISTINCT FROM unit"""  # fmt: skip
         emptying = "" if not emptied else """
             UNION ALL BY NAME
             SELECT emptied.seq, emptied.time, last.entry, last.unit, false AS informed
             FROM (
                 SELECT * FROM (
-                    SELECT entry, unit, epoch, seq, "after" IS NOT NULL AS alive FROM events
+                    SELECT entry, unit, emptyings, seq, "after" IS NOT NULL AS alive FROM events
                     UNION ALL SELECT entry, unit, 0, -1, true FROM latest
-                ) QUALIFY row_number() OVER (PARTITION BY entry, unit, epoch ORDER BY seq DESC) = 1
+                ) QUALIFY row_number() OVER (PARTITION BY entry, unit, emptyings ORDER BY seq DESC) = 1
             ) last
-            JOIN (SELECT seq, time, epoch FROM arriving WHERE empties) emptied ON emptied.epoch = last.epoch + 1
+            JOIN (SELECT seq, time, emptyings FROM arriving WHERE empties) emptied
+                ON emptied.emptyings = last.emptyings + 1
             WHERE last.alive"""  # fmt: skip
         return f"""
             INSERT INTO waiting BY NAME
             WITH events AS (
-                SELECT seq, time, name AS entry, unit, epoch, {self._narrow('"after"')} AS "after", {self._digest()} AS digest,
-                       {old_digest('"after"')} AS elder, CASE WHEN NOT ({handed}) THEN told END AS told, informed AND NOT ({handed}) AS informed
+                SELECT seq, time, name AS entry, unit, emptyings, {self._narrow('"after"')} AS "after",
+                       {self._digest()} AS digest, {old_digest('"after"')} AS elder,
+                       CASE WHEN NOT ({handed}) THEN told END AS told, informed AND NOT ({handed}) AS informed
                 FROM filled WHERE {begins}{ends}
             )
             SELECT seq, time, entry, unit, "after", digest, told, informed, elder FROM events{emptying}"""
@@ -359,13 +374,13 @@ def _named(key: str) -> str:
 
 
 def _distinct(rows: pa.Table) -> list[str]:
-    """The keys that the changes speak of."""
+    """The keys that occur in the changes."""
     keys = pc.unique(pa.chunked_array([*rows["entry"].chunks, *rows["previous"].chunks], pa.string()))
     return [key for key in keys.to_pylist() if key is not None]
 
 
 def _complete(rows: pa.Table, now: int, arrivals: int) -> pa.Table:
-    """The batch with all columns, numbered; no stamp is later than now."""
+    """The batch with all columns, numbered; no time stamp is later than now."""
     for name, kind in (("previous", pa.string()), ("kept", pa.list_(pa.string()))):
         if name not in rows.column_names:
             rows = rows.append_column(name, pa.nulls(rows.num_rows, kind))
@@ -379,7 +394,7 @@ def _complete(rows: pa.Table, now: int, arrivals: int) -> pa.Table:
 
 def _belonging(found: Iterable[Belongs]) -> pa.Table:
     columns = list(zip(*found, strict=True)) or [()] * 4
-    kinds = {"seq": pa.int64(), "name": pa.string(), "ended": pa.string(), "thread": pa.string()}
+    kinds = {"seq": pa.int64(), "name": pa.string(), "ended": pa.string(), "lineage": pa.string()}
     return pa.table(
         {name: pa.array(values, kind) for (name, kind), values in zip(kinds.items(), columns, strict=True)}
     )

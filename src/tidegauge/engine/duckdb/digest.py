@@ -1,13 +1,14 @@
-"""What a row is recognised by: 63 bits of a cryptographic hash over the row's values in a notation of our own.
+"""Digests, by which rows are compared: 63 bits of a cryptographic hash over the row's values.
 
-The store keeps the digest for years, so nothing in it may depend on a version of DuckDB: neither its hash function nor the
-way it prints numbers and times.  Values are written one after the other, each with a comma; a null as nothing:
+The store keeps the digest for years, so nothing in it may depend on a version of DuckDB: neither its hash
+function nor the way it prints numbers and times.  Values are written one after the other, each with a comma;
+a null as nothing:
 
     integers, decimals  as digits                    booleans    1 or 0
-    floating point      the 64 bits of the double    dates       microseconds since the epoch (an infinite one by its name)
+    floating point      the 64 bits of the double    dates       microseconds since 1970 (or infinity)
     text                its length in bytes, a colon, the text
 
-Digests are negative.  Those of format 2 were made by DuckDB's `hash` and are not: so both can be told apart.
+Digests are negative.  Those of format 2 were made by DuckDB's `hash` and are not negative.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.types as kinds
 
+from tidegauge.engine.duckdb.render import quote
+
 _KNOWN: Final = ("hash({'a': 1::BIGINT, 'b': 'x'})", 14110061903442261593)
 """What the DuckDB that made the digests of format 2 says of a row."""
 
@@ -25,7 +28,7 @@ def row_digest(row: str, shape: pa.DataType) -> str:
     """SQL: the digest of a row (a struct of this type, not null); NULL where the type is none of a row."""
     if not kinds.is_struct(shape):
         return "NULL::BIGINT"
-    values = [_written(f"{row}.{_quote(field.name)}", field.type) for field in shape]
+    values = [_written(f"{row}.{quote(field.name)}", field.type) for field in shape]
     text = " || ".join(f"coalesce({value}, '') || ','" for value in values) or "''"
     return f"-1 - CAST(('0x' || left(md5({text}), 16))::UBIGINT // 2 AS BIGINT)"
 
@@ -45,10 +48,6 @@ def probe() -> tuple[str, int]:
     return f"SELECT {_KNOWN[0]}", _KNOWN[1]
 
 
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 def _written(value: str, kind: pa.DataType) -> str:
     """SQL: a value as text, NULL where it is null."""
     if kinds.is_dictionary(kind):
@@ -61,7 +60,8 @@ def _written(value: str, kind: pa.DataType) -> str:
         return f"{value}::INTEGER::VARCHAR"
     if kinds.is_floating(kind):
         double = f"{value}::DOUBLE"
-        return f"CASE WHEN {double} = 0 THEN '0' WHEN isnan({double}) THEN 'nan' ELSE CAST({double} AS BIT)::VARCHAR END"
+        bits = f"CAST({double} AS BIT)::VARCHAR"
+        return f"CASE WHEN {double} = 0 THEN '0' WHEN isnan({double}) THEN 'nan' ELSE {bits} END"
     if kinds.is_timestamp(kind) or kinds.is_date(kind) or kinds.is_time(kind):
         unit = "epoch_ns" if getattr(kind, "unit", "us") == "ns" else "epoch_us"
         return f"coalesce(TRY({unit}({value}))::VARCHAR, {value}::VARCHAR)"

@@ -1,4 +1,4 @@
-"""The embedded engine: enforcement and folding in DuckDB, all changes that take effect at a time."""
+"""The embedded engine: enforcement and folding in DuckDB, all changes of a tick at once."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from tidegauge.engine.duckdb.arrival import Arrival
 from tidegauge.engine.duckdb.digest import is_old, probe
-from tidegauge.engine.duckdb.render import render
+from tidegauge.engine.duckdb.render import quote, render
 from tidegauge.engine.duckdb.statements import Statements
-from tidegauge.engine.duckdb.views import BEGINNING, quote
+from tidegauge.engine.duckdb.views import BEGINNING, arrow_schema
 from tidegauge.errors import QueryError
 from tidegauge.model.program import Folded, Total
 from tidegauge.scratch import ScratchFolder
@@ -20,15 +20,15 @@ from tidegauge.scratch import ScratchFolder
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from tidegauge.model.engine import StateLayout
     from tidegauge.model.program import Arrived, Program, State
 
-_ARROW: Final = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
 _PART: Final = 2_000_000
-"""So many changes take effect at a time; more are taken in parts, each unit with all of its changes."""
+"""At most this many changes are folded at once; more are folded in parts that have no unit in common."""
 
 
 class DuckEngine:
-    """Carries out one program; keeps nothing but the changes that wait, which the store has as well."""
+    """Carries out one program; holds only the waiting changes, which the store has as well."""
 
     def __init__(self, program: Program, columns: Mapping[str, str], *, part: int = _PART) -> None:
         self.program, self._part = program, part
@@ -46,7 +46,7 @@ class DuckEngine:
             "TimeZone = 'UTC'",
             "enable_progress_bar = false",
             "enable_external_access = false",
-            "disabled_optimizers = 'common_subexpressions'",  # it computes what stands inside TRY outside of it
+            "disabled_optimizers = 'common_subexpressions'",  # it moves expressions out of their TRY
         ):
             self._db.execute(f"SET {setting}")
         try:
@@ -63,19 +63,9 @@ class DuckEngine:
         self.close()
 
     @property
-    def entry_columns(self) -> dict[str, str]:
-        """State of a row, column -> SQL type."""
-        return self._sql.entry_columns
-
-    @property
-    def unit_columns(self) -> dict[str, str]:
-        """State of a unit in a scope."""
-        return self._sql.unit_columns
-
-    @property
-    def used_columns(self) -> dict[str, str]:
-        """State of a unit's clip."""
-        return self._sql.used_columns
+    def layout(self) -> StateLayout:
+        """The columns of the state."""
+        return self._sql.layout
 
     def close(self) -> None:
         """Free the memory and remove what was spilled to disk."""
@@ -83,7 +73,7 @@ class DuckEngine:
         self._spill.cleanup()
 
     def _check(self, columns: Mapping[str, str]) -> None:
-        """Bind every expression to the declared columns, so that a query that cannot run is refused at once."""
+        """Bind every expression to the declared columns.  Raises QueryError for a query that cannot run."""
         shape = f"STRUCT({', '.join(f'{quote(name)} {kind}' for name, kind in columns.items())})"
         for release in self.program.releases:
             query = release.query
@@ -100,10 +90,7 @@ class DuckEngine:
                 raise QueryError(f"cannot be computed: {reason}", key=f"release.{release.name}.sql") from None
 
     def arrive(self, rows: pa.Table, *, state: State, now: int, arrivals: int) -> Arrived:
-        """Let a batch wait until it takes effect, every change with its row and its unit.
-
-        `now`: the clock; a later stamp is taken for this one.  `arrivals`: how many changes arrived before this batch.
-        """
+        """Give every change of a batch its row and its unit; the changes wait until they take effect."""
         return self._arrival.arrive(rows, state=state, now=now, arrivals=arrivals)
 
     def waiting(self, since: int | None = None) -> pa.Table:
@@ -111,15 +98,11 @@ class DuckEngine:
         return self._arrival.rest(since)
 
     def forget(self) -> None:
-        """Take from the store what waits: a transaction was rolled back."""
+        """Read the waiting changes from the store again: a transaction was rolled back."""
         self._arrival.forget()
 
     def fold(self, *, state: State, watermark: int, reached: int) -> Iterator[Folded]:
-        """Enforce and fold what takes effect by `reached`, in parts that have no unit in common.
-
-        A change takes effect at its own time, but after `watermark` (the end of the last measured bin) and not before an
-        earlier change of its unit.  Everything is folded once the last part was taken.
-        """
+        """Enforce and fold what takes effect by `reached`, in parts that have no unit in common."""
         self._arrival.load(state)
         instant = f"greatest(time, {watermark + 1})"
         if not self._arrival.in_order:
@@ -129,7 +112,7 @@ class DuckEngine:
             f"SELECT count(*) FILTER (instant <= {reached}), count(*) FROM timed"
         )
         later = f"SELECT * EXCLUDE (instant) FROM timed WHERE instant > {reached}"
-        self._arrival.keep(later if due < everything else None)
+        self._arrival.leave(later if due < everything else None)
         expiring = state.expiring(reached) if any(scope.retire for scope in self.program.scopes) else []
         self._db.register("leaving", pa.table({"unit": pa.array(expiring, pa.string())}))
         self._run("CREATE OR REPLACE TEMP TABLE expiring AS SELECT * FROM leaving")
@@ -138,7 +121,8 @@ class DuckEngine:
         for part in range(parts):
             mine = "true" if parts == 1 else f"hash(unit) % {parts} = {part}"
             self._run(f"""
-                CREATE OR REPLACE TEMP TABLE arrivals AS SELECT * FROM timed WHERE instant <= {reached} AND {mine}""")
+                CREATE OR REPLACE TEMP TABLE arrivals AS SELECT * FROM timed WHERE instant <= {reached}
+                    AND {mine}""")
             if part == parts - 1:
                 self._run("DROP TABLE timed")
             yield self._fold(
@@ -148,17 +132,22 @@ class DuckEngine:
     def _fold(self, state: State, reached: int, expiring: Sequence[str]) -> Folded:
         self._recall(state, expiring)
         self._renew()
-        self._run(self._sql.life())
+        self._run(self._sql.versions())
         self._run(self._sql.path())
         self._bins(reached)
         for s, scope in enumerate(self.program.scopes):
-            for build in (self._sql.shown, self._sql.delta, self._sql.match, self._sql.move):
+            for build in (
+                self._sql.contributing,
+                self._sql.change,
+                self._sql.flow_change,
+                self._sql.numbered,
+            ):
                 self._run(build(s, scope))
-            self._run(self._sql.kept(s, scope, reached))
-            self._run(self._sql.counted(s, scope))
+            self._run(self._sql.accepted(s, scope, reached))
+            self._run(self._sql.accepted_flow(s, scope))
         entries = self._table(self._sql.entries())
         gone = entries.filter(pc.invert(entries["alive"]))
-        keys = [gone[name].to_pylist() for name in ("entry", "unit") if name in self.entry_columns]
+        keys = [gone[name].to_pylist() for name in ("entry", "unit") if name in self.layout.entries]
         units = self._sql.units().replace("$upto", str(reached))
         return Folded(
             totals=self._totals(),
@@ -170,7 +159,7 @@ class DuckEngine:
         )
 
     def _renew(self) -> None:
-        """See to digests that format 2 wrote, where there are any among the rows that this batch can touch."""
+        """Replace digests of format 2 among the rows that this batch can change."""
         if self._rows(f"SELECT 1 FROM known_entries WHERE {is_old('digest')} LIMIT 1"):
             question, answer = probe()
             self._run(self._sql.renew(by_hash=self._rows(question) == [(answer,)]))
@@ -185,7 +174,7 @@ class DuckEngine:
         return self._db.sql(statement).to_arrow_table()
 
     def _recall(self, state: State, expiring: Sequence[str]) -> None:
-        """Fetch what the store knows of the units that change or must leave."""
+        """Fetch the stored state of the units that change or must leave."""
         found = [unit for (unit,) in self._rows("SELECT DISTINCT unit FROM arrivals ORDER BY unit")]
         units = sorted({*found, *expiring}) if expiring else found
         if self.program.max_rows is None:
@@ -194,20 +183,20 @@ class DuckEngine:
             entries, owner = state.entries_of(units), ""
         clipped = units if any(release.clip for release in self.program.releases) else []
         known = {
-            "known_entries": (entries, self.entry_columns, owner),
-            "known_units": (state.units(units), self.unit_columns, ""),
-            "known_used": (state.used(clipped), self.used_columns, ""),
+            "known_entries": (entries, self.layout.entries, owner),
+            "known_units": (state.units(units), self.layout.units, ""),
+            "known_used": (state.used(clipped), self.layout.used, ""),
         }
         for name, (table, columns, also) in known.items():
-            schema = pa.schema([(column, _ARROW[kind]) for column, kind in columns.items()])
-            self._db.register("recalled", table.cast(schema))
+            self._db.register("recalled", table.cast(arrow_schema(columns)))
             self._run(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT *{also} FROM recalled")
             self._db.unregister("recalled")
 
     def _bins(self, upto: int) -> None:
         """The bins that this batch's effective times can fall into."""
         ((earliest,),) = self._rows(f"""
-            SELECT least((SELECT min(instant) FROM path WHERE instant > {BEGINNING}), (SELECT min(expires) FROM known_units), {upto})""")
+            SELECT least((SELECT min(instant) FROM path WHERE instant > {BEGINNING}), (SELECT min(expires)
+                FROM known_units), {upto})""")
         numbers, bins, ends = [], [], []
         for number, release in enumerate(self.program.releases):
             for index, end in release.schedule.covering(earliest, upto):
@@ -228,22 +217,25 @@ class DuckEngine:
         ]
 
     def _counts(self) -> dict[str, int]:
-        """What did not count, or was not as it was told, and why."""
+        """Changes that were dropped or did not fit the stored state, by reason."""
         outside = " + ".join(
             f"count(*) FILTER (coalesce({render(release.query.outside)}, false))"
             for release in self.program.releases
             if release.query.kind == "stock"
         )  # fmt: skip
         refused = " + ".join(
-            f"(SELECT count(*) FROM move_{s} WHERE instant IS NOT NULL AND NOT inside)"
+            f"(SELECT count(*) FROM numbered_{s} WHERE instant IS NOT NULL AND NOT inside)"
             for s in range(len(self.program.scopes))
         )
         counts = self._table(f"""
             SELECT {outside or "count(*) FILTER (false)"} AS outside_domain,
-                   (SELECT count(*) FROM life WHERE told IS NOT NULL AND digest_was IS NULL) AS unknown_before,
-                   (SELECT count(*) FROM life WHERE told IS NOT NULL AND digest_was <> told AND NOT {is_old("digest_was")}) AS other_before,
-                   (SELECT count(*) FROM life WHERE informed AND told IS NULL AND alive AND was IS NOT NULL) AS inserted_twice,
-                   (SELECT count(*) FROM life WHERE ends_first AND was IS NULL) AS deleted_unknown,
+                   (SELECT count(*) FROM versions WHERE told IS NOT NULL
+                       AND digest_was IS NULL) AS unknown_before,
+                   (SELECT count(*) FROM versions WHERE told IS NOT NULL AND digest_was <> told
+                       AND NOT {is_old("digest_was")}) AS other_before,
+                   (SELECT count(*) FROM versions WHERE informed AND told IS NULL AND alive
+                       AND was IS NOT NULL) AS inserted_twice,
+                   (SELECT count(*) FROM versions WHERE ends_first AND was IS NULL) AS deleted_unknown,
                    {refused} AS past_limit
             FROM arrivals""")  # fmt: skip
         return {

@@ -1,9 +1,9 @@
 """Which row a change belongs to: rows through their keys, in the order of the log.
 
-A row has a name that stays with it.  The row that is inserted under a key is called by the key; if rows with that name were
-renamed away, the next one gets the next generation of the name.  Only keys that a rename touched have a record (docs/decisions/
-0013 says why the rules are as they are); all other changes belong to the row that is called like their key, and are
-not looked at here.
+A row has a name that it keeps.  A row that is inserted under a key gets the key as its name; if a row of that
+name was renamed away, the next one gets the next generation of the name.  Only keys that a rename touched
+have a record (docs/decisions/0013 says why).  All other changes belong to the row that has their key as its
+name; they are not handled here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tidegauge.model.program import Record
 
 MARK: Final = "\x1f"
-"""Begins a name that is not just a key; a key that begins with it is marked as well, so that names never collide."""
+"""The first character of a name that is not just a key; keys that begin with it get it too."""
 
 
 def native(key: str, generation: int = 0) -> str:
@@ -45,15 +45,16 @@ class Belongs(NamedTuple):
     """What the row is called after the change; None where no unit has it."""
     ended: str | None
     """What the row was called before, in the unit it was in."""
-    thread: str
+    lineage: str
     """The same for all changes of one row, also where it goes from one unit to another."""
 
 
 class RowKeys:
-    """Where the unit is the row.
+    """Follows rows that are their own units.
 
-    A record is [generation of the key's own row, rows that were renamed onto the key and are there, the last one on top].
-    A change at a key belongs to the row on top, else to the key's own row, dead or alive.
+    A record is [generation of the key's own row, rows that were renamed onto the key and exist, the last one
+    on top].  A change at a key belongs to the row on top, else to the key's own row, whether it exists or
+    not.
     """
 
     def __init__(self, records: Mapping[str, Record], alive: Iterable[str]) -> None:
@@ -104,22 +105,22 @@ class RowKeys:
 
 
 @dataclass
-class _Occupant:
+class _RowAtKey:
     unit: str
     name: str
-    thread: str
+    lineage: str
 
 
 @dataclass
-class _Place:
-    """A key: generations by unit, and the rows that are there, the last one on top."""
+class _KeyState:
+    """Generations of a key by unit, and the rows at the key, the last one on top."""
 
     generations: dict[str, int] = field(default_factory=dict)
-    rows: list[_Occupant] = field(default_factory=list)
+    rows: list[_RowAtKey] = field(default_factory=list)
 
 
 class UnitKeys:
-    """Where units own rows: a row has its name within its unit, so that no other unit's changes decide on it.
+    """Follows rows that units own: names are unique within a unit, so that no other unit influences them.
 
     A record is [generations by unit, [unit, name] of the rows that are there, the last one on top].
     """
@@ -131,74 +132,74 @@ class UnitKeys:
         alive: Iterable[tuple[str, str]],
     ) -> None:
         owners = dict(alive)
-        self._places: dict[str, _Place] = {}
-        self.threads: dict[tuple[str, str], str] = {}
-        """Threads of the rows that were there before, by name and unit."""
+        self._keys: dict[str, _KeyState] = {}
+        self.lineages: dict[tuple[str, str], str] = {}
+        """Lineages of the rows that existed before, by name and unit."""
         for key in {*touched, *records}:
             if key in records:
                 generations, rows = records[key]
             else:
                 name = native(key)
                 generations, rows = {}, [[owners[name], name]] if name in owners else []
-            self._places[key] = _Place(dict(generations), [self._occupant(*row) for row in rows])
+            self._keys[key] = _KeyState(dict(generations), [self._row_at_key(*row) for row in rows])
         self.displaced = 0
 
     def resolve(self, change: Change) -> Belongs | None:
         """Follow one change; None for a truncation."""
         if change.key is None:
-            for place in self._places.values():
-                place.rows.clear()
+            for key_state in self._keys.values():
+                key_state.rows.clear()
             return None
-        origin = self._place(change.previous or change.key)
-        here = self._place(change.key)
+        origin = self._key(change.previous or change.key)
+        here = self._key(change.key)
         row = origin.rows[-1] if origin.rows else None
         unit = None if change.gone else change.unit
         if change.same_unit and not change.gone:
             unit = row.unit if row else None
         if row is None:
-            thread = f"+{change.seq}"
-            return Belongs(change.seq, self._begin(change.key, unit, thread), None, thread)
+            lineage = f"+{change.seq}"
+            return Belongs(change.seq, self._begin(change.key, unit, lineage), None, lineage)
         if change.previous is not None or unit != row.unit:
             origin.rows.pop()
         if unit != row.unit:
-            return Belongs(change.seq, self._begin(change.key, unit, row.thread), row.name, row.thread)
+            return Belongs(change.seq, self._begin(change.key, unit, row.lineage), row.name, row.lineage)
         if change.previous is not None:
             generation = origin.generations.get(unit, 0)
             if row.name == native(change.previous, generation):
                 origin.generations[unit] = generation + 1
             self.displaced += bool(here.rows)
             here.rows.append(row)
-        return Belongs(change.seq, row.name, row.name, row.thread)
+        return Belongs(change.seq, row.name, row.name, row.lineage)
 
     def records(self) -> dict[str, Record | None]:
         """The records as they are now; None where there is nothing to remember."""
-        return {key: self._recorded(key, place) for key, place in self._places.items()}
+        return {key: self._recorded(key, key_state) for key, key_state in self._keys.items()}
 
     @staticmethod
-    def _recorded(key: str, place: _Place) -> Record | None:
-        own = not place.rows or (len(place.rows) == 1 and place.rows[0].name == native(key))
-        if own and not place.generations:
+    def _recorded(key: str, key_state: _KeyState) -> Record | None:
+        own = not key_state.rows or (len(key_state.rows) == 1 and key_state.rows[0].name == native(key))
+        if own and not key_state.generations:
             return None
-        return [place.generations, [[row.unit, row.name] for row in place.rows]]
+        return [key_state.generations, [[row.unit, row.name] for row in key_state.rows]]
 
-    def _place(self, key: str) -> _Place:
-        return self._places.setdefault(key, _Place())
+    def _key(self, key: str) -> _KeyState:
+        return self._keys.setdefault(key, _KeyState())
 
-    def _occupant(self, unit: str, name: str) -> _Occupant:
-        thread = f"={len(unit)}:{unit}{name}"
-        self.threads[name, unit] = thread
-        return _Occupant(unit, name, thread)
+    def _row_at_key(self, unit: str, name: str) -> _RowAtKey:
+        lineage = f"={len(unit)}:{unit}{name}"
+        self.lineages[name, unit] = lineage
+        return _RowAtKey(unit, name, lineage)
 
-    def _begin(self, key: str, unit: str | None, thread: str) -> str | None:
-        """Let a row begin in a unit, under the name that the key has for it."""
+    def _begin(self, key: str, unit: str | None, lineage: str) -> str | None:
+        """Begin a row in a unit; returns the name that the key has for it."""
         if unit is None:
             return None
-        place = self._place(key)
-        self.displaced += bool(place.rows)
-        generation = place.generations.get(unit, 0)
-        while any(row.unit == unit and row.name == native(key, generation) for row in place.rows):
+        key_state = self._key(key)
+        self.displaced += bool(key_state.rows)
+        generation = key_state.generations.get(unit, 0)
+        while any(row.unit == unit and row.name == native(key, generation) for row in key_state.rows):
             generation += 1
-            place.generations[unit] = generation
+            key_state.generations[unit] = generation
         name = native(key, generation)
-        place.rows.append(_Occupant(unit, name, thread))
+        key_state.rows.append(_RowAtKey(unit, name, lineage))
         return name

@@ -1,7 +1,7 @@
 """Expressions in DuckDB's SQL, over two structs `before` and `after`.
 
-Every operation that can fail stands in a TRY of its own.  The TRY around a whole expression is no more than a second
-net: DuckDB computes what several expressions share once, and outside of it.
+Every operation that can fail has a TRY of its own.  The TRY around a whole expression is a second net only:
+DuckDB computes what several expressions share once, outside of that TRY.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tidegauge.model.expression import Call, Column, Constant, Native
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tidegauge.model.expression import Expression
+    from tidegauge.model.expression import Expression, Scalar
     from tidegauge.model.query import Component
 
 _YEAR_ONE: Final = "TIMESTAMP '0001-01-01 00:00:00'"
@@ -29,9 +29,9 @@ def render(expression: Expression) -> str:
     """The expression in DuckDB's SQL."""
     match expression:
         case Constant(value):
-            return _literal(value)
+            return literal(value)
         case Column(side, name):
-            return f"{side}.{quoted(name)}"
+            return f"{side}.{quote(name)}"
         case Native(text):
             return text
         case Call(operation, arguments):
@@ -48,12 +48,13 @@ def amount(component: Component) -> str:
     return f"least(greatest({found}, {min(component.lower, 0)}), {max(component.upper, 0)})"
 
 
-def quoted(name: str) -> str:
-    """The identifier in double quotes."""
+def quote(name: str) -> str:
+    """The name as an SQL identifier, whatever characters it has."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def _literal(value: object) -> str:
+def literal(value: Scalar) -> str:
+    """The value as an SQL literal."""
     match value:
         case None:
             return "NULL"
@@ -69,7 +70,7 @@ def _literal(value: object) -> str:
 
 
 def _word(form: re.Pattern[str], expression: Expression) -> str:
-    """A constant that is part of the statement: a unit, a type, a time.  Nothing else may stand there."""
+    """A constant that becomes part of the statement.  Raises StoreCorrupt unless it has this form."""
     if not (isinstance(expression, Constant) and form.fullmatch(str(expression.value))):
         raise StoreCorrupt("an expression of the plan is not as it was committed")
     return str(expression.value)
@@ -143,6 +144,14 @@ def _of_unit(name: str, unit: Expression, *times: Expression) -> str:
     return f"TRY({name}('{_unit(unit)}', {', '.join(map(render, times))}))"
 
 
+def _difference(unit: Expression, start: Expression, end: Expression) -> str:
+    """Weeks begin on Mondays; what DATE_DIFF counts as a week is another thing in each version of DuckDB."""
+    if _unit(unit) != "week":
+        return _of_unit("DATE_DIFF", unit, start, end)
+    mondays = ", ".join(f"DATE_TRUNC('week', {render(time)})" for time in (start, end))
+    return f"TRY(DATE_DIFF('day', {mondays}) // 7)"
+
+
 def _days(sign: str, date: Expression, number: Expression) -> str:
     return f"TRY({render(date)} {sign} {_try_cast('INTEGER', number)})"
 
@@ -201,8 +210,8 @@ _RULES: Final[dict[str, Callable[..., str]]] = {
     **{word: partial(_like, word.upper()) for word in ("like", "not like", "ilike", "not ilike")},
     "case": _case,
     **{name: partial(_function, name.upper()) for name in (
-        "coalesce", "least", "greatest", "nullif", "abs", "floor", "ceil", "round", "lower", "upper", "length", "concat",
-        "trim", "ltrim", "rtrim")},
+        "coalesce", "least", "greatest", "nullif", "abs", "floor", "ceil", "round", "lower", "upper",
+        "length", "concat", "trim", "ltrim", "rtrim")},
     "double": partial(_try_cast, "DOUBLE"),
     "boolean": partial(_try_cast, "BOOLEAN"),
     "text": lambda value: f"CAST({render(value)} AS VARCHAR)",
@@ -223,7 +232,7 @@ _RULES: Final[dict[str, Callable[..., str]]] = {
     "interval": lambda spans: f"INTERVAL '{_spans(spans)}'",
     "part": lambda unit, time: f"DATE_PART('{_unit(unit)}', {render(time)})",
     "truncate": partial(_of_unit, "DATE_TRUNC"),
-    "difference": partial(_of_unit, "DATE_DIFF"),
+    "difference": _difference,
     "later": lambda time, span: f"TRY({render(time)} + {render(span)})",
     "earlier": lambda time, span: f"TRY({render(time)} - {render(span)})",
     "days later": partial(_days, "+"),

@@ -1,16 +1,18 @@
-"""The SQL that enforces and folds, composed once from a program; its first half, up to what units show.
+"""The SQL that enforces and folds, composed once from a program; its first half, up to what units contribute.
 
 The tables, in the order in which one fold builds them:
 
-    arrivals  the changes: seq, entry (the row's name), unit, instant (the effective time), after, digest, told, informed
-    life      per row of a unit and instant the last arrival, with what every release sees of the row; the state comes first
-    path      the same without the ends of rows that were not there
-    shown_s   the path of the rows that count in scope s (at most max_rows of a unit at a time, first come)
-    delta_s   per unit, instant, component and cell the net change
-    match_s   mutations that a flow of the scope counts
-    move_s    the instants at which a unit's view changes, numbered: its mutations, and what its limit says of each
-    kept_s    the changes of stocks that take effect
-    counted_s the mutations that flows count
+    arrivals         the changes that take effect: seq, entry (the row's name), unit, instant (effective
+                     time), after, digest, told (the digest of the delivered old row), informed
+    versions         per row of a unit and instant the last arrival, with its cell and amounts in every
+                     release; the stored state comes first
+    path             the same without the ends of rows that did not exist
+    contributing_s   the rows of the path that contribute in scope s (at most max_rows of a unit, first come)
+    change_s         per unit, instant, component and cell the net change of the contribution
+    flow_change_s    the changes that a flow of the scope counts
+    numbered_s       the instants at which a unit's contribution changes, numbered, each accepted or not
+    accepted_s       the accepted changes of stocks
+    accepted_flow_s  the accepted changes of flows, numbered within their bin
 
 Release i of the program has the cell column c{i} and for component j the value column v{i}_{j}.
 """
@@ -22,30 +24,28 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from tidegauge.engine.duckdb.digest import is_old
-from tidegauge.engine.duckdb.render import amount, render
+from tidegauge.engine.duckdb.render import amount, quote, render
+from tidegauge.model.engine import StateLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from tidegauge.model.engine import StateType
     from tidegauge.model.program import Program, Release, Scope
 
 BEGINNING: Final = -(2**63)
-"""The instant of what the state already holds, before every other."""
+"""The instant of the stored state, before every other."""
 NEVER: Final = 2**63 - 1
+_ARROW: Final = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
 
 
-def quote(name: str) -> str:
-    """An SQL identifier, whatever it contains."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    """An SQL string."""
-    return "'" + text.replace("'", "''") + "'"
+def arrow_schema(columns: Mapping[str, StateType]) -> pa.Schema:
+    """The columns of a table of the state, as Arrow has them."""
+    return pa.schema([(name, _ARROW[kind]) for name, kind in columns.items()])
 
 
 class Views:
-    """What units show of themselves, for one program over rows with the given columns."""
+    """What units contribute, for one program over rows with the given columns."""
 
     def __init__(self, program: Program, columns: Mapping[str, str]) -> None:
         self.program = program
@@ -57,18 +57,27 @@ class Views:
         self._long = {name: least for name, least in program.partial if name not in images}
         self.image = {name: columns[name] for name in columns if name in images or name in self._long}
         self.labels = sorted({scope.by for scope in program.scopes if scope.by})
-        self.row = self.row_before = pa.null()
-        """The types of the batch's new and old rows, with all columns that the source delivers."""
+        self.layout = self._layout()
 
     def view(self, release: Release) -> list[str]:
-        """The columns that hold what a stock sees of a row."""
+        """The columns that hold a row's cell and amounts in a stock."""
         i = self.numbers[release.name]
         return [f"c{i}", *(f"v{i}_{j}" for j in range(len(release.query.components)))]
 
-    @property
-    def entry_columns(self) -> dict[str, str]:
-        """The state kept of a living row."""
-        columns = {"entry": "VARCHAR"}
+    def _layout(self) -> StateLayout:
+        """The columns of the state.  `units.moves` counts changes: stores of format 3 have that name."""
+        counters: dict[str, StateType] = {
+            "unit": "VARCHAR", "scope": "BIGINT", "moves": "BIGINT", "first": "BIGINT", "label": "VARCHAR",
+            "expires": "BIGINT",
+        }  # fmt: skip
+        used: dict[str, StateType] = {
+            "unit": "VARCHAR", "release": "BIGINT", "bin": "BIGINT", "used": "BIGINT"
+        }  # fmt: skip
+        return StateLayout(self._entry_columns(), counters, used)
+
+    def _entry_columns(self) -> dict[str, StateType]:
+        """The state of a row that exists."""
+        columns: dict[str, StateType] = {"entry": "VARCHAR"}
         if self.program.max_rows is not None:
             columns["unit"] = "VARCHAR"
         columns["digest"] = "BIGINT"
@@ -82,29 +91,18 @@ class Views:
             }
         return columns
 
-    @property
-    def unit_columns(self) -> dict[str, str]:
-        """The counters kept of a unit in a scope; `expires` is when it must leave, while it has not."""
-        return {"unit": "VARCHAR", "scope": "BIGINT", "moves": "BIGINT", "first": "BIGINT", "label": "VARCHAR",
-                "expires": "BIGINT"}  # fmt: skip
-
-    @property
-    def used_columns(self) -> dict[str, str]:
-        """The clip a unit has used in the open bin of a flow."""
-        return {"unit": "VARCHAR", "release": "BIGINT", "bin": "BIGINT", "used": "BIGINT"}
-
-    def _carried(self) -> list[str]:
-        """Columns of a row that go along its path."""
+    def _row_columns(self) -> list[str]:
+        """The columns that every version of a row has."""
         return [
             "digest",
             *self.views,
             *(["image"] if self.image else []),
             *(f"label{n}" for n in range(len(self.labels))),
-            *(name for name in self.entry_columns if name.startswith(("since", "order"))),
+            *(name for name in self.layout.entries if name.startswith(("since", "order"))),
         ]
 
-    def _seen(self) -> Iterator[str]:
-        """What is computed from a new row, by the name it is carried under."""
+    def _computed(self) -> Iterator[str]:
+        """SQL: each column of a new version of a row."""
         yield "digest"
         for release in self.stocks:
             query, (cell, *values) = release.query, self.view(release)
@@ -113,18 +111,18 @@ class Views:
             yield f"CASE WHEN {some} THEN TRY(CAST({render(query.cell)} AS BIGINT)) END AS {cell}"
             yield from (f"{amount} AS {name}" for amount, name in zip(amounts, values, strict=True))
         if self.image:
-            yield f"{self.pictured()} AS image"
+            yield f"{self.image_of_row()} AS image"
         for n, column in enumerate(self.labels):
             yield f"coalesce(CAST(after.{quote(column)} AS VARCHAR), '') AS label{n}"
-        yield from (f"NULL::BIGINT AS {n}" for n in self.entry_columns if n.startswith(("since", "order")))
+        yield from (f"NULL::BIGINT AS {n}" for n in self.layout.entries if n.startswith(("since", "order")))
 
-    def pictured(self) -> str:
-        """The image that is kept of a new row."""
-        fields = ", ".join(f"{quote(name)} := {self.recalled(name)}" for name in self.image)
+    def image_of_row(self) -> str:
+        """SQL: the values of a new row that the state stores."""
+        fields = ", ".join(f"{quote(name)} := {self.image_value(name)}" for name in self.image)
         return f"struct_pack({fields})"
 
-    def recalled(self, name: str) -> str:
-        """What the image keeps of a column: all that flows look at, and otherwise what a source may leave out."""
+    def image_value(self, name: str) -> str:
+        """SQL: what the state stores of a column: what flows use, or else what a source may leave out."""
         value = f"after.{quote(name)}"
         return (
             f"CASE WHEN strlen({value}) >= {self._long[name]} THEN {value} END"
@@ -132,43 +130,45 @@ class Views:
             else value
         )
 
-    def remembered(self, name: str) -> str:
-        """A column of a row, from the state."""
+    def from_state(self, name: str) -> str:
+        """SQL: a column of a row, read from the state."""
         if name != "image" or not self.image:
             return name
         shape = ", ".join(f"{quote(column)} {kind}" for column, kind in self.image.items())
         return f"TRY(CAST(CAST(image AS JSON) AS STRUCT({shape}))) AS image"
 
-    def _stepped(self) -> list[str]:
-        """Views whose value before is the row's own: where the unit is the row, a row's path has no other steps."""
+    def _lagged_with_row(self) -> list[str]:
+        """Columns of stocks whose old value is that of the version before: all, if the unit is the row."""
         return self.views if self.program.max_rows is None else []
 
     def renew(self, *, by_hash: bool) -> str:
-        """Give a row that is as it was when format 2 made its digest a new one, so that it does not count as changed.
+        """SQL: give unchanged rows with a digest of format 2 a new one, so that they do not count as changed.
 
-        Where DuckDB's hash is not what it was (not `by_hash`), the columns that flows look at decide.
+        Where DuckDB's hash function has changed (not `by_hash`), the columns that flows use decide.
         """
         same = "known_entries.digest = seen.elder"
         if not by_hash:
-            same = f"known_entries.image = to_json({self.pictured()})::VARCHAR" if self.image else "false"
+            same = f"known_entries.image = to_json({self.image_of_row()})::VARCHAR" if self.image else "false"
         return f"""
             UPDATE known_entries SET digest = seen.digest
             FROM (SELECT entry, unit, after, digest, elder FROM arrivals WHERE after IS NOT NULL) seen
             WHERE seen.entry = known_entries.entry AND seen.unit = known_entries.unit
                   AND {is_old("known_entries.digest")} AND {same}"""
 
-    def life(self) -> str:
-        """Per row of a unit and instant its last state, beginning with what the store remembers."""
-        carried = ", ".join(self._carried())
+    def versions(self) -> str:
+        """SQL of `versions`, beginning with the stored state."""
+        carried = ", ".join(self._row_columns())
         row = "entry" if self.program.max_rows is None else "unit, entry"
-        lagged = [f"lag(label{n}) OVER entry_life AS label{n}_was" for n in range(len(self.labels))]
+        lagged = [f"lag(label{n}) OVER row_versions AS label{n}_was" for n in range(len(self.labels))]
         lagged += [
-            f"lag(CASE WHEN alive THEN {name} END) OVER entry_life AS was_{name}" for name in self._stepped()
+            f"lag(CASE WHEN alive THEN {name} END) OVER row_versions AS was_{name}"
+            for name in self._lagged_with_row()
         ]
         return f"""
-            CREATE OR REPLACE TEMP TABLE life AS
+            CREATE OR REPLACE TEMP TABLE versions AS
             WITH net AS (
-                SELECT * REPLACE (first_value(told) OVER same AS told, first_value(informed) OVER same AS informed),
+                SELECT * REPLACE (first_value(told) OVER same AS told,
+                    first_value(informed) OVER same AS informed),
                        first_value("after" IS NULL) OVER same AS ends_first
                 FROM arrivals
                 WINDOW same AS (PARTITION BY {row}, instant ORDER BY seq
@@ -176,39 +176,43 @@ class Views:
                 QUALIFY lead(seq) OVER (PARTITION BY {row}, instant ORDER BY seq) IS NULL
             ), seen AS (
                 SELECT entry, instant, seq, unit, after IS NOT NULL AS alive, informed, told, ends_first,
-                       {", ".join(self._seen())}
+                       {", ".join(self._computed())}
                 FROM net
-            ), lives AS (
-                SELECT entry, {BEGINNING} AS instant, 0 AS seq, unit, true AS alive, false AS informed, NULL::BIGINT AS told,
-                       false AS ends_first, {", ".join(map(self.remembered, self._carried()))}
+            ), known_and_seen AS (
+                SELECT entry, {BEGINNING} AS instant, 0 AS seq, unit, true AS alive, false AS informed,
+                    NULL::BIGINT AS told,
+                       false AS ends_first, {", ".join(map(self.from_state, self._row_columns()))}
                 FROM known_entries
                 UNION ALL
                 SELECT entry, instant, seq, unit, alive, informed, told, ends_first, {carried} FROM seen
             )
-            SELECT *, lag(CASE WHEN alive THEN unit END) OVER entry_life AS was,
-                   lag(CASE WHEN alive THEN digest END) OVER entry_life AS digest_was,
-                   lead(instant) OVER entry_life IS NULL AS last{"".join(f", {one}" for one in lagged)}
-            FROM lives WINDOW entry_life AS (PARTITION BY {row} ORDER BY instant)"""
+            SELECT *, lag(CASE WHEN alive THEN unit END) OVER row_versions AS was,
+                   lag(CASE WHEN alive THEN digest END) OVER row_versions AS digest_was,
+                   lead(instant) OVER row_versions IS NULL AS last{"".join(f", {one}" for one in lagged)}
+            FROM known_and_seen WINDOW row_versions AS (PARTITION BY {row} ORDER BY instant)"""
 
     def path(self) -> str:
-        """Per unit and row; a deletion ends the path of a row that was there."""
-        carried = self._carried()
+        """SQL of `path`: the versions per unit and row; a deletion ends the path of a row that existed."""
+        carried = self._row_columns()
         nothing = ", ".join(
             f"{name}_was AS {name}" if name.startswith("label") else f"NULL AS {name}" for name in carried
         )
-        before = "".join(f", was_{name}" for name in self._stepped())
+        before = "".join(f", was_{name}" for name in self._lagged_with_row())
         return f"""
             CREATE OR REPLACE TEMP TABLE path AS
-            SELECT unit, entry, instant, seq, true AS alive, {", ".join(carried)}{before} FROM life WHERE alive
+            SELECT unit, entry, instant, seq, true AS alive, {", ".join(carried)}{before} FROM versions
+                WHERE alive
             UNION ALL BY NAME
             SELECT was AS unit, entry, instant, seq, false AS alive, {nothing}{before}
-            FROM life WHERE was IS NOT NULL AND NOT alive"""
+            FROM versions WHERE was IS NOT NULL AND NOT alive"""
 
-    def shown(self, s: int, scope: Scope) -> str:
-        """The path in one scope; with max_rows, a row waits until fewer than that many came before it and remain."""
+    def contributing(self, s: int, scope: Scope) -> str:
+        """SQL of `contributing_s`; a row waits until fewer than max_rows earlier ones remain."""
         cells = [self.view(r)[0] for r in self.stocks if r.name in scope.releases]
         if self.program.max_rows is None or not cells:
-            return f"CREATE OR REPLACE TEMP VIEW shown_{s} AS SELECT *, instant AS since, seq AS order_ FROM path"
+            return f"""
+                CREATE OR REPLACE TEMP VIEW contributing_{s} AS
+                SELECT *, instant AS since, seq AS order_ FROM path"""
         present = " OR ".join(f"{cell} IS NOT NULL" for cell in cells)
         masked = ", ".join(
             f"CASE WHEN counts THEN {name} END AS {name}"
@@ -216,86 +220,99 @@ class Views:
             if r.name in scope.releases
             for name in self.view(r)
         )
-        plain = ", ".join(n for n in self._carried() if n not in self.views)
+        plain = ", ".join(n for n in self._row_columns() if n not in self.views)
         return f"""
-            CREATE OR REPLACE TEMP TABLE shown_{s} AS
+            CREATE OR REPLACE TEMP TABLE contributing_{s} AS
             WITH marked AS (
                 SELECT *, coalesce({present}, false) AS here FROM path
-            ), turns AS (
+            ), transitions AS (
                 SELECT *, here AND NOT coalesce(lag(here) OVER row_path, false) AS enters,
                        coalesce(lag(here) OVER row_path, false) AND NOT here AS leaves
                 FROM marked WINDOW row_path AS (PARTITION BY unit, entry ORDER BY instant)
-            ), stays AS (
-                SELECT unit, entry, instant AS begins, coalesce(since{s}, instant) AS since, coalesce(order{s}, seq) AS order_,
+            ), presences AS (
+                SELECT unit, entry, instant AS begins, coalesce(since{s}, instant) AS since,
+                    coalesce(order{s}, seq) AS order_,
                        enters,
-                       coalesce(lead(instant) OVER (PARTITION BY unit, entry ORDER BY instant), {NEVER}) AS ends
-                FROM turns WHERE enters OR leaves
-            ), waits AS (
+                       coalesce(lead(instant) OVER (PARTITION BY unit, entry ORDER BY instant),
+                           {NEVER}) AS ends
+                FROM transitions WHERE enters OR leaves
+            ), admissions AS (
                 SELECT own.unit, own.entry, own.begins, own.ends, any_value(own.since) AS since,
                        any_value(own.order_) AS order_,
                        CASE WHEN count(prior.entry) < {self.program.max_rows} THEN own.begins
                             ELSE list_sort(list(prior.ends))[count(prior.entry) - {self.program.max_rows} + 1]
                        END AS counted
-                FROM (SELECT * FROM stays WHERE enters) own
-                LEFT JOIN (SELECT * FROM stays WHERE enters) prior
+                FROM (SELECT * FROM presences WHERE enters) own
+                LEFT JOIN (SELECT * FROM presences WHERE enters) prior
                   ON prior.unit = own.unit AND prior.ends > own.begins
                      AND (prior.since < own.since OR (prior.since = own.since AND prior.order_ < own.order_))
                 GROUP BY own.unit, own.entry, own.begins, own.ends
             ), admitted AS (
-                SELECT turns.* REPLACE (greatest(turns.instant, waits.counted) AS instant)
-                FROM waits ASOF JOIN turns
-                  ON turns.unit = waits.unit AND turns.entry = waits.entry AND turns.instant <= waits.counted
-                WHERE waits.counted > waits.begins AND waits.counted < waits.ends AND turns.instant < waits.counted
-            ), all_turns AS (
-                SELECT * FROM turns UNION ALL BY NAME SELECT * FROM admitted
+                SELECT transitions.* REPLACE (greatest(transitions.instant, admissions.counted) AS instant)
+                FROM admissions ASOF JOIN transitions
+                  ON transitions.unit = admissions.unit AND transitions.entry = admissions.entry
+                      AND transitions.instant <= admissions.counted
+                WHERE admissions.counted > admissions.begins AND admissions.counted < admissions.ends
+                    AND transitions.instant < admissions.counted
+            ), all_transitions AS (
+                SELECT * FROM transitions UNION ALL BY NAME SELECT * FROM admitted
             ), placed AS (
-                SELECT all_turns.*, waits.since, waits.order_,
-                       here AND all_turns.instant >= waits.counted AND all_turns.instant < waits.ends AS counts
-                FROM all_turns ASOF LEFT JOIN waits
-                  ON waits.unit = all_turns.unit AND waits.entry = all_turns.entry AND waits.begins <= all_turns.instant
+                SELECT all_transitions.*, admissions.since, admissions.order_,
+                       here AND all_transitions.instant >= admissions.counted
+                           AND all_transitions.instant < admissions.ends AS counts
+                FROM all_transitions ASOF LEFT JOIN admissions
+                  ON admissions.unit = all_transitions.unit AND admissions.entry = all_transitions.entry
+                      AND admissions.begins <= all_transitions.instant
             )
             SELECT unit, entry, instant, seq, alive, {plain}, {masked}, since, order_ FROM placed"""
 
-    def delta(self, s: int, scope: Scope) -> str:
-        """Net change per unit, instant, component and cell; the state itself stands at the beginning of time."""
+    def change(self, s: int, scope: Scope) -> str:
+        """SQL of `change_s`; the contribution of the stored state is at BEGINNING."""
         parts = []
         stocks = [release for release in self.stocks if release.name in scope.releases]
         names = [name for release in stocks for name in self.view(release)]
         for release in stocks:
             i, (cell, *values) = self.numbers[release.name], self.view(release)
             for j, value in enumerate(values):
-                parts.append(f"SELECT unit, instant, {i} AS release, {j} AS component, {cell} AS cell, {value} AS amount "
-                             f"FROM steps WHERE {cell} IS NOT NULL")  # fmt: skip
+                parts.append(f"SELECT unit, instant, {i} AS release, {j} AS component, {cell} AS cell, "
+                             f"{value} AS amount "
+                             f"FROM row_changes WHERE {cell} IS NOT NULL")  # fmt: skip
                 parts.append(f"SELECT unit, instant, {i}, {j}, was_{cell}, -was_{value} "
-                             f"FROM steps WHERE was_{cell} IS NOT NULL")  # fmt: skip
+                             f"FROM row_changes WHERE was_{cell} IS NOT NULL")  # fmt: skip
         if not parts:
-            parts = ["SELECT ''::VARCHAR AS unit, 0 AS instant, 0 AS release, 0 AS component, 0 AS cell, 0 AS amount "
-                     "WHERE false"]  # fmt: skip
-        lagged = [f"lag({name}) OVER row_path AS was_{name}" for name in names if name not in self._stepped()]
+            parts = ["SELECT ''::VARCHAR AS unit, 0 AS instant, 0 AS release, 0 AS component, 0 AS cell, "
+                     "0 AS amount WHERE false"]  # fmt: skip
+        lagged = [
+            f"lag({name}) OVER row_path AS was_{name}"
+            for name in names
+            if name not in self._lagged_with_row()
+        ]
         return f"""
-            CREATE OR REPLACE TEMP TABLE delta_{s} AS
-            WITH steps AS MATERIALIZED (
-                SELECT *{"".join(f", {one}" for one in lagged)} FROM shown_{s}
+            CREATE OR REPLACE TEMP TABLE change_{s} AS
+            WITH row_changes AS MATERIALIZED (
+                SELECT *{"".join(f", {one}" for one in lagged)} FROM contributing_{s}
                 {"WINDOW row_path AS (PARTITION BY unit, entry ORDER BY instant)" if lagged else ""}
             )
             SELECT unit, instant, release, component, cell, sum(amount) AS amount
             FROM ({" UNION ALL ".join(parts)})
             GROUP BY unit, instant, release, component, cell HAVING sum(amount) <> 0"""
 
-    def match(self, s: int, scope: Scope) -> str:
-        """Mutations that the scope's flows count: the row really changed, and the flow's SELECT accepts it."""
-        parts = ["SELECT ''::VARCHAR AS unit, 0::BIGINT AS instant, 0::BIGINT AS seq, 0 AS release, 0 AS component, "
-                 "0::BIGINT AS cell, 0::BIGINT AS amount WHERE false"]  # fmt: skip
+    def flow_change(self, s: int, scope: Scope) -> str:
+        """SQL of `flow_change_s`: the row really changed, and the flow's WHERE accepts the change."""
+        parts = ["SELECT ''::VARCHAR AS unit, 0::BIGINT AS instant, 0::BIGINT AS seq, 0 AS release, "
+                 "0 AS component, 0::BIGINT AS cell, 0::BIGINT AS amount WHERE false"]  # fmt: skip
         for release in self.flows:
             if release.name not in scope.releases:
                 continue
             i, query = self.numbers[release.name], release.query
             limit = "" if self.program.max_rows is None else (
-                f" QUALIFY row_number() OVER (PARTITION BY unit, instant ORDER BY seq, cell, amounts) <= {self.program.max_rows}"
+                " QUALIFY row_number() OVER (PARTITION BY unit, instant ORDER BY seq, cell, amounts) "
+                f"<= {self.program.max_rows}"
             )  # fmt: skip
             amounts = [amount(part) for part in query.components]
-            hits = f"""(SELECT unit, instant, seq, TRY(CAST({render(query.cell)} AS BIGINT)) AS cell, [{", ".join(amounts)}] AS amounts
-                        FROM turned
+            hits = f"""(SELECT unit, instant, seq, TRY(CAST({render(query.cell)} AS BIGINT)) AS cell,
+                [{", ".join(amounts)}] AS amounts
+                        FROM changed
                         WHERE TRY(CAST({render(query.cell)} AS BIGINT)) IS NOT NULL
                           AND ({" OR ".join(f"{amount} <> 0" for amount in amounts)}){limit})"""
             parts.extend(
@@ -304,13 +321,14 @@ class Views:
             )
         image = "image" if self.image else "NULL::STRUCT(none INTEGER)"
         return f"""
-            CREATE OR REPLACE TEMP TABLE match_{s} AS
-            WITH steps AS (
+            CREATE OR REPLACE TEMP TABLE flow_change_{s} AS
+            WITH row_changes AS (
                 SELECT unit, entry, instant, seq, alive, digest, CASE WHEN alive THEN {image} END AS "after",
                        lag(CASE WHEN alive THEN {image} END) OVER row_path AS "before",
                        lag(CASE WHEN alive THEN digest END) OVER row_path AS was
                 FROM path WINDOW row_path AS (PARTITION BY unit, entry ORDER BY instant)
-            ), turned AS (
-                SELECT * FROM steps WHERE instant > {BEGINNING} AND was IS DISTINCT FROM CASE WHEN alive THEN digest END
+            ), changed AS (
+                SELECT * FROM row_changes WHERE instant > {BEGINNING} AND was IS DISTINCT
+                    FROM CASE WHEN alive THEN digest END
             )
             {" UNION ALL ".join(parts)}"""

@@ -176,6 +176,12 @@ class StoreSpec(Table):
     witness: Name | None = None
 
 
+class EngineSpec(Table):
+    """Which engine computes the exact sums."""
+
+    kind: Name = "duckdb"
+
+
 class GaugeSpec(Table):
     """A whole tidegauge.toml."""
 
@@ -184,6 +190,7 @@ class GaugeSpec(Table):
     budget: BudgetSpec
     release: Annotated[dict[str, AnyRelease], Field(min_length=1)]
     store: StoreSpec = StoreSpec()
+    engine: EngineSpec = EngineSpec()
 
     @model_validator(mode="after")
     def _whole(self) -> GaugeSpec:
@@ -220,10 +227,14 @@ class GaugeSpec(Table):
         """The declaration in one form for all ways to write it; what is compared with what was committed.
 
         How the source is reached is no part of it: passwords, hosts and slots may change in the years of a gauge.
+        The default engine is left out: gauges from before there was a choice did not commit one.
         """
+        left_out: dict[str, Any] = {"store": True, "source": REACH}
+        if self.engine == EngineSpec():
+            left_out["engine"] = True
         form: dict[str, Any] = json.loads(
             json.dumps(
-                self.model_dump(by_alias=True, exclude_none=True, exclude={"store": True, "source": REACH}),
+                self.model_dump(by_alias=True, exclude_none=True, exclude=left_out),
                 default=str,
                 sort_keys=True,
             )

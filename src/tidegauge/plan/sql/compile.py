@@ -1,7 +1,7 @@
 """A release's SELECT -> the query that it measures.
 
-What is accepted, and what is refused and why, is told in docs/sql.md.  The engine binds what comes out of here without
-complaint if its structs have the declared columns with the declared types.
+docs/sql.md says what is accepted, and what is refused and why.  The engine binds what comes out of
+here without complaint if its structs have the declared columns with the declared types.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def compile_query(
 ) -> Query:
     """The linear query that the SELECT asks of `table`, or a QueryError that says why it is none.
 
-    `columns` gives every column's type in the embedded engine ('VARCHAR' where nothing is declared); `key` is the
-    spec's key of the SELECT, beside which groups, bounds and grids are declared.
+    `columns` gives every column's type in the embedded engine ('VARCHAR' where nothing is declared); `key` is
+    the spec's key of the SELECT, beside which groups, bounds and grids are declared.
     """
     try:
         return _compile(

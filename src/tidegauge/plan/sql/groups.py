@@ -1,4 +1,4 @@
-"""GROUP BY over declared domains: which cell a row stands in."""
+"""GROUP BY over declared domains: which cell a row is in."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def _comparable(term: Term, values: Sequence[Value]) -> list[Term]:
         return [boolean(term), *(Term(Constant(bool(value)), Kind.BOOLEAN) for value in values)]
     if types == {int}:
         if term.kind is not Kind.INTEGER and any(abs(int(value)) > 2**53 for value in values):
-            raise Refused("an integer is too large to be told apart in DOUBLE; CAST the group to BIGINT")
+            raise Refused("an integer is too large to be exact in DOUBLE; CAST the group to BIGINT")
         return alike(
             [
                 term if term.kind is Kind.INTEGER else number(term),

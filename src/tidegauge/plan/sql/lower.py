@@ -1,7 +1,7 @@
 """Expressions of a SELECT, node by node, into expressions that every engine can compute and that cannot fail.
 
-A node that no rule names is refused, and so is an argument that its rule does not read: what the parser learns
-tomorrow is not accepted before someone has thought about it.
+A node that no rule names is refused, and so is an argument that its rule does not read: what the parser
+learns tomorrow is not accepted before someone has thought about it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _VOLATILE: Final = re.compile(
-    r"(now|today|timeofday|setseed|nextval|currval|(gen_)?rand.*|uuid.*|(current|local|utc|session|transaction|statement"
-    r"|clock|get_current|txid).*)",
+    r"(now|today|timeofday|setseed|nextval|currval|(gen_)?rand.*|uuid.*|(current|local|utc|session"
+    r"|transaction|statement|clock|get_current|txid).*)",
     re.IGNORECASE,
 )
 _COMPARISONS: Final = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
@@ -357,7 +357,8 @@ def _rules() -> dict[type[exp.Expr], _Rule]:
         exp.TryCast: _Rule(one | {"to", "safe"}, _cast),
         exp.Case: _Rule(one | {"ifs", "default"}, _case),
         exp.If: _Rule(one | {"true", "false"}, _case),
-        **{node: _Rule(many | {"ignore_nulls"}, partial(_many, function)) for node, function in _MANY.items()},
+        **{node: _Rule(many | {"ignore_nulls"}, partial(_many, function))
+           for node, function in _MANY.items()},
         exp.Nullif: _Rule(two, _nullif),
         **{node: _Rule(one, partial(_numeric, function)) for node, function in _NUMERIC.items()},
         exp.Round: _Rule(one | {"decimals"}, _round),

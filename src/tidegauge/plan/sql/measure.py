@@ -127,7 +127,7 @@ def count_of(term: Term | None) -> Component:
 
 
 def sum_of(term: Term, steps: Range, *, centre: int = 0) -> Component:
-    """SUM of distances from `centre` (in steps): clamped, rounded half away from zero; NULL and NaN count 0."""
+    """SUM of distances from `centre` (in steps): clamped, rounded half away from 0; NULL and NaN count 0."""
     grid = steps.grid
     settings = (steps.lower * grid, steps.upper * grid, grid.denominator, grid.numerator)
     doubles = (double_literal(setting).expression for setting in settings)

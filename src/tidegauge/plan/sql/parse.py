@@ -1,4 +1,4 @@
-"""From the text of a release's SELECT to its parts, refusing by name what is no linear query over one table."""
+"""From the text of a release's SELECT to its parts; refuses by name what is no linear query of one table."""
 
 from __future__ import annotations
 
@@ -60,13 +60,14 @@ class Parts:
 def canonical(sql: str, dialect: str) -> str:
     """The statement without comments and with one way of spacing and letter case.
 
-    Made from tokens, not from the parsed tree: what was committed must read the same under every release of the parser.
+    Made from tokens, not from the parsed tree: what was committed must read the same under every release of
+    the parser.
     """
     return _spaced(token for token in _tokens(sql, dialect) if token.token_type is not TokenType.SEMICOLON)
 
 
 def argument(sql: str, function: str, dialect: str) -> str:
-    """What stands in the parentheses of the function's first call, in canonical form."""
+    """What is in the parentheses of the function's first call, in canonical form."""
     tokens = _tokens(sql, dialect)
     kinds = [token.token_type for token in tokens]
     calls = (

@@ -20,20 +20,23 @@ class Mismatch(Refused):
 REFUSALS: Final = {
     "not a SELECT": "a release is one SELECT over one table; nothing else is run",
     "second statement": "a release is one SELECT; declare one release for each",
-    "WITH": "a release reads the table itself; write the conditions into WHERE, the expressions where they are used",
+    "WITH": "a release reads the table itself; "
+    "write the conditions into WHERE, the expressions where they are used",
     "UNION": "a release is one SELECT; declare one release for each part and add their readings",
     "sub-query": "what a row counts must depend on that row alone; write the condition into WHERE",
-    "JOIN": "a release reads one table; let the source deliver a view that has the joined columns in every row",
+    "JOIN": "a release reads one table; "
+    "let the source deliver a view that has the joined columns in every row",
     "other table": "a release reads the table that [source] declares",
     "no table": "say which table: FROM and its name",
-    "DISTINCT": "whether a row is the first of its kind depends on the other rows, so it cannot be summed row by row; "
-    "declare the values as groups and publish COUNT(*) of each",
-    "HAVING": "which groups are shown would depend on exact counts; leave it out, every declared group is published",
+    "DISTINCT": "whether a row is the first of its kind depends on the other rows, "
+    "so it cannot be summed row by row; declare the values as groups and publish COUNT(*) of each",
+    "HAVING": "which groups are shown would depend on exact counts; "
+    "leave it out, every declared group is published",
     "LIMIT": "which groups are shown would depend on exact counts; declare only the groups that are wanted",
     "ORDER BY": "the order of the groups is public and fixed: that of the declaration; leave it out",
     "window function": "it looks at other rows; what a row counts must depend on that row alone",
     "SAMPLE": "it draws at random, differently each time; every row is read",
-    "GROUPING SETS": "a row may stand in one group only; name the columns in GROUP BY, "
+    "GROUPING SETS": "a row is in one group only; name the columns in GROUP BY, "
     "and declare one release for each further grouping",
     "clause": "it is no part of a linear query over one table",
     "no aggregate": "publish exactly one of COUNT(*), COUNT(expression), SUM(expression), AVG(expression)",
@@ -44,10 +47,10 @@ REFUSALS: Final = {
     "and for any other formula declare one release for each aggregate and combine their readings",
     "nested aggregate": "an aggregate is taken over rows, not over aggregates",
     "misplaced aggregate": "WHERE and GROUP BY look at one row at a time",
-    "*": "name what is wanted; a star stands only in COUNT(*)",
+    "*": "name what is wanted; a star is for COUNT(*) alone",
     "parameter": "a committed plan is complete; write the value itself",
-    "non-deterministic function": "it gives another answer each time, and a row must count the same whenever it is read; "
-    "compare with a fixed date or with another column",
+    "non-deterministic function": "it gives another answer each time, "
+    "and a row must count the same whenever it is read; compare with a fixed date or with another column",
     "unknown function": "it is not known to be a fixed function of the row; docs/sql.md lists the functions",
     "expression": "it is not among the expressions of docs/sql.md",
     "type": "CAST takes BOOLEAN, the integers, DECIMAL(p, s), DOUBLE, VARCHAR, DATE and TIMESTAMP",

@@ -1,7 +1,8 @@
 """Expressions with their kinds, and how one kind is read as another without ever failing.
 
-Text is read in context: beside a number it is a number, beside a date a time, as a condition true or false, and NULL
-where it is none.  Arithmetic is done in DOUBLE, where nothing overflows.  Times are UTC without a zone.
+Text is read in context: beside a number it is a number, beside a date a time, as a condition true or false,
+and NULL where it is none.  Arithmetic is done in DOUBLE, where nothing overflows.  Times are UTC without a
+zone.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _LARGEST: Final = 2**63
 
 @dataclass(frozen=True)
 class Term:
-    """An expression and what it gives; `literal` is set for a text in quotes, which is read when the query is compiled."""
+    """An expression and its kind; `literal` is a text in quotes, which is read when the query is compiled."""
 
     expression: Expression
     kind: Kind
@@ -107,7 +108,7 @@ def number_literal(digits: str) -> Term:
     try:
         return double_literal(float(digits))
     except ValueError:
-        raise Mismatch(f"{digits!r} stands where a number is needed") from None
+        raise Mismatch(f"{digits!r} is not a number") from None
 
 
 def time_literal(written: str) -> Term:
@@ -116,7 +117,7 @@ def time_literal(written: str) -> Term:
         at = moment(instant(written)).replace(tzinfo=None)
     except (SpecError, OverflowError):
         raise Mismatch(
-            f"{written!r} stands where a date or time is needed (write 2026-01-31 or 2026-01-31T12:00:00Z)"
+            f"{written!r} is not a date or time (write 2026-01-31 or 2026-01-31T12:00:00Z)"
         ) from None
     return apply(Kind.TIMESTAMP, "at", at.isoformat(" "))
 
@@ -124,7 +125,7 @@ def time_literal(written: str) -> Term:
 def boolean_literal(written: str) -> Term:
     """TRUE or FALSE, as written in quotes."""
     if written.strip().lower() not in {"true", "false"}:
-        raise Mismatch(f"{written!r} stands where 'true' or 'false' is needed")
+        raise Mismatch(f"{written!r} is neither 'true' nor 'false'")
     return Term(Constant(written.strip().lower() == "true"), Kind.BOOLEAN)
 
 
@@ -191,7 +192,7 @@ def number(term: Term) -> Term:
             return apply(Kind.DOUBLE, "double", term, whole=term.kind in {Kind.INTEGER, Kind.NULL})
         case Kind.TEXT:
             return apply(Kind.DOUBLE, "double", term)
-    raise Mismatch(f"a number is needed where {term.kind.value} stands")
+    raise Mismatch(f"a number is needed here, not {term.kind.value}")
 
 
 def time(term: Term) -> Term:
@@ -205,7 +206,7 @@ def time(term: Term) -> Term:
             return apply(Kind.TIMESTAMP, "timestamp", term)
         case Kind.TEXT:
             return apply(Kind.TIMESTAMP, "text timestamp", term)
-    raise Mismatch(f"a date or time is needed where {term.kind.value} stands")
+    raise Mismatch(f"a date or time is needed here, not {term.kind.value}")
 
 
 def boolean(term: Term) -> Term:
@@ -218,7 +219,7 @@ def boolean(term: Term) -> Term:
         case Kind.TEXT | Kind.NULL:
             return apply(Kind.BOOLEAN, "boolean", term)
     hint = "; write <> 0" if term.kind in NUMBERS else ""
-    raise Mismatch(f"a condition is needed where {term.kind.value} stands{hint}")
+    raise Mismatch(f"a condition is needed here, not {term.kind.value}{hint}")
 
 
 def text(term: Term) -> Term:
@@ -226,7 +227,7 @@ def text(term: Term) -> Term:
     if term.kind is Kind.TEXT:
         return term
     if term.kind in {Kind.INTERVAL, Kind.OTHER}:
-        raise Mismatch(f"text is needed where {term.kind.value} stands")
+        raise Mismatch(f"text is needed here, not {term.kind.value}")
     if term.kind is Kind.TIMESTAMP:
         return apply(Kind.TEXT, "time text", term)
     return apply(Kind.TEXT, "whole text" if term.kind is Kind.DOUBLE and term.whole else "text", term)

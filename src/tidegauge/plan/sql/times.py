@@ -12,10 +12,11 @@ from tidegauge.plan.sql.terms import NUMBERS, TIMES, Kind, Term, apply, number, 
 
 UNITS: Final = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 PARTS: Final = (*UNITS, "isoyear", "dow", "isodow", "doy")
-PART_NODES: Final = (exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear, exp.Day, exp.DayOfMonth, exp.DayOfWeek,
-                     exp.DayOfWeekIso, exp.DayOfYear, exp.Hour, exp.Minute, exp.Second)  # fmt: skip
-_ALIASES: Final = {"day_of_week": "dow", "dayofweek_iso": "isodow", "day_of_year": "doy", "day_of_month": "day",
-                   "week_of_year": "week"}  # fmt: skip
+PART_NODES: Final = (exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear, exp.Day, exp.DayOfMonth,
+                     exp.DayOfWeek, exp.DayOfWeekIso, exp.DayOfYear, exp.Hour, exp.Minute,
+                     exp.Second)  # fmt: skip
+_ALIASES: Final = {"day_of_week": "dow", "dayofweek_iso": "isodow", "day_of_year": "doy",
+                   "day_of_month": "day", "week_of_year": "week"}  # fmt: skip
 _SPANS: Final = frozenset({*UNITS, "millisecond", "microsecond"})
 _SPAN: Final = re.compile(r"\s*(-?\d{1,9})\s*([a-z]+)", re.IGNORECASE)
 

@@ -1,0 +1,50 @@
+"""The engines that a declaration can name.  A new engine is one folder and one line in _KINDS."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Final
+
+from tidegauge.errors import SpecError
+from tidegauge.model.engine import EngineKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tidegauge.model.engine import Engine
+    from tidegauge.model.program import Program
+
+
+def _duckdb(program: Program, columns: Mapping[str, str]) -> Engine:
+    from tidegauge.engine.duckdb.engine import DuckEngine  # noqa: PLC0415  (loaded when first used)
+
+    return DuckEngine(program, columns)
+
+
+_KINDS: Final = {kind.name: kind for kind in [EngineKind("duckdb", _duckdb)]}
+
+
+def register(kind: EngineKind) -> None:
+    """Add a kind of engine from outside the package.  Raises ValueError if there is one of this name."""
+    if kind.name in _KINDS:
+        raise ValueError(f"there is already an engine of kind {kind.name!r}")
+    _KINDS[kind.name] = kind
+
+
+def unregister(name: str) -> None:
+    """Remove a kind that `register` added.  Raises KeyError if there is none of this name."""
+    del _KINDS[name]
+
+
+def open_engine(kind: str, program: Program, columns: Mapping[str, str]) -> Engine:
+    """An engine of this kind for a program over a table with these columns.
+
+    Raises SpecError for a kind that does not exist and QueryError for a query that the engine cannot compute.
+    """
+    if kind not in _KINDS:
+        near = difflib.get_close_matches(kind, _KINDS, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise SpecError(
+            f"there is no such engine; one of {', '.join(sorted(_KINDS))}{hint}", key="engine.kind"
+        )
+    return _KINDS[kind].open(program, columns)

@@ -1,0 +1,100 @@
+"""The contract of an engine: it enforces the constraint and adds up exact integer sums.
+
+A tick calls `arrive` with every batch and stores `waiting`.  When a bin has ended it calls `fold`, stores
+each part and then `waiting`.  The engine keeps nothing that the store does not have as well: after `forget`,
+or in a new process, it reads the waiting changes and the state from the store again.
+
+Every engine gives the same integers for the same program and changes, wherever batches are cut.
+docs/expressions.md says what each operation of a query means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    import pyarrow as pa
+
+    from tidegauge.model.program import Arrived, Folded, Program, State
+
+StateType = Literal["VARCHAR", "BIGINT"]
+"""The types that a column of the state can have: text, or an integer of 64 bits.  Both may be NULL."""
+
+
+@dataclass(frozen=True)
+class StateLayout:
+    """The columns of the state that an engine needs; the store makes the tables when the plan is committed.
+
+    Some columns are required, because the store finds rows by them: see each table.  The others, at least one
+    a table, are the engine's own.
+    """
+
+    entries: Mapping[str, StateType]
+    """Rows that exist: `entry` (the row's name), and `unit` where a unit owns several rows."""
+    units: Mapping[str, StateType]
+    """Counters of a unit in a scope: `unit`, `scope`, `expires` (when the unit must leave; NULL: never)."""
+    used: Mapping[str, StateType]
+    """What a unit has used of a flow's clip: `unit`, `release`."""
+
+    def tables(self) -> dict[str, dict[str, str]]:
+        """Table name -> column name -> type, as the store records it."""
+        return {"entries": dict(self.entries), "units": dict(self.units), "used": dict(self.used)}
+
+
+class Engine(Protocol):
+    """Carries out one program."""
+
+    @property
+    def layout(self) -> StateLayout:
+        """The columns of the state that this engine needs for its program."""
+        ...
+
+    def arrive(self, rows: pa.Table, *, state: State, now: int, arrivals: int) -> Arrived:
+        """Take a batch (its form: tidegauge.model.mutation); its changes wait until they take effect.
+
+        `now`: the clock; a later time stamp becomes this one.  `arrivals`: how many changes arrived before
+        this batch.
+        """
+        ...
+
+    def waiting(self, since: int | None = None) -> pa.Table:
+        """The changes that have arrived (`since`: from this number on) and have not taken effect.
+
+        The columns are the engine's own; `State.waiting` gives them back.
+        """
+        ...
+
+    def fold(self, *, state: State, watermark: int, reached: int) -> Iterator[Folded]:
+        """Enforce and fold what takes effect by `reached`, in parts that have no unit in common.
+
+        A change takes effect at its own time, but after `watermark` (the end of the last measured bin) and
+        not before an earlier change of its unit.  The fold is complete once the last part was taken.
+        """
+        ...
+
+    def forget(self) -> None:
+        """Read the waiting changes from the store when next needed: a transaction was rolled back."""
+        ...
+
+    def close(self) -> None:
+        """Free memory and temporary files."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+@dataclass(frozen=True)
+class EngineKind:
+    """A kind of engine, by the name that `[engine] kind` has for it."""
+
+    name: str
+    open: Callable[[Program, Mapping[str, str]], Engine]
+    """Opens an engine for a program over a table with these columns (name -> SQL type).
+
+    Binds every query to the columns.  Raises QueryError for a query that the engine cannot compute.
+    """
