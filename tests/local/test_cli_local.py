@@ -66,7 +66,7 @@ def test_simulate_says_how_near_the_estimates_come(tmp_path: Path) -> None:
     shown = json.loads(run("simulate", path, "--people", "3000", "--json").output)
     assert shown["rmse"] == pytest.approx(shown["predicted_rmse"], rel=0.6)
     assert shown["covered_95"] > 0.6
-    assert "invented" in run("simulate", path, "--people", "500").output
+    assert "simulated" in run("simulate", path, "--people", "500").output
 
 
 def test_collect_and_read(tmp_path: Path) -> None:
