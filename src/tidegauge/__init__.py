@@ -25,8 +25,8 @@ _HOMES: Final = {
     "Unconstrained": "model.constraint",
     "Within": "model.constraint",
 }
-"""The module of each public name.  It is imported when the name is first used: the command line handles signals and
-prints its help before the engine and the numerical libraries are loaded."""
+"""The module of each public name.  It is imported when the name is first used: the command line handles
+signals and prints its help before the engine and the numerical libraries are loaded."""
 _FOLDERS: Final = ("local", "theory")
 
 
@@ -45,7 +45,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def open(path: str | Path = "tidegauge.toml", **options: Any) -> Gauge:  # noqa: A001  (tg.open reads as it should)
+def open(path: str | Path = "tidegauge.toml", **options: Any) -> Gauge:  # noqa: A001  (called as tg.open)
     """The gauge that a tidegauge.toml declares.  Raises SpecError if the declaration is invalid."""
     from tidegauge.run.gauge import Gauge  # noqa: PLC0415  (see _HOMES)
 

@@ -1,7 +1,7 @@
 """Private folders for data that does not fit into memory.
 
-A folder is locked while its process runs.  A killed process leaves its folder behind unlocked; the next process that
-creates a folder removes it.
+A folder is locked while its process runs.  A killed process leaves its folder behind unlocked; the next
+process that creates a folder removes it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The command line.
 
-Nothing is imported here before `main` handles interrupts: an interrupt during an import would print a traceback.
+Nothing is imported here before `main` handles interrupts: during an import they would print a traceback.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def _endless(words: Sequence[str]) -> bool:
-    """Whether these arguments start a service.  Asked before they are parsed: a signal may come at any time."""
+    """Whether these arguments start a service.  Asked before parsing: a signal may come at any time."""
     return words[:1] == ["serve"] or (
         words[:1] == ["run"] and not any(word.startswith(("--once", "--until", "--help")) for word in words)
     )

@@ -1,9 +1,9 @@
 """Ends the process after a signal: one line, the right exit code, an intact store, no temporary files.
 
-A signal never raises an exception in the middle of other code, because libraries convert or swallow such exceptions.
-The handler sets a flag, and `run` checks the flag between two readings and while it waits.  If the process does not
-check it in time (a query over millions of rows, an import), it exits at once.  That is safe: a tick is one transaction,
-and the next run repeats what was not committed.
+A signal never raises an exception in the middle of other code, because libraries convert or swallow such
+exceptions.  The handler sets a flag, and `run` checks the flag between two readings and while it waits.  If
+the process does not check it in time (a query over millions of rows, an import), it exits at once.  That is
+safe: a tick is one transaction, and the next run repeats what was not committed.
 
 This module imports little, so that signals are handled from the start.
 """
@@ -30,7 +30,7 @@ _END: Final = b"\0"
 
 
 class Stopped(BaseException):
-    """Raised after a signal; the open transaction is rolled back, and the next run continues from the last commit."""
+    """Raised after a signal; the open transaction is rolled back, and the next run repeats it."""
 
 
 class Ending:
@@ -50,7 +50,7 @@ class Ending:
         self._after = ""
         self._clean: Callable[[], None] = lambda: None
 
-    # -- used by verbs ----------------------------------------------------------------------------------
+    # -- used by verbs --------------------------------------------------------------------------------------
 
     @property
     def code(self) -> int:
@@ -70,9 +70,10 @@ class Ending:
 
     @contextmanager
     def careful(self, after: str = "") -> Iterator[None]:
-        """A block in which the verb calls `check` and has time to end by itself; `after` is printed if it was stopped.
+        """A block in which the verb calls `check` and has time to end by itself.
 
-        SIGHUP is ignored in the block: there is no configuration to reload, and a closed terminal must not end a service.
+        `after` is printed if it was stopped.  SIGHUP is ignored in the block: there is no configuration to
+        reload, and a closed terminal must not end a service.
         """
         self._patience, self._after = _PATIENCE, after
         ours = threading.current_thread() is threading.main_thread()
@@ -94,11 +95,13 @@ class Ending:
         with suppress(OSError):
             os.write(2, line.encode())  # not sys.stderr: the main thread may hold its lock
 
-    # -- the process ------------------------------------------------------------------------------------------------
+    # -- the process -----------------------------------------------------------------------------------------
 
     @contextmanager
     def watching(self, *, service: bool) -> Iterator[None]:
-        """A block in which SIGINT and SIGTERM are handled, even if they were ignored before, and temporary files share a folder.
+        """A block in which SIGINT and SIGTERM are handled, even if they were ignored before.
+
+        All temporary files of the process are in one folder.
 
         `service`: whether SIGTERM is the normal way to end this process (exit code 0).
         """

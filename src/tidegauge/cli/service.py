@@ -17,8 +17,8 @@ _PLAIN = frozenset(vars(logging.makeLogRecord({})))
 class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One JSON object a line: time, level, event and its fields."""
-        return json.dumps({"time": _time(record), "level": record.levelname.lower(), "event": record.getMessage(),
-                           **_extra(record)}, default=str)  # fmt: skip
+        fixed = {"time": _time(record), "level": record.levelname.lower(), "event": record.getMessage()}
+        return json.dumps(fixed | _extra(record), default=str)
 
 
 class _Text(logging.Formatter):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def listening(listen: str) -> socket.socket:
-    """A listening socket at HOST:PORT; port 0 takes any free port.  Raises SpecError if it cannot be opened."""
+    """A listening socket at HOST:PORT; port 0 takes any free port.  Raises SpecError."""
     host, _, port = listen.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65535:
         raise SpecError("must be HOST:PORT, for example 127.0.0.1:8321", key="--listen")

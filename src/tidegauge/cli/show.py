@@ -82,7 +82,7 @@ def show_readings(readings: list[Reading]) -> None:
 
 
 def write_readings(readings: list[Reading], form: str, output: Path | None) -> None:
-    """Write readings to a file, or as text to stdout.  Raises SpecError for a form that cannot be written there."""
+    """Write readings to a file, or as text to stdout.  Raises SpecError for a wrong format."""
     match form:
         case "json":
             text = as_json(readings)

@@ -26,7 +26,7 @@ _YOUNG: Final = 60.0
 
 @contextmanager
 def together() -> Iterator[Callable[[], None]]:
-    """Create the folder and make `tempfile` use it.  Yields a function that removes it, for a process that is stopped."""
+    """Create the folder and make `tempfile` use it.  Yields a function that removes it early."""
     before = tempfile.tempdir
     place = tempfile.gettempdir()
     for one in {Path(place), _MEMORY}:

@@ -1,6 +1,6 @@
 """tidegauge VERB: every verb is a few lines around the gauge.
 
-A verb imports what it needs when it is called: `tidegauge --help` and `tidegauge --version` load no large library.
+A verb imports what it needs when it is called: `--help` and `--version` load no large library.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _UsageError = cast(
     "type[typer.BadParameter]",
     next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"),
 )
-"""What typer raises for an unknown verb or option: click's class, or that of the copy of click in newer versions."""
+"""The error of an unknown verb or option: click's, or that of the copy of click in newer typer versions."""
 _STOPPED = "What was committed is kept; the next run goes on from there."
 
 
@@ -85,9 +85,9 @@ def init(
     table: Annotated[
         str | None,
         typer.Argument(
-            help="Where the table is: a changelog (csv, jsonl, parquet), an SQLite or DuckDB file, a file or folder of "
-            "Debezium events, or env:NAME, the environment variable with the connection string of a PostgreSQL "
-            "server.",
+            help="Where the table is: a changelog (csv, jsonl, parquet), an SQLite or DuckDB file, a file or "
+            "folder of Debezium events, or env:NAME, the environment variable with the connection string "
+            "of a PostgreSQL server.",
             metavar="TABLE",
         ),
     ] = None,
@@ -109,8 +109,8 @@ def init(
     if install:
         if table or kind or name or schema:
             raise SpecError(
-                f"reads {file.name} and takes no argument but --file. Write {file.name} first (tidegauge init TABLE), "
-                "then run: tidegauge init --install",
+                f"reads {file.name} and takes no argument but --file. Write {file.name} first (tidegauge "
+                "init TABLE), then run: tidegauge init --install",
                 key="--install",
             )
         typer.echo(_open(file).install())
@@ -181,10 +181,8 @@ def run(
     if last is None:
         typer.echo("Nothing was due. See: tidegauge status")
     else:
-        typer.echo(
-            f"{published:,} reading{'' if published == 1 else 's'} published, up to {last.as_json()['time']}. "
-            "See: tidegauge readings"
-        )
+        count = f"{published:,} reading{'' if published == 1 else 's'}"
+        typer.echo(f"{count} published, up to {last.as_json()['time']}. See: tidegauge readings")
 
 
 @app.command()
@@ -288,8 +286,8 @@ def verify(
 ) -> None:
     """Check ledger, journal, readings and the store's age.
 
-    The hash chains of ledger and journal must be intact, every reading must follow from the journal, and the store
-    must not be older than its witness.
+    The hash chains of ledger and journal must be intact, every reading must follow from the journal, and the
+    store must not be older than its witness.
     """
     proved = _open(file, store).verify(against)
     if as_json:
