@@ -186,7 +186,7 @@ def test_status_ledger_verify_and_plot(tidegauge: Shell) -> None:
 
 
 def test_init_writes_a_declaration_that_plans(tidegauge: Shell) -> None:
-    assert "already here" in tidegauge.refused("init", "people.csv")
+    assert "exists and was not changed" in tidegauge.refused("init", "people.csv")
     Path("tidegauge.toml").unlink()
     tidegauge("init", "people.csv")
     assert "total" in tidegauge.json("plan")["releases"]

@@ -128,7 +128,7 @@ def test_listening_wants_an_address_and_the_extra(tmp_path: Path, monkeypatch: p
     assert "HOST:PORT" in str(refused.exception)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     refused = run("collect", path, "--store", store, "--listen", "127.0.0.1:8000")
-    assert "tidegauge[serve]" in str(refused.exception)
+    assert "pip install '.[serve]'" in str(refused.exception)
 
 
 def test_listening_serves_the_collector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

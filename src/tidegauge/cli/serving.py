@@ -56,8 +56,8 @@ def receive(spec: GaugeSpec, base: Path, listen: str, say: Callable[[str], None]
 
     proofs = {
         name: secret(reference, key=f"source.{name}")
-        for name in ("token", "signing_secret")
-        if (reference := getattr(source, name)) is not None
+        for name, reference in (("token", source.token), ("signing_secret", source.signing_secret))
+        if reference is not None
     }
     gatekeeper = Gatekeeper(**proofs)
     read = open_source(source.model_dump(exclude={"max_rows"}, exclude_none=True, by_alias=True), base)
