@@ -20,7 +20,7 @@ ALLOWED = {
     "scratch": set(),
     "source": {"errors", "model", "scratch"},
     "engine": {"errors", "model", "scratch"},
-    "store": {"errors", "model"},
+    "store": {"errors", "model", "scratch"},
     "local": {"errors"},
     "testing": {"errors", "model"},
 }

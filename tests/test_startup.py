@@ -71,6 +71,30 @@ def test_published_values_are_read_without_the_engine(asked: str, small: Path) -
     assert found == {"numpy", "pydantic"}
 
 
+def verb(*words: str) -> str:
+    """Code that runs a verb to its end, as the `tidegauge` program does."""
+    return f"""
+import sys
+from tidegauge.cli import main
+sys.argv = ["tidegauge", *{words}]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+"""
+
+
+@pytest.mark.parametrize(
+    "words", [("--help",), ("--version",), ("run", "--help"), ("init", "--help"), ("local", "plan", "--help")]
+)
+def test_help_and_version_load_nothing_heavy(words: tuple[str, ...]) -> None:
+    assert loaded(verb(*words)) <= {"pydantic"}  # which typer imports to read the annotations of a verb
+
+
+def test_the_verb_that_prints_readings_loads_no_engine(small: Path) -> None:
+    assert loaded(verb("readings", "-f", str(small))) == {"numpy", "pydantic"}
+
+
 def test_planning_loads_what_it_needs(small: Path) -> None:
     code = (
         f"import tidegauge\ntidegauge.open({str(small)!r}, store={str(small.with_name('other.db'))!r}).plan()"

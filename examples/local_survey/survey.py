@@ -1,4 +1,4 @@
-"""2,000 invented people answer for eight weeks whether they are well, and nobody learns of any of them."""
+"""2,000 simulated people report for eight weeks whether they are well; no single answer is revealed."""
 
 from __future__ import annotations
 

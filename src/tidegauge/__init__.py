@@ -1,4 +1,4 @@
-"""Keep publishing how a changing database stands, under one differential-privacy guarantee per person."""
+"""Publish differentially private statistics of a live database, continuously."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _HOMES: Final = {
     "Unconstrained": "model.constraint",
     "Within": "model.constraint",
 }
-"""Where each name lives.  It is loaded when it is first used: the command line must be able to answer a signal, and print its
-help, before the engine and the numerical libraries are there."""
+"""The module of each public name.  It is imported when the name is first used: the command line handles
+signals and prints its help before the engine and the numerical libraries are loaded."""
 _FOLDERS: Final = ("local", "theory")
 
 
@@ -45,8 +45,8 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def open(path: str | Path = "tidegauge.toml", **options: Any) -> Gauge:  # noqa: A001  (tg.open reads as it should)
-    """The gauge that a tidegauge.toml declares."""
+def open(path: str | Path = "tidegauge.toml", **options: Any) -> Gauge:  # noqa: A001  (called as tg.open)
+    """The gauge that a tidegauge.toml declares.  Raises SpecError if the declaration is invalid."""
     from tidegauge.run.gauge import Gauge  # noqa: PLC0415  (see _HOMES)
 
     return Gauge.from_file(path, **options)

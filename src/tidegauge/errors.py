@@ -1,19 +1,19 @@
-"""Every refusal of Tidegauge, one tree.
+"""The exceptions of Tidegauge.
 
 TidegaugeError
-├── SpecError            tidegauge.toml or an argument says something that cannot be
-│   └── QueryError       the SELECT of a release is not a query that can be published
-├── BudgetExceeded       the plan needs more than the ledger has left
-├── PlanChanged          the file no longer says what was committed
-├── SourceError          the data cannot be read as declared
-├── StoreError           the store cannot be used
-│   ├── StoreLocked      another process works on it
-│   ├── StoreBehind      it does not remember what was published: it is an old copy
-│   └── StoreCorrupt     it does not prove what it should
-└── LocalError           a survey, a report or a reporter's state is not acceptable
+├── SpecError            tidegauge.toml or an argument is invalid
+│   └── QueryError       the SELECT of a release cannot be published
+├── BudgetExceeded       the plan needs more budget than the ledger has left
+├── PlanChanged          tidegauge.toml differs from the committed declaration
+├── SourceError          the source cannot be read as declared
+├── StoreError           the store cannot be opened, read or written
+│   ├── StoreLocked      another process uses the store
+│   ├── StoreBehind      the store is an old copy: readings were published after it was made
+│   └── StoreCorrupt     the store fails its integrity checks
+└── LocalError           a survey, a report or a reporter's state is invalid
 
-A message says what was asked, what stopped it, what state is left behind and what to do next.
-It never carries a data value, a connection string or an exact count.
+A message says what was asked, what failed, what state is left and what to do next.
+It never contains a data value, a connection string or an exact count.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class TidegaugeError(Exception):
-    """Root of the tree; the command line turns it into exit code 2."""
+    """The base class; the command line prints its message and exits with code 2."""
 
 
 class SpecError(TidegaugeError):
-    """What was declared cannot be: names the key."""
+    """An invalid declaration or argument; `key` names it."""
 
     def __init__(self, message: str, *, key: str | None = None) -> None:
         super().__init__(f"{key}: {message}" if key else message)
@@ -37,11 +37,11 @@ class SpecError(TidegaugeError):
 
 
 class QueryError(SpecError):
-    """A SELECT that is not a linear query over one table, with the reason."""
+    """A SELECT that is not a linear query over one table; the message gives the reason."""
 
 
 class BudgetExceeded(TidegaugeError):
-    """A plan that does not fit what is left."""
+    """A plan that needs more budget than is left."""
 
     def __init__(self, what: str, *, measure: str, needed: Fraction, left: Fraction) -> None:
         super().__init__(
@@ -53,11 +53,11 @@ class BudgetExceeded(TidegaugeError):
 
 
 class PlanChanged(TidegaugeError):
-    """A committed plan is immutable; the message lists what differs."""
+    """The declaration differs from the committed one; the message lists the differences."""
 
 
 class SourceError(TidegaugeError):
-    """Input that cannot be read as declared: names the file and, where there is one, the line."""
+    """Input that cannot be read as declared; `path` and `line` say where, if known."""
 
     def __init__(self, message: str, *, path: str | None = None, line: int | None = None) -> None:
         where = "" if path is None else path if line is None else f"{path}, line {line}"
@@ -75,12 +75,12 @@ class StoreLocked(StoreError):
 
 
 class StoreBehind(StoreError):
-    """The store is an old copy: more was published than it remembers."""
+    """The store is an old copy: readings were published after it was made."""
 
 
 class StoreCorrupt(StoreError):
-    """The store fails its own proof."""
+    """The store fails its integrity checks."""
 
 
 class LocalError(TidegaugeError):
-    """A survey, report or reporter state that cannot be accepted."""
+    """An invalid survey, report or reporter state."""

@@ -1,7 +1,7 @@
-"""Private folders for what does not fit into memory.
+"""Private folders for data that does not fit into memory.
 
-A folder is locked while its process lives.  A process that is killed leaves its folder behind without the lock: whoever
-makes the next folder removes it.
+A folder is locked while its process runs.  A killed process leaves its folder behind unlocked; the next
+process that creates a folder removes it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
+OWN_FOLDER: Final = "tidegauge-process-"
+"""Start of the name of the folder that holds all temporary files of one process."""
 _PREFIX: Final = "tidegauge-scratch-"
 
 
 class ScratchFolder:
-    """A folder that only its owner can enter, removed with everything in it at the end."""
+    """A folder that only its owner can enter, removed with its contents when it is no longer used."""
 
     def __init__(self) -> None:
         _sweep(Path(tempfile.gettempdir()))
@@ -33,7 +35,7 @@ class ScratchFolder:
                 fcntl.flock(lock, fcntl.LOCK_EX)
             if _is_at(lock, Path(self.name)):
                 break
-            os.close(lock)  # somebody took it for one that was left behind, before it was locked
+            os.close(lock)  # another process removed it before it was locked
         self._remove = weakref.finalize(self, _removed, self.name, lock)
 
     def cleanup(self) -> None:
@@ -53,7 +55,7 @@ def _removed(name: str, lock: int) -> None:
 
 
 def _is_at(lock: int, path: Path) -> bool:
-    """Whether the open folder is the one at this path."""
+    """Whether the open folder is the one at this path (not removed or replaced)."""
     try:
         return os.path.samestat(os.fstat(lock), path.stat())
     except FileNotFoundError:
@@ -61,7 +63,7 @@ def _is_at(lock: int, path: Path) -> bool:
 
 
 def _sweep(parent: Path) -> None:
-    """Remove the folders of processes that are no more."""
+    """Remove the folders of processes that have ended."""
     for path in parent.glob(f"{_PREFIX}*"):
         with suppress(OSError):  # another user's, another process's, or gone meanwhile
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

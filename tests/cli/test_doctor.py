@@ -1,4 +1,4 @@
-"""The doctor on a server that is set up wrong: what it prints is what helps."""
+"""The doctor on a server that is set up wrong: the printed SQL fixes it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ table = "people"
 schema = "own"
 entry = "id"
 slot = "s"
-publication = "told"
+publication = "changes"
 
 [constraint]
 at_most = 4
@@ -61,7 +61,7 @@ def fixes(said: str) -> list[str]:
     return [line.strip() for line in said.splitlines() if line.startswith("        ")]
 
 
-def test_the_printed_sql_mends_everything(
+def test_the_printed_sql_fixes_everything(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -108,7 +108,7 @@ def test_the_printed_sql_mends_everything(
     assert all(check["ok"] and check["fix"] is None for check in json.loads(said))
 
 
-def test_before_it_is_mended_run_says_so_and_leaves_nothing(
+def test_before_it_is_fixed_run_says_so_and_leaves_nothing(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -6,6 +6,7 @@ import csv
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +159,7 @@ def test_every_format(tidegauge: Shell) -> None:
     tidegauge("readings", "--format", "json", "--output", "out.json")
     assert json.loads(Path("out.json").read_text()) == tidegauge.json("readings")
     for name in ("out.parquet", "out.json"):
-        assert f"All 30 readings in {name} are in the store" in tidegauge("verify", "--against", name)
+        assert f"All 30 readings in {name} equal those in the store" in tidegauge("verify", "--against", name)
     assert tidegauge.json("verify", "--against", "out.json")["compared"] == 30
     Path("out.json").write_text(Path("out.json").read_text().replace("by_city", "by_town"))
     assert "20 of 30 readings in out.json are not in the store" in tidegauge.refused(
@@ -185,7 +186,7 @@ def test_status_ledger_verify_and_plot(tidegauge: Shell) -> None:
 
 
 def test_init_writes_a_declaration_that_plans(tidegauge: Shell) -> None:
-    assert "already here" in tidegauge.refused("init", "people.csv")
+    assert "exists and was not changed" in tidegauge.refused("init", "people.csv")
     Path("tidegauge.toml").unlink()
     tidegauge("init", "people.csv")
     assert "total" in tidegauge.json("plan")["releases"]
@@ -304,3 +305,29 @@ def test_a_derived_release_in_every_verb(tidegauge: Shell) -> None:
     assert set(tidegauge.json("ledger")[0]["body"]["releases"]) == {"by_city", "mean_age"}
     Path("tidegauge.toml").write_text(DECLARATION.format(epsilon=10**9) + DERIVED.replace("3 days", "4 days"))
     assert "release.change_3_days.window.micros: was changed" in tidegauge.refused("run", "--once")
+
+
+def test_the_version_is_that_of_the_package(tidegauge: Any) -> None:
+    assert tidegauge("--version") == f"tidegauge {version('tidegauge')}\n"
+
+
+def test_an_internal_error_is_reported_without_its_text(
+    world: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise RuntimeError("Jane Doe")
+
+    monkeypatch.setattr("tidegauge.run.gauge.Gauge.status", fail)
+    code, _, said = call(monkeypatch, capsys, "status")
+    assert code == 1
+    assert said.startswith("Internal error (please report this bug): builtins.RuntimeError\n")
+    assert "Jane" not in said
+
+
+@pytest.mark.parametrize("words", [("runn",), ("run", "--onse"), ("readings", "--last", "none")])
+def test_a_wrong_word_is_refused(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, said = call(monkeypatch, capsys, *words)
+    assert (code, out) == (2, "")
+    assert said.startswith("tidegauge: ")

@@ -1,4 +1,4 @@
-"""docs/cli.md is the help of every verb, word for word; run this file to write it anew."""
+"""docs/cli.md is the help of every verb, word for word; run this file to update it."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_simulate_says_how_near_the_estimates_come(tmp_path: Path) -> None:
     shown = json.loads(run("simulate", path, "--people", "3000", "--json").output)
     assert shown["rmse"] == pytest.approx(shown["predicted_rmse"], rel=0.6)
     assert shown["covered_95"] > 0.6
-    assert "invented" in run("simulate", path, "--people", "500").output
+    assert "simulated" in run("simulate", path, "--people", "500").output
 
 
 def test_collect_and_read(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_listening_wants_an_address_and_the_extra(tmp_path: Path, monkeypatch: p
     assert "HOST:PORT" in str(refused.exception)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     refused = run("collect", path, "--store", store, "--listen", "127.0.0.1:8000")
-    assert "tidegauge[serve]" in str(refused.exception)
+    assert "pip install '.[serve]'" in str(refused.exception)
 
 
 def test_listening_serves_the_collector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,8 +19,8 @@ import pytest
 
 from tidegauge.cli import _endless, main, temporary
 from tidegauge.run.gauge import Gauge
+from tidegauge.scratch import OWN_FOLDER
 from tidegauge.store import begun, use_memory
-from tidegauge.store.scratch import OWN_FOLDER
 
 PROGRAM = "from tidegauge.cli import main; main()"
 DECLARATION = """

@@ -1,6 +1,6 @@
-"""The verbs, named after what they do.
+"""The command line.
 
-Nothing is imported here before `main` can answer an interrupt: until then Python prints a traceback.
+Nothing is imported here before `main` handles interrupts: during an import they would print a traceback.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Run a verb in a process of its own: signals are answered before anything large is imported."""
+    """Run a verb as the process's main program; signals are handled before large libraries are imported."""
     try:
         from tidegauge.cli.ending import ENDING  # noqa: PLC0415
 
@@ -24,13 +24,13 @@ def main() -> None:
             from tidegauge.cli.verbs import main as carry_out  # noqa: PLC0415
 
             carry_out()
-    except KeyboardInterrupt:  # it came before there was a handler
+    except KeyboardInterrupt:  # before the handler was installed
         sys.stderr.write("Interrupted.\n")
         sys.exit(130)
 
 
 def _endless(words: Sequence[str]) -> bool:
-    """Whether these words ask for a service; known before they are parsed, so that the exit code never depends on the moment."""
+    """Whether these arguments start a service.  Asked before parsing: a signal may come at any time."""
     return words[:1] == ["serve"] or (
         words[:1] == ["run"] and not any(word.startswith(("--once", "--until", "--help")) for word in words)
     )

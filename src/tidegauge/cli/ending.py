@@ -1,11 +1,11 @@
-"""How a process ends when a signal asks for it: one line, the right exit code, an intact store, no temporary files.
+"""Ends the process after a signal: one line, the right exit code, an intact store, no temporary files.
 
-A signal never raises an exception in the middle of other code: libraries turn such an exception into an error of their own, or
-swallow it.  It is noted, and `run` looks for the note between two readings and while it waits.  A process that does not get
-there in time (a query over millions of rows, an import) is ended where it is.  The store is made for that: a tick is one
-transaction, and what is not committed is done again by the next run.
+A signal never raises an exception in the middle of other code, because libraries convert or swallow such
+exceptions.  The handler sets a flag, and `run` checks the flag between two readings and while it waits.  If
+the process does not check it in time (a query over millions of rows, an import), it exits at once.  That is
+safe: a tick is one transaction, and the next run repeats what was not committed.
 
-This module imports little, so that signals are answered from the first moment on.
+This module imports little, so that signals are handled from the start.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _PATIENCE: Final = 1.0
-"""Seconds that `run` gets to end by itself; a second signal ends it at once."""
+"""Seconds that `run` has to end by itself; a second signal ends it at once."""
 _END: Final = b"\0"
 
 
 class Stopped(BaseException):
-    """A signal came: what is not committed is rolled back, and the next run goes on from what is."""
+    """Raised after a signal; the open transaction is rolled back, and the next run repeats it."""
 
 
 class Ending:
-    """Notes signals, and ends the process where it does not end by itself."""
+    """Records signals, and ends the process if it does not end by itself."""
 
     def __init__(self) -> None:
         self._begin()
@@ -50,29 +50,30 @@ class Ending:
         self._after = ""
         self._clean: Callable[[], None] = lambda: None
 
-    # -- what a verb asks and says ----------------------------------------------------------------------------------
+    # -- used by verbs --------------------------------------------------------------------------------------
 
     @property
     def code(self) -> int:
-        """The exit code: as shells have it, or 0 for a service without end that SIGTERM ends as it should."""
+        """The exit code: 128 + signal, or 0 for a service ended by SIGTERM."""
         assert self.signal is not None
         return 0 if self._service and self.signal == signal.SIGTERM else 128 + self.signal
 
     def check(self) -> None:
-        """Raise Stopped if a signal came; called where stopping is harmless."""
+        """Raise Stopped if a signal came; called where stopping is safe."""
         if self._came.is_set():
             raise Stopped
 
     def sleep(self, seconds: float) -> None:
-        """Wait, but not past a signal."""
+        """Wait this long, or until a signal comes; then raise Stopped."""
         self._came.wait(seconds)
         self.check()
 
     @contextmanager
     def careful(self, after: str = "") -> Iterator[None]:
-        """Inside, the verb calls `check` and gets a moment to end by itself; `after` is said when it was stopped.
+        """A block in which the verb calls `check` and has time to end by itself.
 
-        SIGHUP changes nothing there: nothing that is committed can change, and a closed terminal ends no service.
+        `after` is printed if it was stopped.  SIGHUP is ignored in the block: there is no configuration to
+        reload, and a closed terminal must not end a service.
         """
         self._patience, self._after = _PATIENCE, after
         ours = threading.current_thread() is threading.main_thread()
@@ -85,22 +86,24 @@ class Ending:
                 signal.signal(signal.SIGHUP, before or signal.SIG_DFL)
 
     def say(self) -> None:
-        """Say, once, why the process ends."""
+        """Print, once, why the process ends."""
         if self.signal is None or not self._said.acquire(blocking=False):
             return
         what = "Interrupted." if self.signal == signal.SIGINT else "Stopped by SIGTERM."
         bar = os.isatty(2) and os.environ.get("TERM", "dumb") != "dumb"
         line = f"{_CLEARED if bar else ''}{what}{f' {self._after}' if self._after else ''}\n"
         with suppress(OSError):
-            os.write(2, line.encode())  # not by sys.stderr, whose lock the main thread may hold
+            os.write(2, line.encode())  # not sys.stderr: the main thread may hold its lock
 
-    # -- the process ------------------------------------------------------------------------------------------------
+    # -- the process -----------------------------------------------------------------------------------------
 
     @contextmanager
     def watching(self, *, service: bool) -> Iterator[None]:
-        """Answer SIGINT and SIGTERM, whatever this process inherited, and keep its temporary files together.
+        """A block in which SIGINT and SIGTERM are handled, even if they were ignored before.
 
-        `service`: whether SIGTERM is how it is meant to end.
+        All temporary files of the process are in one folder.
+
+        `service`: whether SIGTERM is the normal way to end this process (exit code 0).
         """
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -114,11 +117,11 @@ class Ending:
         watcher = threading.Thread(target=self._watch, args=(reading,), daemon=True, name="signals")
         watcher.start()
         try:
-            from tidegauge.cli.temporary import together  # noqa: PLC0415  (what it imports takes a while)
+            from tidegauge.cli.temporary import together  # noqa: PLC0415  (its imports are slow)
 
             with together() as self._clean:
                 yield
-            if self.signal is not None:  # an application of its own (serve) was ended by it, and has ended
+            if self.signal is not None:  # the HTTP server handled the signal itself and has ended
                 self.say()
                 sys.exit(self.code)
         finally:
@@ -134,13 +137,13 @@ class Ending:
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         self.signal = self.signal or number
         if signal.set_wakeup_fd(self._pipe, warn_on_full_buffer=False) != self._pipe:
-            os.write(self._pipe, bytes([number]))  # an event loop had taken the place of our pipe
+            os.write(self._pipe, bytes([number]))  # an event loop replaced our pipe
 
     def _watch(self, pipe: int) -> None:
-        """Runs in a thread of its own: the main thread may be deep in a query and not look at signals for minutes."""
+        """Run in a separate thread: in a long query the main thread does not handle signals for minutes."""
         while (number := os.read(pipe, 1)) != _END:
             if signal.getsignal(number[0]) != self._handle:
-                continue  # uvicorn answers this one
+                continue  # uvicorn handles this one
             self.signal = self.signal or number[0]
             self._came.set()
             if select.select([pipe], [], [], self._patience)[0] and os.read(pipe, 1) == _END:
@@ -149,16 +152,16 @@ class Ending:
 
     def _leave(self) -> None:
         self._clean()
-        self.say()  # last: a progress bar is drawn by a thread of its own
+        self.say()  # last: another thread draws the progress bar
         os._exit(self.code)
 
 
 _CLEARED: Final = "\r\x1b[2K\x1b[?25h"
-"""Takes a progress bar away and shows the cursor again."""
+"""Clears the progress bar and shows the cursor."""
 
 
 def _deafen() -> None:
-    """The verb has ended: a signal while the interpreter takes itself apart changes nothing any more."""
+    """Ignore signals while the interpreter shuts down: the verb has ended."""
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 

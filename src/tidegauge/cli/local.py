@@ -1,6 +1,6 @@
-"""tidegauge local: plan a survey, try it out, collect its reports, read its estimates.
+"""tidegauge local: plan a survey, simulate it, collect its reports, print its estimates.
 
-Each verb imports what it needs itself: `tidegauge --help` loads this module, and needs no numerical library.
+Each verb imports what it needs when it is called: `tidegauge --help` loads this module.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
     from tidegauge.local import Collector
 
-app = typer.Typer(help="Local DP: people report for themselves, and no one is trusted.", no_args_is_help=True)
+app = typer.Typer(help="Local differential privacy: no trusted server.", no_args_is_help=True)
 
 Z95 = 1.959963984540054
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SurveyFile = Annotated[
-    Path, typer.Argument(help="A survey, as `plan --out` writes it.", exists=True, dir_okay=False)
+    Path, typer.Argument(help="A survey file written by `plan --out`.", exists=True, dir_okay=False)
 ]
 
 
 class Format(StrEnum):
-    """How readings are printed."""
+    """The formats in which readings are printed."""
 
     table = "table"
     csv = "csv"
@@ -42,21 +42,30 @@ class Format(StrEnum):
 @app.command()
 def plan(
     *,
-    answers: Annotated[str, typer.Option(help="The possible answers, with commas between them.")],
-    windows: Annotated[int, typer.Option(help="How many windows the survey has.")],
-    changes: Annotated[int, typer.Option(help="Changes of the answer in a life, the first one included.")],
-    epsilon: Annotated[str, typer.Option(help="What a whole life of reports may reveal.")],
-    people: Annotated[int, typer.Option(help="How many people to predict the error for.")] = 10_000,
-    protocol: Annotated[str | None, typer.Option(help="Take this one, whatever its error.")] = None,
-    seed: Annotated[str, typer.Option(help="Public; decides who has which role.")] = "",
+    answers: Annotated[str, typer.Option(help="The possible answers, separated by commas.")],
+    windows: Annotated[int, typer.Option(help="Number of windows of the survey.")],
+    changes: Annotated[
+        int,
+        typer.Option(
+            help="Most changes of one person's answer over the whole survey, the first answer included."
+        ),
+    ],
+    epsilon: Annotated[str, typer.Option(help="Privacy loss of all reports of one person together.")],
+    people: Annotated[int, typer.Option(help="Number of people for which the error is predicted.")] = 10_000,
+    protocol: Annotated[
+        str | None, typer.Option(help="Use this protocol instead of the most accurate one.")
+    ] = None,
+    seed: Annotated[str, typer.Option(help="Public seed that assigns roles to people.")] = "",
     reveals_change_times: Annotated[
         bool,
-        typer.Option("--reveals-change-times", help="Consider protocols that reveal when an answer changes."),
+        typer.Option(
+            "--reveals-change-times", help="Also consider protocols that reveal when an answer changes."
+        ),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Write the survey to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare the protocols by predicted error and choose one; nothing is collected."""
+    """Compare the protocols by predicted error and choose one."""
     from tidegauge.local import Survey  # noqa: PLC0415
 
     setting: dict[str, Any] = {
@@ -74,7 +83,7 @@ def plan(
     shown = found.to_dict() | {"survey": survey.hash, "protocol": survey.protocol}
     print(json.dumps(shown, indent=2) if as_json else found)
     if protocol is not None and not as_json:
-        print(f"Taken as you asked: {survey.protocol}.")
+        print(f"Protocol chosen by --protocol: {survey.protocol}.")
     if out is not None and not as_json:
         print(f"Survey {survey.hash[:16]} written to {out}.")
 
@@ -83,11 +92,14 @@ def plan(
 def simulate(
     *,
     survey_file: SurveyFile,
-    people: Annotated[int, typer.Option(help="How many lives to invent.")] = 10_000,
-    seed: Annotated[int, typer.Option(help="Of the invented lives and reports.")] = 1,
+    people: Annotated[int, typer.Option(help="Number of simulated people.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated people and reports.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Run a survey on invented lives and show how near its estimates come; the noise is seeded and of no other use."""
+    """Run a survey on simulated people and show its error.
+
+    The noise comes from a seed: do not use it for real reports.
+    """
     import numpy as np  # noqa: PLC0415
 
     from tidegauge.local import Collector, Survey  # noqa: PLC0415
@@ -113,37 +125,41 @@ def simulate(
     if as_json:
         print(json.dumps(result, indent=2))
         return
-    print(f"{survey.protocol}, {people} invented people (simulated, seed {seed}):")
+    print(f"{survey.protocol}, {people} people (simulated, seed {seed}):")
+    predicted = result["predicted_rmse"]
     print(
-        f"  root mean squared error of a count  {result['rmse']:.4g}   (predicted {result['predicted_rmse']:.4g})"
+        f"  root mean squared error of a count            {result['rmse']:.4g}   (predicted {predicted:.4g})"
     )
-    print(f"  95 % intervals that hold the truth  {result['covered_95']:.1%}")
+    print(f"  noise intervals that contain the true value   {result['covered_95']:.1%}   (95 % expected)")
 
 
 @app.command()
 def collect(
     *,
     survey_file: SurveyFile,
-    store: Annotated[Path, typer.Option(help="The collector's file; it is made if it is not there.")],
+    store: Annotated[Path, typer.Option(help="The collector's file; created if it does not exist.")],
     reports: Annotated[
         list[Path] | None,
-        typer.Argument(help="Files of reports in a row, or .jsonl; - reads bytes from stdin."),
+        typer.Argument(help="Files of concatenated reports, or .jsonl files; - reads stdin."),
     ] = None,
     merge: Annotated[
-        list[Path] | None, typer.Option(help="Take in what another collector has counted.")
+        list[Path] | None, typer.Option(help="Add the counts of another collector's file.")
     ] = None,
     close: Annotated[
-        int | None, typer.Option(help="Take no more reports for windows up to this one.")
+        int | None, typer.Option(help="Accept no more reports for windows up to this one.")
     ] = None,
     listen: Annotated[
-        str | None, typer.Option(help="Then serve HOST:PORT for reports until interrupted.")
+        str | None, typer.Option(help="Then receive reports at HOST:PORT until interrupted.")
     ] = None,
     origin: Annotated[
-        list[str] | None, typer.Option(help="A web origin whose pages may send reports.")
+        list[str] | None, typer.Option(help="A web origin (CORS) whose pages may send reports.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Count reports, each once, into a collector's file; refused ones are counted by reason."""
+    """Count reports into a collector's file.
+
+    Each report counts once; rejected reports are counted by reason.
+    """
     from tidegauge.local import Collector, Receipt, Survey  # noqa: PLC0415
 
     collector = Collector(Survey.from_json(survey_file.read_text()), path=store)
@@ -185,10 +201,10 @@ def _serve(collector: Collector, listen: str, origins: list[str]) -> None:
 
         from tidegauge.receive.app import create_app  # noqa: PLC0415
     except ImportError:
-        raise LocalError("listening needs the extra: pip install 'tidegauge[serve]'") from None
+        raise LocalError("--listen needs the extra 'serve': pip install '.[serve]'") from None
     host, _, port = listen.rpartition(":")
     if not host or not port.isdigit():
-        raise LocalError("--listen wants HOST:PORT, such as 127.0.0.1:8000")
+        raise LocalError("--listen must be HOST:PORT, for example 127.0.0.1:8000")
     app = create_app(collector=collector, origins=origins)
     uvicorn.run(app, host=host, port=int(port), access_log=False, log_level="warning", proxy_headers=False)
 
@@ -197,14 +213,14 @@ def _serve(collector: Collector, listen: str, origins: list[str]) -> None:
 def readings(
     *,
     store: Annotated[Path, typer.Argument(help="A collector's file.")],
-    output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.table,
-    out: Annotated[Path | None, typer.Option(help="Write to this file; parquet needs one.")] = None,
+    output: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.table,
+    out: Annotated[Path | None, typer.Option(help="Write to this file; required for parquet.")] = None,
     simplex: Annotated[
-        bool, typer.Option("--simplex", help="Move to the nearest possible counts (biased).")
+        bool, typer.Option("--simplex", help="Project to the nearest possible counts (biased).")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate the histogram of every window, with standard errors."""
+    """Print the estimated histogram of every window."""
     from pyarrow import parquet  # noqa: PLC0415
 
     from tidegauge.local import Collector  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""What a service says: what happens, without saying anything secret."""
+"""The log of a running gauge, and the message of an internal error.  Neither holds anything secret."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _PLAIN = frozenset(vars(logging.makeLogRecord({})))
 
 class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        """One object a line: time, level, event and what belongs to it."""
-        return json.dumps({"time": _time(record), "level": record.levelname.lower(), "event": record.getMessage(),
-                           **_extra(record)}, default=str)  # fmt: skip
+        """One JSON object a line: time, level, event and its fields."""
+        fixed = {"time": _time(record), "level": record.levelname.lower(), "event": record.getMessage()}
+        return json.dumps(fixed | _extra(record), default=str)
 
 
 class _Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        """The same for people."""
+        """The same fields as a line of text."""
         extra = "".join(f" {name}={value}" for name, value in _extra(record).items())
         return f"{_time(record)} {record.levelname.lower()} {record.getMessage()}{extra}"
 
@@ -39,7 +39,7 @@ def _extra(record: logging.LogRecord) -> dict[str, object]:
 
 
 def setup_log(form: str) -> None:
-    """Send Tidegauge's log to stderr."""
+    """Send Tidegauge's log to stderr in this form.  Raises SpecError for an unknown form."""
     if form not in ("none", "text", "json"):
         raise SpecError("must be none, text or json", key="--log")
     if form != "none":
@@ -50,11 +50,11 @@ def setup_log(form: str) -> None:
         logger.setLevel(logging.INFO)
 
 
-def unforeseen(error: BaseException) -> str:
-    """An error that nobody provided for: where it happened, and of which kind.  Its own words may quote data."""
+def internal_error(error: BaseException) -> str:
+    """The message for an unexpected error: its type and where it happened.  Its own text may quote data."""
     frames = traceback.extract_tb(error.__traceback__)
     where = "\n".join(f"  {Path(frame.filename).name}:{frame.lineno} in {frame.name}" for frame in frames)
     return (
-        f"tidegauge stopped because of an error in itself ({type(error).__module__}.{type(error).__name__}). What was "
-        f"committed before stands. Please report this:\n{where}"
+        f"Internal error (please report this bug): {type(error).__module__}.{type(error).__name__}\n{where}\n"
+        "Everything committed before is intact."
     )

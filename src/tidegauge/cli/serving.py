@@ -1,4 +1,4 @@
-"""What runs an HTTP application until it is told to end."""
+"""Runs the HTTP server that receives change events."""
 
 from __future__ import annotations
 
@@ -21,24 +21,27 @@ if TYPE_CHECKING:
 
 
 def listening(listen: str) -> socket.socket:
-    """A socket at HOST:PORT; port 0 is any that is free."""
+    """A listening socket at HOST:PORT; port 0 takes any free port.  Raises SpecError."""
     host, _, port = listen.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65535:
-        raise SpecError("wants HOST:PORT, such as 127.0.0.1:8321", key="--listen")
+        raise SpecError("must be HOST:PORT, for example 127.0.0.1:8321", key="--listen")
     host = host.strip("[]")
     try:
         family = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, int(port)), family=family, backlog=128)
     except OSError as error:
-        raise SpecError(f"cannot listen there ({error.strerror})", key="--listen") from None
+        raise SpecError(f"cannot listen on this address ({error.strerror})", key="--listen") from None
 
 
 def receive(spec: GaugeSpec, base: Path, listen: str, say: Callable[[str], None]) -> None:
-    """Receive the change events of a gauge's inbox."""
+    """Receive change events into the gauge's inbox until interrupted.
+
+    Raises SpecError if the declared source has no inbox.
+    """
     source = spec.source
     if not isinstance(source, DebeziumSpec) or source.inbox is None:
         raise SpecError(
-            "there is nothing to serve: this verb receives change events for a source of kind debezium with an inbox "
+            "is not declared: serve receives change events into the inbox of a source of kind debezium "
             "(docs/sources/debezium.md)",
             key="source.inbox",
         )
@@ -47,14 +50,14 @@ def receive(spec: GaugeSpec, base: Path, listen: str, say: Callable[[str], None]
 
         from tidegauge.receive.app import create_app  # noqa: PLC0415
     except ImportError:
-        raise SpecError("serve needs an extra: pip install 'tidegauge[serve]'") from None
+        raise SpecError("serve needs the extra 'serve': pip install '.[serve]'") from None
     from tidegauge.source.debezium.inbox import Gatekeeper, Inbox  # noqa: PLC0415
     from tidegauge.source.debezium.source import Debezium  # noqa: PLC0415
 
     proofs = {
         name: secret(reference, key=f"source.{name}")
-        for name in ("token", "signing_secret")
-        if (reference := getattr(source, name)) is not None
+        for name, reference in (("token", source.token), ("signing_secret", source.signing_secret))
+        if reference is not None
     }
     gatekeeper = Gatekeeper(**proofs)
     read = open_source(source.model_dump(exclude={"max_rows"}, exclude_none=True, by_alias=True), base)
@@ -72,7 +75,7 @@ def receive(spec: GaugeSpec, base: Path, listen: str, say: Callable[[str], None]
 
 
 def _mentioned(spec: GaugeSpec, columns: Collection[str]) -> set[str]:
-    """The columns that the declaration may use: those whose name it contains.  The others may change as they like."""
+    """The columns whose name occurs in the declaration.  The types of the other columns may change."""
     declared = spec.canonical()
     words = json.dumps({name: part for name, part in declared.items() if name != "source"}).casefold()
     return {name for name in columns if json.dumps(name)[1:-1].casefold() in words}

@@ -1,4 +1,4 @@
-"""How verbs show things in a terminal."""
+"""Prints readings, ledger, checks and status in a terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WIDE: Final = 10_000
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on stderr for long work, or nothing where stderr is no terminal."""
+    """A progress bar on stderr, or None if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -43,12 +43,12 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None] | None]:
 
 
 def number(value: float | None) -> str:
-    """A value as a person reads it."""
+    """A number rounded for people; "-" for a missing value."""
     return "-" if value is None else f"{value:,.4g}" if abs(value) < 100 else f"{value:,.1f}"
 
 
 def show_readings(readings: list[Reading]) -> None:
-    """A table."""
+    """Print readings as a table."""
     if not readings:
         typer.echo("Nothing has been published yet.")
         return
@@ -56,7 +56,7 @@ def show_readings(readings: list[Reading]) -> None:
     for name in ("release", "time", "group"):
         table.add_column(name)
     biased = any(reading.bias is not None for reading in readings)
-    for name in ("value", "stderr", "95 % from", "to", *(["bias"] if biased else [])):
+    for name in ("value", "stderr", "noise 95 %: low", "high", *(["bias"] if biased else [])):
         table.add_column(name, justify="right")
     for reading in readings:
         low, high = reading.interval(0.95)
@@ -76,14 +76,13 @@ def show_readings(readings: list[Reading]) -> None:
             number(high),
             *([number(reading.bias)] if biased else []),
         )
-    console = Console(
-        highlight=False, width=_WIDE
-    )  # a time or a value is never cut, however narrow the terminal
+    # wide: a time or a value is never cut, however narrow the terminal
+    console = Console(highlight=False, width=_WIDE)
     console.print(table, soft_wrap=True, no_wrap=True, crop=False, overflow="ignore")
 
 
 def write_readings(readings: list[Reading], form: str, output: Path | None) -> None:
-    """To a file, or as text to stdout."""
+    """Write readings to a file, or as text to stdout.  Raises SpecError for a wrong format."""
     match form:
         case "json":
             text = as_json(readings)
@@ -94,7 +93,7 @@ def write_readings(readings: list[Reading], form: str, output: Path | None) -> N
             return
         case "table":
             raise SpecError(
-                "a table goes to the terminal; for a file choose csv, json or parquet", key="--format"
+                "a table can only be printed; for a file choose csv, json or parquet", key="--format"
             )
         case _:
             raise SpecError("must be table, csv, json or parquet", key="--format")
@@ -113,7 +112,7 @@ def _write_parquet(readings: list[Reading], output: Path | None) -> None:
 
 
 def show_ledger(entries: list[Entry]) -> None:
-    """One block an entry."""
+    """Print one block per ledger entry."""
     if not entries:
         typer.echo("Nothing has been committed.")
     for entry in entries:
@@ -126,7 +125,7 @@ def show_ledger(entries: list[Entry]) -> None:
 
 
 def show_checks(checks: list[Check]) -> None:
-    """One line a check, and under it what to do."""
+    """Print one line per check and, below it, how to fix what is missing."""
     for check in checks:
         typer.echo(f"{'ok     ' if check.ok else 'MISSING'} {check.name}: {check.detail}")
         if check.fix:
@@ -134,16 +133,16 @@ def show_checks(checks: list[Check]) -> None:
 
 
 def show_status(report: dict[str, Any]) -> None:
-    """What the operator wants to know first comes first."""
+    """Print the report of `Gauge.status`."""
     typer.echo(f"Plan      {report['plan'] or 'not committed yet'}")
     if report["simulated"]:
-        typer.echo("Noise     SIMULATED: these readings protect nobody")
+        typer.echo("Noise     SIMULATED: these readings are not private")
     typer.echo(f"Processed {report['processed_to'] or 'nothing yet'}")
     for name, release in report["releases"].items():
-        total = "without end" if release["readings_total"] is None else f"of {release['readings_total']}"
+        total = "of unlimited" if release["readings_total"] is None else f"of {release['readings_total']}"
         upcoming = f", next {release['next']}" if release["next"] else ", finished"
         typer.echo(f"{name}: {release['readings']} readings {total}{upcoming}")
     if report["operator_only"]:
-        typer.echo("For the operator alone (exact, not private, never publish):")
+        typer.echo("For the operator only (exact, not private, never publish):")
         for name, amount in report["operator_only"].items():
             typer.echo(f"  {name.replace('_', ' ')}: {amount:,}")

@@ -1,6 +1,6 @@
-"""One folder for all temporary files of a process, removed however the process ends.
+"""One folder for all temporary files of a process, removed when the process ends.
 
-A process that is killed cannot remove its folder; the next one does.
+A killed process cannot remove its folder; the next process does.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tidegauge.store.scratch import OWN_FOLDER
+from tidegauge.scratch import OWN_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108  (a folder of a random name in it)
 _YOUNG: Final = 60.0
-"""Seconds in which a folder is left alone even if no process holds it: its process may just be starting."""
+"""Age in seconds below which an unlocked folder is kept: its process may just be starting."""
 
 
 @contextmanager
 def together() -> Iterator[Callable[[], None]]:
-    """Make the folder and let `tempfile` use it; yields what removes it, for a process that ends in the middle."""
+    """Create the folder and make `tempfile` use it.  Yields a function that removes it early."""
     before = tempfile.tempdir
     place = tempfile.gettempdir()
     for one in {Path(place), _MEMORY}:
@@ -34,14 +34,14 @@ def together() -> Iterator[Callable[[], None]]:
     try:
         folder = Path(tempfile.mkdtemp(prefix=OWN_FOLDER, dir=place))
         held = os.open(folder, os.O_RDONLY)
-    except OSError:  # there is no room for temporary files: whoever needs one says so
+    except OSError:  # no space for temporary files: code that needs one reports the error
         yield lambda: None
         return
     fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def clean() -> None:
-        for one in (folder, _MEMORY / folder.name):  # the second is where an encrypted store has its files
-            gone = one.with_name(f"{one.name}.gone")  # so that no other thread can add to it meanwhile
+        for one in (folder, _MEMORY / folder.name):  # the second holds the files of an encrypted store
+            gone = one.with_name(f"{one.name}.gone")  # so that no other thread can add files to it
             with suppress(OSError):
                 one.rename(gone)
             shutil.rmtree(gone, ignore_errors=True)
@@ -56,7 +56,7 @@ def together() -> Iterator[Callable[[], None]]:
 
 
 def _sweep(place: Path) -> None:
-    """Remove what killed processes left: folders of ours that are old and that no process holds."""
+    """Remove folders of killed processes: ours, older than a minute, and not locked."""
     for folder in place.glob(f"{OWN_FOLDER}*"):
         with suppress(OSError):
             known = folder.lstat()

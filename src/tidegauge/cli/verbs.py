@@ -1,47 +1,40 @@
-"""tidegauge VERB: every verb is a few lines around the gauge."""
+"""tidegauge VERB: every verb is a few lines around the gauge.
+
+A verb imports what it needs when it is called: `--help` and `--version` load no large library.
+"""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
 import typer
-from rich.console import Console
 
 from tidegauge.cli.ending import ENDING, Stopped
 from tidegauge.cli.local import app as local
-from tidegauge.cli.service import setup_log, unforeseen
-from tidegauge.cli.serving import receive
-from tidegauge.cli.show import (
-    progress_bar,
-    show_checks,
-    show_ledger,
-    show_readings,
-    show_status,
-    write_readings,
-)
-from tidegauge.cli.template import template, text
-from tidegauge.demo import make_demo
+from tidegauge.cli.service import internal_error, setup_log
 from tidegauge.errors import SpecError, TidegaugeError
-from tidegauge.plan.explain import explain
-from tidegauge.plan.spec.declaration import load
-from tidegauge.publish.plot import plot as draw
-from tidegauge.run.gauge import Gauge
-from tidegauge.store import refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidegauge.model.reading import Reading
+    from tidegauge.run.gauge import Gauge
 
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="Keep publishing how a changing database stands, under one differential-privacy guarantee per person.",
+    help="Publish private statistics of a live database, continuously.",
 )
 
-app.add_typer(local, name="local", help="People report for themselves, and no one is trusted.")
+app.add_typer(local, name="local", help="Local differential privacy: no trusted server.")
 
 File = Annotated[Path, typer.Option("--file", "-f", help="The declaration of the gauge.")]
 StoreFile = Annotated[
@@ -49,6 +42,11 @@ StoreFile = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DEFAULT = Path("tidegauge.toml")
+_UsageError = cast(
+    "type[typer.BadParameter]",
+    next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"),
+)
+"""The error of an unknown verb or option: click's, or that of the copy of click in newer typer versions."""
 _STOPPED = "What was committed is kept; the next run goes on from there."
 
 
@@ -56,47 +54,74 @@ def _print_json(value: Any) -> None:
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 
+def _open(file: Path, store: Path | None = None, *, sleep: Callable[[float], None] = time.sleep) -> Gauge:
+    """The gauge that `file` declares; the libraries that it needs are imported here."""
+    from tidegauge.run.gauge import Gauge  # noqa: PLC0415
+
+    return Gauge.from_file(file, store=store, sleep=sleep)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version  # noqa: PLC0415
+
+        typer.echo(f"tidegauge {version('tidegauge')}")
+        raise typer.Exit
+
+
+@app.callback()
+def tidegauge(
+    *,
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Options that come before the verb."""
+
+
 @app.command()
 def init(
     table: Annotated[
         str | None,
         typer.Argument(
-            help="Where the table is: a changelog (csv, jsonl, parquet), an SQLite or DuckDB file, a file or folder of "
-            "Debezium's events, or env:NAME for the connection string of a PostgreSQL server.",
+            help="Where the table is: a changelog (csv, jsonl, parquet), an SQLite or DuckDB file, a file or "
+            "folder of Debezium events, or env:NAME, the environment variable with the connection string "
+            "of a PostgreSQL server.",
             metavar="TABLE",
         ),
     ] = None,
     file: File = DEFAULT,
     kind: Annotated[
         str | None,
-        typer.Option(
-            help="The kind of source, where it is not what TABLE seems to be (snapshots, debezium)."
-        ),
+        typer.Option(help="The kind of source, if it cannot be recognized from TABLE (snapshots, debezium)."),
     ] = None,
     name: Annotated[str | None, typer.Option("--table", help="The table's name in its database.")] = None,
-    schema: Annotated[str | None, typer.Option(help="PostgreSQL: its schema, if not public.")] = None,
+    schema: Annotated[str | None, typer.Option(help="PostgreSQL: the table's schema, if not public.")] = None,
     install: Annotated[
         bool,
-        typer.Option("--install", help="Instead: make in the declared source what following it needs."),
+        typer.Option("--install", help="Install what the source needs (triggers, or publication and slot)."),
     ] = False,
 ) -> None:
-    """Write a tidegauge.toml to start from, from a table's columns."""
+    """Write a first tidegauge.toml from a table's columns."""
+    from tidegauge.cli.template import template, text  # noqa: PLC0415
+
     if install:
         if table or kind or name or schema:
             raise SpecError(
-                f"installs what {file.name} declares, and stands alone. Write that first, without --install; then: "
-                "tidegauge init --install",
+                f"reads {file.name} and takes no argument but --file. Write {file.name} first (tidegauge "
+                "init TABLE), then run: tidegauge init --install",
                 key="--install",
             )
-        typer.echo(Gauge.from_file(file).install())
+        typer.echo(_open(file).install())
         return
     if file.exists():
         raise SpecError(
-            f"{file.name} is already here, and was left as it is. Remove it or name another with --file"
+            f"{file.name} exists and was not changed. Remove it, or name another file with --file"
         )
     draft = template(table, file.parent, kind=kind, table=name, schema=schema)
     file.write_text(text(draft), "utf-8")
-    typer.echo(f"Wrote {file}. Read it, change what is not as you want it, then: {draft.next}")
+    typer.echo(f"Wrote {file}. Read it and edit it, then run: {draft.next}")
 
 
 @app.command()
@@ -104,21 +129,23 @@ def plan(
     file: File = DEFAULT,
     store: StoreFile = None,
     why: Annotated[
-        bool, typer.Option("--explain", help="Also say why each strategy was chosen or not.")
+        bool, typer.Option("--explain", help="Also explain why each strategy was chosen or rejected.")
     ] = False,
     optimise: Annotated[
         bool,
         typer.Option(
-            "--optimise", help="Find numerical optima, however long it takes, and keep them for run."
+            "--optimise", help="Search for numerically optimal strategies (slow) and keep them for run."
         ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Explain what run will do, its predicted error and its lifetime loss; spends nothing."""
-    planned = Gauge.from_file(file, store=store).plan(optimise=optimise)
+    """Explain the plan: predicted errors and privacy loss.  Spends nothing."""
+    planned = _open(file, store).plan(optimise=optimise)
     if as_json:
         _print_json(planned.as_json())
     else:
+        from tidegauge.plan.explain import explain  # noqa: PLC0415
+
         typer.echo(explain(planned, why=why))
 
 
@@ -126,16 +153,18 @@ def plan(
 def run(
     file: File = DEFAULT,
     store: StoreFile = None,
-    once: Annotated[bool, typer.Option("--once", help="Catch up to now, then end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Publish everything that is due, then exit.")] = False,
     until: Annotated[
-        str | None, typer.Option(help="End once everything up to this time is published.")
+        str | None, typer.Option(help="Exit once everything up to this time is published.")
     ] = None,
-    log: Annotated[str, typer.Option(help="What happens, to stderr: none, text or json.")] = "none",
+    log: Annotated[str, typer.Option(help="Log to stderr: none, text or json.")] = "none",
     as_json: Json = False,
 ) -> None:
-    """Commit the plan on the first run, then carry it out: catch up, and go on as time passes."""
+    """Publish every reading when it is due.  The first run commits the plan."""
+    from tidegauge.cli.show import progress_bar  # noqa: PLC0415
+
     setup_log(log)
-    gauge = Gauge.from_file(file, store=store, sleep=ENDING.sleep)
+    gauge = _open(file, store, sleep=ENDING.sleep)
     published, last = 0, None
     with (
         ENDING.careful(_STOPPED),
@@ -152,9 +181,8 @@ def run(
     if last is None:
         typer.echo("Nothing was due. See: tidegauge status")
     else:
-        typer.echo(
-            f"{published:,} reading{'' if published == 1 else 's'} published, up to {last.as_json()['time']}. See: tidegauge readings"
-        )
+        count = f"{published:,} reading{'' if published == 1 else 's'}"
+        typer.echo(f"{count} published, up to {last.as_json()['time']}. See: tidegauge readings")
 
 
 @app.command()
@@ -163,31 +191,44 @@ def readings(
     file: File = DEFAULT,
     store: StoreFile = None,
     last: Annotated[
-        int | None, typer.Option(min=1, help="Only the last so many times of each release.")
+        int | None, typer.Option(min=1, help="Only this many of the latest times of each release.")
     ] = None,
     form: Annotated[str, typer.Option("--format", help="table, csv, json or parquet.")] = "table",
     output: Annotated[Path | None, typer.Option(help="Write to this file.")] = None,
     smoothed: Annotated[
-        bool, typer.Option("--smoothed", help="As all that is known by now would have it; revises the past.")
+        bool, typer.Option("--smoothed", help="Re-estimate past values with later measurements.")
     ] = False,
     consistent: Annotated[
-        bool, typer.Option("--consistent", help="Parts add up, counts are not negative; tells the bias.")
+        bool,
+        typer.Option(
+            "--consistent", help="Make groups add up and counts non-negative; adds a column with the bias."
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Print what was published: value, standard error and 95 % interval."""
-    gauge = Gauge.from_file(file, store=store)
-    published = gauge.published(release, smoothed=smoothed, consistent=consistent)
+    """Print the published readings.
+
+    Each has a value, its standard error and its noise interval (95 %).
+    """
+    from tidegauge.cli.show import show_readings, write_readings  # noqa: PLC0415
+
+    published = _open(file, store).published(release, smoothed=smoothed, consistent=consistent)
     if last is not None:
-        keep: dict[str, set[Any]] = {}
-        for name in {reading.release for reading in published}:
-            keep[name] = set(sorted({r.time for r in published if r.release == name})[-last:])
-        published = [reading for reading in published if reading.time in keep[reading.release]]
+        published = _latest(published, last)
     form = "json" if as_json else form
     if form == "table" and output is None:
         show_readings(published)
     else:
         write_readings(published, form, output)
+
+
+def _latest(readings: list[Reading], count: int) -> list[Reading]:
+    """The readings at the `count` latest times of each release."""
+    latest = {
+        name: set(sorted({reading.time for reading in readings if reading.release == name})[-count:])
+        for name in {reading.release for reading in readings}
+    }
+    return [reading for reading in readings if reading.time in latest[reading.release]]
 
 
 @app.command()
@@ -197,20 +238,24 @@ def plot(
     store: StoreFile = None,
     as_json: Json = False,
 ) -> None:
-    """Draw what was published in the terminal."""
-    gauge = Gauge.from_file(file, store=store)
+    """Draw the published readings in the terminal."""
+    gauge = _open(file, store)
     name = release or next(iter(gauge.spec.release))
     published = gauge.published(name)
     if as_json:
         _print_json([reading.as_json() for reading in published])
     else:
+        from tidegauge.publish.plot import plot as draw  # noqa: PLC0415
+
         typer.echo(draw(published))
 
 
 @app.command()
 def ledger(file: File = DEFAULT, store: StoreFile = None, as_json: Json = False) -> None:
-    """Show what was promised and reserved."""
-    entries = Gauge.from_file(file, store=store).ledger()
+    """Show the committed plans and the budget reserved for them."""
+    from tidegauge.cli.show import show_ledger  # noqa: PLC0415
+
+    entries = _open(file, store).ledger()
     if as_json:
         _print_json([entry.as_json() for entry in entries])
     else:
@@ -219,8 +264,10 @@ def ledger(file: File = DEFAULT, store: StoreFile = None, as_json: Json = False)
 
 @app.command()
 def status(file: File = DEFAULT, store: StoreFile = None, as_json: Json = False) -> None:
-    """Show how far the gauge has come, and, for the operator alone, what did not count and why."""
-    report = Gauge.from_file(file, store=store).status()
+    """Show progress and, for the operator only, dropped changes."""
+    from tidegauge.cli.show import show_status  # noqa: PLC0415
+
+    report = _open(file, store).status()
     if as_json:
         _print_json(report)
     else:
@@ -233,29 +280,34 @@ def verify(
     store: StoreFile = None,
     against: Annotated[
         Path | None,
-        typer.Option(help="Also compare with readings that were handed on: csv, json or parquet."),
+        typer.Option(help="Also compare with readings that were exported: csv, json or parquet."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Prove the chain of ledger and journal, that every reading follows from the journal, and that the store is the newest."""
-    proved = Gauge.from_file(file, store=store).verify(against)
+    """Check ledger, journal, readings and the store's age.
+
+    The hash chains of ledger and journal must be intact, every reading must follow from the journal, and the
+    store must not be older than its witness.
+    """
+    proved = _open(file, store).verify(against)
     if as_json:
         _print_json(proved.as_json())
         return
+    entries = "1 ledger entry" if proved.ledger_entries == 1 else f"{proved.ledger_entries} ledger entries"
     typer.echo(
-        f"Proved: {proved.ledger_entries} ledger {'entry' if proved.ledger_entries == 1 else 'entries'} and {proved.measurements:,} measurements are as they were "
-        f"sealed, and all {proved.readings:,} readings follow from them."
+        f"Proved: {entries} and {proved.measurements:,} measurements match their seals, "
+        f"and all {proved.readings:,} readings follow from them."
     )
     if against is not None:
-        typer.echo(
-            f"All {proved.compared:,} readings in {against.name} are in the store as they were handed on."
-        )
+        typer.echo(f"All {proved.compared:,} readings in {against.name} equal those in the store.")
 
 
 @app.command()
 def doctor(file: File = DEFAULT, as_json: Json = False) -> None:
-    """Check what the source needs, and print the exact SQL that brings what is missing."""
-    checks = Gauge.from_file(file).doctor()
+    """Check that the source can be followed.  Prints the SQL that fixes what is missing."""
+    from tidegauge.cli.show import show_checks  # noqa: PLC0415
+
+    checks = _open(file).doctor()
     if as_json:
         _print_json([vars(check) for check in checks])
     else:
@@ -266,33 +318,40 @@ def doctor(file: File = DEFAULT, as_json: Json = False) -> None:
 
 @app.command()
 def uninstall(file: File = DEFAULT) -> None:
-    """Remove from the source what init --install made there."""
-    typer.echo(Gauge.from_file(file).uninstall())
+    """Remove from the source what init --install created."""
+    typer.echo(_open(file).uninstall())
 
 
 @app.command()
 def serve(
     file: File = DEFAULT,
-    listen: Annotated[str, typer.Option(help="Where: HOST:PORT.")] = "127.0.0.1:8321",
+    listen: Annotated[str, typer.Option(help="Address to listen on, HOST:PORT.")] = "127.0.0.1:8321",
 ) -> None:
-    """Receive change events over HTTP for a source with an inbox; run, in a process of its own, reads them."""
+    """Receive Debezium events over HTTP into an inbox.  Another process runs the gauge."""
+    from tidegauge.cli.serving import receive  # noqa: PLC0415
+    from tidegauge.plan.spec.declaration import load  # noqa: PLC0415
+
     with ENDING.careful():
         receive(load(file), file.parent, listen, typer.echo)
 
 
 @app.command()
 def demo(
-    folder: Annotated[Path, typer.Argument(help="Where to put it.")] = Path("demo"),
-    patients: Annotated[int, typer.Option(min=100, help="How many patients in the year.")] = 50_000,
+    folder: Annotated[Path, typer.Argument(help="The folder to create.")] = Path("demo"),
+    patients: Annotated[int, typer.Option(min=100, help="Number of patients in the year.")] = 50_000,
 ) -> None:
-    """Build an invented hospital's year, publish it, and compare with the truth."""
+    """Publish a year of invented data and compare with the truth."""
+    from rich.console import Console  # noqa: PLC0415
+
+    from tidegauge.demo import make_demo  # noqa: PLC0415
+
     make_demo(folder, patients=patients, console=Console(highlight=False))
 
 
 def main() -> None:
-    """Run a verb; what the user can fix ends with exit code 2 and one message.
+    """Run a verb.  An error that the user can fix ends with one message and exit code 2.
 
-    Signals are answered by whoever calls this: `tidegauge.cli.main`.
+    Signals are handled by the caller, `tidegauge.cli.main`.
     """
     try:
         code = app(standalone_mode=False)  # what a verb, or an interrupt, ended with
@@ -310,22 +369,24 @@ def main() -> None:
         sys.exit(0)
     except TidegaugeError as error:
         _refuse(error)
+    except _UsageError as error:
+        typer.echo(f"tidegauge: {error.format_message()}", err=True)
+        sys.exit(2)
     except sqlite3.Error as error:
+        from tidegauge.store import refusal  # noqa: PLC0415
+
         _refuse(refusal(error, "the store"))
     except OSError as error:
         _refuse(TidegaugeError(f"{error.filename or 'the system'}: {error.strerror}"))
-    except Exception as error:  # noqa: BLE001  (whatever it is, its words may be data)
-        if ENDING.signal is not None:  # closing what was under way went wrong, which changes nothing
+    except Exception as error:  # noqa: BLE001  (its text may quote data, so it is not printed)
+        if ENDING.signal is not None:  # closing a verb that was stopped failed, which changes nothing
             _end()
-        if type(error).__module__.startswith(("click", "typer")) and hasattr(error, "format_message"):
-            typer.echo(f"tidegauge: {error.format_message()}", err=True)
-            sys.exit(2)
-        typer.echo(unforeseen(error), err=True)
+        typer.echo(internal_error(error), err=True)
         sys.exit(1)
 
 
 def _end() -> NoReturn:
-    """A signal came: one line, and the exit code that belongs to it."""
+    """End the process after a signal: one line, and the exit code of that signal."""
     ENDING.say()
     sys.exit(ENDING.code)
 

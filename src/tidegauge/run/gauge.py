@@ -168,7 +168,6 @@ class Gauge:
                 source.close()
 
     def _make_plan(self, *, optimise: bool = False) -> Plan:
-        from tidegauge.engine.duckdb.engine import DuckEngine  # noqa: PLC0415  (slow to load)
         from tidegauge.plan.planner import make_plan  # noqa: PLC0415  (slow to load)
 
         with self._source() as source:
@@ -202,7 +201,6 @@ class Gauge:
         return certified(record, (entry.body for entry in store.ledger.entries()))
 
     def _commit(self, store: Store) -> Plan:
-        from tidegauge.engine.duckdb.engine import DuckEngine  # noqa: PLC0415  (slow to load)
 
         plan = self._make_plan()
         store.require_witness()
@@ -268,7 +266,6 @@ class Gauge:
 
         With `follow`, go on as time passes, until `until` or the last reading of all.
         """
-        from tidegauge.engine.duckdb.engine import DuckEngine  # noqa: PLC0415  (slow to load)
 
         limit = None if until is None else instant(until)
         with self._store(write=True) as store:

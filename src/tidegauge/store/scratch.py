@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from tidegauge.errors import SpecError
+from tidegauge.scratch import OWN_FOLDER
 
 _MOUNTS: Final = Path("/proc/self/mounts")
-OWN_FOLDER: Final = "tidegauge-process-"
-"""What the name of a folder begins with that holds all temporary files of one process."""
 _MEMORY: Final = frozenset({"tmpfs", "ramfs"})
 
 
