@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.encode import Channel, measure
+from tidegauge.mechanism.encode import ComponentPlan, measure
 from tidegauge.mechanism.estimate import least_squares, measurement_matrix
 from tidegauge.mechanism.noise.samplers import DiscreteGaussian, SimulationSampler
 from tidegauge.mechanism.search.candidates import build
@@ -130,18 +130,18 @@ def test_what_is_measured_are_the_rows(strategy: Strategy) -> None:
     """Whether from the bins or, as a stream, from a state; bin by bin, with forgotten bins gone."""
     changes = [3, -1, 4, 1, -5, 9, -2, 6, -5, 3, 5, -8]
     matrix = measurement_matrix(strategy, BINS - 1) * strategy.denominator
-    channel = Channel(strategy, 1, DiscreteGaussian(Fraction(1, 2**18)))
+    component_plan = ComponentPlan(strategy, 1, DiscreteGaussian(Fraction(1, 2**18)))
     state = None if strategy.stream is None else np.zeros((strategy.stream.width, 1), dtype=object)
     found = []
     for bin_ in range(BINS):
         kept = {(at, 0): changes[at] for at in range(strategy.needed_from(bin_ - 1), bin_ + 1)}
         found += measure(
-            channel,
+            component_plan,
             kept,
             bins=range(bin_, bin_ + 1),
-            veils=[0],
+            shared_noise=[0],
             sampler=SimulationSampler(1),
-            carried=state,
+            stream_state=state,
         )
     slack = 0 if strategy.stream is None else sum(map(abs, changes))
     assert [value for *_, value in found] == pytest.approx((matrix @ changes).tolist(), abs=0.01 + slack / 2)

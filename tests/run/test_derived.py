@@ -226,7 +226,7 @@ def test_a_change_is_the_difference_of_what_is_known_by_then(
     list(one.run(until="1970-01-01T00:00:00.000026Z"))
     plan = one.plan()
     own, six = plan.series["wards"], plan.series["six"]
-    channel = own.plan.channels[0]
+    component_plan = own.plan.component_plans[0]
     with Store(one.path) as store:
         rows = journal_arrays(store, own.plan)
         published = {(p.number, p.cell): p for p in store.readings("six")}
@@ -235,11 +235,13 @@ def test_a_change_is_the_difference_of_what_is_known_by_then(
     for number in range(3, READINGS):
         now = own.decoder.estimates(number, rows)
         before = own.decoder.estimates(number - 3, rows, through=number)
-        spread = channel.strategy.variances(np.array([number]), six.span)[0] * channel.noise.variance
+        spread = (
+            component_plan.strategy.variances(np.array([number]), six.span)[0] * component_plan.noise.variance
+        )
         for cell in (0, 1):
             reading = published[number, cell]
             assert reading.value == pytest.approx((now[cell].value or 0) - (before[cell].value or 0))
-            assert reading.stderr == pytest.approx(np.sqrt(spread) / channel.refine, rel=1e-3)
+            assert reading.stderr == pytest.approx(np.sqrt(spread) / component_plan.refine, rel=1e-3)
             assert reading.low < (reading.value or 0) < reading.high
             if strategy != "hierarchy" and own.plan.chosen.parameters.get("branching", 0) == 0:
                 # each level is decoded once and for all, so published changes are differences of published levels

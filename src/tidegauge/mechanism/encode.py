@@ -21,7 +21,7 @@ _NARROW: Final = 2**62
 
 
 @dataclass(frozen=True)
-class Channel:
+class ComponentPlan:
     """How one component is measured: by which strategy, on how fine a grid, with how much noise."""
 
     strategy: Strategy
@@ -35,7 +35,7 @@ class Channel:
         return scaled(self.noise, self.strategy.scales[layer])
 
     @property
-    def veil(self) -> Noise | None:
+    def shared_noise(self) -> Noise | None:
         """The noise of the draw that all rows of a cell share, where the strategy has one."""
         return None if self.strategy.shared is None else scaled(self.noise, self.strategy.shared)
 
@@ -51,37 +51,40 @@ def scaled(noise: Noise, factor: Fraction) -> Noise:
 
 
 def measure(
-    channel: Channel,
+    component_plan: ComponentPlan,
     totals: Mapping[tuple[int, int], int],
     *,
     bins: range,
-    veils: Sequence[int],
+    shared_noise: Sequence[int],
     sampler: Sampler,
-    carried: Whole | None = None,
+    stream_state: Whole | None = None,
 ) -> list[tuple[int, int, int]]:
     """Measure every row that these bins complete: (bin, cell, noisy integer), in the strategy's order.
 
-    `totals` holds the exact change by (bin, cell) of every bin that the rows speak of; absent is 0.  `veils` holds one
-    number a cell: its shared draw, or 0.  `carried` is the state of a strategy that is a stream (width by cells; None: that
+    `totals` holds the exact change by (bin, cell) of every bin that the rows speak of; absent is 0.  `shared_noise` holds one
+    number a cell: its shared draw, or 0.  `stream_state` is the state of a strategy that is a stream (width by cells; None: that
     before the first bin), and is brought to the last of these bins.
     """
-    cells, stream = len(veils), channel.strategy.stream
+    cells, stream = len(shared_noise), component_plan.strategy.stream
     if stream is None:
-        sums_of_rows = _combinations(channel.strategy, totals, bins, cells)
+        sums_of_rows = _combinations(component_plan.strategy, totals, bins, cells)
     else:
-        state = np.zeros((stream.width, cells), dtype=object) if carried is None else carried
+        state = np.zeros((stream.width, cells), dtype=object) if stream_state is None else stream_state
         sums_of_rows = _streamed(stream, totals, bins, state)
     exact = [
         (
             bin_,
             layer,
-            [shared * veil + channel.refine * amount for veil, amount in zip(veils, sums, strict=True)],
+            [
+                shared * draw + component_plan.refine * amount
+                for draw, amount in zip(shared_noise, sums, strict=True)
+            ],
         )
         for bin_, layer, shared, sums in sums_of_rows
     ]
     drawn = {
         layer: iter(
-            sampler.draw(channel.noise_of(layer), cells * sum(1 for _, of, _ in exact if of == layer))
+            sampler.draw(component_plan.noise_of(layer), cells * sum(1 for _, of, _ in exact if of == layer))
         )
         for layer in sorted({layer for _, layer, _ in exact})
     }

@@ -17,7 +17,7 @@ from tidegauge.theory.accounting.conversion import epsilon_to_rho
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tidegauge.mechanism.encode import Channel
+    from tidegauge.mechanism.encode import ComponentPlan
     from tidegauge.mechanism.strategy import Strategy
     from tidegauge.model.constraint import Constraint
     from tidegauge.model.program import Limit, Program, Release
@@ -64,7 +64,7 @@ def certify(plan: Plan) -> None:
     for release in plan.releases:
         _require_fitting(release)
         most = release.loss * (1 + DUST)
-        if {_measure(one) for one in release.channels} != {plan.measure} or loss(
+        if {_measure(one) for one in release.component_plans} != {plan.measure} or loss(
             release, plan.program, known
         ) > most:
             raise StoreCorrupt(
@@ -97,14 +97,14 @@ def _require_declared(plan: Plan) -> None:
 
 
 def _require_fitting(plan: ReleasePlan) -> None:
-    """Each component has its channel, on a grid, and strategies are for the windows that are measured."""
-    if len(plan.channels) != len(plan.release.query.components):
+    """Each component has one plan, on a grid, and strategies are for the windows that are measured."""
+    if len(plan.component_plans) != len(plan.release.query.components):
         raise StoreCorrupt(f"release '{plan.release.name}' does not measure what it publishes")
-    for channel in plan.channels:
-        if type(channel.refine) is not int or channel.refine < 1:
+    for component_plan in plan.component_plans:
+        if type(component_plan.refine) is not int or component_plan.refine < 1:
             raise StoreCorrupt(f"release '{plan.release.name}' measures on a grid that does not exist")
         try:
-            fitting(channel.strategy, plan.release)
+            fitting(component_plan.strategy, plan.release)
         except SpecError:
             raise StoreCorrupt(
                 f"release '{plan.release.name}' has a strategy for other windows than its own; nothing was read or spent"
@@ -120,11 +120,11 @@ def loss(
     """
     constraint, found = enforced(program, plan.release.name), {} if known is None else known
     total = Fraction(0)
-    for channel, part in zip(plan.channels, plan.release.query.components, strict=True):
-        key = channel.strategy, exposure(plan.release, part, constraint, program.max_rows or 1)
+    for component_plan, part in zip(plan.component_plans, plan.release.query.components, strict=True):
+        key = component_plan.strategy, exposure(plan.release, part, constraint, program.max_rows or 1)
         if key not in found:
-            found[key] = channel.strategy.sensitivity(key[1])
-        total += _cost(channel, found[key])
+            found[key] = component_plan.strategy.sensitivity(key[1])
+        total += _cost(component_plan, found[key])
     return total
 
 
@@ -161,13 +161,13 @@ def _constraint(limit: Limit) -> Constraint:
     return Both(*parts) if len(parts) == 2 else parts[0] if parts else Unconstrained()
 
 
-def _measure(channel: Channel) -> str:
-    return "epsilon" if isinstance(channel.noise, DiscreteLaplace) else "rho"
+def _measure(component_plan: ComponentPlan) -> str:
+    return "epsilon" if isinstance(component_plan.noise, DiscreteLaplace) else "rho"
 
 
-def _cost(channel: Channel, moved: Sensitivity) -> Fraction:
-    noise = channel.noise
+def _cost(component_plan: ComponentPlan, moved: Sensitivity) -> Fraction:
+    noise = component_plan.noise
     if isinstance(noise, DiscreteLaplace):
-        return moved.l1 * channel.refine / noise.scale
+        return moved.l1 * component_plan.refine / noise.scale
     assert isinstance(noise, DiscreteGaussian)
-    return moved.l2_squared * channel.refine**2 / (2 * noise.sigma_squared)
+    return moved.l2_squared * component_plan.refine**2 / (2 * noise.sigma_squared)

@@ -13,7 +13,7 @@ import numpy as np
 
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.decode import Decoder
-from tidegauge.mechanism.encode import Channel
+from tidegauge.mechanism.encode import ComponentPlan
 from tidegauge.mechanism.noise.samplers import gaussian_for, laplace_for
 from tidegauge.mechanism.search.candidates import build, candidates, dense_problem
 from tidegauge.mechanism.strategies.disjoint import Disjoint, bin_folds
@@ -84,15 +84,15 @@ class Option:
         reach = float(part.grid) * max(abs(part.lower), abs(part.upper), 1)
         return self.error(aim) / reach * (PLANNED if self.release.query.aggregate == "avg" else 1)
 
-    def channels(self, loss: Fraction) -> tuple[Channel, ...]:
+    def component_plans(self, loss: Fraction) -> tuple[ComponentPlan, ...]:
         """The least noise for this loss, shared equally by the components."""
         each = loss / len(self.sensitivities)
-        return tuple(channel(self.strategy, one, each, pure=self.pure) for one in self.sensitivities)
+        return tuple(component_plan(self.strategy, one, each, pure=self.pure) for one in self.sensitivities)
 
     def possible(self, loss: Fraction) -> bool:
         """Whether noise for this loss can be drawn on the strategy's grid; where units reach far, a fine one is too fine."""
         try:
-            self.channels(loss)
+            self.component_plans(loss)
         except SpecError:
             return False
         return True
@@ -110,7 +110,7 @@ class Option:
         """What it gives for this loss."""
         shrink = float(loss) if self.pure else sqrt(loss)
         tail = self._tail(loss)
-        part, first = self.release.query.components[0], self.channels(loss)[0]
+        part, first = self.release.query.components[0], self.component_plans(loss)[0]
         unit = float(part.grid) / first.refine / self.strategy.denominator
         return Candidate(
             strategy=self.strategy.name,
@@ -137,12 +137,14 @@ class Option:
         if not self.pure:
             return NormalDist().inv_cdf(0.975)
         schedule = self.release.schedule
-        decoder = Decoder(self.release.query, schedule, self.channels(loss), self.span)
+        decoder = Decoder(self.release.query, schedule, self.component_plans(loss), self.span)
         law = decoder.law(0, schedule.bin_of_reading(self.at))
         return law.half_width(0.95) / law.stderr if law.stderr else 0.0
 
 
-def channel(strategy: Strategy, sensitivity: Sensitivity, loss: Fraction, *, pure: bool) -> Channel:
+def component_plan(
+    strategy: Strategy, sensitivity: Sensitivity, loss: Fraction, *, pure: bool
+) -> ComponentPlan:
     """The least noise for this loss, on a grid so fine that the noise is many steps wide (unless it is nil)."""
     width = sensitivity.l1 / loss if pure else Fraction(sqrt(sensitivity.l2_squared / (2 * loss)))
     refine = 1
@@ -153,7 +155,7 @@ def channel(strategy: Strategy, sensitivity: Sensitivity, loss: Fraction, *, pur
         if pure
         else gaussian_for(sensitivity.l2_squared * refine**2, loss)
     )
-    return Channel(strategy, refine, noise)
+    return ComponentPlan(strategy, refine, noise)
 
 
 def options(

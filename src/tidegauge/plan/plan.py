@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pydantic import TypeAdapter
 
 from tidegauge.mechanism.decode import Decoder
-from tidegauge.mechanism.encode import Channel
+from tidegauge.mechanism.encode import ComponentPlan
 from tidegauge.mechanism.noise.samplers import DiscreteGaussian, DiscreteLaplace, Noise
 from tidegauge.mechanism.search.candidates import build
 from tidegauge.mechanism.strategies.dense import Dense
@@ -70,7 +70,7 @@ class ReleasePlan:
 
     release: Release
     loss: Fraction
-    channels: tuple[Channel, ...]
+    component_plans: tuple[ComponentPlan, ...]
     chosen: Candidate
     candidates: tuple[Candidate, ...]
     promise: str
@@ -92,7 +92,7 @@ class ReleasePlan:
         """All that is needed to go on measuring."""
         return {
             "loss": str(self.loss),
-            "channels": [_channel_record(channel) for channel in self.channels],
+            "channels": [_component_plan_record(component_plan) for component_plan in self.component_plans],
             "chosen": _candidate_record(self.chosen),
             "candidates": [_candidate_record(candidate) for candidate in self.candidates],
             "promise": self.promise,
@@ -116,7 +116,7 @@ class Series:
     def decoder(self) -> Decoder:
         """What turns the measurements into readings."""
         release = self.plan.release
-        return Decoder(release.query, release.schedule, self.plan.channels, self.span)
+        return Decoder(release.query, release.schedule, self.plan.component_plans, self.span)
 
     @property
     def level(self) -> bool:
@@ -213,7 +213,9 @@ class Plan:
 
     def record(self) -> dict[str, Any]:
         """The plan as it is committed; an optimised matrix goes with it, so that nothing else need be kept."""
-        strategies = [channel.strategy for plan in self.releases for channel in plan.channels]
+        strategies = [
+            component_plan.strategy for plan in self.releases for component_plan in plan.component_plans
+        ]
         matrices = {one.digest: one.packed for one in strategies if isinstance(one, Dense)}
         return {
             "declaration": self.declaration,
@@ -293,7 +295,9 @@ def _release(release: Release, record: dict[str, Any], matrices: Mapping[str, st
     return ReleasePlan(
         release=release,
         loss=Fraction(record["loss"]),
-        channels=tuple(_channel(channel, matrices) for channel in record["channels"]),
+        component_plans=tuple(
+            _component_plan(component_plan, matrices) for component_plan in record["channels"]
+        ),
         chosen=_candidate(record["chosen"]),
         candidates=tuple(_candidate(candidate) for candidate in record["candidates"]),
         promise=record["promise"],
@@ -313,22 +317,22 @@ def _candidate(record: dict[str, Any]) -> Candidate:
     return Candidate(**{**record, "loss": Fraction(record["loss"]), "growth": growth})
 
 
-def _channel_record(channel: Channel) -> dict[str, Any]:
-    noise = channel.noise
+def _component_plan_record(component_plan: ComponentPlan) -> dict[str, Any]:
+    noise = component_plan.noise
     if isinstance(noise, DiscreteLaplace):
         law = {"kind": "laplace", "scale": str(noise.scale)}
     else:
         assert isinstance(noise, DiscreteGaussian)
         law = {"kind": "gaussian", "sigma_squared": str(noise.sigma_squared)}
-    strategy = {"name": channel.strategy.name, **channel.strategy.parameters}
-    return {"strategy": strategy, "refine": channel.refine, "noise": law}
+    strategy = {"name": component_plan.strategy.name, **component_plan.strategy.parameters}
+    return {"strategy": strategy, "refine": component_plan.refine, "noise": law}
 
 
-def _channel(record: dict[str, Any], matrices: Mapping[str, str]) -> Channel:
+def _component_plan(record: dict[str, Any], matrices: Mapping[str, str]) -> ComponentPlan:
     law, strategy = record["noise"], dict(record["strategy"])
     noise: Noise = (
         DiscreteLaplace(Fraction(law["scale"]))
         if law["kind"] == "laplace"
         else DiscreteGaussian(Fraction(law["sigma_squared"]))
     )
-    return Channel(build(strategy.pop("name"), strategy, matrices=matrices), record["refine"], noise)
+    return ComponentPlan(build(strategy.pop("name"), strategy, matrices=matrices), record["refine"], noise)

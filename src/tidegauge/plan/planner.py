@@ -216,7 +216,7 @@ def _plan_release(possible: list[Option], *, loss: Fraction, hint: str) -> Relea
     return ReleasePlan(
         release=best.release,
         loss=loss,
-        channels=best.channels(loss),
+        component_plans=best.component_plans(loss),
         chosen=best.candidate(loss),
         candidates=tuple(option.candidate(loss) for option in possible),
         promise=promise(pure=best.pure, adaptive=best.strategy.adaptive),

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.encode import Channel, measure
+from tidegauge.mechanism.encode import ComponentPlan, measure
 from tidegauge.mechanism.estimate import measurement_matrix
 from tidegauge.mechanism.noise.samplers import DiscreteGaussian, SimulationSampler
 from tidegauge.mechanism.search import tune
@@ -203,17 +203,24 @@ def test_the_same_numbers_on_every_machine() -> None:
 
 def test_a_state_that_was_written_down_goes_on_as_if_nothing_had_happened() -> None:
     strategy = Buffered(40, PARTS, 0.15)
-    channel = Channel(strategy, 1, DiscreteGaussian(Fraction(1, 2**18)))
+    component_plan = ComponentPlan(strategy, 1, DiscreteGaussian(Fraction(1, 2**18)))
     rng = np.random.default_rng(2)
     totals = {(b, c): int(x) for (b, c), x in np.ndenumerate(rng.integers(-99, 99, (40, 3)))}
     veils, sampler = [0] * 3, SimulationSampler(1)
-    whole = measure(channel, totals, bins=range(40), veils=veils, sampler=sampler)
+    whole = measure(component_plan, totals, bins=range(40), shared_noise=veils, sampler=sampler)
     found, state = [], np.zeros((strategy.stream.width, 3), dtype=object)
     for start, stop in ((0, 1), (1, 17), (17, 17), (17, 40)):
         some = {
             spot: x for spot, x in totals.items() if start <= spot[0] < stop
         }  # earlier bins are forgotten
-        found += measure(channel, some, bins=range(start, stop), veils=veils, sampler=sampler, carried=state)
+        found += measure(
+            component_plan,
+            some,
+            bins=range(start, stop),
+            shared_noise=veils,
+            sampler=sampler,
+            stream_state=state,
+        )
         state[...] = json.loads(json.dumps(state.tolist()))
     assert found == whole
     assert [value for _, cell, value in whole if cell == 1] == streamed(
