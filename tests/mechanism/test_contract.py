@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from tests.mechanism.oracle import least_squares, measurement_matrix
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.encode import ComponentPlan, measure
-from tidegauge.mechanism.estimate import least_squares, measurement_matrix
 from tidegauge.mechanism.noise.samplers import DiscreteGaussian, SimulationSampler
 from tidegauge.mechanism.search.candidates import build
 from tidegauge.mechanism.strategies.autoregressive import Autoregressive

@@ -19,9 +19,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, NoReturn
 
 import numpy as np
+
+from tidegauge.errors import SpecError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,6 +71,11 @@ class Row:
     stretches: tuple[tuple[int, int, int], ...]
     shared: int = 0
     """How many times the cell's shared draw is added to it, where the strategy has one."""
+
+
+def refuse_running_values() -> NoReturn:
+    """Refuse a sum from the beginning on, for a strategy that does not measure the initial load."""
+    raise SpecError("this strategy does not measure the initial load: it gives changes, not running values")
 
 
 class Stream(ABC):

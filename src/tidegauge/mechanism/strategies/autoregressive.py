@@ -14,7 +14,7 @@ import numpy as np
 
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.exposure import in_grid_units, over_lives, spread
-from tidegauge.mechanism.strategy import Exposure, Row, Strategy
+from tidegauge.mechanism.strategy import Exposure, Row, Strategy, refuse_running_values
 from tidegauge.theory.paths.remembered import Remembered, remembered_paths
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Autoregressive(Strategy):
         if span is not None and span <= age:
             found[: age - span + 1] -= float(self._memory) ** np.arange(age - span, -1, -1.0)
         elif self.first and (span is None or span > bin_):
-            raise SpecError("this strategy does not measure the initial load: it tells changes, not levels")
+            refuse_running_values()
         return found / self.denominator
 
     def variances(self, bins: NDArray[np.int64], span: int | None) -> Floats:

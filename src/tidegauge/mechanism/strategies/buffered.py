@@ -19,7 +19,7 @@ from tidegauge.errors import SpecError
 from tidegauge.mechanism.exposure import most_changes, over_lives, root_above, spread, square_of, stock_square
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategies.buffers import BILLION, BITS, GAIN, MILLION, SHAPE, Buffers
-from tidegauge.mechanism.strategy import Row, Strategy
+from tidegauge.mechanism.strategy import Row, Strategy, refuse_running_values
 from tidegauge.theory.paths.toeplitz import toeplitz_paths
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class Buffered(Strategy):
     def weights(self, bin_: int, span: int | None) -> Floats:
         """By the inverse series; what a row teaches of the offset goes to every level after it."""
         if self.first and (span is None or span > bin_):
-            raise SpecError("this strategy does not measure the initial load: it tells changes, not levels")
+            refuse_running_values()
         age = bin_ - self.first
         found = self._level(age)
         if span is not None and span <= age:

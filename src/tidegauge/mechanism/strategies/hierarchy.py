@@ -11,8 +11,7 @@ import numpy as np
 
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.exposure import costs, over_lives, spread
-from tidegauge.mechanism.strategy import Exposure, Row, Strategy
-from tidegauge.theory.cover import cover
+from tidegauge.mechanism.strategy import Exposure, Row, Strategy, refuse_running_values
 from tidegauge.theory.paths.tree import Costs, hierarchy_paths
 
 if TYPE_CHECKING:
@@ -139,14 +138,6 @@ class Hierarchy(Strategy):
         self._add(plan, start, -1.0)
         return plan.weights
 
-    def canonical(self, bin_: int, span: int | None) -> Floats:
-        """The paper's decoding: the fewest nodes that make up the sum, each taken as it is."""
-        plan = _Layout(self, bin_ + self._shift)
-        start, end = self._stretch(plan, bin_, span)
-        for layer, index in cover(start, end, branching=self.branching, height=self.height):
-            plan.weights[plan.places[layer][index]] = 1.0
-        return plan.weights
-
     def _stretch(self, plan: _Layout, bin_: int, span: int | None) -> tuple[int, int]:
         """The leaves (start, end] that are summed; an initial load measured apart is added at once."""
         if span is not None and span <= bin_:
@@ -158,7 +149,7 @@ class Hierarchy(Strategy):
 
     def _refuse_levels(self) -> None:
         if self.load == "none":
-            raise SpecError("this hierarchy does not measure the initial load: it tells changes, not levels")
+            refuse_running_values()
 
     def _add(self, plan: _Layout, leaf: int, sign: float) -> None:
         """Add the sum of the leaves 1..leaf, as the plan's nodes tell it."""

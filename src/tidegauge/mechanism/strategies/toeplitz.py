@@ -12,7 +12,7 @@ import numpy as np
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.exposure import most_changes, over_lives, spread, square_of, stock_square
 from tidegauge.mechanism.strategies import shapes
-from tidegauge.mechanism.strategy import Exposure, Row, Strategy
+from tidegauge.mechanism.strategy import Exposure, Row, Strategy, refuse_running_values
 from tidegauge.theory.paths.toeplitz import falling_paths, toeplitz_paths
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Toeplitz(Strategy):
 
     def _refuse_levels(self, bin_: int, span: int | None) -> None:
         if self.first and (span is None or span > bin_):
-            raise SpecError("this strategy does not measure the initial load: it tells changes, not levels")
+            refuse_running_values()
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
         """Certified, from the rounded coefficients."""
