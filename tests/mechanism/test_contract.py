@@ -14,7 +14,7 @@ from tests.mechanism.oracle import least_squares, measurement_matrix
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.encode import ComponentPlan, measure
 from tidegauge.mechanism.noise.samplers import DiscreteGaussian, SimulationSampler
-from tidegauge.mechanism.search.candidates import build
+from tidegauge.mechanism.registry import build
 from tidegauge.mechanism.strategies.autoregressive import Autoregressive
 from tidegauge.mechanism.strategies.buffered import Buffered
 from tidegauge.mechanism.strategies.damped import Damped

@@ -16,10 +16,10 @@ the integers C x; decoding comes after it and may use floats.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Final, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from tidegauge.errors import SpecError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from tidegauge.mechanism.search.task import Search
     from tidegauge.model.constraint import Constraint
     from tidegauge.model.query import Kind
     from tidegauge.model.schedule import Schedule
@@ -100,6 +101,21 @@ class Strategy(ABC):
     @abstractmethod
     def parameters(self) -> dict[str, int | float | str]:
         """What distinguishes it from others of its name, as plan --json shows it."""
+
+    @property
+    def attachments(self) -> dict[str, str]:
+        """Long texts by their digests that a committed plan keeps once beside the parameters."""
+        return {}
+
+    def folds(self, exposure: Exposure) -> int | None:
+        """Most measurements that one unit can change; None where the strategy does not count them."""
+        del exposure
+        return None
+
+    @property
+    def plain_sums(self) -> bool:
+        """Whether readings are plain sums of measured integers, so that without noise they are exact."""
+        return False
 
     @property
     def denominator(self) -> int:
@@ -182,3 +198,47 @@ class Strategy(ABC):
         """Every row of bins 0..through, in order."""
         for bin_ in range(through + 1):
             yield from self.rows(bin_)
+
+
+def _none(search: Search) -> bool:
+    del search
+    return False
+
+
+@dataclass(frozen=True, eq=False)
+class StrategyKind:
+    """All that planning, committing and explaining need to know of one kind of strategy."""
+
+    strategy: type[Strategy]
+    describe: Callable[[Schedule], str]
+    """What it measures, as `plan --explain` says it: "it <measures ...>"."""
+    candidates: Callable[[Search], Iterable[Strategy]]
+    """Those that are valid for the search, with the best parameters."""
+    fixed: Mapping[str, str]
+    """Parameters that the schedule fixes, each with the schedule's property that it must be equal to."""
+    read: Callable[[dict[str, Any], Mapping[str, str]], Strategy] | None = None
+    """Build one from its parameters and the plan's attachments; by default parameters are the class's fields."""
+    valid: str = ""
+    """Where it is valid, for the message that refuses it elsewhere."""
+    asked: Callable[[Search], bool] = field(default=_none)
+    """Whether there is a candidate that takes minutes to find and so is found only when asked for."""
+
+    @property
+    def name(self) -> str:
+        """What plans call it."""
+        return self.strategy.name
+
+    def from_record(
+        self, parameters: Mapping[str, int | float | str], attachments: Mapping[str, str]
+    ) -> Strategy:
+        """The strategy that a plan committed, or that a declaration pins."""
+        values = {
+            name: None if name in self.fixed and value == "ever" else value
+            for name, value in parameters.items()
+        }
+        return self.strategy(**values) if self.read is None else self.read(values, attachments)
+
+
+def says(text: str) -> Callable[[Schedule], str]:
+    """A description that is the same for every schedule."""
+    return lambda _: text

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import sqrt
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+from typing import TYPE_CHECKING, Final, Literal, TypedDict
 
 import numpy as np
 
@@ -15,15 +15,15 @@ from tidegauge.errors import SpecError
 from tidegauge.mechanism.decode import Decoder
 from tidegauge.mechanism.encode import ComponentPlan
 from tidegauge.mechanism.noise.samplers import gaussian_for, laplace_for
-from tidegauge.mechanism.search.candidates import build, candidates, dense_problem
-from tidegauge.mechanism.strategies.disjoint import Disjoint, bin_folds
+from tidegauge.mechanism.registry import build, kind_of, kinds
+from tidegauge.mechanism.search.candidates import candidates
 from tidegauge.plan.means import PLANNED
 from tidegauge.plan.plan import Candidate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
+    from tidegauge.mechanism.search.task import Search
     from tidegauge.mechanism.strategy import Exposure, Strategy
     from tidegauge.model.program import Release
     from tidegauge.theory.sensitivity import Sensitivity
@@ -104,7 +104,7 @@ class Option:
             for one in self.sensitivities
             for each in [loss / len(self.sensitivities)]
         )
-        return nil and isinstance(self.strategy, Disjoint)
+        return nil and self.strategy.plain_sums
 
     def candidate(self, loss: Fraction) -> Candidate:
         """What it gives for this loss."""
@@ -161,86 +161,62 @@ def component_plan(
 def options(
     release: Release,
     exposures: Sequence[Exposure],
+    search: Search,
     *,
-    pure: bool,
-    aim: Aim,
-    pinned: dict[str, int | float | str] | None,
-    cache: Path | None = None,
-    ask: bool = False,
+    pinned: Mapping[str, int | float | str] | None,
 ) -> list[Option]:
     """Every valid strategy (or the one that was pinned), the best first.
 
-    `cache` and `ask`: where optimised matrices are kept, and whether to find one also where that takes long.
+    `exposures`: what one unit can do to each component of the release.
     """
-    aims: dict[str, Any] = {"pure": pure, "worst": aim == "worst", "cache": cache}
-    if pinned is None:
-        found = candidates(release.schedule, exposures[0], ask=ask, **aims)
-    else:
-        found = [_pinned(release, exposures[0], pinned, aims)]
-    return sorted(
-        (_option(release, strategy, exposures, pure=pure) for strategy in found), key=lambda o: o.error(aim)
-    )
+    found = candidates(search) if pinned is None else [_pinned(release, pinned, search)]
+    made = (_option(release, strategy, exposures, pure=search.pure) for strategy in found)
+    return sorted(made, key=lambda option: option.worst if search.worst else option.mean)
 
 
-def unsought(release: Release, exposure: Exposure, found: Sequence[Option]) -> bool:
-    """Whether there is an optimum that nobody asked for."""
+def more_if_asked(search: Search, found: Sequence[Option]) -> bool:
+    """Whether there is another candidate that takes minutes to find and that was not asked for."""
     offered = {option.strategy.name for option in found}
-    return (
-        len(found) > 1
-        and not found[0].pure
-        and "dense" not in offered
-        and dense_problem(release.schedule, exposure) is not None
-    )
+    return len(found) > 1 and any(kind.asked(search) for kind in kinds() if kind.name not in offered)
 
 
-def _pinned(
-    release: Release, exposure: Exposure, pinned: dict[str, int | float | str], aims: dict[str, Any]
-) -> Strategy:
+def _pinned(release: Release, pinned: Mapping[str, int | float | str], search: Search) -> Strategy:
     name, parameters = str(pinned["name"]), {key: value for key, value in pinned.items() if key != "name"}
-    if parameters:
-        try:
+    at = f"release.{release.name}.strategy"
+    try:
+        kind = kind_of(name)
+        if parameters:
             return fitting(build(name, parameters), release)
-        except SpecError as error:
-            raise SpecError(str(error), key=f"release.{release.name}.strategy") from None
-        except (TypeError, ValueError, KeyError, ArithmeticError):
-            raise SpecError(
-                f"strategy '{name}' does not take these parameters, or needs more. Write its name alone to have them chosen; "
-                "tidegauge plan --json then shows all of them",
-                key=f"release.{release.name}.strategy",
-            ) from None
-    tuned = candidates(release.schedule, exposure, ask=name == "dense", **aims)
-    for strategy in tuned:
-        if strategy.name == name:
-            return strategy
-    why = (
-        " (an optimum is found for up to 1,024 windows with Gaussian noise, where a unit changes at most 16 times or "
-        "within a short time)"
-        if name == "dense"
-        else ""
-    )
-    raise SpecError(
-        f"strategy '{name}' is not valid here{why}; there are: {', '.join(sorted({one.name for one in tuned}))}",
-        key=f"release.{release.name}.strategy",
-    )
+    except SpecError as error:
+        raise SpecError(str(error), key=at) from None
+    except (TypeError, ValueError, KeyError, ArithmeticError):
+        raise SpecError(
+            f"strategy '{name}' does not take these parameters, or needs more. Write its name alone to have them "
+            "chosen; tidegauge plan --json then shows all of them",
+            key=at,
+        ) from None
+    for strategy in candidates(search, only=name):
+        return strategy
+    why = f" ({kind.valid})" if kind.valid else ""
+    others = sorted({one.name for one in candidates(search)})
+    raise SpecError(f"strategy '{name}' is not valid here{why}; there are: {', '.join(others)}", key=at)
 
 
 def fitting(strategy: Strategy, release: Release) -> Strategy:
-    """A strategy for other windows than the declared ones would count too few of them, and so too little loss."""
+    """The strategy, if it is for the release's own windows.
+
+    A strategy for others would count too few of them, and so too little loss.  Raises SpecError.
+    """
     schedule = release.schedule
     for field in fields(strategy):  # type: ignore[arg-type]
         value = getattr(strategy, field.name)
         if str(field.type).startswith("int") and not (value is None or type(value) is int):
             raise SpecError(f"{field.name} is a whole number")
-    due: dict[str, int | None] = {
-        "bins": schedule.bins,
-        "first": schedule.base,
-        "base": schedule.base,
-        "span": schedule.span,
-        "stride": schedule.stride,
-        "readings": schedule.count,
-    }
-    for name, found in strategy.parameters.items():
-        if name in due and found != (needed := "ever" if due[name] is None else due[name]):
+    parameters = strategy.parameters
+    for name, fixed_by in kind_of(strategy.name).fixed.items():
+        due = getattr(schedule, fixed_by)
+        needed = "ever" if due is None else due
+        if parameters[name] != needed:
             raise SpecError(f"{name} must be {needed!r} here, as start, every, for and window have it")
     return strategy
 
@@ -254,15 +230,11 @@ def _sensitivity(strategy: Strategy, exposure: Exposure) -> Sensitivity:
 def _option(release: Release, strategy: Strategy, exposures: Sequence[Exposure], *, pure: bool) -> Option:
     schedule = release.schedule
     sensitivities = tuple(_sensitivity(strategy, exposure) for exposure in exposures)
-    folds = None
-    if isinstance(strategy, Disjoint):
-        measured = None if schedule.bins is None else schedule.bins - strategy.base
-        folds = bin_folds(exposures[0].constraint, schedule, measured)
     return Option(
         release,
         strategy,
         sensitivities,
-        folds,
+        strategy.folds(exposures[0]),
         pure,
         schedule.span,
         **_errors(release, strategy, sensitivities, pure=pure, span=schedule.span),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from tidegauge.mechanism.registry import find
 from tidegauge.model.quantity import rfc3339
 from tidegauge.plan.means import PLANNED, mean_error
 from tidegauge.theory.accounting.conversion import rho_to_epsilon
@@ -150,12 +151,14 @@ def _what(plan: ReleasePlan, series: Series) -> str:
 
 
 def _row(candidate: Candidate, *, chosen: bool) -> tuple[str, ...]:
+    kind = find(candidate.strategy)
+    fixed = () if kind is None else kind.fixed
     parameters = ", ".join(
         f"{name}={str(value)[:_SHORT] if name == 'digest' else value}"
         for name, value in sorted(
             candidate.parameters.items(), key=lambda item: (len(str(item[1])) > _SHORT, item[0])
         )
-        if name not in _IMPLIED
+        if name not in fixed
     )
     return (
         "*" if chosen else " ",
@@ -170,8 +173,6 @@ def _row(candidate: Candidate, *, chosen: bool) -> tuple[str, ...]:
     )
 
 
-_IMPLIED = {"bins", "first", "base"}
-"""Parameters that follow from the schedule."""
 _SHORT = 12
 """Digits of a digest that are shown; longer values come last."""
 _WIDEST = 44
@@ -225,24 +226,12 @@ def _labels(candidates: Sequence[Candidate]) -> list[str]:
 
 
 def _tell(candidate: Candidate, plan: ReleasePlan) -> str:
-    if candidate.strategy == "disjoint" and plan.release.schedule.span == 1:
-        return "measures every window once, and each is a reading"
-    return _TELL[candidate.strategy]
+    kind = find(candidate.strategy)  # a committed plan may name one that this installation does not have
+    return "is not installed here" if kind is None else kind.describe(plan.release.schedule)
 
 
 _LEVEL = 1.001
 """Errors that differ by less are as good as equal."""
-_TELL = {
-    "disjoint": "measures every window once and adds them up, so errors add up too",
-    "hierarchy": "measures windows of several widths, so that few of them make any stretch of time",
-    "toeplitz": "measures weighted sums of the past whose errors cancel when they are decoded",
-    "buffered": "keeps a few fading sums of the past, with a shared offset, tuned to how often a unit may change",
-    "damped": "measures fading sums of the past, with a shared offset, tuned to how often a unit may change",
-    "autoregressive": "lets each error fade into the next, behind one shared secret draw",
-    "sliding": "measures each window that is read, as a whole",
-    "epochs": "starts anew in stretches of doubling length",
-    "dense": "was optimised numerically for how often a unit may change here",
-}
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:

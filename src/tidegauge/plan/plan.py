@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -14,8 +14,8 @@ from pydantic import TypeAdapter
 from tidegauge.mechanism.decode import Decoder
 from tidegauge.mechanism.encode import ComponentPlan
 from tidegauge.mechanism.noise.samplers import DiscreteGaussian, DiscreteLaplace, Noise
-from tidegauge.mechanism.search.candidates import build
-from tidegauge.mechanism.strategies.dense import Dense
+from tidegauge.mechanism.registry import build
+from tidegauge.mechanism.registry import record as strategy_record
 from tidegauge.model.budget import Budget
 from tidegauge.model.program import Program, Release
 from tidegauge.model.quantity import Span
@@ -187,6 +187,8 @@ class Plan:
     protects: str
     warnings: tuple[str, ...] = ()
     derived: tuple[Derived, ...] = ()
+    committed: Mapping[str, Any] | None = field(default=None, init=False, compare=False, repr=False)
+    """The record that the plan was read from; None: it was planned now."""
 
     @cached_property
     def series(self) -> dict[str, Series]:
@@ -212,11 +214,19 @@ class Plan:
         return address(self.record())
 
     def record(self) -> dict[str, Any]:
-        """The plan as it is committed; an optimised matrix goes with it, so that nothing else need be kept."""
-        strategies = [
-            component_plan.strategy for plan in self.releases for component_plan in plan.component_plans
-        ]
-        matrices = {one.digest: one.packed for one in strategies if isinstance(one, Dense)}
+        """The plan as it is committed, with the attachments of its strategies.
+
+        Of a plan that was committed: its record as it was stored, so that a field which a later version adds never
+        changes the hash.
+        """
+        if self.committed is not None:
+            return dict(self.committed)
+        matrices = {
+            digest: text
+            for plan in self.releases
+            for component_plan in plan.component_plans
+            for digest, text in component_plan.strategy.attachments.items()
+        }
         return {
             "declaration": self.declaration,
             "budget": {name: str(value) for name, value in vars(self.budget).items() if value is not None},
@@ -236,7 +246,7 @@ class Plan:
         """The plan that was committed, whatever this version would plan today."""
         program = _PROGRAM.validate_python(record["program"])
         matrices = record.get("matrices", {})
-        return cls(
+        plan = cls(
             declaration=record["declaration"],
             budget=Budget(**record["budget"]),
             measure=record["measure"],
@@ -250,6 +260,8 @@ class Plan:
             warnings=tuple(record["warnings"]),
             derived=tuple(Derived.from_record(one) for one in record.get("derived", ())),
         )
+        object.__setattr__(plan, "committed", record)
+        return plan
 
     def as_json(self) -> dict[str, Any]:
         """What plan --json prints."""
@@ -324,8 +336,11 @@ def _component_plan_record(component_plan: ComponentPlan) -> dict[str, Any]:
     else:
         assert isinstance(noise, DiscreteGaussian)
         law = {"kind": "gaussian", "sigma_squared": str(noise.sigma_squared)}
-    strategy = {"name": component_plan.strategy.name, **component_plan.strategy.parameters}
-    return {"strategy": strategy, "refine": component_plan.refine, "noise": law}
+    return {
+        "strategy": strategy_record(component_plan.strategy),
+        "refine": component_plan.refine,
+        "noise": law,
+    }
 
 
 def _component_plan(record: dict[str, Any], matrices: Mapping[str, str]) -> ComponentPlan:
@@ -335,4 +350,4 @@ def _component_plan(record: dict[str, Any], matrices: Mapping[str, str]) -> Comp
         if law["kind"] == "laplace"
         else DiscreteGaussian(Fraction(law["sigma_squared"]))
     )
-    return ComponentPlan(build(strategy.pop("name"), strategy, matrices=matrices), record["refine"], noise)
+    return ComponentPlan(build(strategy.pop("name"), strategy, attachments=matrices), record["refine"], noise)

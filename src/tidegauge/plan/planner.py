@@ -7,11 +7,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from tidegauge.errors import BudgetExceeded, SpecError
+from tidegauge.mechanism.search.task import Search
 from tidegauge.model.constraint import Unconstrained
 from tidegauge.model.program import Limit, Program, Release, Scope
 from tidegauge.model.schedule import Schedule
 from tidegauge.plan.certify import accounted, exposure
-from tidegauge.plan.choose import options, unsought
+from tidegauge.plan.choose import more_if_asked, options
 from tidegauge.plan.derive import able, derive, derived_spans
 from tidegauge.plan.plan import Plan, ReleasePlan
 from tidegauge.plan.sql.compile import compile_query
@@ -196,19 +197,13 @@ def _options(
     exposures = [
         exposure(release, part, constraint, spec.source.max_rows or 1) for part in release.query.components
     ]
+    worst = declared.minimise == "worst"
+    search = Search(release.schedule, exposures[0], pure=pure, worst=worst, cache=cache, ask=ask)
     try:
-        found = options(
-            release,
-            exposures,
-            pure=pure,
-            aim=declared.minimise,
-            pinned=declared.pinned,
-            cache=cache,
-            ask=ask,
-        )
+        found = options(release, exposures, search, pinned=declared.pinned)
     except SpecError as error:
         raise SpecError(str(error), key=None if error.key else f"release.{name}") from None
-    return able(found, spans, declared.minimise), _HINT if unsought(release, exposures[0], found) else ""
+    return able(found, spans, declared.minimise), _HINT if more_if_asked(search, found) else ""
 
 
 def _plan_release(possible: list[Option], *, loss: Fraction, hint: str) -> ReleasePlan:

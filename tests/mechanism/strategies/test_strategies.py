@@ -191,11 +191,11 @@ def test_banded_series_go_on_for_ever() -> None:
 
 
 def test_autoregressive_is_the_known_formula() -> None:
-    count, changes, memory, veil = 1024, 16, 63424, Fraction(5, 8)
-    strategy = Autoregressive(count, memory, veil)
+    count, changes, memory, shared = 1024, 16, 63424, Fraction(5, 8)
+    strategy = Autoregressive(count, memory, shared)
     found = strategy.sensitivity(Exposure(AtMost(changes), Schedule(0, DAILY, count), "stock", 0, 1))
     b = Fraction(memory, 2**16)
-    known = Fraction(1, 2) + (1 - b) * (count - 1 - changes) / 2 + (1 + b) * changes / 2 + 1 / (2 * veil)
+    known = Fraction(1, 2) + (1 - b) * (count - 1 - changes) / 2 + (1 + b) * changes / 2 + 1 / (2 * shared)
     assert float(found.l1) == pytest.approx(float(known * 2**24), rel=1e-9)
     centred = strategy.sensitivity(Exposure(AtMost(changes), Schedule(0, DAILY, count), "stock", -1, 1))
     plain = (
@@ -205,12 +205,12 @@ def test_autoregressive_is_the_known_formula() -> None:
 
 
 def test_the_shared_draw_stays_out_of_differences() -> None:
-    bare, veiled = Autoregressive(40, 60000, Fraction(0)), Autoregressive(40, 60000, Fraction(5))
+    bare, hidden = Autoregressive(40, 60000, Fraction(0)), Autoregressive(40, 60000, Fraction(5))
     at = np.array([39])
-    assert veiled.shared is not None
+    assert hidden.shared is not None
     assert bare.shared is None
-    assert veiled.variances(at, 7) == pytest.approx(bare.variances(at, 7))
-    assert veiled.variances(at, None)[0] * 2**48 == pytest.approx(bare.variances(at, None)[0] * 2**48 + 25)
+    assert hidden.variances(at, 7) == pytest.approx(bare.variances(at, 7))
+    assert hidden.variances(at, None)[0] * 2**48 == pytest.approx(bare.variances(at, None)[0] * 2**48 + 25)
 
 
 # --- without an end

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tidegauge.mechanism.search.task import Search
+
     Floats = NDArray[np.float64]
 
 _QUICK: Final = 256
@@ -99,6 +101,25 @@ class Problem(NamedTuple):
         if not 1 < bins - first <= MOST_BINS or (jumps > _MOST_JUMPS and reach > most):
             return None
         return cls(bins, first, span, stride, jumps, reach, worst, grouped and jumps > 1)
+
+
+def dense_problem(search: Search) -> Problem | None:
+    """What a dense strategy would be the optimum of, if this search can have one.
+
+    None is known for a flow that is clipped: its changes may lie in one bin or in many.
+    """
+    schedule, exposure = search.schedule, search.exposure
+    if schedule.bins is None or (exposure.kind == "flow" and exposure.clip is not None):
+        return None
+    return Problem.of(
+        search.task.limits,
+        bins=schedule.bins,
+        first=schedule.base,
+        span=schedule.span,
+        stride=schedule.stride,
+        worst=search.worst,
+        grouped=exposure.grouped,
+    )
 
 
 def recall(folder: Path, problem: Problem) -> Dense | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, exp, log, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +15,6 @@ import numpy as np
 from scipy.optimize import minimize, nnls
 
 from tidegauge.mechanism.strategies import shapes
-from tidegauge.mechanism.strategies.autoregressive import Autoregressive
 from tidegauge.mechanism.strategies.buffered import Buffered
 from tidegauge.mechanism.strategies.hierarchy import Hierarchy
 from tidegauge.theory.paths.path import ON_OFF, Limits
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tidegauge.mechanism.search.task import Task
     from tidegauge.mechanism.strategy import Exposure, Strategy
     from tidegauge.model.schedule import Schedule
     from tidegauge.theory.paths.path import Moves
@@ -78,9 +79,10 @@ def error(strategy: Strategy, exposure: Exposure, target: Target, *, pure: bool)
     return float(sensitivity.l1) * sqrt(2 * level) if pure else sqrt(float(sensitivity.l2_squared) * level)
 
 
-def _search(
+def nelder_mead(
     value: Callable[[Floats], float], start: Sequence[float], steps: Sequence[float], rounds: int
 ) -> Floats:
+    """Where scipy's Nelder-Mead finds the least value within so many tries, from a first simplex of these steps."""
     corners = [list(start)] + [
         [x + (i == j) * step for j, x in enumerate(start)] for i, step in enumerate(steps)
     ]
@@ -203,8 +205,18 @@ def level(
         start[:2] = [faster, log(max(known.offset, 1e-6)) - 2 * moves.low]
         start[2:] = [known.white] if bursts else []
         steps, rounds = [0.5, 1.0, max(0.3 * known.white, 0.1)][: len(start)], 14
-    beta, white, offset = map(_digits, noise(_search(value, start, steps, rounds)))
+    beta, white, offset = map(_digits, noise(nelder_mead(value, start, steps, rounds)))
     return Level(1 - _digits(1 - beta), white, offset)
+
+
+@lru_cache(maxsize=64)
+def level_for(task: Task) -> Level:
+    """Noise of a level that has an end; where values have both signs, found from that of values that have one."""
+    bins, first = task.schedule.bins, task.schedule.base
+    assert bins is not None
+    known = level_for(task._replace(moves=task.moves._replace(low=0.0))) if task.moves.low else None
+    target = Target.of(task.schedule, worst=task.worst)
+    return level(target, task.limits, bins=bins, first=first, moves=task.moves, known=known)
 
 
 def buffered(
@@ -242,7 +254,7 @@ def buffered(
     if bursts > _LONG_BURST or moves.low:  # each try takes long
         return strategy(count, best, even)
     rounds = 16 if bursts else 24
-    tilt = _search(lambda at: value(strategy(few, best, at), brief), even.tolist(), [0.2] * 5, rounds)
+    tilt = nelder_mead(lambda at: value(strategy(few, best, at), brief), even.tolist(), [0.2] * 5, rounds)
     return min((strategy(count, best, at) for at in (even, tilt)), key=value)
 
 
@@ -274,31 +286,6 @@ def _bursts(changes: list[tuple[int, int]], count: int) -> list[int]:
 def _white(bursts: list[int]) -> float:
     """How much white noise to begin with, from experience."""
     return float(0.36 * max(bursts) ** 0.65)
-
-
-def autoregressive(
-    target: Target, limits: Sequence[Limits], *, bins: int, first: int = 0, moves: Moves = ON_OFF
-) -> Autoregressive:
-    """Noise that forgets, with a shared draw where there are no groups."""
-    count, grouped = bins - first, moves.groups > 1
-    changes = max(limit.within(count)[0] for limit in limits)
-    apart, middle = moves.high + moves.low, abs(moves.high - moves.low) / 2
-
-    def strategy(at: Floats) -> Autoregressive:
-        memory = round((1 - exp(min(at[0], -0.05))) * 2**16)
-        veil = Fraction(0) if grouped else Fraction(max(round(exp(min(at[1], 8.0)) * 256), 1), 256)
-        return Autoregressive(bins, memory, veil, first)
-
-    def value(at: Floats) -> float:
-        found = strategy(at)
-        level = target.level(found.variances(target.bins, target.span)) * float(found.denominator) ** 2
-        b, veil = found.memory / 2**16, float(found.veil)
-        later = min(changes, count - 1)
-        size = 1 + later * (1 + b) + (count - 1 - later) * (1 - b)
-        return sqrt(level) * (size if grouped else apart * size / 2 + middle / veil)
-
-    start = [log(min(0.6, 2 * changes / count)), log(1.0 if target.span is None else 50.0)]
-    return strategy(_search(value, start, [1.0, 0.7], 60))
 
 
 def hierarchy(
@@ -388,5 +375,5 @@ def _with_scales(found: Hierarchy, value: Callable[[Hierarchy], float]) -> Hiera
         ]
         return replace(found, relative=tuple(scales))
 
-    tuned = scaled(_search(lambda at: value(scaled(at)), [0.0] * free, [0.15] * free, 30))
+    tuned = scaled(nelder_mead(lambda at: value(scaled(at)), [0.0] * free, [0.15] * free, 30))
     return min(found, tuned, key=value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import sqrt
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -19,13 +19,16 @@ from tidegauge.errors import SpecError
 from tidegauge.mechanism.exposure import most_changes, over_lives, root_above, spread, square_of, stock_square
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategies.buffers import BILLION, BITS, GAIN, MILLION, SHAPE, Buffers
-from tidegauge.mechanism.strategy import Row, Strategy, refuse_running_values
+from tidegauge.mechanism.strategy import Row, Strategy, StrategyKind, refuse_running_values, says
 from tidegauge.theory.paths.toeplitz import toeplitz_paths
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposure import Flow
+    from tidegauge.mechanism.search.task import Search, Task
     from tidegauge.mechanism.strategy import Exposure
     from tidegauge.theory.paths.path import Limits, Moves
     from tidegauge.theory.sensitivity import Sensitivity
@@ -211,3 +214,27 @@ class Buffered(Strategy):
     def _most(self, limit: Limits, moves: Moves) -> float:
         coarse = len(self.shape) > _TRIED
         return toeplitz_paths(self.shape, offset=self.offset, limits=limit, moves=moves, coarse=coarse)
+
+
+@lru_cache(maxsize=64)
+def _tuned(task: Task) -> Buffered:
+    from tidegauge.mechanism.search import tune  # noqa: PLC0415  (it tries buffers)
+
+    bins, first = task.schedule.bins, task.schedule.base
+    assert bins is not None
+    noise, target = tune.level_for(task), tune.Target.of(task.schedule, worst=task.worst)
+    return tune.buffered(noise, target, task.limits, bins=bins, first=first, moves=task.moves)
+
+
+def _candidates(search: Search) -> Iterator[Buffered]:
+    bins = search.schedule.bins
+    if not search.pure and bins is not None and bins - search.schedule.base <= LONGEST:
+        yield _tuned(search.task)
+
+
+KIND: Final = StrategyKind(
+    Buffered,
+    says("keeps a few fading sums of the past, with a shared offset, tuned to how often a unit may change"),
+    _candidates,
+    fixed={"bins": "bins", "first": "base"},
+)

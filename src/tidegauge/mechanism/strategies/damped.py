@@ -19,12 +19,16 @@ from tidegauge.errors import SpecError
 from tidegauge.mechanism.exposure import most_changes, over_lives, root_above, spread, square_of, stock_square
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategies.triangular import MOST_BINS, Triangular
+from tidegauge.mechanism.strategy import StrategyKind, says
 from tidegauge.theory.paths.toeplitz import toeplitz_paths
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposure import Flow
+    from tidegauge.mechanism.search.task import Search
     from tidegauge.mechanism.strategy import Exposure
     from tidegauge.theory.paths.path import Limits, Moves
     from tidegauge.theory.sensitivity import Sensitivity
@@ -131,3 +135,19 @@ class Damped(Triangular):
 
     def _most(self, limit: Limits, moves: Moves) -> float:
         return toeplitz_paths(self._shape, offset=self.offset, limits=limit, moves=moves)
+
+
+def _candidates(search: Search) -> Iterator[Damped]:
+    from tidegauge.mechanism.search import tune  # noqa: PLC0415  (it builds strategies of this folder)
+
+    bins, first = search.schedule.bins, search.schedule.base
+    if not search.pure and bins is not None and bins - first <= MOST_BINS:
+        yield Damped(bins, *tune.level_for(search.task), first)
+
+
+KIND: Final = StrategyKind(
+    Damped,
+    says("measures fading sums of the past, with a shared offset, tuned to how often a unit may change"),
+    _candidates,
+    fixed={"bins": "bins", "first": "base"},
+)

@@ -19,14 +19,16 @@ from tidegauge.errors import SpecError
 from tidegauge.mechanism.exposure import most_changes, over_lives, spread
 from tidegauge.mechanism.strategies.hierarchy import Hierarchy
 from tidegauge.mechanism.strategies.toeplitz import Toeplitz
-from tidegauge.mechanism.strategy import Exposure, Row, Strategy
+from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, says
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+    from typing import Any
 
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposure import Flow
+    from tidegauge.mechanism.search.task import Search
     from tidegauge.theory.paths.path import Limits
     from tidegauge.theory.sensitivity import Sensitivity
 
@@ -187,3 +189,18 @@ class Epochs(Strategy):
             return counts.total * M * one, (counts.total * M) ** 2 * two
 
         return over_lives(exposure, stock=stock, flow=flow)
+
+
+def _candidates(search: Search) -> Iterator[Epochs]:
+    if search.schedule.bins is None and search.schedule.span is None:
+        yield Epochs(64, branching=8, pure=True) if search.pure else Epochs(64)
+
+
+def _read(parameters: dict[str, Any], attachments: Mapping[str, str]) -> Epochs:
+    del attachments
+    return Epochs(**(parameters | {"pure": bool(parameters["pure"])}))
+
+
+KIND: Final = StrategyKind(
+    Epochs, says("starts again in periods of doubling length"), _candidates, fixed={}, read=_read
+)

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 import numpy as np
 
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.exposure import costs, over_lives, spread
-from tidegauge.mechanism.strategy import Exposure, Row, Strategy, refuse_running_values
+from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, refuse_running_values, says
+from tidegauge.theory.paths.path import ON_OFF
 from tidegauge.theory.paths.tree import Costs, hierarchy_paths
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposure import Flow
+    from tidegauge.mechanism.search.task import Search, Task
     from tidegauge.theory.paths.path import Limits
     from tidegauge.theory.sensitivity import Sensitivity
 
@@ -277,3 +282,30 @@ class _Layout:
         for layer, size in enumerate(sizes):
             ends = np.arange(1, through // size + 1) * size
             self.places.append(before + layer + sum((ends - 1) // each for each in sizes))
+
+
+@lru_cache(maxsize=64)
+def _tuned(task: Task) -> Hierarchy:
+    from tidegauge.mechanism.search import tune  # noqa: PLC0415  (it tries hierarchies)
+
+    target, schedule = tune.Target.of(task.schedule, worst=task.worst), task.schedule
+    return tune.hierarchy(target, task.limits, pure=task.pure, bins=schedule.bins, levels=not schedule.base)
+
+
+def _candidates(search: Search) -> Iterator[Hierarchy]:
+    yield _tuned(search.task._replace(moves=ON_OFF))
+
+
+def _read(parameters: dict[str, Any], attachments: Mapping[str, str]) -> Hierarchy:
+    del attachments
+    scales = tuple(map(Fraction, str(parameters.pop("scales", "")).split()))
+    return Hierarchy(**parameters, relative=scales)
+
+
+KIND: Final = StrategyKind(
+    Hierarchy,
+    says("measures windows of several widths, so that few of them make up any longer window"),
+    _candidates,
+    fixed={"bins": "bins"},
+    read=_read,
+)

@@ -10,15 +10,18 @@ import numpy as np
 
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.exposure import moves, over_lives, spread
-from tidegauge.mechanism.strategy import Exposure, Row, Strategy
+from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, says
 from tidegauge.theory.joint import joint
 from tidegauge.theory.paths.gram import row_paths
 from tidegauge.theory.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposure import Flow
+    from tidegauge.mechanism.search.task import Search
     from tidegauge.model.schedule import Schedule
     from tidegauge.theory.paths.path import Limits
 
@@ -130,3 +133,16 @@ class Sliding(Strategy):
         found = row_paths(rows, limits=limit, moves=moves(exposure, 1))
         _, M = spread(exposure)
         return None if found is None else (M * Fraction(found[0]), M**2 * Fraction(found[1]))
+
+
+def _candidates(search: Search) -> Iterator[Sliding]:
+    if search.schedule.sliding:
+        yield Sliding.of(search.schedule)
+
+
+KIND: Final = StrategyKind(
+    Sliding,
+    says("measures each window that is read, as a whole"),
+    _candidates,
+    fixed={"span": "span", "stride": "stride", "readings": "count"},
+)
