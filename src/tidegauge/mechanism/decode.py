@@ -8,26 +8,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tidegauge.mechanism.noise.error import Law, ratio, ratio_interval
+from tidegauge.mechanism.aggregates import aggregate_of
+from tidegauge.mechanism.noise.error import Law
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from tidegauge.mechanism.aggregate import Estimate
     from tidegauge.mechanism.encode import ComponentPlan
     from tidegauge.model.query import Component, Query
     from tidegauge.model.schedule import Schedule
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A value with its error; None where the noise leaves nothing to tell."""
-
-    value: float | None
-    stderr: float | None
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -60,37 +52,12 @@ class Decoder:
         ):
             weights = _weights(component_plan, component, bin_, self.span, through)
             values.append(weights @ rows[: len(weights)])
-        if self.query.aggregate == "avg":
-            return [
-                self._mean(float(total), float(count), laws) for total, count in zip(*values, strict=True)
-            ]
-        stderr, half = laws[0].stderr, laws[0].half_width(0.95)
-        return [
-            Estimate(float(value), stderr, float(value) - half, float(value) + half) for value in values[0]
-        ]
-
-    def _mean(self, total: float, count: float, laws: list[Law]) -> Estimate:
-        part = self.query.components[0]
-        low, high = (float(bound * part.grid + part.centre) for bound in (part.lower, part.upper))
-        found = ratio(
-            sum_value=total, sum_stderr=laws[0].stderr, count_value=count, count_stderr=laws[1].stderr
-        )
-        if found is None:
-            return Estimate(None, None, low, high)
-        mean, stderr = found
-        centre, widths = float(part.centre), [law.half_width(0.95) for law in laws]
-        bottom, top = ratio_interval(
-            sum_value=total, sum_half_width=widths[0], count_value=count, count_half_width=widths[1]
-        )
-        value = min(high, max(low, mean + centre))
-        return Estimate(value, stderr, max(low, bottom + centre), min(high, top + centre))
+        return aggregate_of(self.query.aggregate).decode(self.query, values, laws)
 
     def half_width(self, bin_: int, stderr: float, level: float) -> float:
         """How far the truth may be from a reading at this bin, with this probability."""
         laws = [self.law(j, bin_) for j in range(len(self.component_plans))]
-        if self.query.aggregate != "avg":
-            return laws[0].half_width(level)
-        return stderr * max((law.half_width(level) / law.stderr for law in laws if law.stderr), default=0.0)
+        return aggregate_of(self.query.aggregate).half_width(laws, stderr, level)
 
 
 @lru_cache(maxsize=64)

@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.errors import SpecError, StoreCorrupt
+from tidegauge.mechanism.aggregates import aggregate_of
 from tidegauge.mechanism.noise.samplers import DiscreteGaussian, DiscreteLaplace
 from tidegauge.mechanism.strategy import Exposure
 from tidegauge.model.budget import Budget
@@ -98,7 +99,9 @@ def _require_declared(plan: Plan) -> None:
 
 def _require_fitting(plan: ReleasePlan) -> None:
     """Each component has one plan, on a grid, and strategies are for the windows that are measured."""
-    if len(plan.component_plans) != len(plan.release.query.components):
+    query = plan.release.query
+    parts = aggregate_of(query.aggregate).parts
+    if not len(plan.component_plans) == len(query.components) == len(parts):
         raise StoreCorrupt(f"release '{plan.release.name}' does not measure what it publishes")
     for component_plan in plan.component_plans:
         if type(component_plan.refine) is not int or component_plan.refine < 1:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict
 import numpy as np
 
 from tidegauge.errors import SpecError
+from tidegauge.mechanism.aggregates import aggregate_of
 from tidegauge.mechanism.decode import Decoder
 from tidegauge.mechanism.encode import ComponentPlan
 from tidegauge.mechanism.noise.samplers import gaussian_for, laplace_for
 from tidegauge.mechanism.registry import build, kind_of, kinds
 from tidegauge.mechanism.search.candidates import candidates
-from tidegauge.plan.means import PLANNED
 from tidegauge.plan.plan import Candidate
 
 if TYPE_CHECKING:
@@ -81,8 +81,8 @@ class Option:
     def relative_error(self, aim: Aim) -> float:
         """The error for a loss of 1, over the most that one unit can contribute."""
         part = self.release.query.components[0]
-        reach = float(part.grid) * max(abs(part.lower), abs(part.upper), 1)
-        return self.error(aim) / reach * (PLANNED if self.release.query.aggregate == "avg" else 1)
+        most = float(part.grid) * max(abs(part.lower), abs(part.upper), 1)
+        return self.error(aim) / most * aggregate_of(self.release.query.aggregate).planned_rows
 
     def component_plans(self, loss: Fraction) -> tuple[ComponentPlan, ...]:
         """The least noise for this loss, shared equally by the components."""
@@ -262,11 +262,10 @@ def _errors(
     """How far the release's readings from the `first` on are from the truth, where they sum `span` bins."""
     schedule, component = release.schedule, release.query.components[0]
     readings = np.arange(first, first + HORIZON if schedule.count is None else schedule.count)
-    reach = float(sensitivities[0].l1) * sqrt(2) if pure else sqrt(sensitivities[0].l2_squared / 2)
-    reach *= float(component.grid) * (len(sensitivities) if pure else sqrt(len(sensitivities)))
-    if release.query.aggregate == "avg":
-        reach /= PLANNED
-    deviations = np.sqrt(strategy.variances(schedule.offset + schedule.stride * readings, span)) * reach
+    scale = float(sensitivities[0].l1) * sqrt(2) if pure else sqrt(sensitivities[0].l2_squared / 2)
+    scale *= float(component.grid) * (len(sensitivities) if pure else sqrt(len(sensitivities)))
+    scale /= aggregate_of(release.query.aggregate).planned_rows
+    deviations = np.sqrt(strategy.variances(schedule.offset + schedule.stride * readings, span)) * scale
     growth = () if schedule.count else tuple((int(n), float(deviations[:n].max())) for n in _MILESTONES)
     return {
         "worst": float(deviations.max()),

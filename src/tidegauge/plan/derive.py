@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tidegauge.errors import SpecError
+from tidegauge.mechanism.aggregates import aggregate_of
 from tidegauge.model.quantity import Span
 from tidegauge.plan.plan import Derived
 
@@ -29,10 +30,9 @@ def derived_spans(wanted: Mapping[str, DerivedSpec], release: Release) -> dict[s
 
 def _span(name: str, spec: DerivedSpec, release: Release) -> int | None:
     schedule, of = release.schedule, f"'{release.name}'"
-    if release.query.aggregate == "avg":
+    if why := aggregate_of(release.query.aggregate).no_windows:
         raise SpecError(
-            f"{of} is a mean, and the change of a mean does not follow from changes of its sum and count over a window. Only "
-            "COUNT and SUM can be derived from",
+            f"{of} {why}. Derive from a release whose aggregate adds up, such as COUNT or SUM",
             key=f"release.{name}.of",
         )
     key = f"release.{name}.window"

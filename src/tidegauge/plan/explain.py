@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from tidegauge.mechanism.aggregates import aggregate_of
 from tidegauge.mechanism.registry import find
 from tidegauge.model.quantity import rfc3339
-from tidegauge.plan.means import PLANNED, mean_error
 from tidegauge.theory.accounting.conversion import rho_to_epsilon
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def _release(plan: ReleasePlan, whole: Plan, *, why: bool) -> list[str]:
         if release.schedule.window is None
         else "change"
     )
-    mean = mean_error(plan)
-    unit = f" (of a mean over {PLANNED:,} rows in the middle of its bounds)" if mean else ""
+    aggregate, formula = aggregate_of(release.query.aggregate), plan.formula
+    holds = f" ({aggregate.promise})" if aggregate.promise else ""
     ever = "" if release.schedule.count is not None else ", over the first 1,000 readings"
     schedule = str(release.schedule)
     if release.query.kind == "flow":
@@ -78,8 +78,8 @@ def _release(plan: ReleasePlan, whole: Plan, *, why: bool) -> list[str]:
         f"{release.name}: {what}{groups}, {schedule}",
         f"  {release.query.text}",
         *_table(head, rows),
-        f"  95 % half-widths{unit}{ever}. Promise: {plan.promise}.",
-        *([f"  {mean}."] if mean else ()),
+        f"  95 % half-widths in {aggregate.unit}{holds}{ever}. Promise: {plan.promise}.",
+        *([f"  {formula}."] if formula else ()),
         *_growth(plan.chosen),
         *([f"  {plan.hint}."] if plan.hint else ()),
         *(_reasons(plan, whole.declaration["release"][release.name]) if why else ()),

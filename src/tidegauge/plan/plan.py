@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import TypeAdapter
 
+from tidegauge.mechanism.aggregates import aggregate_of
 from tidegauge.mechanism.decode import Decoder
 from tidegauge.mechanism.encode import ComponentPlan
 from tidegauge.mechanism.noise.samplers import DiscreteGaussian, DiscreteLaplace, Noise
@@ -20,10 +21,11 @@ from tidegauge.model.budget import Budget
 from tidegauge.model.program import Program, Release
 from tidegauge.model.quantity import Span
 from tidegauge.model.schedule import Schedule
-from tidegauge.plan.means import mean_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from tidegauge.mechanism.aggregate import Formula
 
 Measure = Literal["epsilon", "rho"]
 _PROGRAM: Final = TypeAdapter(Program)
@@ -87,6 +89,14 @@ class ReleasePlan:
     def decoder(self) -> Decoder:
         """What turns its measurements into readings."""
         return self.series.decoder
+
+    @property
+    def formula(self) -> Formula | None:
+        """How the error depends on the number of rows that a reading is over; None where it does not."""
+        query, bin_ = self.release.query, self.release.schedule.bin_of_reading(0)
+        laws = [self.decoder.law(component, bin_) for component in range(len(self.component_plans))]
+        worst = self.chosen.half_width_worst
+        return aggregate_of(query.aggregate).formula(query.components[0], laws, worst)
 
     def record(self) -> dict[str, Any]:
         """All that is needed to go on measuring."""
@@ -287,7 +297,7 @@ class Plan:
             "chosen": told.chosen.as_json(self.measure),
             "candidates": [candidate.as_json(self.measure) for candidate in told.candidates],
             "promise": plan.promise,
-            **({} if derived or (mean := mean_error(plan)) is None else {"mean": mean.as_json()}),
+            **({} if derived or (formula := plan.formula) is None else {"mean": formula.as_json()}),
             "schedule": str(series.timetable),
         }
 
