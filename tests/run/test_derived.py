@@ -471,7 +471,7 @@ MONTHLY = {"sql": "SELECT COUNT(*) FROM t", "start": "2026-01-01", "every": "1 m
             MEAN,
             over("it", 6),
             "release.six.of: 'it' is a mean, and the change of a mean does not follow from changes of its sum and count over "
-            "a window. Only COUNT and SUM can be derived from",
+            "a window. Derive from a release whose aggregate adds up, such as COUNT or SUM",
         ),
         (
             COUNT,
