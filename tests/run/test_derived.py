@@ -318,7 +318,7 @@ def test_the_plan_tells_how_well_it_is_told(tmp_path: Path) -> None:
     assert text.index("wards:") < text.index(line) < text.index("moved:")
     assert "running total" in text
     why = explain(plan, why=True)
-    assert "six would be so many times as far off at its worst: " in why
+    assert "six would have a worst error so many times as large: " in why
     assert "The strategy is chosen for the error of wards; what is derived counts half as much." in why
 
 
@@ -486,7 +486,7 @@ MONTHLY = {"sql": "SELECT COUNT(*) FROM t", "start": "2026-01-01", "every": "1 m
         (
             SLIDING,
             {"of": "it"},
-            "release.six.window: is missing, and 'it' cannot tell a running value: it measures changes, and not what was "
+            "release.six.window: is missing, and 'it' has no running value: it measures changes, and not what was "
             "there before the first. Name a window, or derive from a release without one",
         ),
         (
@@ -534,7 +534,7 @@ MONTHLY = {"sql": "SELECT COUNT(*) FROM t", "start": "2026-01-01", "every": "1 m
         (
             {**SLIDING, "strategy": "sliding"},
             over("it", 6),
-            "release.six.of: strategy 'sliding' measures the windows of 'it' alone and tells of no other. Pin another strategy "
+            "release.six.of: strategy 'sliding' measures the windows of 'it' alone and no other. Pin another strategy "
             "there, or leave it to the planner",
         ),
     ],

@@ -1,4 +1,4 @@
-"""The loss of a plan, counted again from what it measures, how much noise it adds and what the engine enforces."""
+"""The privacy loss of a plan, computed again from its measurements, its noise and the enforced constraint."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 DUST: Final = Fraction(1, 10**9)
-"""How much more than it was given a release may cost: what roundings on another machine make of a search, and no more."""
+"""Tolerance of a release's loss: roundings of a search may differ between machines, and no more."""
 
 
 def certified(record: Mapping[str, Any], commits: Iterable[Mapping[str, Any]]) -> Plan:
-    """The committed plan of this record; refused unless all that it measures costs no more than the ledger reserved for it.
+    """The committed plan of this record, its privacy loss computed again.
 
-    Everything is computed again from what will be measured and enforced.  A record that was changed is refused whoever
-    computed its hash again.  `commits`: the bodies of the ledger's entries.
+    `commits`: the bodies of the ledger's entries.  Raises StoreCorrupt where the plan needs more than the ledger
+    reserved, also where a changed record was hashed again.
     """
     reserved = [one for one in commits if one.get("plan") == address(record)]
     if not reserved:
@@ -57,7 +57,7 @@ def certified(record: Mapping[str, Any], commits: Iterable[Mapping[str, Any]]) -
 
 
 def certify(plan: Plan) -> None:
-    """Refuse a plan in which a release adds too little noise for the loss that it was given, or all releases exceed the budget."""
+    """Raise StoreCorrupt where a release adds too little noise for its loss, or all exceed the budget."""
     _require_declared(plan)
     if plan.needed > plan.total:
         raise StoreCorrupt("the plan needs more than the budget; nothing was read or spent")
@@ -93,7 +93,8 @@ def _require_declared(plan: Plan) -> None:
         or (plan.program.owner, plan.program.max_rows) != protected
     ):
         raise StoreCorrupt(
-            "the committed plan protects another unit, or has another budget, than its declaration; nothing was read or spent"
+            "the committed plan protects another unit, or has another budget, than its declaration; "
+            "nothing was read or spent"
         )
 
 
@@ -110,7 +111,8 @@ def _require_fitting(plan: ReleasePlan) -> None:
             fitting(component_plan.strategy, plan.release)
         except SpecError:
             raise StoreCorrupt(
-                f"release '{plan.release.name}' has a strategy for other windows than its own; nothing was read or spent"
+                f"release '{plan.release.name}' has a strategy for other windows than its own; "
+                "nothing was read or spent"
             ) from None
 
 

@@ -33,9 +33,9 @@ HORIZON: Final = 1000
 """Readings over which the error of an endless release is predicted."""
 _MILESTONES: Final = (1, 10, 100, HORIZON)
 _WIDE: Final = 64
-"""Steps of the measured grid that the noise should be wide, so that its law is as good as continuous."""
-_NIL: Final = Fraction(1, 16)
-"""Noise narrower than this many steps is nil; a finer grid would only make it visible."""
+"""Steps of the measured grid that the noise should be wide, so that its distribution is nearly continuous."""
+_NO_NOISE: Final = Fraction(1, 16)
+"""Noise narrower than this many steps counts as none; a finer grid would only make it visible."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class Option:
     growth: tuple[tuple[int, float], ...] = ()
     """Of an endless release: the worst of its first so many readings."""
 
-    def tells(self, span: int | None) -> bool:
-        """Whether its measurements tell the last `span` bins (None: all) whenever these can be told."""
+    def gives(self, span: int | None) -> bool:
+        """Whether sums of the last `span` bins (None: all) can be decoded from its measurements."""
         schedule = self.release.schedule
         try:
             self.strategy.variances(np.array([schedule.bin_of_reading(schedule.first_telling(span))]), span)
@@ -66,8 +66,8 @@ class Option:
             return False
         return True
 
-    def telling(self, span: int | None) -> Option:
-        """How well the same measurements tell the last `span` bins."""
+    def over(self, span: int | None) -> Option:
+        """The same measurements, read as sums of the last `span` bins."""
         first = self.release.schedule.first_telling(span)
         found = _errors(
             self.release, self.strategy, self.sensitivities, pure=self.pure, span=span, first=first
@@ -90,7 +90,7 @@ class Option:
         return tuple(component_plan(self.strategy, one, each, pure=self.pure) for one in self.sensitivities)
 
     def possible(self, loss: Fraction) -> bool:
-        """Whether noise for this loss can be drawn on the strategy's grid; where units reach far, a fine one is too fine."""
+        """Whether noise for this loss can be drawn on the strategy's grid; a fine grid may be too fine."""
         try:
             self.component_plans(loss)
         except SpecError:
@@ -99,12 +99,12 @@ class Option:
 
     def exact(self, loss: Fraction) -> bool:
         """Whether readings are plain sums of integers without noise: for so much loss nothing can be better."""
-        nil = all(
-            one.l1 / each < _NIL if self.pure else one.l2_squared / (2 * each) < _NIL**2
+        without_noise = all(
+            one.l1 / each < _NO_NOISE if self.pure else one.l2_squared / (2 * each) < _NO_NOISE**2
             for one in self.sensitivities
             for each in [loss / len(self.sensitivities)]
         )
-        return nil and self.strategy.plain_sums
+        return without_noise and self.strategy.plain_sums
 
     def candidate(self, loss: Fraction) -> Candidate:
         """What it gives for this loss."""
@@ -126,7 +126,7 @@ class Option:
         )
 
     def _memory(self) -> int:
-        """Exact numbers that must be kept of each cell, at the worst, until the last reading (or the thousandth)."""
+        """Most exact numbers that are stored of each cell, until the last reading (or the thousandth)."""
         schedule = self.release.schedule
         last = schedule.bin_of_reading((schedule.count or HORIZON) - 1)
         kept = 0 if self.strategy.stream is None else self.strategy.stream.width
@@ -145,10 +145,10 @@ class Option:
 def component_plan(
     strategy: Strategy, sensitivity: Sensitivity, loss: Fraction, *, pure: bool
 ) -> ComponentPlan:
-    """The least noise for this loss, on a grid so fine that the noise is many steps wide (unless it is nil)."""
+    """The least noise for this loss, on a grid so fine that the noise is many steps wide (or none)."""
     width = sensitivity.l1 / loss if pure else Fraction(sqrt(sensitivity.l2_squared / (2 * loss)))
     refine = 1
-    while width >= _NIL and width * refine < _WIDE:
+    while width >= _NO_NOISE and width * refine < _WIDE:
         refine *= 2
     noise = (
         laplace_for(sensitivity.l1 * refine, loss)

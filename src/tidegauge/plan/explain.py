@@ -1,4 +1,4 @@
-"""A plan in words and one table a release: what is protected, what is published, what it costs, how well it tells."""
+"""A plan as text: what is protected, what is published, its privacy loss and its errors; one table a release."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def explain(plan: Plan, *, why: bool = False) -> str:
         f"Budget    {plan.budget}{_accounted(plan)}",
     ]
     lines += [
-        f"          {number(plan.needed)} of {number(plan.total)} ({plan.measure}) is reserved for the whole life of the gauge"
+        f"          {number(plan.needed)} of {number(plan.total)} ({plan.measure}) is reserved "
+        "for the gauge's whole lifetime"
     ]
     lines += [f"Warning   {warning}" for warning in plan.warnings]
     for release in plan.releases:
@@ -88,12 +89,12 @@ def _release(plan: ReleasePlan, whole: Plan, *, why: bool) -> list[str]:
 
 
 def _derived(plan: ReleasePlan, whole: Plan, *, why: bool) -> Iterator[str]:
-    """What else the same measurements tell."""
+    """Other series that are decoded from the same measurements."""
     derived = whole.derived_of(plan)
     if not derived:
         return
     ever = "" if plan.release.schedule.count is not None else " (errors over the first 1,000 readings)"
-    yield f"  The same measurements also tell, at no further loss{ever}:"
+    yield f"  Derived from the same measurements, at no further privacy loss{ever}:"
     head = ("", "release", "what", "readings", "from", whole.measure, "worst 95 %", "mean 95 %")
     rows = []
     for one in derived:
@@ -124,13 +125,15 @@ def _derived(plan: ReleasePlan, whole: Plan, *, why: bool) -> Iterator[str]:
                 f"{other.half_width_worst / one.chosen.half_width_worst:,.2f} with {label}"
                 for other, label in others
             )
-            yield f"    {one.name} would be so many times as far off at its worst: {', '.join(ratios)}."
+            yield f"    {one.name} would have a worst error so many times as large: {', '.join(ratios)}."
     if why:
-        yield f"    The strategy is chosen for the error of {plan.release.name}; what is derived counts half as much."
+        yield (
+            f"    The strategy is chosen for the error of {plan.release.name}; derived series count half as much."
+        )
 
 
 def _far_better(derived: Derived, plan: ReleasePlan) -> Iterator[str]:
-    """What is derived is not what the strategy was chosen for: say so where another would tell it far better."""
+    """A remark where another strategy would give a derived series with a far smaller error."""
     best = min(range(len(plan.candidates)), key=lambda at: derived.candidates[at].half_width_worst)
     other = derived.candidates[best]
     if other.half_width_worst < derived.chosen.half_width_worst / _FAR:
@@ -191,28 +194,28 @@ def _growth(chosen: Candidate) -> Iterator[str]:
 
 
 def _reasons(plan: ReleasePlan, declared: Mapping[str, Any]) -> Iterator[str]:
-    """Why this one: how much worse each other is, and what it measures."""
+    """Why this strategy was chosen: what each measures, and how its error compares."""
     best, labels = plan.chosen, _labels(plan.candidates)
     if not best.noise:
-        yield f"  Why {best.strategy}: for so much loss it has no noise, and adds up whole numbers."
+        yield f"  Why {best.strategy}: for so much privacy loss it has no noise, and adds up whole numbers."
     elif "strategy" in declared:
-        yield f"  Why {best.strategy}: it was pinned. It {_tell(best, plan)}."
+        yield f"  Why {best.strategy}: it was pinned. It {_described(best, plan)}."
     else:
-        yield f"  Why {labels[plan.candidates.index(best)]}: it {_tell(best, plan)}."
+        yield f"  Why {labels[plan.candidates.index(best)]}: it {_described(best, plan)}."
         mean = declared.get("minimise") == "mean"
         for other, label in zip(plan.candidates, labels, strict=True):
             widths = [one.half_width_mean if mean else one.half_width_worst for one in (other, best)]
             if other != best and widths[1]:
                 yield (
-                    f"    {label} would be {widths[0] / widths[1]:,.2f} times as far off "
-                    f"{'on average' if mean else 'at its worst'}: it {_tell(other, plan)}."
+                    f"    {label} would have {widths[0] / widths[1]:,.2f} times the "
+                    f"{'mean' if mean else 'worst'} error: it {_described(other, plan)}."
                 )
     if plan.chosen.folds is not None:
         yield f"    One unit can change at most {plan.chosen.folds} of its measurements."
 
 
 def _labels(candidates: Sequence[Candidate]) -> list[str]:
-    """What each is called: by its name, and where several have it, by what else tells them apart."""
+    """The name of each, and where several share it, the parameters in which they differ."""
     found = []
     for one in candidates:
         alike = [other.parameters for other in candidates if other.strategy == one.strategy]
@@ -225,7 +228,7 @@ def _labels(candidates: Sequence[Candidate]) -> list[str]:
     return found
 
 
-def _tell(candidate: Candidate, plan: ReleasePlan) -> str:
+def _described(candidate: Candidate, plan: ReleasePlan) -> str:
     kind = find(candidate.strategy)  # a committed plan may name one that this installation does not have
     return "is not installed here" if kind is None else kind.describe(plan.release.schedule)
 

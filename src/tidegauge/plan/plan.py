@@ -111,7 +111,7 @@ class ReleasePlan:
 
 @dataclass(frozen=True)
 class Series:
-    """What is published under one name: a release as it was declared, or another window of what it measures."""
+    """What is published under one name: a release as declared, or another window of its measurements."""
 
     name: str
     plan: ReleasePlan
@@ -120,7 +120,7 @@ class Series:
     span: int | None
     """Bins that a reading sums; None is all."""
     first: int = 0
-    """The first of the release's readings that tells it: for earlier ones the window begins before what was measured."""
+    """The release's first reading whose window does not begin before the measurements."""
 
     @cached_property
     def decoder(self) -> Decoder:
@@ -144,15 +144,15 @@ class Series:
 
 @dataclass(frozen=True)
 class Derived:
-    """Another series of a measured release: the change over another window, or its running value.  It costs nothing."""
+    """Another series of a measured release, at no privacy loss: another window, or its running value."""
 
     name: str
     of: str
     window: Span | None
     chosen: Candidate
-    """How well it is told by what was chosen for the release, and ..."""
+    """Its error under the strategy that was chosen for the release, and ..."""
     candidates: tuple[Candidate, ...]
-    """... by whatever else was considered for it."""
+    """... under every other that was considered."""
 
     def series(self, plan: ReleasePlan) -> Series:
         """What is published of it."""
@@ -285,17 +285,17 @@ class Plan:
             "hash": self.hash,
             "protects": self.protects,
             "warnings": list(self.warnings),
-            "releases": {name: self._told(one) for name, one in self.series.items()},
+            "releases": {name: self._shown(one) for name, one in self.series.items()},
         }
 
-    def _told(self, series: Series) -> dict[str, Any]:
+    def _shown(self, series: Series) -> dict[str, Any]:
         plan = series.plan
         derived = next((one for one in self.derived if one.name == series.name), None)
-        told: ReleasePlan | Derived = derived or plan
+        shown: ReleasePlan | Derived = derived or plan
         return {
             **({"of": derived.of} if derived else {}),
-            "chosen": told.chosen.as_json(self.measure),
-            "candidates": [candidate.as_json(self.measure) for candidate in told.candidates],
+            "chosen": shown.chosen.as_json(self.measure),
+            "candidates": [candidate.as_json(self.measure) for candidate in shown.candidates],
             "promise": plan.promise,
             **({} if derived or (formula := plan.formula) is None else {"mean": formula.as_json()}),
             "schedule": str(series.timetable),
@@ -342,22 +342,22 @@ def _candidate(record: dict[str, Any]) -> Candidate:
 def _component_plan_record(component_plan: ComponentPlan) -> dict[str, Any]:
     noise = component_plan.noise
     if isinstance(noise, DiscreteLaplace):
-        law = {"kind": "laplace", "scale": str(noise.scale)}
+        kind = {"kind": "laplace", "scale": str(noise.scale)}
     else:
         assert isinstance(noise, DiscreteGaussian)
-        law = {"kind": "gaussian", "sigma_squared": str(noise.sigma_squared)}
+        kind = {"kind": "gaussian", "sigma_squared": str(noise.sigma_squared)}
     return {
         "strategy": strategy_record(component_plan.strategy),
         "refine": component_plan.refine,
-        "noise": law,
+        "noise": kind,
     }
 
 
 def _component_plan(record: dict[str, Any], matrices: Mapping[str, str]) -> ComponentPlan:
-    law, strategy = record["noise"], dict(record["strategy"])
+    drawn, strategy = record["noise"], dict(record["strategy"])
     noise: Noise = (
-        DiscreteLaplace(Fraction(law["scale"]))
-        if law["kind"] == "laplace"
-        else DiscreteGaussian(Fraction(law["sigma_squared"]))
+        DiscreteLaplace(Fraction(drawn["scale"]))
+        if drawn["kind"] == "laplace"
+        else DiscreteGaussian(Fraction(drawn["sigma_squared"]))
     )
     return ComponentPlan(build(strategy.pop("name"), strategy, attachments=matrices), record["refine"], noise)
