@@ -19,7 +19,7 @@ def measurement_matrix(strategy: Strategy, through: int) -> Floats:
     rows = list(strategy.measured(through))
     matrix = np.zeros((len(rows), through + 1))
     for at, row in zip(matrix, rows, strict=True):
-        for first, last, weight in row.stretches:
+        for first, last, weight in row.ranges:
             at[first : last + 1] = weight / strategy.denominator
     return matrix
 

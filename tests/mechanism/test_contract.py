@@ -108,17 +108,17 @@ def spans(strategy: Strategy) -> list[tuple[int, int | None]]:
 def test_rows_speak_of_ended_bins_alone(strategy: Strategy) -> None:
     for bin_ in range(BINS):
         for row in strategy.rows(bin_):
-            assert all(0 <= first <= last <= bin_ and weight for first, last, weight in row.stretches)
-            assert row.stretches
+            assert all(0 <= first <= last <= bin_ and weight for first, last, weight in row.ranges)
+            assert row.ranges
             assert strategy.scales[row.layer] > 0
-            assert all(type(weight) is int for *_, weight in row.stretches)
+            assert all(type(weight) is int for *_, weight in row.ranges)
 
 
 @pytest.mark.parametrize("strategy", named(LEVELS + CHANGES))
 def test_what_is_forgotten_is_not_needed(strategy: Strategy) -> None:
     for bin_ in range(-1, BINS - 1):
         later = [row for after in range(bin_ + 1, BINS) for row in strategy.rows(after)]
-        first = min((first for row in later for first, *_ in row.stretches), default=BINS)
+        first = min((first for row in later for first, *_ in row.ranges), default=BINS)
         if strategy.stream is None:
             assert 0 <= strategy.needed_from(bin_) <= first
         else:

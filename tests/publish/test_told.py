@@ -124,7 +124,7 @@ def test_the_reason_is_the_real_one(tmp_path: Path) -> None:
 
     assert "Why dense: it was optimised numerically" in why()
     assert "Why hierarchy: it was pinned. It measures" in why(strategy="hierarchy")
-    assert "Why disjoint: for so much loss it has no noise" in why(budget={"epsilon": 10**9})
+    assert "Why disjoint: for so much privacy loss it has no noise" in why(budget={"epsilon": 10**9})
     assert "Why disjoint: it measures every window once, and each is a reading." in why(more={"f": FLOW})
     assert " times the worst error: it " in why()
     assert " times the mean error: it " in why(minimise="mean")

@@ -319,7 +319,7 @@ def test_the_plan_tells_how_well_it_is_told(tmp_path: Path) -> None:
     assert "running total" in text
     why = explain(plan, why=True)
     assert "six would have a worst error so many times as large: " in why
-    assert "The strategy is chosen for the error of wards; what is derived counts half as much." in why
+    assert "The strategy is chosen for the error of wards; derived series count half as much." in why
 
 
 def test_a_plan_goes_through_its_record_and_an_old_one_is_still_read(tmp_path: Path) -> None:

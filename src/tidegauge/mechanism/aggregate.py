@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 Part = Literal["rows", "numbers", "values", "distances"]
-"""What is summed of each row: 1 where there is a value; 1 where there is a number; the number itself, clamped; its
-distance from the middle of its bounds."""
+"""What is summed of each row.
+
+rows: 1 where there is a value; numbers: 1 where there is a number; values: the number itself, clamped;
+distances: its distance from the middle of the bounds.
+"""
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class Aggregate(ABC):
 
     @abstractmethod
     def decode(self, query: Query, values: Sequence[Floats], laws: Sequence[Law]) -> list[Estimate]:
-        """One estimate a cell, from the estimated sums of each component and the distributions of their errors."""
+        """One estimate a cell, from each component's estimated sums and the distribution of their errors."""
 
     @abstractmethod
     def half_width(self, laws: Sequence[Law], stderr: float, level: float) -> float:

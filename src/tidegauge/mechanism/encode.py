@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -36,8 +36,16 @@ class ComponentPlan:
 
     @property
     def shared_noise(self) -> Noise | None:
-        """The noise of the draw that all rows of a cell share, where the strategy has one."""
+        """The noise that all rows of a cell share; None: there is none."""
         return None if self.strategy.shared is None else scaled(self.noise, self.strategy.shared)
+
+
+class Measurement(NamedTuple):
+    """One noisy integer."""
+
+    bin: int
+    cell: int
+    value: int
 
 
 def scaled(noise: Noise, factor: Fraction) -> Noise:
@@ -58,12 +66,13 @@ def measure(
     shared_noise: Sequence[int],
     sampler: Sampler,
     stream_state: Whole | None = None,
-) -> list[tuple[int, int, int]]:
-    """Measure every row that these bins complete: (bin, cell, noisy integer), in the strategy's order.
+) -> list[Measurement]:
+    """Every measurement that these bins complete, in the strategy's order.
 
-    `totals` holds the exact change by (bin, cell) of every bin that the rows speak of; absent is 0.  `shared_noise` holds one
-    number a cell: its shared draw, or 0.  `stream_state` is the state of a strategy that is a stream (width by cells; None: that
-    before the first bin), and is brought to the last of these bins.
+    totals:        the exact change by (bin, cell) of every bin in the rows; absent is 0
+    shared_noise:  one number a cell: its shared noise, or 0
+    stream_state:  of a strategy that is a stream (width by cells; None: before the first bin);
+                   updated in place to the last of these bins
     """
     cells, stream = len(shared_noise), component_plan.strategy.stream
     if stream is None:
@@ -89,7 +98,7 @@ def measure(
         for layer in sorted({layer for _, layer, _ in exact})
     }
     return [
-        (bin_, cell, amount + next(drawn[layer]))
+        Measurement(bin_, cell, amount + next(drawn[layer]))
         for bin_, layer, sums in exact
         for cell, amount in enumerate(sums)
     ]
@@ -98,7 +107,7 @@ def measure(
 def _combinations(
     strategy: Strategy, totals: Mapping[tuple[int, int], int], bins: range, cells: int
 ) -> Iterator[tuple[int, int, int, list[int]]]:
-    """(bin, layer, share in the shared draw) of every row, and its exact integers C x, by prefix sums over the bins."""
+    """(bin, layer, times shared noise, exact integers C x by cell) of every row, by prefix sums."""
     first = min((bin_ for bin_, _ in totals), default=0)
     shape = (max([bins.stop, *(bin_ + 1 for bin_, _ in totals)]) - first + 1, cells)
     largest = sum(map(abs, totals.values()))
@@ -109,7 +118,7 @@ def _combinations(
     narrow = prefix.astype(np.int64) if largest < _NARROW else None
     for bin_ in bins:
         for row in strategy.rows(bin_):
-            begins, ends, factors = (list(column) for column in zip(*row.stretches, strict=True))
+            begins, ends, factors = (list(column) for column in zip(*row.ranges, strict=True))
             spots = [np.maximum(np.array(edge) - first, 0) for edge in (begins, [end + 1 for end in ends])]
             fits = narrow is not None and 2 * largest * sum(map(abs, factors)) < _NARROW
             source = narrow if fits and narrow is not None else prefix
@@ -121,7 +130,7 @@ def _combinations(
 def _streamed(
     stream: Stream, totals: Mapping[tuple[int, int], int], bins: range, state: Whole
 ) -> Iterator[tuple[int, int, int, list[int]]]:
-    """The same from the state alone, which moves on with every bin."""
+    """The same from the stream state, which is updated with every bin."""
     cells = range(state.shape[1])
     for bin_ in bins:
         changes = np.array([totals.get((bin_, cell), 0) for cell in cells], dtype=object)

@@ -42,7 +42,7 @@ class Clipped(NamedTuple):
 
 
 def not_negative(value: float, stderr: float) -> Clipped:
-    """Cut an estimate off at 0; the bias is that of an error which is nearly normal, at most 0.4 standard errors."""
+    """An estimate cut off at 0, and its bias if errors are normal: at most 0.4 standard errors."""
     kept = max(value, 0.0)
     if not stderr:
         return Clipped(kept, 0.0)

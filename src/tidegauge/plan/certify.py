@@ -34,8 +34,8 @@ DUST: Final = Fraction(1, 10**9)
 def certified(record: Mapping[str, Any], commits: Iterable[Mapping[str, Any]]) -> Plan:
     """The committed plan of this record, its privacy loss computed again.
 
-    `commits`: the bodies of the ledger's entries.  Raises StoreCorrupt where the plan needs more than the ledger
-    reserved, also where a changed record was hashed again.
+    `commits`: the bodies of the ledger's entries.  Raises StoreCorrupt where the plan needs more than the
+    ledger reserved, also where a changed record was hashed again.
     """
     reserved = [one for one in commits if one.get("plan") == address(record)]
     if not reserved:
@@ -69,8 +69,8 @@ def certify(plan: Plan) -> None:
             release, plan.program, known
         ) > most:
             raise StoreCorrupt(
-                f"release '{release.release.name}' adds too little noise for the {plan.measure} it was given; "
-                "nothing was read or spent"
+                f"release '{release.release.name}' adds too little noise for the {plan.measure} it was "
+                "given; nothing was read or spent"
             )
 
 
@@ -149,7 +149,7 @@ def exposure(release: Release, part: Component, constraint: Constraint, rows: in
 
 
 def enforced(program: Program, release: str) -> Constraint:
-    """The constraint that the engine holds the units of this release to: of several labels, any may be the worst."""
+    """The constraint that is enforced on the units of this release; of several labels, any may be the worst."""
     (scope,) = (scope for scope in program.scopes if release in scope.releases)
     labels = [label for label, _ in scope.limits]
     if (labels != [None]) if scope.by is None else (None in labels or len(set(labels)) < len(labels)):

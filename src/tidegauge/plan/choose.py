@@ -98,7 +98,7 @@ class Option:
         return True
 
     def exact(self, loss: Fraction) -> bool:
-        """Whether readings are plain sums of integers without noise: for so much loss nothing can be better."""
+        """Whether readings are exact: plain sums of integers, and for so much loss there is no noise."""
         without_noise = all(
             one.l1 / each < _NO_NOISE if self.pure else one.l2_squared / (2 * each) < _NO_NOISE**2
             for one in self.sensitivities
@@ -191,8 +191,8 @@ def _pinned(release: Release, pinned: Mapping[str, int | float | str], search: S
         raise SpecError(str(error), key=at) from None
     except (TypeError, ValueError, KeyError, ArithmeticError):
         raise SpecError(
-            f"strategy '{name}' does not take these parameters, or needs more. Write its name alone to have them "
-            "chosen; tidegauge plan --json then shows all of them",
+            f"strategy '{name}' does not take these parameters, or needs more. Write its name alone "
+            "to have them chosen; tidegauge plan --json then shows all of them",
             key=at,
         ) from None
     for strategy in candidates(search, only=name):

@@ -45,8 +45,8 @@ def _span(name: str, spec: DerivedSpec, release: Release) -> int | None:
     if spec.window is None:
         if schedule.sliding:
             raise SpecError(
-                f"is missing, and {of} has no running value: it measures changes, and not what was there before the "
-                "first. Name a window, or derive from a release without one",
+                f"is missing, and {of} has no running value: it measures changes, and not what was there "
+                "before the first. Name a window, or derive from a release without one",
                 key=key,
             )
         return None
@@ -84,14 +84,14 @@ _HALF: Final = 2
 def able(found: Sequence[Option], spans: Mapping[str, int | None], aim: Aim) -> list[Option]:
     """The strategies that give all derived series, the best first.
 
-    Score: the largest ratio of its error to the best option's, over the release itself and, counting half as much,
-    the derived series; the lowest score wins.  Raises SpecError where no option gives all of them.
+    Score: the largest ratio of its error to the best option's, over the release itself and, counting half
+    as much, the derived series; the lowest score wins.  Raises SpecError where no option gives all of them.
     """
     for name, span in spans.items():
         if not any(option.gives(span) for option in found):
             raise SpecError(
-                f"strategy '{found[0].strategy.name}' measures the windows of '{found[0].release.name}' alone and no "
-                "other. Pin another strategy there, or leave it to the planner",
+                f"strategy '{found[0].strategy.name}' measures the windows of '{found[0].release.name}' alone "
+                "and no other. Pin another strategy there, or leave it to the planner",
                 key=f"release.{name}.of",
             )
     left = [option for option in found if all(option.gives(span) for span in spans.values())]

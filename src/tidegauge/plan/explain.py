@@ -1,4 +1,4 @@
-"""A plan as text: what is protected, what is published, its privacy loss and its errors; one table a release."""
+"""A plan as text: what is protected, what is published, its privacy loss and its errors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def _accounted(plan: Plan) -> str:
 
 def _equivalent(budget: Budget) -> str:
     assert budget.rho is not None
-    return f" (for instance epsilon = {number(rho_to_epsilon(budget.rho, delta=Fraction(1, 10**6)))} at delta = 1e-06)"
+    epsilon = rho_to_epsilon(budget.rho, delta=Fraction(1, 10**6))
+    return f" (for instance epsilon = {number(epsilon)} at delta = 1e-06)"
 
 
 def _release(plan: ReleasePlan, whole: Plan, *, why: bool) -> list[str]:
@@ -128,7 +129,8 @@ def _derived(plan: ReleasePlan, whole: Plan, *, why: bool) -> Iterator[str]:
             yield f"    {one.name} would have a worst error so many times as large: {', '.join(ratios)}."
     if why:
         yield (
-            f"    The strategy is chosen for the error of {plan.release.name}; derived series count half as much."
+            f"    The strategy is chosen for the error of {plan.release.name}; "
+            "derived series count half as much."
         )
 
 
@@ -138,8 +140,9 @@ def _far_better(derived: Derived, plan: ReleasePlan) -> Iterator[str]:
     other = derived.candidates[best]
     if other.half_width_worst < derived.chosen.half_width_worst / _FAR:
         yield (
-            f"    {derived.name} would be ± {other.half_width_worst:,.4g} with {_labels(plan.candidates)[best]} (and "
-            f"{plan.release.name} ± {plan.candidates[best].half_width_worst:,.4g}): pin it by 'strategy', if that matters more."
+            f"    {derived.name} would be ± {other.half_width_worst:,.4g} with "
+            f"{_labels(plan.candidates)[best]} (and {plan.release.name} "
+            f"± {plan.candidates[best].half_width_worst:,.4g}): pin it by 'strategy', if that matters more."
         )
 
 

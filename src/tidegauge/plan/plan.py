@@ -226,8 +226,8 @@ class Plan:
     def record(self) -> dict[str, Any]:
         """The plan as it is committed, with the attachments of its strategies.
 
-        Of a plan that was committed: its record as it was stored, so that a field which a later version adds never
-        changes the hash.
+        Of a plan that was committed: its record as it was stored, so that a field which a later version
+        adds never changes the hash.
         """
         if self.committed is not None:
             return dict(self.committed)

@@ -69,8 +69,8 @@ def make_plan(
         possible = [option for option in valid if option.possible(loss)]
         if not possible:
             raise SpecError(
-                f"its privacy loss ({measure} = {float(loss):.3g}) needs noise wider than 2^52 steps of the grid; "
-                "raise [budget] or its share, or declare narrower bounds or a coarser grid",
+                f"its privacy loss ({measure} = {float(loss):.3g}) needs noise wider than 2^52 steps of "
+                "the grid; raise [budget] or its share, or declare narrower bounds or a coarser grid",
                 key=f"release.{name}",
             )
         plans.append(_plan_release(possible, loss=loss, hint=hint))
@@ -110,8 +110,8 @@ def _program(
 def split(spec: GaugeSpec, best: Mapping[str, Option]) -> dict[str, Fraction]:
     """Each release's share of the budget: the declared one, or a part of the rest.
 
-    Releases without a share get errors that are equal in proportion to what one unit can contribute, each error
-    times the release's weight.  An error falls with the loss (pure) or with its root.
+    Releases without a share get errors that are equal in proportion to what one unit can contribute, each
+    error times the release's weight.  An error falls with the loss (pure) or with its root.
     """
     given = {name: release.share for name, release in spec.measured.items() if release.share is not None}
     left = 1 - sum(given.values(), Fraction(0))
@@ -191,7 +191,8 @@ def _options(
     constraint, declared = _constraint(spec, name), spec.measured[name]
     if isinstance(constraint, Unconstrained) and release.schedule.count is None:
         raise SpecError(
-            "without a [constraint] every reading adds to the loss, so the loss of a release without an end has no bound; "
+            "without a [constraint] every reading adds to the loss, so the loss of a release without an end "
+            "has no bound; "
             "declare at_most or within, or give it an end with 'for'",
             key=f"release.{name}",
         )

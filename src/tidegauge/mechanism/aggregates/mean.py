@@ -22,10 +22,10 @@ SIZES: Final = (1000, 100)
 
 @dataclass(frozen=True)
 class MeanError(Formula):
-    """95 % half-width of a mean over n rows: `middle` / n in the middle of its bounds, up to `bound` / n at them.
+    """95 % half-width of a mean over n rows: `middle` / n in the middle of its bounds, `bound` / n at them.
 
-    That holds where n is well above the 95 % half-width of the count; for fewer rows intervals are wider, and for very
-    few no value is published.
+    That holds where n is well above the 95 % half-width of the count; for fewer rows intervals are wider,
+    and for very few no value is published.
     """
 
     middle: float
@@ -45,8 +45,9 @@ class MeanError(Formula):
     def __str__(self) -> str:
         examples = ", ".join(f"± {self.middle / rows:,.4g} for n = {rows:,}" for rows in SIZES)
         return (
-            f"A mean over n rows: ± {self.middle:,.4g} / n ({examples}); up to ± {self.bound:,.4g} / n for a mean at "
-            f"its bounds. For n near ± {self.count:,.4g}, the error of the count, it is wider or nothing is published"
+            f"A mean over n rows: ± {self.middle:,.4g} / n ({examples}); "
+            f"up to ± {self.bound:,.4g} / n for a mean at its bounds. For n near ± {self.count:,.4g}, "
+            "the error of the count, it is wider or nothing is published"
         )
 
 
@@ -73,7 +74,7 @@ class Mean(Aggregate):
         return stderr * max((law.half_width(level) / law.stderr for law in laws if law.stderr), default=0.0)
 
     def formula(self, component: Component, laws: Sequence[Law], half_width: float) -> MeanError:
-        """In terms of the number of rows; both sums are measured by one strategy, so their errors keep proportion."""
+        """By the number of rows; one strategy measures both sums, so their errors keep proportion."""
         total, count = laws
         middle = half_width * self.planned_rows
         if not total.stderr:

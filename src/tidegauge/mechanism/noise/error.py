@@ -1,4 +1,4 @@
-"""The public law of an estimate's error: a weighted sum of independent noises, none of which depends on the data."""
+"""The public distribution of an estimate's error: a weighted sum of independent noises."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Law:
         return sqrt(sum(part.variance for part in self.parts))
 
     def half_width(self, level: float = 0.95) -> float:
-        """The least h such that the error lies in [-h, h] with this probability; where sizes differ, a little more."""
+        """The least h such that the error lies in [-h, h] with this probability, or a little more."""
         if not 0 < level < 1:
             raise SpecError("lies between 0 and 1", key="level")
         silence = sum(sum(part.counts) * log(part.noise.masses(0)[0]) for part in self.parts)
@@ -93,7 +93,7 @@ class Law:
 def ratio(
     *, sum_value: float, sum_stderr: float, count_value: float, count_stderr: float
 ) -> tuple[float, float] | None:
-    """A mean and its standard error by the delta method; None where the count can hardly be told from nothing.
+    """A mean and its standard error by the delta method; None where noise hides the count.
 
     Requires: independent errors.
     """
@@ -106,7 +106,7 @@ def ratio(
 def ratio_interval(
     *, sum_value: float, sum_half_width: float, count_value: float, count_half_width: float
 ) -> tuple[float, float]:
-    """Where the mean lies, given both half-widths at one level (Fieller 1954); it keeps its level for small counts.
+    """Interval of the mean from both half-widths at one level (Fieller 1954); valid for small counts too.
 
     All r for which sum - r count is no further from 0 than its own half-width.
     """
@@ -150,7 +150,7 @@ def _standard_half_width(scales: tuple[float, ...], counts: tuple[int, ...], lev
 
 @lru_cache(maxsize=1024)
 def _coarse_half_width(law: Law, level: float) -> float:
-    """Half-width of terms on lattices of different steps, blurred by a little normal noise for which more is added."""
+    """Half-width of terms on lattices of different steps, blurred by a little normal noise."""
     unit = max(law.stderr, *(part.sizes[-1] for part in law.parts))
     t = (np.arange(2**14) + 0.5) * (2 * pi / _SIGHT)
     phi = np.exp(-((_BLUR * t) ** 2) / 2)
@@ -168,7 +168,7 @@ def _coarse_half_width(law: Law, level: float) -> float:
 
 
 def _inverted(phi: Floats, level: float) -> float:
-    """Solve P(|X| <= x) = level, the integral of 2/pi phi(t) sin(x t)/t, at all x of a grid by one transform."""
+    """Solve P(|X| <= x) = level, the integral of 2/pi phi(t) sin(x t)/t, on a grid of x by one transform."""
     half = len(phi)
     sums = 2 * half * np.fft.ifft(2 / pi * phi / (np.arange(half) + 0.5), 2 * half)[:half]
     covered = (sums * np.exp(0.5j * pi / half * np.arange(half))).imag

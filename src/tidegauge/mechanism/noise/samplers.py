@@ -1,4 +1,4 @@
-"""Noise on the integers, and the two ways to draw it: for real (OpenDP, cryptographic) and in a simulation (seeded)."""
+"""Noise on the integers, drawn by OpenDP (cryptographic) or in a simulation (seeded)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _MOST: Final = 2**52
 """Largest scale: a draw then leaves the 64-bit integers with a chance below e^-1000."""
 _LEAST: Final = 2.0**-10
-"""Least scale handed to the sampler: its draws are 0 but for a chance below e^-1000, and more noise is never wrong."""
+"""Least scale of the sampler: draws are 0 but for a chance below e^-1000; more noise is never wrong."""
 
 
 class Noise(ABC):

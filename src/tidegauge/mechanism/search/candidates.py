@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 def candidates(search: Search, *, only: str | None = None) -> list[Strategy]:
     """Every valid strategy, tuned for the search's readings, kind by kind.
 
-    `only`: those of one kind, also where its search takes minutes.  Raises SpecError where there is no such kind.
+    `only`: those of one kind, also where its search takes minutes.  Raises SpecError where there is no such
+    kind.
     """
     chosen = registry.kinds()
     if only is not None:

@@ -1,10 +1,10 @@
-"""Numerically optimal measurements for entries that change a few times or within a reach, and for up to 1,024 bins.
+"""Numerically optimal measurements for rows that change a few times or within few bins; up to 1,024 bins.
 
-For weights w on the readings and a law p on the paths, no measurement whose noise is Gaussian beats the nuclear norm of the
-two together, and the one that attains it is known in closed form; weights and law then move to where its error and its
-sensitivity are largest, until bound and measurement meet.  That takes a moment for a hundred bins and two changes, and
-minutes for a thousand bins or many changes, so what was asked for is kept in a folder, named after the problem and
-after its own content.
+For weights w on the readings and a distribution p on the paths, no measurement whose noise is Gaussian
+beats the nuclear norm of the two together, and the one that attains it is known in closed form; weights and
+p then move to where its error and its sensitivity are largest, until bound and measurement meet.  That
+takes a moment for a hundred bins and two changes, and minutes for a thousand bins or many changes, so what
+was asked for is kept in a folder, named after the problem and after its own content.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _QUICK: Final = 256
-"""Bins up to which the best for at most two changes is found in a second, and so without being asked for ..."""
+"""Bins up to which the optimum for two changes is found in a second, and so without being asked for ..."""
 _QUICK_GAP: Final = 3e-3
 """... to this much of the least error there is."""
 _MOST_JUMPS: Final = 16
@@ -50,7 +50,7 @@ _LOOKED: Final = 10
 
 
 class Problem(NamedTuple):
-    """What a dense strategy is optimal for: `jumps` changes in `reach` bins, and readings every `stride` bins."""
+    """What a dense strategy is optimal for: `jumps` changes in `reach` bins, readings every `stride` bins."""
 
     bins: int
     first: int
@@ -139,7 +139,7 @@ def recall(folder: Path, problem: Problem) -> Dense | None:
 
 
 def offered(problem: Problem, folder: Path | None, *, ask: bool) -> Dense | None:
-    """What the planner may choose: what was kept; else, where that takes a moment or it was asked for, found now.
+    """The stored optimum; otherwise, where that is quick or `ask`, one that is found now.
 
     What was asked for is kept in the folder.
     """
@@ -166,7 +166,7 @@ def optimise(problem: Problem, folder: Path | None, *, rounds: int | None = None
 
 
 def rounded(problem: Problem, gram: Floats) -> Dense:
-    """The strategy whose columns have these inner products, in the form that has the least certified error."""
+    """The strategy whose columns have these inner products, in the form with the least certified error."""
     forms = [gram]
     if (problem.jumps > 2 or problem.grouped) and problem.span is None and problem.worst:
         forms += shaped(gram, symmetric=problem.jumps % 2 == 0 and problem.reach == problem.size)
@@ -176,7 +176,7 @@ def rounded(problem: Problem, gram: Floats) -> Dense:
 
 
 def optimal_gram(problem: Problem, *, rounds: int | None = None, gap: float) -> tuple[Floats, float]:
-    """Inner products of the best columns found, and the least error (at rho = 1/2) of any linear Gaussian release."""
+    """Inner products of the best columns found, and a lower bound on the error (at rho = 1/2) of any."""
     count, ends = problem.size, problem.ends
     weights = np.full(len(ends), 1 / len(ends))
     paths = law(count, jumps=problem.jumps, reach=problem.reach, grouped=problem.grouped)

@@ -1,8 +1,8 @@
-"""Laws on the paths of an entry, which move towards the paths that the measurements found so far tell most about.
+"""Distributions on the paths of a row, which shift towards those that the measurements reveal most.
 
-All of them are soft: a path has a weight that grows with the energies it has had.  Where there are few kinds of paths each
-has its own weight; moves between groups are a chain, summed over exactly; and of long paths with many changes a crowd
-is kept that is drawn anew, change by change, in every round.
+All of them are soft: a path has a weight that grows with the energies it has had.  Where there are few
+kinds of paths each has its own weight; moves between groups are a chain, summed over exactly; and of long
+paths with many changes a sample is redrawn, change by change, in every round.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Pairs:
 
 
 class Moves:
-    """Stays in groups that follow one another, every one in a group of its own; all changes in one window of `reach` bins.
+    """Periods in one group after another, each in a new one; all changes within `reach` bins.
 
     One row for each window: that in which all bins are, or that in which the first bin has the first change.
     """

@@ -37,7 +37,7 @@ _UNIT = Costs(((Fraction(0), Fraction(1)), (Fraction(1), Fraction(0))))
 _SEVERAL, _MANY = 8, 32
 """Changes from which on a hierarchy is tuned for one limit at a time, and for its folds alone."""
 _FEW_BINS, _ENOUGH, _MANY_BINS = 1 << 10, 1 << 11, 1 << 15
-"""Bins for which buffers are tuned in full; the noise of a level is; and several ladders of buffers are compared."""
+"""Bins up to which buffers are tuned in full; noise is; several ladders of buffers are compared."""
 _LONG_BURST = 128
 """Bins in a row, in all of which an entry may change, that are many."""
 _SOME_OFFSET = 1e-6
@@ -52,7 +52,7 @@ _JUDGED = 1 << 13
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """What will be read: sums of `span` bins (None: all) ending with these, judged by their worst or their mean error."""
+    """Readings: sums of `span` bins (None: all) ending with these, judged by worst or mean error."""
 
     bins: NDArray[np.int64]
     span: int | None
@@ -60,7 +60,7 @@ class Target:
 
     @classmethod
     def of(cls, schedule: Schedule, *, worst: bool = True) -> Target:
-        """All readings of a schedule (the first thousands, where it has no end; some of them, where there are very many)."""
+        """All readings of a schedule: the first thousands where it has no end, some where there are many."""
         count = _ENDLESS if schedule.count is None else schedule.count
         readings = np.arange(count)
         if count > _JUDGED:
@@ -73,7 +73,7 @@ class Target:
 
 
 def error(strategy: Strategy, exposure: Exposure, target: Target, *, pure: bool) -> float:
-    """Root mean squared error at epsilon = 1 (pure) or rho = 1/2, in grid units, worst or mean over the readings."""
+    """Root mean squared error at epsilon = 1 (pure) or rho = 1/2, in grid units, worst or mean."""
     sensitivity = strategy.sensitivity(exposure)
     level = target.level(strategy.variances(target.bins, target.span))
     return float(sensitivity.l1) * sqrt(2 * level) if pure else sqrt(float(sensitivity.l2_squared) * level)
@@ -82,7 +82,7 @@ def error(strategy: Strategy, exposure: Exposure, target: Target, *, pure: bool)
 def nelder_mead(
     value: Callable[[Floats], float], start: Sequence[float], steps: Sequence[float], rounds: int
 ) -> Floats:
-    """Where scipy's Nelder-Mead finds the least value within so many tries, from a first simplex of these steps."""
+    """Where scipy's Nelder-Mead finds the least value in so many tries; `steps` span its first simplex."""
     corners = [list(start)] + [
         [x + (i == j) * step for j, x in enumerate(start)] for i, step in enumerate(steps)
     ]
@@ -97,7 +97,7 @@ def _digits(value: float) -> float:
 
 
 class Level(NamedTuple):
-    """Noise of a level: a damped root, white noise and a shared offset, both relative to the root's innovations."""
+    """Noise of running values: a damped root; white noise and a shared offset relative to its innovations."""
 
     beta: float
     white: float
@@ -108,19 +108,19 @@ class Level(NamedTuple):
         return shapes.rounded_convex(shapes.damped_root(count, self.beta, self.white), 40) / 2**40
 
     def over(self, count: int, known: int, target: Target) -> Level:
-        """What is best for so many bins, if this is for `known`: of running sums, as much slower or faster."""
+        """The best for `count` bins, if this is the best for `known`: damped as much slower or faster."""
         if target.span is not None or count == known:
             return self
         return self._replace(beta=1 - _digits(min((1 - self.beta) * known / count, 0.9)))
 
 
 def _enough(least: int, count: int, limits: Sequence[Limits], span: int | None) -> int:
-    """Bins that show what is best for more of them: some windows, and so many that changes stay rare, where they are rare."""
+    """Bins that suffice to find the best for more: some windows, and enough for changes to be rare."""
     return min(count, max(least, 4 * (span or 0), *(8 * limit.within(count)[0] for limit in limits)))
 
 
 def _early(target: Target, first: int, count: int) -> Target:
-    """As if there were only so many bins; where all of the past is summed up, or the first window is longer, each is read."""
+    """The target of a release with so many bins; every bin is read where no shorter window is."""
     if target.span is None:
         return replace(target, bins=first + np.arange(count))
     soon = target.bins[target.bins < first + count]
@@ -169,7 +169,7 @@ def level(
     moves: Moves = ON_OFF,
     known: Level | None = None,
 ) -> Level:
-    """A damped root with white noise and offset.  For very many bins: as for fewer, and damped as much more slowly.
+    """A damped root with white noise and offset.  For very many bins: as for fewer, damped more slowly.
 
     `known`: what is best where values have one sign, to go on from where they have both.
     """
@@ -211,7 +211,7 @@ def level(
 
 @lru_cache(maxsize=64)
 def level_for(task: Task) -> Level:
-    """Noise of a level that has an end; where values have both signs, found from that of values that have one."""
+    """The best noise for a release with an end; for values of both signs, from that for one sign."""
     bins, first = task.schedule.bins, task.schedule.base
     assert bins is not None
     known = level_for(task._replace(moves=task.moves._replace(low=0.0))) if task.moves.low else None
@@ -259,7 +259,7 @@ def buffered(
 
 
 def _exponentials(wanted: Floats, rungs: tuple[float, float], tilt: Floats) -> str:
-    """Buffers that forget at rates on a geometric ladder, or nothing, or all: by non-negative least squares, then tilted.
+    """Buffers at rates on a geometric ladder, by non-negative least squares, then tilted.
 
     Every octave of ages counts alike, by its relative error.
     """
@@ -330,7 +330,7 @@ def _folds(limit: Limits, branching: int, height: int, leaves: int) -> int:
 
 
 def _most(found: Hierarchy, limit: Limits, power: int) -> Fraction:
-    """What changes by 1 add up to, at most: quicker than exactly where there are many, or the reach is limited."""
+    """Most that changes by 1 add up to; a quick upper bound where there are many."""
     *layers, load = (1 / scale**power for scale in found.scales)
     if limit.jumps is not None and limit.jumps > _SEVERAL and limit.bins is not None:
         return min(
@@ -352,7 +352,7 @@ def _most(found: Hierarchy, limit: Limits, power: int) -> Fraction:
 
 
 def _with_load(found: Hierarchy, limits: Sequence[Limits], power: int) -> Hierarchy:
-    """The initial load apart, with the least noise that makes no path worse: a change there is one less elsewhere."""
+    """The initial load as a node of its own, with the least noise that makes no path worse."""
     total = max(_most(found, limit, power) for limit in limits)
     rest = [
         _most(found, Limits(*(None if most is None else most - 1 for most in limit)), power)

@@ -1,7 +1,8 @@
-"""The default for long-lived stocks with Laplace noise: noise that forgets, and one shared draw that hides the level.
+"""The default for long running values with Laplace noise: noise that fades, and shared noise.
 
-What is published is s + N + X: N[t] = b N[t-1] + fresh noise, and X one draw for all time, never shown.  Shifting X by half of an
-entry's range makes its level +1/2 or -1/2 instead of 0 or 1: staying costs (1 - b) / 2 a bin, changing (1 + b) / 2.
+What is published is s + N + X.  N[t] = b N[t-1] + fresh noise; X is the shared noise, drawn once and never
+published.  Shifting X by half of a row's range makes the row's value +1/2 or -1/2 instead of 0 or 1: a bin
+without a change costs (1 - b) / 2, a change (1 + b) / 2.
 """
 
 from __future__ import annotations
@@ -119,9 +120,10 @@ class Autoregressive(Strategy):
         return (np.cumsum(kept**2)[ages] + hidden) / self.denominator**2
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
-        """In L1 exact, for the best shift of the shared draw (of no use where there are groups); in L2 an upper bound.
+        """L1 exact for the best shift of the shared noise (of no use with groups); L2 an upper bound.
 
-        The draw is a whole multiple of 1/256 of a grid unit; refined, it has finer steps, of which those are some.
+        Shared noise is a whole multiple of 1/256 of a grid unit; refined, it has finer steps, of which those
+        are some.
         """
         S, M = spread(exposure)
         b, bins = self._memory, self.bins - self.first
@@ -143,7 +145,7 @@ class Autoregressive(Strategy):
         return over_lives(exposure, stock=stock, flow=flow)
 
     def _both(self, l1: Fraction, total: Fraction, largest: Fraction) -> tuple[Fraction, Fraction]:
-        """An L2 for completeness: no row is moved further than this, and all together no further than that."""
+        """L1, and an L2 bound from the largest change of a row and the total of all."""
         return l1 * self.denominator, total * largest * self.denominator**2
 
 

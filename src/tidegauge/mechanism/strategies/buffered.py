@@ -1,8 +1,9 @@
-"""Nearly the damped square root with its offset, in a few numbers a cell: for stocks with Gaussian noise, and for long releases.
+"""Nearly the damped square root with its offset, from a few integers a cell; for long releases.
 
-What a change does to the rows after it is a mixture of exponentials, so a row needs no past bins: leaky sums of the changes
-tell it (buffers.py), and one number more takes the shared offset off.  Mixtures of exponentials fall and are convex, which
-is all that the certificates of T10 ask for; what fixed point adds is bounded in T13.
+What a change does to the rows after it is a mixture of exponentials, so a row needs no past bins: leaky
+sums of the changes suffice (buffers.py), and one more number removes the shared offset.  Mixtures of
+exponentials fall and are convex, which is all that the certificates of T10 ask for; what fixed point adds
+is bounded in T13.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class Buffered(Strategy):
 
     @cached_property
     def _units(self) -> Integers:
-        """What a change by 1 does to later rows, in units of 2^-48: falling and convex in these very numbers."""
+        """The effect of a change by 1 on later rows, in units of 2^-48: falling and convex exactly."""
         weights, forgets = (
             np.array(part) / whole for part, whole in zip(self._parts, (MILLION, BILLION), strict=True)
         )
@@ -148,8 +149,8 @@ class Buffered(Strategy):
             )[age - 1 : 2 * age - 1]
         new = a[::-1] - self.offset * a[-1] / before[age] * learned
         weights = np.rint(new * sqrt(before[age] / before[age + 1]) * self.denominator).astype(np.int64)
-        stretches = ((self.first + i, self.first + i, weight) for i, weight in enumerate(weights.tolist()))
-        return (Row(0, age, tuple(one for one in stretches if one[2])),)
+        ranges = ((self.first + i, self.first + i, weight) for i, weight in enumerate(weights.tolist()))
+        return (Row(0, age, tuple(one for one in ranges if one[2])),)
 
     def layers(self, through: int) -> Integers:
         """All alike."""
@@ -191,7 +192,7 @@ class Buffered(Strategy):
         gains = (1 + (1 + Fraction(self.offset)) * count) / 2**GAIN
 
         def fixed_point(square: Fraction, moved: Fraction, cells: int) -> tuple[Fraction, Fraction]:
-            """The certified square, and an L1 for completeness: over so many rows and cells it is at most this."""
+            """An L1 bound over so many rows and cells, and the certified square."""
             exact, rows, each = root_above(square), root_above(count), root_above(cells)
             rounded = 2 * each * stream.slack + each / 2**BITS
             whole = exact * (1 + root_above(Fraction(self.offset)) * rows * away)

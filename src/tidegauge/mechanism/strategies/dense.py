@@ -1,6 +1,6 @@
-"""Measurements by a full matrix that was optimised numerically: known by its content, and never trusted for more than that.
+"""Measurements by a full matrix that was optimised numerically, identified by its content.
 
-Whoever made the matrix, its sensitivity is computed anew from its integers wherever it is loaded; they are so small that
+The sensitivity is computed from the matrix's integers wherever it is loaded; they are so small that
 the inner products of its columns are exact in double precision.
 """
 
@@ -71,7 +71,8 @@ class Dense(Triangular):
             or whole.min() < -most
         ):
             raise SpecError(
-                f"a dense strategy is a lower-triangular matrix for up to {MOST_BINS} bins, of integers up to 2^{shapes.BITS}"
+                f"a dense strategy is a lower-triangular matrix for up to {MOST_BINS} bins, "
+                f"of integers up to 2^{shapes.BITS}"
             )
         kept = whole.astype(np.int32)
         kept.flags.writeable = False
@@ -95,7 +96,7 @@ class Dense(Triangular):
 
     @cached_property
     def packed(self) -> str:
-        """The matrix as text, to be kept in a committed plan: equal bytes of its integers side by side, compressed."""
+        """The matrix as text for a committed plan: equal bytes of its integers side by side, compressed."""
         below = self.entries[np.tril_indices(len(self.entries))].astype("<i4")
         return b64encode(zlib.compress(below.view(np.uint8).reshape(-1, 4).T.tobytes(), 9)).decode()
 
@@ -205,7 +206,7 @@ KIND: Final = StrategyKind(
     _candidates,
     fixed={"bins": "bins", "first": "base"},
     read=_read,
-    valid="an optimum is found for up to 1,024 windows with Gaussian noise, where a unit changes at most 16 times "
-    "or within a short time",
+    valid="an optimum is found for up to 1,024 windows with Gaussian noise, where a unit changes at most "
+    "16 times or within a short time",
     asked=_asked,
 )

@@ -74,7 +74,7 @@ class Disjoint(Strategy):
         return counts if span is None else np.minimum(counts, span)
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
-        """One unit changes at most `folds` bins; where the first is not measured, it may already be in a group."""
+        """One unit changes at most `folds` bins; where bin 0 is not measured, it may be in a group before."""
         measured = self._measured(exposure.schedule)
         folds = bin_folds(exposure.constraint, exposure.schedule, measured)
         entering = self._joint(exposure, folds, firsts=1)

@@ -1,7 +1,7 @@
 """Running values without an end: strategies for a finite time, begun anew whenever time has doubled.
 
-The sums of past epochs stay as they were last decoded; an epoch's noise is larger the more measurements one change can
-touch in it, so that a change costs the same in every epoch.
+The sums of past epochs stay as they were last decoded; an epoch's noise is larger the more measurements one
+change can touch in it, so that a change costs the same in every epoch.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LONGEST: Final = 8192
 
 @dataclass(frozen=True)
 class Epochs(Strategy):
-    """Epochs of `start` bins, as many again, twice as many, ...; in each a square root (branching 0) or a hierarchy."""
+    """Epochs of `start` bins, as many again, twice as many, ...: square roots (branching 0) or trees."""
 
     name: ClassVar[str] = "epochs"
 
@@ -57,7 +57,7 @@ class Epochs(Strategy):
 
     @property
     def parameters(self) -> dict[str, int | float | str]:
-        """What is begun anew."""
+        """The strategy of each epoch."""
         return {"start": self.start, "branching": self.branching, "pure": int(self.pure)}
 
     @cached_property
@@ -117,7 +117,7 @@ class Epochs(Strategy):
             Row(
                 epoch,
                 bin_,
-                tuple((first + start, last + start, weight * finer) for first, last, weight in row.stretches),
+                tuple((first + start, last + start, weight * finer) for first, last, weight in row.ranges),
             )
             for row in inner.rows(bin_ - start)
         )

@@ -1,4 +1,4 @@
-"""A hierarchical release: bins, and every c bins, and every c^2 ..., each node measured once when it is complete."""
+"""A hierarchical release: bins, every c bins, every c^2 ...; each node is measured once, when complete."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _TOLD_APART: Final = 1 << 11
-"""Bins times changes up to which values of both signs in groups are counted exactly where both are limited."""
+"""Bins times changes up to which values of both signs in groups are computed exactly."""
 
 _HIGHEST: Final = 40
 """Doublings from a bin to the longest node."""
@@ -39,7 +39,7 @@ _HIGHEST: Final = 40
 
 @dataclass(frozen=True)
 class Hierarchy(Strategy):
-    """Leaves of trees of `height` layers: the bins, or the bins but the first, which is a node by itself or none at all.
+    """Trees of `height` layers whose leaves are the bins, with or without bin 0.
 
     Decoded by generalised least squares over all nodes that are complete.
     """
@@ -178,8 +178,8 @@ class Hierarchy(Strategy):
     def _add_inside(self, plan: _Layout, layer: int, index: int, leaves: int, sign: float) -> None:
         """Add the first so many leaves of a complete node that is part of no larger one.
 
-        Each child's best estimate is its own and an equal part of what the children miss of their parent's: the
-        sum is `share` times the parent and a contrast of its children, and so on downwards.
+        Each child's best estimate is its own and an equal part of what the children miss of their parent's:
+        the sum is `share` times the parent and a contrast of its children, and so on downwards.
         """
         digits, rest, shares = [], leaves, [0.0]
         for below in reversed(range(layer)):
@@ -227,7 +227,7 @@ class Hierarchy(Strategy):
         return total
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
-        """Exact, over every path that the constraint allows; for values of both signs in many groups sometimes from above."""
+        """Exact over all allowed paths; for values of both signs in many groups sometimes an upper bound."""
 
         def stock(limit: Limits) -> tuple[Fraction, Fraction]:
             l1, l2 = costs(exposure, coarse=self._many(limit))
@@ -236,7 +236,7 @@ class Hierarchy(Strategy):
         return over_lives(exposure, stock=stock, flow=lambda flow: self._flow(flow, spread(exposure)[1]))
 
     def _many(self, limit: Limits) -> bool:
-        """Whether there are so many paths, counted and in a limited reach, that groups and signs are not told apart."""
+        """Whether there are so many paths that groups and signs are not distinguished."""
         jumps, reach = limit
         return jumps is not None and reach is not None and (self._leaves or reach**2) * jumps > _TOLD_APART
 
@@ -256,7 +256,7 @@ class Hierarchy(Strategy):
         )
 
     def _flow(self, flow: Flow, largest: Fraction) -> tuple[Fraction, Fraction]:
-        """So many of the mutations in the initial load, the others where every layer gathers most of them in one node."""
+        """So many changes in the initial load, the others where every layer has most of them in one node."""
         found = []
         for loaded in range(min(flow.total, flow.each) + 1):
             (absolute, load), (square, load_square) = self._weights(1), self._weights(2)

@@ -32,7 +32,7 @@ _SHORT: Final = 12
 
 @dataclass(frozen=True)
 class Sliding(Strategy):
-    """The last `span` bins, every `stride` bins, from the bin `span` on; `readings` of them (None: without end)."""
+    """The last `span` bins, every `stride` bins from bin `span` on; `readings` of them (None: no end)."""
 
     name: ClassVar[str] = "sliding"
 
@@ -78,7 +78,7 @@ class Sliding(Strategy):
         """The window itself: no other tells anything about it."""
         reading = self._reading(bin_)
         if reading is None or span != self.span:
-            raise SpecError("a sliding release tells of its own windows alone")
+            raise SpecError("a sliding release measures its own windows alone")
         return np.append(np.zeros(reading), 1.0)
 
     def variances(self, bins: NDArray[np.int64], span: int | None) -> NDArray[np.float64]:

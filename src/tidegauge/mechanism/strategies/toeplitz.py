@@ -35,7 +35,7 @@ _LONGEST_ROWS: Final = 1 << 15
 
 @dataclass(frozen=True)
 class Toeplitz(Strategy):
-    """One row a bin from the bin `first` on: the changes up to it, weighed by coefficients of their age alone.
+    """One row a bin from the bin `first` on: the changes up to it, weighted by their age alone.
 
     shape "root":    the square root, damped by beta, with white noise beside it; for running values
     shape "window":  the square root of a sliding window of `width` bins; for sliding windows and few changes
@@ -105,12 +105,12 @@ class Toeplitz(Strategy):
         age = bin_ - self.first
         if age < 0:
             return ()
-        stretches = tuple(
+        ranges = tuple(
             (max(bin_ - oldest, self.first), bin_ - newest, weight)
             for newest, oldest, weight in self._runs
             if newest <= age
         )
-        return (Row(0, age, stretches),)
+        return (Row(0, age, ranges),)
 
     def needed_from(self, bin_: int) -> int:
         """As far back as the next row goes."""
