@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tidegauge.mechanism.aggregate import Floats
-    from tidegauge.mechanism.noise.error import Law
+    from tidegauge.mechanism.noise.error import ErrorDistribution
     from tidegauge.model.query import Query
 
 
@@ -32,12 +32,14 @@ class Spread(Aggregate):
     no_windows: ClassVar[str] = "is a toy"
     promise: ClassVar[str] = "of a toy"
 
-    def decode(self, query: Query, values: Sequence[Floats], laws: Sequence[Law]) -> list[Estimate]:
-        error = laws[0].stderr + 10 * laws[1].stderr
+    def decode(
+        self, query: Query, values: Sequence[Floats], errors: Sequence[ErrorDistribution]
+    ) -> list[Estimate]:
+        error = errors[0].stderr + 10 * errors[1].stderr
         found = [float(total - 10 * count) for total, count in zip(*values, strict=True)]
         return [Estimate(one, error, one - 2 * error, one + 2 * error) for one in found]
 
-    def half_width(self, laws: Sequence[Law], stderr: float, level: float) -> float:
+    def half_width(self, errors: Sequence[ErrorDistribution], stderr: float, level: float) -> float:
         return 2 * stderr
 
 

@@ -158,7 +158,7 @@ def test_the_worst_half_width_is_that_of_the_worst_reading(tmp_path: Path) -> No
     derived = {"four": {"of": "now", "window": "4 days"}}
     made = plan(tmp_path, budget={"epsilon": 1}, more=derived, strategy="epochs", **{"for": "ever"})
     decoder = made.series["four"].decoder
-    worst = max(decoder.law(0, bin_).half_width(0.95) for bin_ in range(4, 1004))
+    worst = max(decoder.error(0, bin_).half_width(0.95) for bin_ in range(4, 1004))
     assert made.derived[0].chosen.half_width_worst == pytest.approx(worst, rel=0.002)
 
 

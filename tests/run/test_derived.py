@@ -308,7 +308,7 @@ def test_the_plan_tells_how_well_it_is_told(tmp_path: Path) -> None:
     assert {c["rho"] for c in six["candidates"]} == {0.0}
     for key in ("strategy", "parameters", "noise", "memory", "adaptive"):
         assert six["chosen"][key] == shown["wards"]["chosen"][key]
-    halves = [plan.series["six"].decoder.law(0, bin_).half_width(0.95) for bin_ in range(3, READINGS)]
+    halves = [plan.series["six"].decoder.error(0, bin_).half_width(0.95) for bin_ in range(3, READINGS)]
     assert six["chosen"]["half_width_worst"] == pytest.approx(max(halves), rel=1e-3)
     assert six["chosen"]["half_width_mean"] == pytest.approx(sum(halves) / len(halves), rel=1e-3)
     text = explain(plan)

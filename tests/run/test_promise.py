@@ -103,7 +103,7 @@ def size_is_right(errors: Floats, stderr: float, *, pure: bool) -> bool:
 
 
 def covers(errors: Floats, half: float) -> bool:
-    """Whether intervals cover 95 % of the time, by the exact binomial law."""
+    """Whether intervals cover 95 % of the time, by the exact binomial error."""
     hits, tries = int((np.abs(errors) <= half).sum()), len(errors)
     return bool(min(stats.binom.cdf(hits, tries, 0.95), stats.binom.sf(hits - 1, tries, 0.95)) > ALPHA / 2)
 
@@ -198,8 +198,8 @@ def test_readings_in_many_worlds_err_as_much_as_the_plan_promises(
         for name, series in plan.series.items():
             days = range(series.first, DAYS)
             ends = np.array([schedule.bin_of_reading(day) for day in days])
-            laws = [series.decoder.law(0, int(bin_)) for bin_ in ends]
-            predicted = dict(zip(days, (law.half_width(0.95) for law in laws), strict=True))
+            errors = [series.decoder.error(0, int(bin_)) for bin_ in ends]
+            predicted = dict(zip(days, (error.half_width(0.95) for error in errors), strict=True))
             worst = plan.as_json()["releases"][name]["chosen"]["half_width_worst"]
             assert worst == pytest.approx(max(predicted.values()), rel=0.01)
             variances = (
@@ -207,7 +207,7 @@ def test_readings_in_many_worlds_err_as_much_as_the_plan_promises(
                 * component_plan.noise.variance
                 / component_plan.refine**2
             )
-            assert [law.stderr**2 for law in laws] == pytest.approx(variances, rel=1e-3)
+            assert [error.stderr**2 for error in errors] == pytest.approx(variances, rel=1e-3)
             for day in (days[0], DAYS // 2, DAYS - 1):
                 estimates = series.decoder.estimates(day, [rows])
                 errors = np.array([estimate.value for estimate in estimates]) - truths[name][day, 0]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from tidegauge.mechanism.noise.error import Law
+    from tidegauge.mechanism.noise.error import ErrorDistribution
     from tidegauge.model.query import Component, Query
 
     Floats = NDArray[np.float64]
@@ -71,17 +71,21 @@ class Aggregate(ABC):
         return not {"values", "distances"}.isdisjoint(self.parts)
 
     @abstractmethod
-    def decode(self, query: Query, values: Sequence[Floats], laws: Sequence[Law]) -> list[Estimate]:
+    def decode(
+        self, query: Query, values: Sequence[Floats], errors: Sequence[ErrorDistribution]
+    ) -> list[Estimate]:
         """One estimate a cell, from each component's estimated sums and the distribution of their errors."""
 
     @abstractmethod
-    def half_width(self, laws: Sequence[Law], stderr: float, level: float) -> float:
+    def half_width(self, errors: Sequence[ErrorDistribution], stderr: float, level: float) -> float:
         """How far the truth may be from a reading with this standard error, with this probability."""
 
-    def formula(self, component: Component, laws: Sequence[Law], half_width: float) -> Formula | None:
+    def formula(
+        self, component: Component, errors: Sequence[ErrorDistribution], half_width: float
+    ) -> Formula | None:
         """How the worst 95 % half-width depends on the number of rows; None where it does not.
 
         `half_width`: the worst over the readings, as predicted for `planned_rows`.
         """
-        del component, laws, half_width
+        del component, errors, half_width
         return None

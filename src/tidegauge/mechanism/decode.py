@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tidegauge.mechanism.aggregates import aggregate_of
-from tidegauge.mechanism.noise.error import Law
+from tidegauge.mechanism.noise.error import ErrorDistribution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,9 +31,9 @@ class Decoder:
     component_plans: tuple[ComponentPlan, ...]
     span: int | None
 
-    def law(self, component: int, bin_: int, through: int | None = None) -> Law:
+    def error(self, component: int, bin_: int, through: int | None = None) -> ErrorDistribution:
         """How far the component's estimate at this bin is from the truth."""
-        return _law(
+        return _error(
             self.component_plans[component], self.query.components[component], bin_, self.span, through
         )
 
@@ -45,19 +45,19 @@ class Decoder:
         With `through`, from all rows of bins 0..through: smoothed, better, and no longer what was published.
         """
         bin_ = self.schedule.bin_of_reading(reading)
-        laws = [self.law(j, bin_, through) for j in range(len(self.component_plans))]
+        errors = [self.error(j, bin_, through) for j in range(len(self.component_plans))]
         values = []
         for component_plan, component, rows in zip(
             self.component_plans, self.query.components, measured, strict=True
         ):
             weights = _weights(component_plan, component, bin_, self.span, through)
             values.append(weights @ rows[: len(weights)])
-        return aggregate_of(self.query.aggregate).decode(self.query, values, laws)
+        return aggregate_of(self.query.aggregate).decode(self.query, values, errors)
 
     def half_width(self, bin_: int, stderr: float, level: float) -> float:
         """How far the truth may be from a reading at this bin, with this probability."""
-        laws = [self.law(j, bin_) for j in range(len(self.component_plans))]
-        return aggregate_of(self.query.aggregate).half_width(laws, stderr, level)
+        errors = [self.error(j, bin_) for j in range(len(self.component_plans))]
+        return aggregate_of(self.query.aggregate).half_width(errors, stderr, level)
 
 
 @lru_cache(maxsize=64)
@@ -76,17 +76,17 @@ def _weights(
 
 
 @lru_cache(maxsize=4096)
-def _law(
+def _error(
     component_plan: ComponentPlan, component: Component, bin_: int, span: int | None, through: int | None
-) -> Law:
+) -> ErrorDistribution:
     weights, strategy = _weights(component_plan, component, bin_, span, through), component_plan.strategy
     if len(strategy.scales) == 1 and component_plan.shared_noise is None:
-        return Law.of(weights, component_plan.noise)
+        return ErrorDistribution.of(weights, component_plan.noise)
     last = bin_ if through is None else through
-    layers, law = strategy.layers(last), Law()
+    layers, error = strategy.layers(last), ErrorDistribution()
     for layer in np.unique(layers):
-        law += Law.of(weights[layers == layer], component_plan.noise_of(int(layer)))
+        error += ErrorDistribution.of(weights[layers == layer], component_plan.noise_of(int(layer)))
     if component_plan.shared_noise is not None:
         shared = np.array([row.shared for row in strategy.measured(last)])
-        law += Law.of([float(weights @ shared)], component_plan.shared_noise)
-    return law
+        error += ErrorDistribution.of([float(weights @ shared)], component_plan.shared_noise)
+    return error

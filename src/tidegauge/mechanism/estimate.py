@@ -46,5 +46,5 @@ def not_negative(value: float, stderr: float) -> Clipped:
     kept = max(value, 0.0)
     if not stderr:
         return Clipped(kept, 0.0)
-    law = NormalDist()
-    return Clipped(kept, stderr * law.pdf(kept / stderr) - kept * law.cdf(-kept / stderr))
+    normal = NormalDist()
+    return Clipped(kept, stderr * normal.pdf(kept / stderr) - kept * normal.cdf(-kept / stderr))

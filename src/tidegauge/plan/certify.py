@@ -149,7 +149,7 @@ def exposure(release: Release, part: Component, constraint: Constraint, rows: in
 
 
 def enforced(program: Program, release: str) -> Constraint:
-    """The constraint that is enforced on the units of this release; of several labels, any may be the worst."""
+    """The enforced constraint on the units of this release; of several labels, any may be the worst."""
     (scope,) = (scope for scope in program.scopes if release in scope.releases)
     labels = [label for label, _ in scope.limits]
     if (labels != [None]) if scope.by is None else (None in labels or len(set(labels)) < len(labels)):

@@ -138,8 +138,8 @@ class Option:
             return NormalDist().inv_cdf(0.975)
         schedule = self.release.schedule
         decoder = Decoder(self.release.query, schedule, self.component_plans(loss), self.span)
-        law = decoder.law(0, schedule.bin_of_reading(self.at))
-        return law.half_width(0.95) / law.stderr if law.stderr else 0.0
+        error = decoder.error(0, schedule.bin_of_reading(self.at))
+        return error.half_width(0.95) / error.stderr if error.stderr else 0.0
 
 
 def component_plan(

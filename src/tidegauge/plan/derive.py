@@ -90,8 +90,8 @@ def able(found: Sequence[Option], spans: Mapping[str, int | None], aim: Aim) -> 
     for name, span in spans.items():
         if not any(option.gives(span) for option in found):
             raise SpecError(
-                f"strategy '{found[0].strategy.name}' measures the windows of '{found[0].release.name}' alone "
-                "and no other. Pin another strategy there, or leave it to the planner",
+                f"strategy '{found[0].strategy.name}' measures the windows of '{found[0].release.name}' "
+                "alone and no other. Pin another strategy there, or leave it to the planner",
                 key=f"release.{name}.of",
             )
     left = [option for option in found if all(option.gives(span) for span in spans.values())]

@@ -94,9 +94,9 @@ class ReleasePlan:
     def formula(self) -> Formula | None:
         """How the error depends on the number of rows that a reading is over; None where it does not."""
         query, bin_ = self.release.query, self.release.schedule.bin_of_reading(0)
-        laws = [self.decoder.law(component, bin_) for component in range(len(self.component_plans))]
+        errors = [self.decoder.error(component, bin_) for component in range(len(self.component_plans))]
         worst = self.chosen.half_width_worst
-        return aggregate_of(query.aggregate).formula(query.components[0], laws, worst)
+        return aggregate_of(query.aggregate).formula(query.components[0], errors, worst)
 
     def record(self) -> dict[str, Any]:
         """All that is needed to go on measuring."""

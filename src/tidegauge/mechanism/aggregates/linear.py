@@ -10,25 +10,27 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tidegauge.mechanism.aggregate import Floats
-    from tidegauge.mechanism.noise.error import Law
+    from tidegauge.mechanism.noise.error import ErrorDistribution
     from tidegauge.model.query import Query
 
 
 class Linear(Aggregate):
     """One component, and its estimate as it is."""
 
-    def decode(self, query: Query, values: Sequence[Floats], laws: Sequence[Law]) -> list[Estimate]:
+    def decode(
+        self, query: Query, values: Sequence[Floats], errors: Sequence[ErrorDistribution]
+    ) -> list[Estimate]:
         """The sums, all with the same error."""
         del query
-        stderr, half = laws[0].stderr, laws[0].half_width(0.95)
+        stderr, half = errors[0].stderr, errors[0].half_width(0.95)
         return [
             Estimate(float(value), stderr, float(value) - half, float(value) + half) for value in values[0]
         ]
 
-    def half_width(self, laws: Sequence[Law], stderr: float, level: float) -> float:
+    def half_width(self, errors: Sequence[ErrorDistribution], stderr: float, level: float) -> float:
         """That of the noise."""
         del stderr
-        return laws[0].half_width(level)
+        return errors[0].half_width(level)
 
 
 class Count(Linear):

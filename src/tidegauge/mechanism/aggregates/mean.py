@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tidegauge.mechanism.aggregate import Floats
-    from tidegauge.mechanism.noise.error import Law
+    from tidegauge.mechanism.noise.error import ErrorDistribution
     from tidegauge.model.query import Component, Query
 
 SIZES: Final = (1000, 100)
@@ -63,19 +63,25 @@ class Mean(Aggregate):
     planned_rows: ClassVar[int] = 1000
     promise: ClassVar[str] = f"of a mean over {planned_rows:,} rows in the middle of its bounds"
 
-    def decode(self, query: Query, values: Sequence[Floats], laws: Sequence[Law]) -> list[Estimate]:
+    def decode(
+        self, query: Query, values: Sequence[Floats], errors: Sequence[ErrorDistribution]
+    ) -> list[Estimate]:
         """Means within their bounds; no value where the count cannot be distinguished from zero."""
         part = query.components[0]
         pairs = zip(*values, strict=True)
-        return [_estimate(part, float(total), float(count), laws) for total, count in pairs]
+        return [_estimate(part, float(total), float(count), errors) for total, count in pairs]
 
-    def half_width(self, laws: Sequence[Law], stderr: float, level: float) -> float:
+    def half_width(self, errors: Sequence[ErrorDistribution], stderr: float, level: float) -> float:
         """The reading's own standard error, times the wider tail of its two sums."""
-        return stderr * max((law.half_width(level) / law.stderr for law in laws if law.stderr), default=0.0)
+        return stderr * max(
+            (error.half_width(level) / error.stderr for error in errors if error.stderr), default=0.0
+        )
 
-    def formula(self, component: Component, laws: Sequence[Law], half_width: float) -> MeanError:
+    def formula(
+        self, component: Component, errors: Sequence[ErrorDistribution], half_width: float
+    ) -> MeanError:
         """By the number of rows; one strategy measures both sums, so their errors keep proportion."""
-        total, count = laws
+        total, count = errors
         middle = half_width * self.planned_rows
         if not total.stderr:
             return MeanError(middle, middle, 0.0)
@@ -84,13 +90,15 @@ class Mean(Aggregate):
         return MeanError(middle, middle * sqrt(1 + (largest * share) ** 2), middle * share)
 
 
-def _estimate(part: Component, total: float, count: float, laws: Sequence[Law]) -> Estimate:
+def _estimate(part: Component, total: float, count: float, errors: Sequence[ErrorDistribution]) -> Estimate:
     low, high = (float(bound * part.grid + part.centre) for bound in (part.lower, part.upper))
-    found = ratio(sum_value=total, sum_stderr=laws[0].stderr, count_value=count, count_stderr=laws[1].stderr)
+    found = ratio(
+        sum_value=total, sum_stderr=errors[0].stderr, count_value=count, count_stderr=errors[1].stderr
+    )
     if found is None:
         return Estimate(None, None, low, high)
     mean, stderr = found
-    centre, widths = float(part.centre), [law.half_width(0.95) for law in laws]
+    centre, widths = float(part.centre), [error.half_width(0.95) for error in errors]
     bottom, top = ratio_interval(
         sum_value=total, sum_half_width=widths[0], count_value=count, count_half_width=widths[1]
     )

@@ -27,11 +27,11 @@ _LEAST: Final = 2.0**-10
 
 
 class Noise(ABC):
-    """A symmetric law on the integers, drawn for real with `sample` and in simulations with `simulate`."""
+    """A symmetric distribution on the integers, drawn for real with `sample` and in simulations with `simulate`."""
 
     @property
     def variance(self) -> float:
-        """The variance of this very law, which for a small scale is not that of its continuous namesake."""
+        """The exact variance; for a small scale it is not that of the continuous distribution."""
         return self._variance()
 
     def masses(self, reach: int) -> Floats:
@@ -47,7 +47,7 @@ class Noise(ABC):
         return list(self._measurement()([0] * count)) if count else []
 
     def simulate(self, count: int, rng: np.random.Generator) -> list[int]:
-        """Independent draws of the same law from a seed: never for real data."""
+        """Independent draws of the same distribution from a seed: never for real data."""
         return list(map(int, self._simulated(count, rng)))
 
     @abstractmethod

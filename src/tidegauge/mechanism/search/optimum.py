@@ -18,7 +18,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.search.path_laws import law
+from tidegauge.mechanism.search.path_distributions import path_distribution
 from tidegauge.mechanism.search.shaping import shaped
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategies.dense import MOST_BINS, Dense, most_energy
@@ -179,7 +179,7 @@ def optimal_gram(problem: Problem, *, rounds: int | None = None, gap: float) -> 
     """Inner products of the best columns found, and a lower bound on the error (at rho = 1/2) of any."""
     count, ends = problem.size, problem.ends
     weights = np.full(len(ends), 1 / len(ends))
-    paths = law(count, jumps=problem.jumps, reach=problem.reach, grouped=problem.grouped)
+    paths = path_distribution(count, jumps=problem.jumps, reach=problem.reach, grouped=problem.grouped)
     best, least, limit, mean = np.inf, np.eye(count), 0.0, np.eye(count)
     for turn in range(1, (rounds or paths.rounds) + 1):
         demand = _demand(weights, ends, problem.span, count)

@@ -48,9 +48,9 @@ _MOST_BUFFERS: Final = 32
 class Buffered(Strategy):
     """Leaky sums of the changes, weighed, without the best estimate of a shared offset.
 
-    buffers: "weight:forgets ...", the weights (multiples of a millionth) adding up to 1; a bin takes this part of a buffer
-    away (multiples of a billionth, from 0, which forgets nothing, to 1, which remembers nothing).
-    offset:  the variance of the shared draw, over that of a row's noise.
+    buffers: "weight:forgets ...".  Weights (multiples of a millionth) add up to 1; each bin removes the part
+             `forgets` of a buffer (a multiple of a billionth; 0 forgets nothing, 1 everything).
+    offset:  the variance of the shared offset, over that of a row's noise.
     """
 
     name: ClassVar[str] = "buffered"
