@@ -33,8 +33,9 @@ from peers import (
     paper_sliding_tree,
     paper_tree,
 )
-from tidegauge.mechanism.search.candidates import candidates, dense_problem
-from tidegauge.mechanism.search.optimum import Problem, optimal_gram, optimise
+from tidegauge.mechanism.search.candidates import candidates
+from tidegauge.mechanism.search.optimum import Problem, dense_problem, optimal_gram, optimise
+from tidegauge.mechanism.search.task import Search
 from tidegauge.mechanism.search.tune import Target, error
 from tidegauge.model.constraint import AtMost, Constraint, Within
 from tidegauge.model.quantity import DAY, Span
@@ -106,7 +107,7 @@ KNOWN_PURE = {
 def ours(case: Case) -> tuple[Error, Strategy]:
     """The candidate with the least worst error, as the planner would choose."""
     target, found = Target.of(case.schedule), []
-    for strategy in candidates(case.schedule, case.exposure, pure=case.pure):
+    for strategy in candidates(Search(case.schedule, case.exposure, pure=case.pure)):
         sensitivity = strategy.sensitivity(case.exposure)
         size = float(sensitivity.l1) * sqrt(2) if case.pure else sqrt(sensitivity.l2_squared)
         error = Error.of(size, strategy.variances(target.bins, target.span), strategy.name)
@@ -116,7 +117,7 @@ def ours(case: Case) -> tuple[Error, Strategy]:
 
 def asked_for(case: Case) -> str:
     """The numerical optimum, as `plan --optimise` finds it."""
-    problem = dense_problem(case.schedule, case.exposure)
+    problem = dense_problem(Search(case.schedule, case.exposure, pure=False))
     assert problem is not None
     found = optimise(problem, None)
     target = Target.of(case.schedule)
@@ -301,7 +302,7 @@ def memories(report: Report) -> None:
     rows: dict[str, list[str]] = {name: [] for name in ("toeplitz", "damped", "buffered")}
     for bins, k in cells:
         case = Case(Schedule(0, DAILY, bins), AtMost(k))
-        offered = candidates(case.schedule, case.exposure, pure=False)
+        offered = candidates(Search(case.schedule, case.exposure, pure=False))
         for name, row in rows.items():
             found = next((one for one in offered if one.name == name), None)
             if found is None:

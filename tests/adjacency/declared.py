@@ -137,7 +137,7 @@ def _strategy(rng: random.Random, schedule: Schedule, *, tuned: bool) -> Any:
             "bins": bins,
             "first": base,
             "memory": rng.choice((0, 30000, 60000, 65536)),
-            "veil": rng.choice(("0", "1/2", "3/2", "3")),
+            "shared_noise": rng.choice(("0", "1/2", "3/2", "3")),
         },
         {
             "name": "damped",

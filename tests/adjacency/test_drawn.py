@@ -69,7 +69,7 @@ HIERARCHY = {
     "load": "apart",
     "scales": "3/2 1/2 1",
 }
-REMEMBERING = {"name": "autoregressive", "bins": BINS, "memory": 50000, "veil": "3/2", "first": 0}
+REMEMBERING = {"name": "autoregressive", "bins": BINS, "memory": 50000, "shared_noise": "3/2", "first": 0}
 CASES = [
     ({"epsilon": "1"}, {"name": "disjoint", "base": 0}),
     ({"rho": "1/2"}, {"name": "disjoint", "base": 0}),

@@ -218,7 +218,15 @@ LIVES: dict[str, Life] = {
     "noise that remembers, and a shared draw": Life(
         comes_and_goes(5, 35, 45),
         COUNT
-        | {"strategy": {"name": "autoregressive", "bins": BINS, "memory": 32768, "veil": "3/2", "first": 0}},
+        | {
+            "strategy": {
+                "name": "autoregressive",
+                "bins": BINS,
+                "memory": 32768,
+                "shared_noise": "3/2",
+                "first": 0,
+            }
+        },
         {"at_most": 1},
         tight=False,
     ),

@@ -128,7 +128,7 @@ def transcript(folder: Path, labels: Labels, readings: Iterable[Any], told: Told
     reserved = {name: Fraction(loss) for name, loss in ledger["releases"].items()}
     measured = _measured(plan, journal, labels)
     streams = frozenset(
-        one.release.name for one in plan.releases if one.channels[0].strategy.stream is not None
+        one.release.name for one in plan.releases if one.component_plans[0].strategy.stream is not None
     )
     return Transcript(public, measured, labels.laws, reserved, Fraction(ledger["reserved"]), streams)
 
@@ -138,10 +138,10 @@ def _measured(plan: Plan, journal: list[tuple[Any, ...]], labels: Labels) -> dic
     used: set[int] = set()
     shares = {
         (one.release.name, component): [
-            row.shared for row in channel.strategy.measured(_last(journal, one.release.name))
+            row.shared for row in component_plan.strategy.measured(_last(journal, one.release.name))
         ]
         for one in plan.releases
-        for component, channel in enumerate(one.channels)
+        for component, component_plan in enumerate(one.component_plans)
     }
     veils: dict[tuple[str, int, int], int] = {}
     for release, component, number, cell, value, *_ in journal:

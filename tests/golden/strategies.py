@@ -88,12 +88,12 @@ STRATEGIES: Final[dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]
         WINDOW,
     ),
     "autoregressive": (
-        {"name": "autoregressive", "bins": 15, "memory": 26214, "veil": "0", "first": 0},
+        {"name": "autoregressive", "bins": 15, "memory": 26214, "shared_noise": "0", "first": 0},
         PURE,
         RUNNING,
     ),
     "autoregressive_shared": (
-        {"name": "autoregressive", "bins": 15, "memory": 62000, "veil": "3/4", "first": 0},
+        {"name": "autoregressive", "bins": 15, "memory": 62000, "shared_noise": "3/4", "first": 0},
         PURE,
         RUNNING,
     ),

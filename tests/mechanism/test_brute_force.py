@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from tidegauge.mechanism.estimate import measurement_matrix
+from tests.mechanism.oracle import measurement_matrix
 from tidegauge.mechanism.strategies.autoregressive import Autoregressive
 from tidegauge.mechanism.strategies.buffered import Buffered
 from tidegauge.mechanism.strategies.damped import Damped

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from tests.mechanism.oracle import least_squares, measurement_matrix
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.encode import Channel, measure
-from tidegauge.mechanism.estimate import least_squares, measurement_matrix
+from tidegauge.mechanism.encode import ComponentPlan, measure
 from tidegauge.mechanism.noise.samplers import DiscreteGaussian, SimulationSampler
-from tidegauge.mechanism.search.candidates import build
+from tidegauge.mechanism.registry import build
 from tidegauge.mechanism.strategies.autoregressive import Autoregressive
 from tidegauge.mechanism.strategies.buffered import Buffered
 from tidegauge.mechanism.strategies.damped import Damped
@@ -108,17 +108,17 @@ def spans(strategy: Strategy) -> list[tuple[int, int | None]]:
 def test_rows_speak_of_ended_bins_alone(strategy: Strategy) -> None:
     for bin_ in range(BINS):
         for row in strategy.rows(bin_):
-            assert all(0 <= first <= last <= bin_ and weight for first, last, weight in row.stretches)
-            assert row.stretches
+            assert all(0 <= first <= last <= bin_ and weight for first, last, weight in row.ranges)
+            assert row.ranges
             assert strategy.scales[row.layer] > 0
-            assert all(type(weight) is int for *_, weight in row.stretches)
+            assert all(type(weight) is int for *_, weight in row.ranges)
 
 
 @pytest.mark.parametrize("strategy", named(LEVELS + CHANGES))
 def test_what_is_forgotten_is_not_needed(strategy: Strategy) -> None:
     for bin_ in range(-1, BINS - 1):
         later = [row for after in range(bin_ + 1, BINS) for row in strategy.rows(after)]
-        first = min((first for row in later for first, *_ in row.stretches), default=BINS)
+        first = min((first for row in later for first, *_ in row.ranges), default=BINS)
         if strategy.stream is None:
             assert 0 <= strategy.needed_from(bin_) <= first
         else:
@@ -130,18 +130,18 @@ def test_what_is_measured_are_the_rows(strategy: Strategy) -> None:
     """Whether from the bins or, as a stream, from a state; bin by bin, with forgotten bins gone."""
     changes = [3, -1, 4, 1, -5, 9, -2, 6, -5, 3, 5, -8]
     matrix = measurement_matrix(strategy, BINS - 1) * strategy.denominator
-    channel = Channel(strategy, 1, DiscreteGaussian(Fraction(1, 2**18)))
+    component_plan = ComponentPlan(strategy, 1, DiscreteGaussian(Fraction(1, 2**18)))
     state = None if strategy.stream is None else np.zeros((strategy.stream.width, 1), dtype=object)
     found = []
     for bin_ in range(BINS):
         kept = {(at, 0): changes[at] for at in range(strategy.needed_from(bin_ - 1), bin_ + 1)}
         found += measure(
-            channel,
+            component_plan,
             kept,
             bins=range(bin_, bin_ + 1),
-            veils=[0],
+            shared_noise=[0],
             sampler=SimulationSampler(1),
-            carried=state,
+            stream_state=state,
         )
     slack = 0 if strategy.stream is None else sum(map(abs, changes))
     assert [value for *_, value in found] == pytest.approx((matrix @ changes).tolist(), abs=0.01 + slack / 2)

@@ -62,7 +62,7 @@ def plan(folder: Path, **declared: Any) -> Plan:
         ({"for": "9999999 weeks"}, "release.now: for = '69999993 days' goes beyond the year 9999; shorten it, or"),
         ({"budget": {"epsilon": "1e400"}}, "budget.epsilon: must be at most 1e300"),
         ({"budget": {"epsilon": float("nan")}}, "budget.epsilon: 'nan' is not a finite number"),
-        ({"budget": {"epsilon": "1e-300"}}, "release.now: what it may lose (epsilon = 1e-300) needs noise wider than"),
+        ({"budget": {"epsilon": "1e-300"}}, "release.now: its privacy loss (epsilon = 1e-300) needs noise wider than"),
         ({"strategy": 3}, "release.now.strategy: write the name of a strategy, or {"),
         ({"strategy": {"name": "damped", "beta": [1]}}, "release.now.strategy: write the name of a strategy, or {"),
         ({"strategy": {"bins": 31}}, "release.now.strategy: needs a name"),
@@ -124,10 +124,10 @@ def test_the_reason_is_the_real_one(tmp_path: Path) -> None:
 
     assert "Why dense: it was optimised numerically" in why()
     assert "Why hierarchy: it was pinned. It measures" in why(strategy="hierarchy")
-    assert "Why disjoint: for so much loss it has no noise" in why(budget={"epsilon": 10**9})
+    assert "Why disjoint: for so much privacy loss it has no noise" in why(budget={"epsilon": 10**9})
     assert "Why disjoint: it measures every window once, and each is a reading." in why(more={"f": FLOW})
-    assert " times as far off at its worst: it " in why()
-    assert " times as far off on average: it " in why(minimise="mean")
+    assert " times the worst error: it " in why()
+    assert " times the mean error: it " in why(minimise="mean")
 
 
 def test_strategies_of_one_name_are_told_apart(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_the_worst_half_width_is_that_of_the_worst_reading(tmp_path: Path) -> No
     derived = {"four": {"of": "now", "window": "4 days"}}
     made = plan(tmp_path, budget={"epsilon": 1}, more=derived, strategy="epochs", **{"for": "ever"})
     decoder = made.series["four"].decoder
-    worst = max(decoder.law(0, bin_).half_width(0.95) for bin_ in range(4, 1004))
+    worst = max(decoder.error(0, bin_).half_width(0.95) for bin_ in range(4, 1004))
     assert made.derived[0].chosen.half_width_worst == pytest.approx(worst, rel=0.002)
 
 

@@ -226,7 +226,7 @@ def test_a_change_is_the_difference_of_what_is_known_by_then(
     list(one.run(until="1970-01-01T00:00:00.000026Z"))
     plan = one.plan()
     own, six = plan.series["wards"], plan.series["six"]
-    channel = own.plan.channels[0]
+    component_plan = own.plan.component_plans[0]
     with Store(one.path) as store:
         rows = journal_arrays(store, own.plan)
         published = {(p.number, p.cell): p for p in store.readings("six")}
@@ -235,11 +235,13 @@ def test_a_change_is_the_difference_of_what_is_known_by_then(
     for number in range(3, READINGS):
         now = own.decoder.estimates(number, rows)
         before = own.decoder.estimates(number - 3, rows, through=number)
-        spread = channel.strategy.variances(np.array([number]), six.span)[0] * channel.noise.variance
+        spread = (
+            component_plan.strategy.variances(np.array([number]), six.span)[0] * component_plan.noise.variance
+        )
         for cell in (0, 1):
             reading = published[number, cell]
             assert reading.value == pytest.approx((now[cell].value or 0) - (before[cell].value or 0))
-            assert reading.stderr == pytest.approx(np.sqrt(spread) / channel.refine, rel=1e-3)
+            assert reading.stderr == pytest.approx(np.sqrt(spread) / component_plan.refine, rel=1e-3)
             assert reading.low < (reading.value or 0) < reading.high
             if strategy != "hierarchy" and own.plan.chosen.parameters.get("branching", 0) == 0:
                 # each level is decoded once and for all, so published changes are differences of published levels
@@ -306,7 +308,7 @@ def test_the_plan_tells_how_well_it_is_told(tmp_path: Path) -> None:
     assert {c["rho"] for c in six["candidates"]} == {0.0}
     for key in ("strategy", "parameters", "noise", "memory", "adaptive"):
         assert six["chosen"][key] == shown["wards"]["chosen"][key]
-    halves = [plan.series["six"].decoder.law(0, bin_).half_width(0.95) for bin_ in range(3, READINGS)]
+    halves = [plan.series["six"].decoder.error(0, bin_).half_width(0.95) for bin_ in range(3, READINGS)]
     assert six["chosen"]["half_width_worst"] == pytest.approx(max(halves), rel=1e-3)
     assert six["chosen"]["half_width_mean"] == pytest.approx(sum(halves) / len(halves), rel=1e-3)
     text = explain(plan)
@@ -316,8 +318,8 @@ def test_the_plan_tells_how_well_it_is_told(tmp_path: Path) -> None:
     assert text.index("wards:") < text.index(line) < text.index("moved:")
     assert "running total" in text
     why = explain(plan, why=True)
-    assert "six would be so many times as far off at its worst: " in why
-    assert "The strategy is chosen for the error of wards; what is derived counts half as much." in why
+    assert "six would have a worst error so many times as large: " in why
+    assert "The strategy is chosen for the error of wards; derived series count half as much." in why
 
 
 def test_a_plan_goes_through_its_record_and_an_old_one_is_still_read(tmp_path: Path) -> None:
@@ -469,7 +471,7 @@ MONTHLY = {"sql": "SELECT COUNT(*) FROM t", "start": "2026-01-01", "every": "1 m
             MEAN,
             over("it", 6),
             "release.six.of: 'it' is a mean, and the change of a mean does not follow from changes of its sum and count over "
-            "a window. Only COUNT and SUM can be derived from",
+            "a window. Derive from a release whose aggregate adds up, such as COUNT or SUM",
         ),
         (
             COUNT,
@@ -484,7 +486,7 @@ MONTHLY = {"sql": "SELECT COUNT(*) FROM t", "start": "2026-01-01", "every": "1 m
         (
             SLIDING,
             {"of": "it"},
-            "release.six.window: is missing, and 'it' cannot tell a running value: it measures changes, and not what was "
+            "release.six.window: is missing, and 'it' has no running value: it measures changes, and not what was "
             "there before the first. Name a window, or derive from a release without one",
         ),
         (
@@ -532,7 +534,7 @@ MONTHLY = {"sql": "SELECT COUNT(*) FROM t", "start": "2026-01-01", "every": "1 m
         (
             {**SLIDING, "strategy": "sliding"},
             over("it", 6),
-            "release.six.of: strategy 'sliding' measures the windows of 'it' alone and tells of no other. Pin another strategy "
+            "release.six.of: strategy 'sliding' measures the windows of 'it' alone and no other. Pin another strategy "
             "there, or leave it to the planner",
         ),
     ],

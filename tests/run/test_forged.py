@@ -210,7 +210,7 @@ SPECIAL: dict[str, dict[str, Edit]] = {
     },
     "autoregressive": {
         "no memory": parameter("memory", 0),
-        "less of the shared draw": times(Fraction(1, 3), "strategy", "veil"),
+        "less of the shared draw": times(Fraction(1, 3), "strategy", "shared_noise"),
         "fewer bins": parameter("bins", 2),
     },
     "dense": {"another start": parameter("first", 1)},

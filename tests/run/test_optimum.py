@@ -89,13 +89,16 @@ def test_without_noise_it_tells_the_truth_from_exact_integers(tmp_path: Path, re
     assert [r.value for r in readings] == pytest.approx(expected, abs=1e-3)
     smoothed = gauge.published(smoothed=True)
     assert [r.value for r in smoothed] == pytest.approx([r.value for r in readings], abs=1e-9)
-    (channel,) = gauge.plan().releases[0].channels
-    assert isinstance(channel.strategy, Dense)
-    bins = len(channel.strategy.matrix)
+    (component_plan,) = gauge.plan().releases[0].component_plans
+    assert isinstance(component_plan.strategy, Dense)
+    bins = len(component_plan.strategy.matrix)
     changes = np.concatenate([np.zeros(bins, dtype=np.int64), np.diff(truth, prepend=0)])[-bins:]
     with Store(gauge.path) as store:
         journal = [value for *_, value in store.journal("now")]
-    assert journal == (channel.refine * channel.strategy.matrix.astype(np.int64) @ changes).tolist()
+    assert (
+        journal
+        == (component_plan.refine * component_plan.strategy.matrix.astype(np.int64) @ changes).tolist()
+    )
     assert gauge.verify().readings == len(readings)
 
 
@@ -153,7 +156,7 @@ def test_a_file_beside_the_store_is_never_trusted(tmp_path: Path) -> None:
     gauge, _ = world(tmp_path, 30, strategy="dense")
     honest = gauge.plan().releases[0]
     (path,) = (tmp_path / "store.matrices").iterdir()
-    strategy = honest.channels[0].strategy
+    strategy = honest.component_plans[0].strategy
     assert isinstance(strategy, Dense)
     doubled = Dense.of(np.tril(np.full((30, 30), 2**20)), 0)
     forged = path.with_name(path.name.replace(strategy.digest, doubled.digest))

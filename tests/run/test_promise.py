@@ -1,7 +1,7 @@
 """Every strategy keeps what its plan promises, from end to end: errors are as large as predicted and intervals cover.
 
 Two ways to many errors: one real run with so many groups, each measured by itself; and, for releases without groups,
-the plan's own channels measured in so many worlds side by side.  Both at level ALPHA, each with a twin whose
+the plan's own component plans measured in so many worlds side by side.  Both at level ALPHA, each with a twin whose
 noise is drawn with another scale and must be seen.  What is derived from a release is held to the same.
 """
 
@@ -103,7 +103,7 @@ def size_is_right(errors: Floats, stderr: float, *, pure: bool) -> bool:
 
 
 def covers(errors: Floats, half: float) -> bool:
-    """Whether intervals cover 95 % of the time, by the exact binomial law."""
+    """Whether intervals cover 95 % of the time, by the exact binomial error."""
     hits, tries = int((np.abs(errors) <= half).sum()), len(errors)
     return bool(min(stats.binom.cdf(hits, tries, 0.95), stats.binom.sf(hits - 1, tries, 0.95)) > ALPHA / 2)
 
@@ -179,7 +179,7 @@ def test_readings_in_many_worlds_err_as_much_as_the_plan_promises(
 ) -> None:
     one, truths = gauge(tmp_path, budget, grouped=False, seed=6, **release)
     plan = one.plan()
-    (channel,) = plan.releases[0].channels
+    (component_plan,) = plan.releases[0].component_plans
     schedule = plan.releases[0].release.schedule
     bins = schedule.bins
     assert bins is not None
@@ -188,20 +188,26 @@ def test_readings_in_many_worlds_err_as_much_as_the_plan_promises(
     totals = {(at, world): int(amount) for at, amount in enumerate(changes) for world in range(WORLDS)}
     for factor, right in ((1.0, True), (0.85, False)):
         sampler = Scaled(9, factor)
-        veils = [0] * WORLDS if channel.veil is None else sampler.draw(channel.veil, WORLDS)
-        noisy = measure(channel, totals, bins=range(bins), veils=veils, sampler=sampler)
+        veils = (
+            [0] * WORLDS
+            if component_plan.shared_noise is None
+            else sampler.draw(component_plan.shared_noise, WORLDS)
+        )
+        noisy = measure(component_plan, totals, bins=range(bins), shared_noise=veils, sampler=sampler)
         rows = np.array([value for *_, value in noisy], dtype=np.float64).reshape(-1, WORLDS)
         for name, series in plan.series.items():
             days = range(series.first, DAYS)
             ends = np.array([schedule.bin_of_reading(day) for day in days])
-            laws = [series.decoder.law(0, int(bin_)) for bin_ in ends]
-            predicted = dict(zip(days, (law.half_width(0.95) for law in laws), strict=True))
+            errors = [series.decoder.error(0, int(bin_)) for bin_ in ends]
+            predicted = dict(zip(days, (error.half_width(0.95) for error in errors), strict=True))
             worst = plan.as_json()["releases"][name]["chosen"]["half_width_worst"]
             assert worst == pytest.approx(max(predicted.values()), rel=0.01)
             variances = (
-                channel.strategy.variances(ends, series.span) * channel.noise.variance / channel.refine**2
+                component_plan.strategy.variances(ends, series.span)
+                * component_plan.noise.variance
+                / component_plan.refine**2
             )
-            assert [law.stderr**2 for law in laws] == pytest.approx(variances, rel=1e-3)
+            assert [error.stderr**2 for error in errors] == pytest.approx(variances, rel=1e-3)
             for day in (days[0], DAYS // 2, DAYS - 1):
                 estimates = series.decoder.estimates(day, [rows])
                 errors = np.array([estimate.value for estimate in estimates]) - truths[name][day, 0]

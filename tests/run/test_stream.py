@@ -253,7 +253,9 @@ def test_pinned_in_a_declaration(tmp_path: Path) -> None:
     own = '{ name = "buffered", bins = 17520, buffers = "0.3:1 0.5:0.2 0.2:0.0001", offset = 0.1 }'
     file.write_text(DECLARATION.format(strategy=own))
     one = Gauge.from_file(file)
-    assert one.plan().releases[0].channels[0].strategy == Buffered(17_520, "0.3:1 0.5:0.2 0.2:0.0001", 0.1)
+    assert one.plan().releases[0].component_plans[0].strategy == Buffered(
+        17_520, "0.3:1 0.5:0.2 0.2:0.0001", 0.1
+    )
     list(one.run(until="2025-01-03"))
     assert one.verify().readings == 49
     file.write_text(DECLARATION.format(strategy=own.replace("17520", "17519")))

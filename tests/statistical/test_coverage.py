@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from tidegauge.mechanism.noise.error import Law, ratio_interval
+from tidegauge.mechanism.noise.error import ErrorDistribution, ratio_interval
 from tidegauge.mechanism.noise.samplers import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -25,7 +25,7 @@ LEVEL = 0.95
 
 
 def covers(inside: NDArray[np.bool_]) -> bool:
-    """Whether the share inside is LEVEL, by the exact binomial law."""
+    """Whether the share inside is LEVEL, by the exact binomial distribution."""
     hits = int(inside.sum())
     return bool(min(stats.binom.cdf(hits, N, LEVEL), stats.binom.sf(hits - 1, N, LEVEL)) > ALPHA / 2)
 
@@ -43,17 +43,17 @@ CASES = {
 def test_intervals_cover(weights: list[float], noise: Noise) -> None:
     sampler = SimulationSampler(11)
     error = np.abs(sum(weight * np.array(sampler.draw(noise, N)) for weight in weights))
-    law = Law.of(weights, noise)
-    assert covers(error <= law.half_width(LEVEL))
-    assert not covers(error <= 0.9 * law.half_width(LEVEL))
-    assert np.mean(error**2) == pytest.approx(law.stderr**2, rel=8 * sqrt(5 / N))
+    distribution = ErrorDistribution.of(weights, noise)
+    assert covers(error <= distribution.half_width(LEVEL))
+    assert not covers(error <= 0.9 * distribution.half_width(LEVEL))
+    assert np.mean(error**2) == pytest.approx(distribution.stderr**2, rel=8 * sqrt(5 / N))
 
 
 def test_intervals_cover_real_draws() -> None:
     noise = DiscreteLaplace(Fraction(1000))
     sampler = SecureSampler()
     error = np.abs(np.array(sampler.draw(noise, N)) - np.array(sampler.draw(noise, N)))
-    half = Law.of([1.0, -1.0], noise).half_width(LEVEL)
+    half = ErrorDistribution.of([1.0, -1.0], noise).half_width(LEVEL)
     assert covers(error <= half)
     assert not covers(error <= 0.9 * half)
 
@@ -62,10 +62,10 @@ def test_intervals_cover_real_draws() -> None:
 def test_intervals_of_a_mean_cover(deviations: int) -> None:
     """A count of so many of its standard errors, and a sum with a mean of 40."""
     noise = DiscreteGaussian(Fraction(10**6))
-    law = Law.of([1.0], noise)
-    half = law.half_width(LEVEL)
+    distribution = ErrorDistribution.of([1.0], noise)
+    half = distribution.half_width(LEVEL)
     sampler = SimulationSampler(5)
-    count = deviations * law.stderr
+    count = deviations * distribution.stderr
     counts = count + np.array(sampler.draw(noise, N))
     sums = 40 * count + 10 * np.array(sampler.draw(noise, N))
 

@@ -8,26 +8,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tidegauge.mechanism.noise.error import Law, ratio, ratio_interval
+from tidegauge.mechanism.aggregates import aggregate_of
+from tidegauge.mechanism.noise.error import ErrorDistribution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from tidegauge.mechanism.encode import Channel
+    from tidegauge.mechanism.aggregate import Estimate
+    from tidegauge.mechanism.encode import ComponentPlan
     from tidegauge.model.query import Component, Query
     from tidegauge.model.schedule import Schedule
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A value with its error; None where the noise leaves nothing to tell."""
-
-    value: float | None
-    stderr: float | None
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -36,12 +28,14 @@ class Decoder:
 
     query: Query
     schedule: Schedule
-    channels: tuple[Channel, ...]
+    component_plans: tuple[ComponentPlan, ...]
     span: int | None
 
-    def law(self, component: int, bin_: int, through: int | None = None) -> Law:
+    def error(self, component: int, bin_: int, through: int | None = None) -> ErrorDistribution:
         """How far the component's estimate at this bin is from the truth."""
-        return _law(self.channels[component], self.query.components[component], bin_, self.span, through)
+        return _error(
+            self.component_plans[component], self.query.components[component], bin_, self.span, through
+        )
 
     def estimates(
         self, reading: int, measured: Sequence[NDArray[np.float64]], *, through: int | None = None
@@ -51,67 +45,48 @@ class Decoder:
         With `through`, from all rows of bins 0..through: smoothed, better, and no longer what was published.
         """
         bin_ = self.schedule.bin_of_reading(reading)
-        laws = [self.law(j, bin_, through) for j in range(len(self.channels))]
+        errors = [self.error(j, bin_, through) for j in range(len(self.component_plans))]
         values = []
-        for channel, component, rows in zip(self.channels, self.query.components, measured, strict=True):
-            weights = _weights(channel, component, bin_, self.span, through)
+        for component_plan, component, rows in zip(
+            self.component_plans, self.query.components, measured, strict=True
+        ):
+            weights = _weights(component_plan, component, bin_, self.span, through)
             values.append(weights @ rows[: len(weights)])
-        if self.query.aggregate == "avg":
-            return [
-                self._mean(float(total), float(count), laws) for total, count in zip(*values, strict=True)
-            ]
-        stderr, half = laws[0].stderr, laws[0].half_width(0.95)
-        return [
-            Estimate(float(value), stderr, float(value) - half, float(value) + half) for value in values[0]
-        ]
-
-    def _mean(self, total: float, count: float, laws: list[Law]) -> Estimate:
-        part = self.query.components[0]
-        low, high = (float(bound * part.grid + part.centre) for bound in (part.lower, part.upper))
-        found = ratio(
-            sum_value=total, sum_stderr=laws[0].stderr, count_value=count, count_stderr=laws[1].stderr
-        )
-        if found is None:
-            return Estimate(None, None, low, high)
-        mean, stderr = found
-        centre, widths = float(part.centre), [law.half_width(0.95) for law in laws]
-        bottom, top = ratio_interval(
-            sum_value=total, sum_half_width=widths[0], count_value=count, count_half_width=widths[1]
-        )
-        value = min(high, max(low, mean + centre))
-        return Estimate(value, stderr, max(low, bottom + centre), min(high, top + centre))
+        return aggregate_of(self.query.aggregate).decode(self.query, values, errors)
 
     def half_width(self, bin_: int, stderr: float, level: float) -> float:
         """How far the truth may be from a reading at this bin, with this probability."""
-        laws = [self.law(j, bin_) for j in range(len(self.channels))]
-        if self.query.aggregate != "avg":
-            return laws[0].half_width(level)
-        return stderr * max((law.half_width(level) / law.stderr for law in laws if law.stderr), default=0.0)
+        errors = [self.error(j, bin_) for j in range(len(self.component_plans))]
+        return aggregate_of(self.query.aggregate).half_width(errors, stderr, level)
 
 
 @lru_cache(maxsize=64)
-def _unit_weights(channel: Channel, bin_: int, span: int | None, through: int | None) -> NDArray[np.float64]:
+def _unit_weights(
+    component_plan: ComponentPlan, bin_: int, span: int | None, through: int | None
+) -> NDArray[np.float64]:
     if through is None:
-        return channel.strategy.weights(bin_, span)
-    return channel.strategy.smoothed(bin_, span, through=through)
+        return component_plan.strategy.weights(bin_, span)
+    return component_plan.strategy.smoothed(bin_, span, through=through)
 
 
 def _weights(
-    channel: Channel, component: Component, bin_: int, span: int | None, through: int | None
+    component_plan: ComponentPlan, component: Component, bin_: int, span: int | None, through: int | None
 ) -> NDArray[np.float64]:
-    return _unit_weights(channel, bin_, span, through) * float(component.grid / channel.refine)
+    return _unit_weights(component_plan, bin_, span, through) * float(component.grid / component_plan.refine)
 
 
 @lru_cache(maxsize=4096)
-def _law(channel: Channel, component: Component, bin_: int, span: int | None, through: int | None) -> Law:
-    weights, strategy = _weights(channel, component, bin_, span, through), channel.strategy
-    if len(strategy.scales) == 1 and channel.veil is None:
-        return Law.of(weights, channel.noise)
+def _error(
+    component_plan: ComponentPlan, component: Component, bin_: int, span: int | None, through: int | None
+) -> ErrorDistribution:
+    weights, strategy = _weights(component_plan, component, bin_, span, through), component_plan.strategy
+    if len(strategy.scales) == 1 and component_plan.shared_noise is None:
+        return ErrorDistribution.of(weights, component_plan.noise)
     last = bin_ if through is None else through
-    layers, law = strategy.layers(last), Law()
+    layers, error = strategy.layers(last), ErrorDistribution()
     for layer in np.unique(layers):
-        law += Law.of(weights[layers == layer], channel.noise_of(int(layer)))
-    if channel.veil is not None:
+        error += ErrorDistribution.of(weights[layers == layer], component_plan.noise_of(int(layer)))
+    if component_plan.shared_noise is not None:
         shared = np.array([row.shared for row in strategy.measured(last)])
-        law += Law.of([float(weights @ shared)], channel.veil)
-    return law
+        error += ErrorDistribution.of([float(weights @ shared)], component_plan.shared_noise)
+    return error

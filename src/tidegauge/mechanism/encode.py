@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ _NARROW: Final = 2**62
 
 
 @dataclass(frozen=True)
-class Channel:
+class ComponentPlan:
     """How one component is measured: by which strategy, on how fine a grid, with how much noise."""
 
     strategy: Strategy
@@ -35,9 +35,17 @@ class Channel:
         return scaled(self.noise, self.strategy.scales[layer])
 
     @property
-    def veil(self) -> Noise | None:
-        """The noise of the draw that all rows of a cell share, where the strategy has one."""
+    def shared_noise(self) -> Noise | None:
+        """The noise that all rows of a cell share; None: there is none."""
         return None if self.strategy.shared is None else scaled(self.noise, self.strategy.shared)
+
+
+class Measurement(NamedTuple):
+    """One noisy integer."""
+
+    bin: int
+    cell: int
+    value: int
 
 
 def scaled(noise: Noise, factor: Fraction) -> Noise:
@@ -51,42 +59,46 @@ def scaled(noise: Noise, factor: Fraction) -> Noise:
 
 
 def measure(
-    channel: Channel,
+    component_plan: ComponentPlan,
     totals: Mapping[tuple[int, int], int],
     *,
     bins: range,
-    veils: Sequence[int],
+    shared_noise: Sequence[int],
     sampler: Sampler,
-    carried: Whole | None = None,
-) -> list[tuple[int, int, int]]:
-    """Measure every row that these bins complete: (bin, cell, noisy integer), in the strategy's order.
+    stream_state: Whole | None = None,
+) -> list[Measurement]:
+    """Every measurement that these bins complete, in the strategy's order.
 
-    `totals` holds the exact change by (bin, cell) of every bin that the rows speak of; absent is 0.  `veils` holds one
-    number a cell: its shared draw, or 0.  `carried` is the state of a strategy that is a stream (width by cells; None: that
-    before the first bin), and is brought to the last of these bins.
+    totals:        the exact change by (bin, cell) of every bin in the rows; absent is 0
+    shared_noise:  one number a cell: its shared noise, or 0
+    stream_state:  of a strategy that is a stream (width by cells; None: before the first bin);
+                   updated in place to the last of these bins
     """
-    cells, stream = len(veils), channel.strategy.stream
+    cells, stream = len(shared_noise), component_plan.strategy.stream
     if stream is None:
-        sums_of_rows = _combinations(channel.strategy, totals, bins, cells)
+        sums_of_rows = _combinations(component_plan.strategy, totals, bins, cells)
     else:
-        state = np.zeros((stream.width, cells), dtype=object) if carried is None else carried
+        state = np.zeros((stream.width, cells), dtype=object) if stream_state is None else stream_state
         sums_of_rows = _streamed(stream, totals, bins, state)
     exact = [
         (
             bin_,
             layer,
-            [shared * veil + channel.refine * amount for veil, amount in zip(veils, sums, strict=True)],
+            [
+                shared * draw + component_plan.refine * amount
+                for draw, amount in zip(shared_noise, sums, strict=True)
+            ],
         )
         for bin_, layer, shared, sums in sums_of_rows
     ]
     drawn = {
         layer: iter(
-            sampler.draw(channel.noise_of(layer), cells * sum(1 for _, of, _ in exact if of == layer))
+            sampler.draw(component_plan.noise_of(layer), cells * sum(1 for _, of, _ in exact if of == layer))
         )
         for layer in sorted({layer for _, layer, _ in exact})
     }
     return [
-        (bin_, cell, amount + next(drawn[layer]))
+        Measurement(bin_, cell, amount + next(drawn[layer]))
         for bin_, layer, sums in exact
         for cell, amount in enumerate(sums)
     ]
@@ -95,7 +107,7 @@ def measure(
 def _combinations(
     strategy: Strategy, totals: Mapping[tuple[int, int], int], bins: range, cells: int
 ) -> Iterator[tuple[int, int, int, list[int]]]:
-    """(bin, layer, share in the shared draw) of every row, and its exact integers C x, by prefix sums over the bins."""
+    """(bin, layer, times shared noise, exact integers C x by cell) of every row, by prefix sums."""
     first = min((bin_ for bin_, _ in totals), default=0)
     shape = (max([bins.stop, *(bin_ + 1 for bin_, _ in totals)]) - first + 1, cells)
     largest = sum(map(abs, totals.values()))
@@ -106,7 +118,7 @@ def _combinations(
     narrow = prefix.astype(np.int64) if largest < _NARROW else None
     for bin_ in bins:
         for row in strategy.rows(bin_):
-            begins, ends, factors = (list(column) for column in zip(*row.stretches, strict=True))
+            begins, ends, factors = (list(column) for column in zip(*row.ranges, strict=True))
             spots = [np.maximum(np.array(edge) - first, 0) for edge in (begins, [end + 1 for end in ends])]
             fits = narrow is not None and 2 * largest * sum(map(abs, factors)) < _NARROW
             source = narrow if fits and narrow is not None else prefix
@@ -118,7 +130,7 @@ def _combinations(
 def _streamed(
     stream: Stream, totals: Mapping[tuple[int, int], int], bins: range, state: Whole
 ) -> Iterator[tuple[int, int, int, list[int]]]:
-    """The same from the state alone, which moves on with every bin."""
+    """The same from the stream state, which is updated with every bin."""
     cells = range(state.shape[1])
     for bin_ in bins:
         changes = np.array([totals.get((bin_, cell), 0) for cell in cells], dtype=object)

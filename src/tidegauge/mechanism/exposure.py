@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Flow(NamedTuple):
-    """Mutations of one row that a flow counts: in a life, in one bin, and in how many bins at most."""
+    """Changes of one row that a flow counts: in total, in one bin, and in how many bins at most."""
 
     total: int
     each: int
@@ -31,7 +31,7 @@ def over_lives(
     stock: Callable[[Limits], tuple[Fraction, Fraction]],
     flow: Callable[[Flow], tuple[Fraction, Fraction]],
 ) -> Sensitivity:
-    """The larger of what each kind of life can do (in L1 and squared L2, one row), times the rows of a unit.  [T1]"""
+    """The largest sensitivity of a row (L1, squared L2) over all limits, times the rows of a unit.  [T1]"""
     allowed = limits(exposure.constraint, exposure.schedule)
     if exposure.kind == "flow":
         found = [flow(_flow(exposure, limit)) for limit in allowed]
@@ -51,13 +51,13 @@ def _flow(exposure: Exposure, limit: Limits) -> Flow:
 
 
 _TELLING: Final = 3
-"""Groups that are as good as any number for a hierarchy: the bins between which its nodes lie are coloured by three."""
+"""For a hierarchy three groups are as bad as any number: three colours tell neighbouring bins apart."""
 
 
 def costs(exposure: Exposure, *, coarse: bool = False) -> tuple[Costs, Costs]:
-    """What a changed measurement of a stock costs in L1 and in squared L2: from nothing to the ends of the range.  [T1]
+    """Costs of a changed measurement of a stock, in L1 and in squared L2.  [T1]
 
-    `coarse`: any place in any group is as far from any other as two can be.
+    `coarse`: any two contributions are taken to be as far apart as two can be.
     """
     values = sorted({0, min(exposure.lower, 0), max(exposure.upper, 0)}, key=bool)
     groups = min(exposure.groups, _TELLING)
@@ -76,7 +76,7 @@ def costs(exposure: Exposure, *, coarse: bool = False) -> tuple[Costs, Costs]:
 
 
 def _moved(group: int, value: int, other: int, after: int, power: int) -> Fraction:
-    """What a measurement of both groups sees of a row that goes from one to the other."""
+    """Cost of a row that changes from one group to another, in measurements of both."""
     if group == other:
         return Fraction(abs(after - value) ** power)
     return Fraction(abs(value) ** power + abs(after) ** power)
@@ -92,16 +92,16 @@ def spread(exposure: Exposure) -> tuple[Fraction, Fraction]:
 
 
 def most_changes(limit: Limits, bins: int | None) -> int:
-    """Bins in which an entry can change, of so many (None: without end)."""
+    """Bins in which a row can change, of so many (None: without end)."""
     return min(most for most in (*limit, bins) if most is not None)
 
 
 def stock_square(
     exposure: Exposure, limit: Limits, *, first: int, most: Callable[[Limits, Domain], float]
 ) -> Fraction:
-    """The squared L2 of a stock, from the most that the changes of an entry add up to whose largest value is 1.  [T10]
+    """Squared L2 sensitivity of a stock, from the bound `most` for a row whose largest value is 1.  [T10]
 
-    `first`: the first bin that is measured; where that is not bin 0, an entry may be there before.
+    `first`: the first bin that is measured; where that is not bin 0, the row may exist before.
     """
     _, M = spread(exposure)
     return M**2 * Fraction(most(limit, domain(exposure, first))) if M else Fraction(0)

@@ -1,31 +1,40 @@
 """What is measured, and how readings are decoded from it: the contract of every strategy.
 
-Let x[b] be the exact change of one cell in bin b, an integer.  A strategy measures integer combinations of them,
-each once, when the last bin it speaks of has ended:
+Let x[b] be the exact change of one cell in bin b, an integer.  A strategy measures integer combinations of
+them, each once, when the last bin in it has ended:
 
     y[r] = sum over b of C[r, b] x[b]  +  noise of scale  s * scales[layer of r]
 
-with the base scale s calibrated from the strategy's `sensitivity`.  A strategy may also have a shared draw: one noise
-of scale s * shared for each cell, made before the first row, never shown, and added row.shared times to every row (it
-hides where the cell's level lies; the sensitivity counts on it).  A strategy may be a stream: it keeps a few whole
-numbers of each cell instead of its bins, and its rows are integers within a known distance of C x (Strategy.stream).  A reading is the sum of the last `span` bins
-(None: all); it is estimated by a linear decoding of what was measured so far, `weights @ y`.  The noise goes on
-the integers C x; decoding comes after it and may use floats.
+The base scale s is calibrated from the strategy's `sensitivity`.
+
+Shared noise: a strategy may draw one noise of scale s * shared for each cell, before the first row.  It is
+never published, and is added row.shared times to every row.  It hides the cell's running value; the
+sensitivity relies on it.
+
+Stream: a strategy may keep a few integers of each cell, its stream state, instead of the cell's bins.  Its
+rows are then integers within a known distance of C x (Strategy.stream).
+
+A reading is the sum of the last `span` bins (None: all).  It is estimated by a linear decoding of the
+measurements so far, `weights @ y`.  Noise is added to the integers C x; decoding comes after it and may use
+floats.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 import numpy as np
+
+from tidegauge.errors import SpecError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from tidegauge.mechanism.search.task import Search
     from tidegauge.model.constraint import Constraint
     from tidegauge.model.query import Kind
     from tidegauge.model.schedule import Schedule
@@ -36,12 +45,12 @@ if TYPE_CHECKING:
 
 
 MANY: Final = 1 << 30
-"""Groups, where nobody says how many there are."""
+"""Number of groups where it is not known."""
 
 
 @dataclass(frozen=True)
 class Exposure:
-    """All that one unit can do to one component of a release: the bounds that enforcement guarantees."""
+    """The bounds on one unit's changes of one component of a release, as enforcement guarantees them."""
 
     constraint: Constraint
     schedule: Schedule
@@ -56,32 +65,41 @@ class Exposure:
 
     @property
     def groups(self) -> int:
-        """Groups between which an entry can move; 1 if there are none."""
+        """Groups between which a row can change; 1 if there are none."""
         return (self.cells or MANY) if self.grouped else 1
 
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement: stretches of bins (first, last, coefficient), both ends included."""
+    """One measurement without its noise: a sum over ranges of bins."""
 
     layer: int
     index: int
-    stretches: tuple[tuple[int, int, int], ...]
+    ranges: tuple[tuple[int, int, int], ...]
+    """(first bin, last bin, coefficient), both ends included."""
     shared: int = 0
-    """How many times the cell's shared draw is added to it, where the strategy has one."""
+    """How many times the cell's shared noise is added to it, where the strategy has shared noise."""
+
+
+def refuse_running_values() -> NoReturn:
+    """Refuse a sum from the beginning on, for a strategy that does not measure the initial load."""
+    raise SpecError("this strategy does not measure the initial load: it gives changes, not running values")
 
 
 class Stream(ABC):
-    """A measurement that forgets the bins it has seen: all it needs of a cell is a few integers, which are as secret."""
+    """Measures from a few integers of each cell, as secret as the bins that they replace."""
 
     @property
     @abstractmethod
     def width(self) -> int:
-        """How many integers it keeps of each cell; all of them are 0 before the first bin."""
+        """Integers in the stream state of each cell; all of them are 0 before the first bin."""
 
     @abstractmethod
     def advance(self, bin_: int, state: Whole, changes: Whole) -> tuple[Whole, Whole]:
-        """The state (width by cells) once this bin has ended with these exact changes, and its rows by cells, without noise."""
+        """The stream state (width by cells) after this bin, and the bin's rows by cells, without noise.
+
+        `changes`: the exact changes of the bin by cells.
+        """
 
 
 class Strategy(ABC):
@@ -92,7 +110,22 @@ class Strategy(ABC):
     @property
     @abstractmethod
     def parameters(self) -> dict[str, int | float | str]:
-        """What distinguishes it from others of its name, as plan --json shows it."""
+        """The values that it is built from, as a committed plan records them and plan --json shows them."""
+
+    @property
+    def attachments(self) -> dict[str, str]:
+        """Long texts by their digests that a committed plan keeps once beside the parameters."""
+        return {}
+
+    def folds(self, exposure: Exposure) -> int | None:
+        """Most measurements that one unit can change; None where the strategy does not count them."""
+        del exposure
+        return None
+
+    @property
+    def plain_sums(self) -> bool:
+        """Whether readings are plain sums of measured integers, so that without noise they are exact."""
+        return False
 
     @property
     def denominator(self) -> int:
@@ -106,19 +139,20 @@ class Strategy(ABC):
 
     @property
     def shared(self) -> Fraction | None:
-        """Noise, relative to the base scale, of one draw a cell that is made once, kept secret and added to its rows."""
+        """Scale of the shared noise relative to the base scale; None: there is no shared noise."""
         return None
 
     @property
     def adaptive(self) -> bool:
-        """Whether the promise holds for data that react to what was published: each row speaks of ended bins alone."""
+        """Whether the guarantee holds for data that react to readings: rows contain ended bins only."""
         return True
 
     @property
     def stream(self) -> Stream | None:
-        """How it is measured from a state instead of from bins: one layer, nothing shared.  None: from the bins, by `rows`.
+        """How it is measured from a stream state; None: from the bins, by `rows`.
 
-        The rows of a stream then tell the linear map that it follows, to the nearest integers, for whoever checks it.
+        A stream has one layer and no shared noise.  Its `rows` are its linear map to the nearest integers,
+        for tests.
         """
         return None
 
@@ -128,7 +162,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def weights(self, bin_: int, span: int | None) -> NDArray[np.float64]:
-        """Decode the sum of the last `span` bins up to `bin_` (None: all): a weight for every row measured so far.
+        """Weights that decode the sum of the last `span` bins up to `bin_` (None: all) from the rows so far.
 
         The result is over the rows of bins 0..bin_ in their order, in grid units per measured 1.
         """
@@ -141,15 +175,15 @@ class Strategy(ABC):
         """
 
     def smoothed(self, bin_: int, span: int | None, *, through: int) -> NDArray[np.float64]:
-        """Like weights, but from all rows of bins 0..through: revises what was decoded when the bin ended.
+        """Like weights, but from all rows of bins 0..through: an estimate that later rows improve.
 
-        Where no two rows tell of the same bins, later ones have nothing to add.
+        By default later rows add nothing.
         """
         early = self.weights(bin_, span)
         return np.concatenate([early, np.zeros(len(self.layers(through)) - len(early))])
 
     def variances(self, bins: NDArray[np.int64], span: int | None) -> NDArray[np.float64]:
-        """Of the decoded sums ending with each of the bins, in squared grid units, for noise of base variance 1."""
+        """Variance of the decoded sum that ends with each bin, in squared grid units, for base variance 1."""
         through = int(max(bins, default=-1))
         scales = np.array([float(scale) for scale in self.scales])[self.layers(through)]
         shared = np.zeros(len(scales))
@@ -163,7 +197,7 @@ class Strategy(ABC):
         return np.array(found)
 
     def needed_from(self, bin_: int) -> int:
-        """The first bin whose exact change is still needed once `bin_` has been measured; 0 keeps them all."""
+        """The first bin whose exact change is still needed after `bin_` is measured; 0: all are."""
         del bin_
         return 0
 
@@ -175,3 +209,47 @@ class Strategy(ABC):
         """Every row of bins 0..through, in order."""
         for bin_ in range(through + 1):
             yield from self.rows(bin_)
+
+
+def _none(search: Search) -> bool:
+    del search
+    return False
+
+
+@dataclass(frozen=True, eq=False)
+class StrategyKind:
+    """All that planning, committing and explaining need to know of one kind of strategy."""
+
+    strategy: type[Strategy]
+    describe: Callable[[Schedule], str]
+    """What it measures, as `plan --explain` says it: "it <measures ...>"."""
+    candidates: Callable[[Search], Iterable[Strategy]]
+    """Those that are valid for the search, with the best parameters."""
+    fixed: Mapping[str, str]
+    """Parameters that the schedule fixes, each with the schedule's property that it must be equal to."""
+    read: Callable[[dict[str, Any], Mapping[str, str]], Strategy] | None = None
+    """Builds one from its parameters and the plan's attachments; None: parameters are the class's fields."""
+    valid: str = ""
+    """Where it is valid, for the message that refuses it elsewhere."""
+    asked: Callable[[Search], bool] = field(default=_none)
+    """Whether there is a candidate that takes minutes to find and so is found only when asked for."""
+
+    @property
+    def name(self) -> str:
+        """What plans call it."""
+        return self.strategy.name
+
+    def from_record(
+        self, parameters: Mapping[str, int | float | str], attachments: Mapping[str, str]
+    ) -> Strategy:
+        """The strategy that a plan committed, or that a declaration pins."""
+        values = {
+            name: None if name in self.fixed and value == "ever" else value
+            for name, value in parameters.items()
+        }
+        return self.strategy(**values) if self.read is None else self.read(values, attachments)
+
+
+def says(text: str) -> Callable[[Schedule], str]:
+    """A description that is the same for every schedule."""
+    return lambda _: text

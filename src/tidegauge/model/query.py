@@ -19,7 +19,6 @@ from typing import Literal
 from tidegauge.model.expression import Expression
 
 Kind = Literal["stock", "flow"]
-Aggregate = Literal["count", "sum", "avg"]
 Value = str | int | bool
 """A declared group value (a decimal is declared as text)."""
 
@@ -50,7 +49,8 @@ class Query:
     """A linear query over the rows (stock) or the changes (flow) of one table."""
 
     kind: Kind
-    aggregate: Aggregate
+    aggregate: str
+    """The name of the SQL function; tidegauge.mechanism.aggregates has them all."""
     table: str
     text: str
     """The SELECT in canonical form, as it is committed."""

@@ -1,4 +1,4 @@
-"""The loss of a plan, counted again from what it measures, how much noise it adds and what the engine enforces."""
+"""The privacy loss of a plan, computed again from its measurements, its noise and the enforced constraint."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.errors import SpecError, StoreCorrupt
+from tidegauge.mechanism.aggregates import aggregate_of
 from tidegauge.mechanism.noise.samplers import DiscreteGaussian, DiscreteLaplace
 from tidegauge.mechanism.strategy import Exposure
 from tidegauge.model.budget import Budget
@@ -18,7 +19,7 @@ from tidegauge.theory.accounting.conversion import epsilon_to_rho
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tidegauge.mechanism.encode import Channel
+    from tidegauge.mechanism.encode import ComponentPlan
     from tidegauge.mechanism.strategy import Strategy
     from tidegauge.model.constraint import Constraint
     from tidegauge.model.program import Limit, Program, Release
@@ -28,16 +29,17 @@ if TYPE_CHECKING:
 
 
 DUST: Final = Fraction(1, 10**9)
-"""How much more than it was given a release may cost: what roundings on another machine make of a search, and no more."""
+"""Tolerance of a release's loss: roundings of a search may differ between machines, and no more."""
 OLDER: Final = Fraction(1, 1000)
-"""The same for plans from before expressions: some of their bounds were stated up to 3/10,000 below what is proved now."""
+"""The same for plans from before expressions: some of their bounds were stated up to 3/10,000 below what is proved
+now."""
 
 
 def certified(record: Mapping[str, Any], commits: Iterable[Mapping[str, Any]]) -> Plan:
-    """The committed plan of this record; refused unless all that it measures costs no more than the ledger reserved for it.
+    """The committed plan of this record, its privacy loss computed again.
 
-    Everything is computed again from what will be measured and enforced.  A record that was changed is refused whoever
-    computed its hash again.  `commits`: the bodies of the ledger's entries.
+    `commits`: the bodies of the ledger's entries.  Raises StoreCorrupt where the plan needs more than the
+    ledger reserved, also where a changed record was hashed again.
     """
     reserved = [one for one in commits if one.get("plan") == address(record)]
     if not reserved:
@@ -59,7 +61,7 @@ def certified(record: Mapping[str, Any], commits: Iterable[Mapping[str, Any]]) -
 
 
 def certify(plan: Plan) -> None:
-    """Refuse a plan in which a release adds too little noise for the loss that it was given, or all releases exceed the budget."""
+    """Raise StoreCorrupt where a release adds too little noise for its loss, or all exceed the budget."""
     _require_declared(plan)
     if plan.needed > plan.total:
         raise StoreCorrupt("the plan needs more than the budget; nothing was read or spent")
@@ -68,12 +70,12 @@ def certify(plan: Plan) -> None:
         _require_fitting(release)
         older = isinstance(release.release.query.cell, Native)
         most = release.loss * (1 + (OLDER if older else DUST))
-        if {_measure(one) for one in release.channels} != {plan.measure} or loss(
+        if {_measure(one) for one in release.component_plans} != {plan.measure} or loss(
             release, plan.program, known
         ) > most:
             raise StoreCorrupt(
-                f"release '{release.release.name}' adds too little noise for the {plan.measure} it was given; "
-                "nothing was read or spent"
+                f"release '{release.release.name}' adds too little noise for the {plan.measure} it was "
+                "given; nothing was read or spent"
             )
 
 
@@ -96,22 +98,26 @@ def _require_declared(plan: Plan) -> None:
         or (plan.program.owner, plan.program.max_rows) != protected
     ):
         raise StoreCorrupt(
-            "the committed plan protects another unit, or has another budget, than its declaration; nothing was read or spent"
+            "the committed plan protects another unit, or has another budget, than its declaration; "
+            "nothing was read or spent"
         )
 
 
 def _require_fitting(plan: ReleasePlan) -> None:
-    """Each component has its channel, on a grid, and strategies are for the windows that are measured."""
-    if len(plan.channels) != len(plan.release.query.components):
+    """Each component has one plan, on a grid, and strategies are for the windows that are measured."""
+    query = plan.release.query
+    parts = aggregate_of(query.aggregate).parts
+    if not len(plan.component_plans) == len(query.components) == len(parts):
         raise StoreCorrupt(f"release '{plan.release.name}' does not measure what it publishes")
-    for channel in plan.channels:
-        if type(channel.refine) is not int or channel.refine < 1:
+    for component_plan in plan.component_plans:
+        if type(component_plan.refine) is not int or component_plan.refine < 1:
             raise StoreCorrupt(f"release '{plan.release.name}' measures on a grid that does not exist")
         try:
-            fitting(channel.strategy, plan.release)
+            fitting(component_plan.strategy, plan.release)
         except SpecError:
             raise StoreCorrupt(
-                f"release '{plan.release.name}' has a strategy for other windows than its own; nothing was read or spent"
+                f"release '{plan.release.name}' has a strategy for other windows than its own; "
+                "nothing was read or spent"
             ) from None
 
 
@@ -124,11 +130,11 @@ def loss(
     """
     constraint, found = enforced(program, plan.release.name), {} if known is None else known
     total = Fraction(0)
-    for channel, part in zip(plan.channels, plan.release.query.components, strict=True):
-        key = channel.strategy, exposure(plan.release, part, constraint, program.max_rows or 1)
+    for component_plan, part in zip(plan.component_plans, plan.release.query.components, strict=True):
+        key = component_plan.strategy, exposure(plan.release, part, constraint, program.max_rows or 1)
         if key not in found:
-            found[key] = channel.strategy.sensitivity(key[1])
-        total += _cost(channel, found[key])
+            found[key] = component_plan.strategy.sensitivity(key[1])
+        total += _cost(component_plan, found[key])
     return total
 
 
@@ -148,7 +154,7 @@ def exposure(release: Release, part: Component, constraint: Constraint, rows: in
 
 
 def enforced(program: Program, release: str) -> Constraint:
-    """The constraint that the engine holds the units of this release to: of several labels, any may be the worst."""
+    """The enforced constraint on the units of this release; of several labels, any may be the worst."""
     (scope,) = (scope for scope in program.scopes if release in scope.releases)
     labels = [label for label, _ in scope.limits]
     if (labels != [None]) if scope.by is None else (None in labels or len(set(labels)) < len(labels)):
@@ -165,13 +171,13 @@ def _constraint(limit: Limit) -> Constraint:
     return Both(*parts) if len(parts) == 2 else parts[0] if parts else Unconstrained()
 
 
-def _measure(channel: Channel) -> str:
-    return "epsilon" if isinstance(channel.noise, DiscreteLaplace) else "rho"
+def _measure(component_plan: ComponentPlan) -> str:
+    return "epsilon" if isinstance(component_plan.noise, DiscreteLaplace) else "rho"
 
 
-def _cost(channel: Channel, moved: Sensitivity) -> Fraction:
-    noise = channel.noise
+def _cost(component_plan: ComponentPlan, moved: Sensitivity) -> Fraction:
+    noise = component_plan.noise
     if isinstance(noise, DiscreteLaplace):
-        return moved.l1 * channel.refine / noise.scale
+        return moved.l1 * component_plan.refine / noise.scale
     assert isinstance(noise, DiscreteGaussian)
-    return moved.l2_squared * channel.refine**2 / (2 * noise.sigma_squared)
+    return moved.l2_squared * component_plan.refine**2 / (2 * noise.sigma_squared)

@@ -7,23 +7,23 @@ from fractions import Fraction
 from functools import lru_cache
 from math import sqrt
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+from typing import TYPE_CHECKING, Final, Literal, TypedDict
 
 import numpy as np
 
 from tidegauge.errors import SpecError
+from tidegauge.mechanism.aggregates import aggregate_of
 from tidegauge.mechanism.decode import Decoder
-from tidegauge.mechanism.encode import Channel
+from tidegauge.mechanism.encode import ComponentPlan
 from tidegauge.mechanism.noise.samplers import gaussian_for, laplace_for
-from tidegauge.mechanism.search.candidates import build, candidates, dense_problem
-from tidegauge.mechanism.strategies.disjoint import Disjoint, bin_folds
-from tidegauge.plan.means import PLANNED
+from tidegauge.mechanism.registry import build, kind_of, kinds
+from tidegauge.mechanism.search.candidates import candidates
 from tidegauge.plan.plan import Candidate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
+    from tidegauge.mechanism.search.task import Search
     from tidegauge.mechanism.strategy import Exposure, Strategy
     from tidegauge.model.program import Release
     from tidegauge.theory.sensitivity import Sensitivity
@@ -33,9 +33,9 @@ HORIZON: Final = 1000
 """Readings over which the error of an endless release is predicted."""
 _MILESTONES: Final = (1, 10, 100, HORIZON)
 _WIDE: Final = 64
-"""Steps of the measured grid that the noise should be wide, so that its law is as good as continuous."""
-_NIL: Final = Fraction(1, 16)
-"""Noise narrower than this many steps is nil; a finer grid would only make it visible."""
+"""Steps of the measured grid that the noise should be wide, so that its distribution is nearly continuous."""
+_NO_NOISE: Final = Fraction(1, 16)
+"""Noise narrower than this many steps counts as none; a finer grid would only make it visible."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class Option:
     growth: tuple[tuple[int, float], ...] = ()
     """Of an endless release: the worst of its first so many readings."""
 
-    def tells(self, span: int | None) -> bool:
-        """Whether its measurements tell the last `span` bins (None: all) whenever these can be told."""
+    def gives(self, span: int | None) -> bool:
+        """Whether sums of the last `span` bins (None: all) can be decoded from its measurements."""
         schedule = self.release.schedule
         try:
             self.strategy.variances(np.array([schedule.bin_of_reading(schedule.first_telling(span))]), span)
@@ -66,8 +66,8 @@ class Option:
             return False
         return True
 
-    def telling(self, span: int | None) -> Option:
-        """How well the same measurements tell the last `span` bins."""
+    def over(self, span: int | None) -> Option:
+        """The same measurements, read as sums of the last `span` bins."""
         first = self.release.schedule.first_telling(span)
         found = _errors(
             self.release, self.strategy, self.sensitivities, pure=self.pure, span=span, first=first
@@ -81,36 +81,36 @@ class Option:
     def relative_error(self, aim: Aim) -> float:
         """The error for a loss of 1, over the most that one unit can contribute."""
         part = self.release.query.components[0]
-        reach = float(part.grid) * max(abs(part.lower), abs(part.upper), 1)
-        return self.error(aim) / reach * (PLANNED if self.release.query.aggregate == "avg" else 1)
+        most = float(part.grid) * max(abs(part.lower), abs(part.upper), 1)
+        return self.error(aim) / most * aggregate_of(self.release.query.aggregate).planned_rows
 
-    def channels(self, loss: Fraction) -> tuple[Channel, ...]:
+    def component_plans(self, loss: Fraction) -> tuple[ComponentPlan, ...]:
         """The least noise for this loss, shared equally by the components."""
         each = loss / len(self.sensitivities)
-        return tuple(channel(self.strategy, one, each, pure=self.pure) for one in self.sensitivities)
+        return tuple(component_plan(self.strategy, one, each, pure=self.pure) for one in self.sensitivities)
 
     def possible(self, loss: Fraction) -> bool:
-        """Whether noise for this loss can be drawn on the strategy's grid; where units reach far, a fine one is too fine."""
+        """Whether noise for this loss can be drawn on the strategy's grid; a fine grid may be too fine."""
         try:
-            self.channels(loss)
+            self.component_plans(loss)
         except SpecError:
             return False
         return True
 
     def exact(self, loss: Fraction) -> bool:
-        """Whether readings are plain sums of integers without noise: for so much loss nothing can be better."""
-        nil = all(
-            one.l1 / each < _NIL if self.pure else one.l2_squared / (2 * each) < _NIL**2
+        """Whether readings are exact: plain sums of integers, and for so much loss there is no noise."""
+        without_noise = all(
+            one.l1 / each < _NO_NOISE if self.pure else one.l2_squared / (2 * each) < _NO_NOISE**2
             for one in self.sensitivities
             for each in [loss / len(self.sensitivities)]
         )
-        return nil and isinstance(self.strategy, Disjoint)
+        return without_noise and self.strategy.plain_sums
 
     def candidate(self, loss: Fraction) -> Candidate:
         """What it gives for this loss."""
         shrink = float(loss) if self.pure else sqrt(loss)
         tail = self._tail(loss)
-        part, first = self.release.query.components[0], self.channels(loss)[0]
+        part, first = self.release.query.components[0], self.component_plans(loss)[0]
         unit = float(part.grid) / first.refine / self.strategy.denominator
         return Candidate(
             strategy=self.strategy.name,
@@ -126,7 +126,7 @@ class Option:
         )
 
     def _memory(self) -> int:
-        """Exact numbers that must be kept of each cell, at the worst, until the last reading (or the thousandth)."""
+        """Most exact numbers that are stored of each cell, until the last reading (or the thousandth)."""
         schedule = self.release.schedule
         last = schedule.bin_of_reading((schedule.count or HORIZON) - 1)
         kept = 0 if self.strategy.stream is None else self.strategy.stream.width
@@ -137,108 +137,86 @@ class Option:
         if not self.pure:
             return NormalDist().inv_cdf(0.975)
         schedule = self.release.schedule
-        decoder = Decoder(self.release.query, schedule, self.channels(loss), self.span)
-        law = decoder.law(0, schedule.bin_of_reading(self.at))
-        return law.half_width(0.95) / law.stderr if law.stderr else 0.0
+        decoder = Decoder(self.release.query, schedule, self.component_plans(loss), self.span)
+        error = decoder.error(0, schedule.bin_of_reading(self.at))
+        return error.half_width(0.95) / error.stderr if error.stderr else 0.0
 
 
-def channel(strategy: Strategy, sensitivity: Sensitivity, loss: Fraction, *, pure: bool) -> Channel:
-    """The least noise for this loss, on a grid so fine that the noise is many steps wide (unless it is nil)."""
+def component_plan(
+    strategy: Strategy, sensitivity: Sensitivity, loss: Fraction, *, pure: bool
+) -> ComponentPlan:
+    """The least noise for this loss, on a grid so fine that the noise is many steps wide (or none)."""
     width = sensitivity.l1 / loss if pure else Fraction(sqrt(sensitivity.l2_squared / (2 * loss)))
     refine = 1
-    while width >= _NIL and width * refine < _WIDE:
+    while width >= _NO_NOISE and width * refine < _WIDE:
         refine *= 2
     noise = (
         laplace_for(sensitivity.l1 * refine, loss)
         if pure
         else gaussian_for(sensitivity.l2_squared * refine**2, loss)
     )
-    return Channel(strategy, refine, noise)
+    return ComponentPlan(strategy, refine, noise)
 
 
 def options(
     release: Release,
     exposures: Sequence[Exposure],
+    search: Search,
     *,
-    pure: bool,
-    aim: Aim,
-    pinned: dict[str, int | float | str] | None,
-    cache: Path | None = None,
-    ask: bool = False,
+    pinned: Mapping[str, int | float | str] | None,
 ) -> list[Option]:
     """Every valid strategy (or the one that was pinned), the best first.
 
-    `cache` and `ask`: where optimised matrices are kept, and whether to find one also where that takes long.
+    `exposures`: what one unit can do to each component of the release.
     """
-    aims: dict[str, Any] = {"pure": pure, "worst": aim == "worst", "cache": cache}
-    if pinned is None:
-        found = candidates(release.schedule, exposures[0], ask=ask, **aims)
-    else:
-        found = [_pinned(release, exposures[0], pinned, aims)]
-    return sorted(
-        (_option(release, strategy, exposures, pure=pure) for strategy in found), key=lambda o: o.error(aim)
-    )
+    found = candidates(search) if pinned is None else [_pinned(release, pinned, search)]
+    made = (_option(release, strategy, exposures, pure=search.pure) for strategy in found)
+    return sorted(made, key=lambda option: option.worst if search.worst else option.mean)
 
 
-def unsought(release: Release, exposure: Exposure, found: Sequence[Option]) -> bool:
-    """Whether there is an optimum that nobody asked for."""
+def more_if_asked(search: Search, found: Sequence[Option]) -> bool:
+    """Whether there is another candidate that takes minutes to find and that was not asked for."""
     offered = {option.strategy.name for option in found}
-    return (
-        len(found) > 1
-        and not found[0].pure
-        and "dense" not in offered
-        and dense_problem(release.schedule, exposure) is not None
-    )
+    return len(found) > 1 and any(kind.asked(search) for kind in kinds() if kind.name not in offered)
 
 
-def _pinned(
-    release: Release, exposure: Exposure, pinned: dict[str, int | float | str], aims: dict[str, Any]
-) -> Strategy:
+def _pinned(release: Release, pinned: Mapping[str, int | float | str], search: Search) -> Strategy:
     name, parameters = str(pinned["name"]), {key: value for key, value in pinned.items() if key != "name"}
-    if parameters:
-        try:
+    at = f"release.{release.name}.strategy"
+    try:
+        kind = kind_of(name)
+        if parameters:
             return fitting(build(name, parameters), release)
-        except SpecError as error:
-            raise SpecError(str(error), key=f"release.{release.name}.strategy") from None
-        except (TypeError, ValueError, KeyError, ArithmeticError):
-            raise SpecError(
-                f"strategy '{name}' does not take these parameters, or needs more. Write its name alone to have them chosen; "
-                "tidegauge plan --json then shows all of them",
-                key=f"release.{release.name}.strategy",
-            ) from None
-    tuned = candidates(release.schedule, exposure, ask=name == "dense", **aims)
-    for strategy in tuned:
-        if strategy.name == name:
-            return strategy
-    why = (
-        " (an optimum is found for up to 1,024 windows with Gaussian noise, where a unit changes at most 16 times or "
-        "within a short time)"
-        if name == "dense"
-        else ""
-    )
-    raise SpecError(
-        f"strategy '{name}' is not valid here{why}; there are: {', '.join(sorted({one.name for one in tuned}))}",
-        key=f"release.{release.name}.strategy",
-    )
+    except SpecError as error:
+        raise SpecError(str(error), key=at) from None
+    except (TypeError, ValueError, KeyError, ArithmeticError):
+        raise SpecError(
+            f"strategy '{name}' does not take these parameters, or needs more. Write its name alone "
+            "to have them chosen; tidegauge plan --json then shows all of them",
+            key=at,
+        ) from None
+    for strategy in candidates(search, only=name):
+        return strategy
+    why = f" ({kind.valid})" if kind.valid else ""
+    others = sorted({one.name for one in candidates(search)})
+    raise SpecError(f"strategy '{name}' is not valid here{why}; there are: {', '.join(others)}", key=at)
 
 
 def fitting(strategy: Strategy, release: Release) -> Strategy:
-    """A strategy for other windows than the declared ones would count too few of them, and so too little loss."""
+    """The strategy, if it is for the release's own windows.
+
+    A strategy for others would count too few of them, and so too little loss.  Raises SpecError.
+    """
     schedule = release.schedule
     for field in fields(strategy):  # type: ignore[arg-type]
         value = getattr(strategy, field.name)
         if str(field.type).startswith("int") and not (value is None or type(value) is int):
             raise SpecError(f"{field.name} is a whole number")
-    due: dict[str, int | None] = {
-        "bins": schedule.bins,
-        "first": schedule.base,
-        "base": schedule.base,
-        "span": schedule.span,
-        "stride": schedule.stride,
-        "readings": schedule.count,
-    }
-    for name, found in strategy.parameters.items():
-        if name in due and found != (needed := "ever" if due[name] is None else due[name]):
+    parameters = strategy.parameters
+    for name, fixed_by in kind_of(strategy.name).fixed.items():
+        due = getattr(schedule, fixed_by)
+        needed = "ever" if due is None else due
+        if parameters[name] != needed:
             raise SpecError(f"{name} must be {needed!r} here, as start, every, for and window have it")
     return strategy
 
@@ -252,15 +230,11 @@ def _sensitivity(strategy: Strategy, exposure: Exposure) -> Sensitivity:
 def _option(release: Release, strategy: Strategy, exposures: Sequence[Exposure], *, pure: bool) -> Option:
     schedule = release.schedule
     sensitivities = tuple(_sensitivity(strategy, exposure) for exposure in exposures)
-    folds = None
-    if isinstance(strategy, Disjoint):
-        measured = None if schedule.bins is None else schedule.bins - strategy.base
-        folds = bin_folds(exposures[0].constraint, schedule, measured)
     return Option(
         release,
         strategy,
         sensitivities,
-        folds,
+        strategy.folds(exposures[0]),
         pure,
         schedule.span,
         **_errors(release, strategy, sensitivities, pure=pure, span=schedule.span),
@@ -288,11 +262,10 @@ def _errors(
     """How far the release's readings from the `first` on are from the truth, where they sum `span` bins."""
     schedule, component = release.schedule, release.query.components[0]
     readings = np.arange(first, first + HORIZON if schedule.count is None else schedule.count)
-    reach = float(sensitivities[0].l1) * sqrt(2) if pure else sqrt(sensitivities[0].l2_squared / 2)
-    reach *= float(component.grid) * (len(sensitivities) if pure else sqrt(len(sensitivities)))
-    if release.query.aggregate == "avg":
-        reach /= PLANNED
-    deviations = np.sqrt(strategy.variances(schedule.offset + schedule.stride * readings, span)) * reach
+    scale = float(sensitivities[0].l1) * sqrt(2) if pure else sqrt(sensitivities[0].l2_squared / 2)
+    scale *= float(component.grid) * (len(sensitivities) if pure else sqrt(len(sensitivities)))
+    scale /= aggregate_of(release.query.aggregate).planned_rows
+    deviations = np.sqrt(strategy.variances(schedule.offset + schedule.stride * readings, span)) * scale
     growth = () if schedule.count else tuple((int(n), float(deviations[:n].max())) for n in _MILESTONES)
     return {
         "worst": float(deviations.max()),

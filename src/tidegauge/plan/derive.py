@@ -1,4 +1,4 @@
-"""What else the measurements of a release tell, at no further loss: changes over other windows, running values."""
+"""Series derived from a release at no further privacy loss: changes over other windows, running values."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tidegauge.errors import SpecError
+from tidegauge.mechanism.aggregates import aggregate_of
 from tidegauge.model.quantity import Span
 from tidegauge.plan.plan import Derived
 
@@ -23,27 +24,29 @@ if TYPE_CHECKING:
 
 
 def derived_spans(wanted: Mapping[str, DerivedSpec], release: Release) -> dict[str, int | None]:
-    """How many bins of this release each series sums that is derived from it (None: all); refused where that is none of them."""
+    """Bins per reading of each series that is derived from this release (None: all).
+
+    Raises SpecError unless its window is a whole number of bins.
+    """
     return {name: _span(name, one, release) for name, one in wanted.items() if one.of == release.name}
 
 
 def _span(name: str, spec: DerivedSpec, release: Release) -> int | None:
     schedule, of = release.schedule, f"'{release.name}'"
-    if release.query.aggregate == "avg":
+    if why := aggregate_of(release.query.aggregate).no_windows:
         raise SpecError(
-            f"{of} is a mean, and the change of a mean does not follow from changes of its sum and count over a window. Only "
-            "COUNT and SUM can be derived from",
+            f"{of} {why}. Derive from a release whose aggregate adds up, such as COUNT or SUM",
             key=f"release.{name}.of",
         )
     key = f"release.{name}.window"
     if spec.window == schedule.window:
-        told = "running value" if spec.window is None else f"change over {spec.window}"
-        raise SpecError(f"the {told} is what {of} itself publishes; name another window", key=key)
+        own = "running value" if spec.window is None else f"change over {spec.window}"
+        raise SpecError(f"the {own} is what {of} itself publishes; name another window", key=key)
     if spec.window is None:
         if schedule.sliding:
             raise SpecError(
-                f"is missing, and {of} cannot tell a running value: it measures changes, and not what was there before the "
-                "first. Name a window, or derive from a release without one",
+                f"is missing, and {of} has no running value: it measures changes, and not what was there "
+                "before the first. Name a window, or derive from a release without one",
                 key=key,
             )
         return None
@@ -58,12 +61,12 @@ def _span(name: str, spec: DerivedSpec, release: Release) -> int | None:
 def _fitting(window: Span, schedule: Schedule) -> str:
     """The width of a bin, and the windows around this one that are made of some."""
     width = schedule.bin_width
-    told = f"{width}, in which the release is measured"
+    bin_width = f"{width}, in which the release is measured"
     if width.months or window.months:
-        return told
+        return bin_width
     below = window.micros // width.micros
     near = [f"'{Span(micros=count * width.micros)}'" for count in (below, below + 1) if count]
-    return f"{told}: {' or '.join(near)} would fit"
+    return f"{bin_width}: {' or '.join(near)} would fit"
 
 
 def _longest(schedule: Schedule) -> str:
@@ -75,36 +78,36 @@ def _longest(schedule: Schedule) -> str:
 
 
 _HALF: Final = 2
-"""How many times as far off as it could be a derived series may be, before the release itself has to be further off for it."""
+"""The weight of a release's own error in the score, in weights of a derived series."""
 
 
 def able(found: Sequence[Option], spans: Mapping[str, int | None], aim: Aim) -> list[Option]:
-    """The strategies whose measurements tell all of these, the best first; refused where the one that was pinned does not.
+    """The strategies that give all derived series, the best first.
 
-    The best is the one that is least times as far off as another would be, at the release itself or, counting half as much, at
-    anything derived from it.
+    Score: the largest ratio of its error to the best option's, over the release itself and, counting half
+    as much, the derived series; the lowest score wins.  Raises SpecError where no option gives all of them.
     """
     for name, span in spans.items():
-        if not any(option.tells(span) for option in found):
+        if not any(option.gives(span) for option in found):
             raise SpecError(
-                f"strategy '{found[0].strategy.name}' measures the windows of '{found[0].release.name}' alone and tells of no "
-                "other. Pin another strategy there, or leave it to the planner",
+                f"strategy '{found[0].strategy.name}' measures the windows of '{found[0].release.name}' "
+                "alone and no other. Pin another strategy there, or leave it to the planner",
                 key=f"release.{name}.of",
             )
-    left = [option for option in found if all(option.tells(span) for span in spans.values())]
+    left = [option for option in found if all(option.gives(span) for span in spans.values())]
     if not spans:
         return left
     own = np.array([option.error(aim) for option in left])
     worst = own / own.min()
     for span in spans.values():
-        told = np.array([option.telling(span).error(aim) for option in left])
-        worst = np.maximum(worst, told / told.min() / _HALF)
+        errors = np.array([option.over(span).error(aim) for option in left])
+        worst = np.maximum(worst, errors / errors.min() / _HALF)
     return [left[at] for at in np.argsort(worst, kind="stable")]
 
 
 def derive(
     name: str, spec: DerivedSpec, *, span: int | None, plan: ReleasePlan, options: Sequence[Option]
 ) -> Derived:
-    """How well what was chosen for a release tells this too, and how well each other option would have."""
-    told = tuple(replace(option.telling(span).candidate(plan.loss), loss=Fraction(0)) for option in options)
-    return Derived(name, spec.of, spec.window, told[plan.candidates.index(plan.chosen)], told)
+    """The derived series, with its error under the strategy that was chosen and under every other option."""
+    found = tuple(replace(option.over(span).candidate(plan.loss), loss=Fraction(0)) for option in options)
+    return Derived(name, spec.of, spec.window, found[plan.candidates.index(plan.chosen)], found)

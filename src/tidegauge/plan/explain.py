@@ -1,12 +1,13 @@
-"""A plan in words and one table a release: what is protected, what is published, what it costs, how well it tells."""
+"""A plan as text: what is protected, what is published, its privacy loss and its errors."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from tidegauge.mechanism.aggregates import aggregate_of
+from tidegauge.mechanism.registry import find
 from tidegauge.model.quantity import rfc3339
-from tidegauge.plan.means import PLANNED, mean_error
 from tidegauge.theory.accounting.conversion import rho_to_epsilon
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ def explain(plan: Plan, *, why: bool = False) -> str:
         f"Budget    {plan.budget}{_accounted(plan)}",
     ]
     lines += [
-        f"          {number(plan.needed)} of {number(plan.total)} ({plan.measure}) is reserved for the whole life of the gauge"
+        f"          {number(plan.needed)} of {number(plan.total)} ({plan.measure}) is reserved "
+        "for the gauge's whole lifetime"
     ]
     lines += [f"Warning   {warning}" for warning in plan.warnings]
     for release in plan.releases:
@@ -41,7 +43,8 @@ def _accounted(plan: Plan) -> str:
 
 def _equivalent(budget: Budget) -> str:
     assert budget.rho is not None
-    return f" (for instance epsilon = {number(rho_to_epsilon(budget.rho, delta=Fraction(1, 10**6)))} at delta = 1e-06)"
+    epsilon = rho_to_epsilon(budget.rho, delta=Fraction(1, 10**6))
+    return f" (for instance epsilon = {number(epsilon)} at delta = 1e-06)"
 
 
 def _release(plan: ReleasePlan, whole: Plan, *, why: bool) -> list[str]:
@@ -55,8 +58,8 @@ def _release(plan: ReleasePlan, whole: Plan, *, why: bool) -> list[str]:
         if release.schedule.window is None
         else "change"
     )
-    mean = mean_error(plan)
-    unit = f" (of a mean over {PLANNED:,} rows in the middle of its bounds)" if mean else ""
+    aggregate, formula = aggregate_of(release.query.aggregate), plan.formula
+    holds = f" ({aggregate.promise})" if aggregate.promise else ""
     ever = "" if release.schedule.count is not None else ", over the first 1,000 readings"
     schedule = str(release.schedule)
     if release.query.kind == "flow":
@@ -77,8 +80,8 @@ def _release(plan: ReleasePlan, whole: Plan, *, why: bool) -> list[str]:
         f"{release.name}: {what}{groups}, {schedule}",
         f"  {release.query.text}",
         *_table(head, rows),
-        f"  95 % half-widths{unit}{ever}. Promise: {plan.promise}.",
-        *([f"  {mean}."] if mean else ()),
+        f"  95 % half-widths in {aggregate.unit}{holds}{ever}. Promise: {plan.promise}.",
+        *([f"  {formula}."] if formula else ()),
         *_growth(plan.chosen),
         *([f"  {plan.hint}."] if plan.hint else ()),
         *(_reasons(plan, whole.declaration["release"][release.name]) if why else ()),
@@ -87,12 +90,12 @@ def _release(plan: ReleasePlan, whole: Plan, *, why: bool) -> list[str]:
 
 
 def _derived(plan: ReleasePlan, whole: Plan, *, why: bool) -> Iterator[str]:
-    """What else the same measurements tell."""
+    """Other series that are decoded from the same measurements."""
     derived = whole.derived_of(plan)
     if not derived:
         return
     ever = "" if plan.release.schedule.count is not None else " (errors over the first 1,000 readings)"
-    yield f"  The same measurements also tell, at no further loss{ever}:"
+    yield f"  Derived from the same measurements, at no further privacy loss{ever}:"
     head = ("", "release", "what", "readings", "from", whole.measure, "worst 95 %", "mean 95 %")
     rows = []
     for one in derived:
@@ -123,19 +126,23 @@ def _derived(plan: ReleasePlan, whole: Plan, *, why: bool) -> Iterator[str]:
                 f"{other.half_width_worst / one.chosen.half_width_worst:,.2f} with {label}"
                 for other, label in others
             )
-            yield f"    {one.name} would be so many times as far off at its worst: {', '.join(ratios)}."
+            yield f"    {one.name} would have a worst error so many times as large: {', '.join(ratios)}."
     if why:
-        yield f"    The strategy is chosen for the error of {plan.release.name}; what is derived counts half as much."
+        yield (
+            f"    The strategy is chosen for the error of {plan.release.name}; "
+            "derived series count half as much."
+        )
 
 
 def _far_better(derived: Derived, plan: ReleasePlan) -> Iterator[str]:
-    """What is derived is not what the strategy was chosen for: say so where another would tell it far better."""
+    """A remark where another strategy would give a derived series with a far smaller error."""
     best = min(range(len(plan.candidates)), key=lambda at: derived.candidates[at].half_width_worst)
     other = derived.candidates[best]
     if other.half_width_worst < derived.chosen.half_width_worst / _FAR:
         yield (
-            f"    {derived.name} would be ± {other.half_width_worst:,.4g} with {_labels(plan.candidates)[best]} (and "
-            f"{plan.release.name} ± {plan.candidates[best].half_width_worst:,.4g}): pin it by 'strategy', if that matters more."
+            f"    {derived.name} would be ± {other.half_width_worst:,.4g} with "
+            f"{_labels(plan.candidates)[best]} (and {plan.release.name} "
+            f"± {plan.candidates[best].half_width_worst:,.4g}): pin it by 'strategy', if that matters more."
         )
 
 
@@ -150,12 +157,14 @@ def _what(plan: ReleasePlan, series: Series) -> str:
 
 
 def _row(candidate: Candidate, *, chosen: bool) -> tuple[str, ...]:
+    kind = find(candidate.strategy)
+    fixed = () if kind is None else kind.fixed
     parameters = ", ".join(
         f"{name}={str(value)[:_SHORT] if name == 'digest' else value}"
         for name, value in sorted(
             candidate.parameters.items(), key=lambda item: (len(str(item[1])) > _SHORT, item[0])
         )
-        if name not in _IMPLIED
+        if name not in fixed
     )
     return (
         "*" if chosen else " ",
@@ -170,8 +179,6 @@ def _row(candidate: Candidate, *, chosen: bool) -> tuple[str, ...]:
     )
 
 
-_IMPLIED = {"bins", "first", "base"}
-"""Parameters that follow from the schedule."""
 _SHORT = 12
 """Digits of a digest that are shown; longer values come last."""
 _WIDEST = 44
@@ -190,28 +197,28 @@ def _growth(chosen: Candidate) -> Iterator[str]:
 
 
 def _reasons(plan: ReleasePlan, declared: Mapping[str, Any]) -> Iterator[str]:
-    """Why this one: how much worse each other is, and what it measures."""
+    """Why this strategy was chosen: what each measures, and how its error compares."""
     best, labels = plan.chosen, _labels(plan.candidates)
     if not best.noise:
-        yield f"  Why {best.strategy}: for so much loss it has no noise, and adds up whole numbers."
+        yield f"  Why {best.strategy}: for so much privacy loss it has no noise, and adds up whole numbers."
     elif "strategy" in declared:
-        yield f"  Why {best.strategy}: it was pinned. It {_tell(best, plan)}."
+        yield f"  Why {best.strategy}: it was pinned. It {_described(best, plan)}."
     else:
-        yield f"  Why {labels[plan.candidates.index(best)]}: it {_tell(best, plan)}."
+        yield f"  Why {labels[plan.candidates.index(best)]}: it {_described(best, plan)}."
         mean = declared.get("minimise") == "mean"
         for other, label in zip(plan.candidates, labels, strict=True):
             widths = [one.half_width_mean if mean else one.half_width_worst for one in (other, best)]
             if other != best and widths[1]:
                 yield (
-                    f"    {label} would be {widths[0] / widths[1]:,.2f} times as far off "
-                    f"{'on average' if mean else 'at its worst'}: it {_tell(other, plan)}."
+                    f"    {label} would have {widths[0] / widths[1]:,.2f} times the "
+                    f"{'mean' if mean else 'worst'} error: it {_described(other, plan)}."
                 )
     if plan.chosen.folds is not None:
         yield f"    One unit can change at most {plan.chosen.folds} of its measurements."
 
 
 def _labels(candidates: Sequence[Candidate]) -> list[str]:
-    """What each is called: by its name, and where several have it, by what else tells them apart."""
+    """The name of each, and where several share it, the parameters in which they differ."""
     found = []
     for one in candidates:
         alike = [other.parameters for other in candidates if other.strategy == one.strategy]
@@ -224,25 +231,13 @@ def _labels(candidates: Sequence[Candidate]) -> list[str]:
     return found
 
 
-def _tell(candidate: Candidate, plan: ReleasePlan) -> str:
-    if candidate.strategy == "disjoint" and plan.release.schedule.span == 1:
-        return "measures every window once, and each is a reading"
-    return _TELL[candidate.strategy]
+def _described(candidate: Candidate, plan: ReleasePlan) -> str:
+    kind = find(candidate.strategy)  # a committed plan may name one that this installation does not have
+    return "is not installed here" if kind is None else kind.describe(plan.release.schedule)
 
 
 _LEVEL = 1.001
 """Errors that differ by less are as good as equal."""
-_TELL = {
-    "disjoint": "measures every window once and adds them up, so errors add up too",
-    "hierarchy": "measures windows of several widths, so that few of them make any stretch of time",
-    "toeplitz": "measures weighted sums of the past whose errors cancel when they are decoded",
-    "buffered": "keeps a few fading sums of the past, with a shared offset, tuned to how often a unit may change",
-    "damped": "measures fading sums of the past, with a shared offset, tuned to how often a unit may change",
-    "autoregressive": "lets each error fade into the next, behind one shared secret draw",
-    "sliding": "measures each window that is read, as a whole",
-    "epochs": "starts anew in stretches of doubling length",
-    "dense": "was optimised numerically for how often a unit may change here",
-}
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import TypeAdapter
 
+from tidegauge.mechanism.aggregates import aggregate_of
 from tidegauge.mechanism.decode import Decoder
-from tidegauge.mechanism.encode import Channel
+from tidegauge.mechanism.encode import ComponentPlan
 from tidegauge.mechanism.noise.samplers import DiscreteGaussian, DiscreteLaplace, Noise
-from tidegauge.mechanism.search.candidates import build
-from tidegauge.mechanism.strategies.dense import Dense
+from tidegauge.mechanism.registry import build
+from tidegauge.mechanism.registry import record as strategy_record
 from tidegauge.model.budget import Budget
 from tidegauge.model.program import Program, Release
 from tidegauge.model.quantity import Span
 from tidegauge.model.schedule import Schedule
-from tidegauge.plan.means import mean_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from tidegauge.mechanism.aggregate import Formula
 
 Measure = Literal["epsilon", "rho"]
 _PROGRAM: Final = TypeAdapter(Program)
@@ -70,7 +72,7 @@ class ReleasePlan:
 
     release: Release
     loss: Fraction
-    channels: tuple[Channel, ...]
+    component_plans: tuple[ComponentPlan, ...]
     chosen: Candidate
     candidates: tuple[Candidate, ...]
     promise: str
@@ -88,11 +90,19 @@ class ReleasePlan:
         """What turns its measurements into readings."""
         return self.series.decoder
 
+    @property
+    def formula(self) -> Formula | None:
+        """How the error depends on the number of rows that a reading is over; None where it does not."""
+        query, bin_ = self.release.query, self.release.schedule.bin_of_reading(0)
+        errors = [self.decoder.error(component, bin_) for component in range(len(self.component_plans))]
+        worst = self.chosen.half_width_worst
+        return aggregate_of(query.aggregate).formula(query.components[0], errors, worst)
+
     def record(self) -> dict[str, Any]:
         """All that is needed to go on measuring."""
         return {
             "loss": str(self.loss),
-            "channels": [_channel_record(channel) for channel in self.channels],
+            "channels": [_component_plan_record(component_plan) for component_plan in self.component_plans],
             "chosen": _candidate_record(self.chosen),
             "candidates": [_candidate_record(candidate) for candidate in self.candidates],
             "promise": self.promise,
@@ -101,7 +111,7 @@ class ReleasePlan:
 
 @dataclass(frozen=True)
 class Series:
-    """What is published under one name: a release as it was declared, or another window of what it measures."""
+    """What is published under one name: a release as declared, or another window of its measurements."""
 
     name: str
     plan: ReleasePlan
@@ -110,13 +120,13 @@ class Series:
     span: int | None
     """Bins that a reading sums; None is all."""
     first: int = 0
-    """The first of the release's readings that tells it: for earlier ones the window begins before what was measured."""
+    """The release's first reading whose window does not begin before the measurements."""
 
     @cached_property
     def decoder(self) -> Decoder:
         """What turns the measurements into readings."""
         release = self.plan.release
-        return Decoder(release.query, release.schedule, self.plan.channels, self.span)
+        return Decoder(release.query, release.schedule, self.plan.component_plans, self.span)
 
     @property
     def level(self) -> bool:
@@ -134,15 +144,15 @@ class Series:
 
 @dataclass(frozen=True)
 class Derived:
-    """Another series of a measured release: the change over another window, or its running value.  It costs nothing."""
+    """Another series of a measured release, at no privacy loss: another window, or its running value."""
 
     name: str
     of: str
     window: Span | None
     chosen: Candidate
-    """How well it is told by what was chosen for the release, and ..."""
+    """Its error under the strategy that was chosen for the release, and ..."""
     candidates: tuple[Candidate, ...]
-    """... by whatever else was considered for it."""
+    """... under every other that was considered."""
 
     def series(self, plan: ReleasePlan) -> Series:
         """What is published of it."""
@@ -187,6 +197,8 @@ class Plan:
     protects: str
     warnings: tuple[str, ...] = ()
     derived: tuple[Derived, ...] = ()
+    committed: Mapping[str, Any] | None = field(default=None, init=False, compare=False, repr=False)
+    """The record that the plan was read from; None: it was planned now."""
 
     @cached_property
     def series(self) -> dict[str, Series]:
@@ -212,9 +224,19 @@ class Plan:
         return address(self.record())
 
     def record(self) -> dict[str, Any]:
-        """The plan as it is committed; an optimised matrix goes with it, so that nothing else need be kept."""
-        strategies = [channel.strategy for plan in self.releases for channel in plan.channels]
-        matrices = {one.digest: one.packed for one in strategies if isinstance(one, Dense)}
+        """The plan as it is committed, with the attachments of its strategies.
+
+        Of a plan that was committed: its record as it was stored, so that a field which a later version
+        adds never changes the hash.
+        """
+        if self.committed is not None:
+            return dict(self.committed)
+        matrices = {
+            digest: text
+            for plan in self.releases
+            for component_plan in plan.component_plans
+            for digest, text in component_plan.strategy.attachments.items()
+        }
         return {
             "declaration": self.declaration,
             "budget": {name: str(value) for name, value in vars(self.budget).items() if value is not None},
@@ -234,7 +256,7 @@ class Plan:
         """The plan that was committed, whatever this version would plan today."""
         program = _PROGRAM.validate_python(record["program"])
         matrices = record.get("matrices", {})
-        return cls(
+        plan = cls(
             declaration=record["declaration"],
             budget=Budget(**record["budget"]),
             measure=record["measure"],
@@ -248,6 +270,8 @@ class Plan:
             warnings=tuple(record["warnings"]),
             derived=tuple(Derived.from_record(one) for one in record.get("derived", ())),
         )
+        object.__setattr__(plan, "committed", record)
+        return plan
 
     def as_json(self) -> dict[str, Any]:
         """What plan --json prints."""
@@ -261,19 +285,19 @@ class Plan:
             "hash": self.hash,
             "protects": self.protects,
             "warnings": list(self.warnings),
-            "releases": {name: self._told(one) for name, one in self.series.items()},
+            "releases": {name: self._shown(one) for name, one in self.series.items()},
         }
 
-    def _told(self, series: Series) -> dict[str, Any]:
+    def _shown(self, series: Series) -> dict[str, Any]:
         plan = series.plan
         derived = next((one for one in self.derived if one.name == series.name), None)
-        told: ReleasePlan | Derived = derived or plan
+        shown: ReleasePlan | Derived = derived or plan
         return {
             **({"of": derived.of} if derived else {}),
-            "chosen": told.chosen.as_json(self.measure),
-            "candidates": [candidate.as_json(self.measure) for candidate in told.candidates],
+            "chosen": shown.chosen.as_json(self.measure),
+            "candidates": [candidate.as_json(self.measure) for candidate in shown.candidates],
             "promise": plan.promise,
-            **({} if derived or (mean := mean_error(plan)) is None else {"mean": mean.as_json()}),
+            **({} if derived or (formula := plan.formula) is None else {"mean": formula.as_json()}),
             "schedule": str(series.timetable),
         }
 
@@ -293,7 +317,9 @@ def _release(release: Release, record: dict[str, Any], matrices: Mapping[str, st
     return ReleasePlan(
         release=release,
         loss=Fraction(record["loss"]),
-        channels=tuple(_channel(channel, matrices) for channel in record["channels"]),
+        component_plans=tuple(
+            _component_plan(component_plan, matrices) for component_plan in record["channels"]
+        ),
         chosen=_candidate(record["chosen"]),
         candidates=tuple(_candidate(candidate) for candidate in record["candidates"]),
         promise=record["promise"],
@@ -313,22 +339,25 @@ def _candidate(record: dict[str, Any]) -> Candidate:
     return Candidate(**{**record, "loss": Fraction(record["loss"]), "growth": growth})
 
 
-def _channel_record(channel: Channel) -> dict[str, Any]:
-    noise = channel.noise
+def _component_plan_record(component_plan: ComponentPlan) -> dict[str, Any]:
+    noise = component_plan.noise
     if isinstance(noise, DiscreteLaplace):
-        law = {"kind": "laplace", "scale": str(noise.scale)}
+        kind = {"kind": "laplace", "scale": str(noise.scale)}
     else:
         assert isinstance(noise, DiscreteGaussian)
-        law = {"kind": "gaussian", "sigma_squared": str(noise.sigma_squared)}
-    strategy = {"name": channel.strategy.name, **channel.strategy.parameters}
-    return {"strategy": strategy, "refine": channel.refine, "noise": law}
+        kind = {"kind": "gaussian", "sigma_squared": str(noise.sigma_squared)}
+    return {
+        "strategy": strategy_record(component_plan.strategy),
+        "refine": component_plan.refine,
+        "noise": kind,
+    }
 
 
-def _channel(record: dict[str, Any], matrices: Mapping[str, str]) -> Channel:
-    law, strategy = record["noise"], dict(record["strategy"])
+def _component_plan(record: dict[str, Any], matrices: Mapping[str, str]) -> ComponentPlan:
+    drawn, strategy = record["noise"], dict(record["strategy"])
     noise: Noise = (
-        DiscreteLaplace(Fraction(law["scale"]))
-        if law["kind"] == "laplace"
-        else DiscreteGaussian(Fraction(law["sigma_squared"]))
+        DiscreteLaplace(Fraction(drawn["scale"]))
+        if drawn["kind"] == "laplace"
+        else DiscreteGaussian(Fraction(drawn["sigma_squared"]))
     )
-    return Channel(build(strategy.pop("name"), strategy, matrices=matrices), record["refine"], noise)
+    return ComponentPlan(build(strategy.pop("name"), strategy, attachments=matrices), record["refine"], noise)

@@ -1,4 +1,4 @@
-"""From a declaration to a plan: what is valid, what it costs, how well it tells, and which is best."""
+"""From a declaration to a plan: valid strategies, their privacy loss, their error, and the best of them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from tidegauge.errors import BudgetExceeded, SpecError
+from tidegauge.mechanism.search.task import Search
 from tidegauge.model.constraint import Unconstrained
 from tidegauge.model.program import Limit, Program, Release, Scope
 from tidegauge.model.schedule import Schedule
 from tidegauge.plan.certify import accounted, exposure
-from tidegauge.plan.choose import options, unsought
+from tidegauge.plan.choose import more_if_asked, options
 from tidegauge.plan.derive import able, derive, derived_spans
 from tidegauge.plan.plan import Plan, ReleasePlan
 from tidegauge.plan.sql.compile import compile_query
@@ -43,10 +44,11 @@ def make_plan(
     cache: Path | None = None,
     ask: bool = False,
 ) -> Plan:
-    """Decide everything; refuse whatever cannot be promised.  Reads no data and spends nothing.
+    """The plan of a declared gauge.  Reads no data and spends nothing.
 
-    `leaves_out`: from how many bytes on the source may leave out values that did not change.  `cache`: the folder where
-    optimised matrices are kept.  `ask`: they are to be found also where that takes long.
+    `leaves_out`: size in bytes from which on the source may leave out values that did not change.
+    `cache`: the folder where optimised matrices are kept.  `ask`: find them also where that takes minutes.
+    Raises SpecError or BudgetExceeded where the declaration cannot be carried out.
     """
     budget = spec.budget.budget
     measure: Measure = "epsilon" if budget.pure else "rho"
@@ -67,8 +69,8 @@ def make_plan(
         possible = [option for option in valid if option.possible(loss)]
         if not possible:
             raise SpecError(
-                f"what it may lose ({measure} = {float(loss):.3g}) needs noise wider than 2^52 steps of the grid; raise [budget] "
-                "or its share, or declare narrower bounds or a coarser grid",
+                f"its privacy loss ({measure} = {float(loss):.3g}) needs noise wider than 2^52 steps of "
+                "the grid; raise [budget] or its share, or declare narrower bounds or a coarser grid",
                 key=f"release.{name}",
             )
         plans.append(_plan_release(possible, loss=loss, hint=hint))
@@ -106,10 +108,10 @@ def _program(
 
 
 def split(spec: GaugeSpec, best: Mapping[str, Option]) -> dict[str, Fraction]:
-    """Each release's share of the budget: as declared; the rest so that the worst weighted relative error is least.
+    """Each release's share of the budget: the declared one, or a part of the rest.
 
-    Relative to what one unit can contribute: the errors of the releases without a share, each times its weight, come out
-    equal.  An error falls with the loss (pure) or its root.
+    Releases without a share get errors that are equal in proportion to what one unit can contribute, each
+    error times the release's weight.  An error falls with the loss (pure) or with its root.
     """
     given = {name: release.share for name, release in spec.measured.items() if release.share is not None}
     left = 1 - sum(given.values(), Fraction(0))
@@ -184,31 +186,26 @@ def _options(
     cache: Path | None,
     ask: bool,
 ) -> tuple[list[Option], str]:
-    """Every strategy that is valid and tells what is derived too (`spans`), and what might be found beyond them."""
+    """Every valid strategy that also gives the derived series (`spans`), and a hint at slower searches."""
     name = release.name
     constraint, declared = _constraint(spec, name), spec.measured[name]
     if isinstance(constraint, Unconstrained) and release.schedule.count is None:
         raise SpecError(
-            "without a [constraint] every reading adds to the loss, so a release for ever has no bound; "
+            "without a [constraint] every reading adds to the loss, so the loss of a release without an end "
+            "has no bound; "
             "declare at_most or within, or give it an end with 'for'",
             key=f"release.{name}",
         )
     exposures = [
         exposure(release, part, constraint, spec.source.max_rows or 1) for part in release.query.components
     ]
+    worst = declared.minimise == "worst"
+    search = Search(release.schedule, exposures[0], pure=pure, worst=worst, cache=cache, ask=ask)
     try:
-        found = options(
-            release,
-            exposures,
-            pure=pure,
-            aim=declared.minimise,
-            pinned=declared.pinned,
-            cache=cache,
-            ask=ask,
-        )
+        found = options(release, exposures, search, pinned=declared.pinned)
     except SpecError as error:
         raise SpecError(str(error), key=None if error.key else f"release.{name}") from None
-    return able(found, spans, declared.minimise), _HINT if unsought(release, exposures[0], found) else ""
+    return able(found, spans, declared.minimise), _HINT if more_if_asked(search, found) else ""
 
 
 def _plan_release(possible: list[Option], *, loss: Fraction, hint: str) -> ReleasePlan:
@@ -216,7 +213,7 @@ def _plan_release(possible: list[Option], *, loss: Fraction, hint: str) -> Relea
     return ReleasePlan(
         release=best.release,
         loss=loss,
-        channels=best.channels(loss),
+        component_plans=best.component_plans(loss),
         chosen=best.candidate(loss),
         candidates=tuple(option.candidate(loss) for option in possible),
         promise=promise(pure=best.pure, adaptive=best.strategy.adaptive),
@@ -238,17 +235,17 @@ def promise(*, pure: bool, adaptive: bool) -> str:
 def _protects(spec: GaugeSpec) -> str:
     unit, rows = spec.source.unit, spec.source.max_rows
     who = (
-        f"one row of the table, known by its '{spec.source.entry}', through its whole life"
+        f"one row of the table, identified by its '{spec.source.entry}', over its whole lifetime"
         if unit is None
         else f"one '{unit}' with all the rows it ever owns, of which at most {rows} count at any time"
     )
-    return f"{who}: nobody can tell from everything published, for ever, whether it was ever there."
+    return f"{who}: everything published together reveals at most the declared budget about it."
 
 
 def _warnings(spec: GaugeSpec, budget: Budget) -> tuple[str, ...]:
     warnings = []
     if budget.epsilon is not None and budget.epsilon > 10:
-        warnings.append(f"epsilon = {budget.epsilon} is so large that it protects nobody.")
+        warnings.append(f"epsilon = {budget.epsilon} is so large that it gives no protection.")
     if budget.delta is not None and budget.delta > Fraction(1, 10_000):
         warnings.append(
             "delta is the chance of no protection at all; keep it far below one over the number of units."

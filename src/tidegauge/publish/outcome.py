@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tidegauge.mechanism.aggregates import aggregate_of
 from tidegauge.mechanism.estimate import add_up, not_negative
 from tidegauge.model.quantity import moment
 from tidegauge.model.reading import Reading
@@ -70,7 +71,9 @@ def agree(readings: list[Reading], plan: Plan, wholes: Mapping[str, str]) -> lis
         if len(whole) == 1:
             _add_up(found, parts, whole[0])
     counts = {
-        name for name, one in plan.series.items() if one.level and one.plan.release.query.aggregate == "count"
+        name
+        for name, one in plan.series.items()
+        if one.level and aggregate_of(one.plan.release.query.aggregate).never_negative
     }
     for i, reading in enumerate(found):
         if reading.value is not None and reading.stderr is not None and reading.release in counts:

@@ -57,7 +57,7 @@ def prove(store: Store) -> Verified:
         for release in plan.releases:
             bins = store.next_bin(release.release.name, 0)
             if bins != release.release.schedule.bins:  # nothing is kept of a release that has ended
-                for component in range(len(release.channels)):
+                for component in range(len(release.component_plans)):
                     carried(store, release, component, bins)
         for name, readings in derivable(store, plan).items():
             if not same(readings, store.readings(name)):

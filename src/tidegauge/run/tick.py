@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def journal_arrays(store: Store, plan: ReleasePlan) -> list[NDArray[np.float64]]:
     """Everything measured so far of a release: per component, rows by cells."""
     cells = len(plan.release.query.cells)
-    values: list[list[float]] = [[] for _ in plan.channels]
+    values: list[list[float]] = [[] for _ in plan.component_plans]
     for component, _, _, value in store.journal(plan.release.name):
         values[component].append(float(value))
     return [np.array(column, dtype=np.float64).reshape(-1, cells) for column in values]
@@ -99,20 +99,22 @@ class Ticker:
         if not ended:
             return []
         last, cells = ended[-1], len(release.query.cells)
-        totals = self.store.totals(release.name, plan.channels[0].strategy.needed_from(first - 1), last)
+        totals = self.store.totals(
+            release.name, plan.component_plans[0].strategy.needed_from(first - 1), last
+        )
         measured = []
         rows = self._rows.get(release.name) or journal_arrays(self.store, plan)
-        for j, channel in enumerate(plan.channels):
+        for j, component_plan in enumerate(plan.component_plans):
             exact = {(bin_, cell): amount for (part, bin_, cell), amount in totals.items() if part == j}
             veils = self._veils(plan, j, cells)
             state = carried(self.store, plan, j, first)
             noisy = measure(
-                channel,
+                component_plan,
                 exact,
                 bins=range(first, last + 1),
-                veils=veils,
+                shared_noise=veils,
                 sampler=self.sampler,
-                carried=state,
+                stream_state=state,
             )
             if state is not None:
                 self.store.carry(release.name, j, Carried(last + 1, state.tolist()))
@@ -128,14 +130,14 @@ class Ticker:
         published = [one for series in self.plan.series_of(plan) for one in decode(series, rows, readings)]
         self.store.record(measured, published)
         self.store.set_next_bin(release.name, last + 1)
-        self.store.forget(release.name, plan.channels[0].strategy.needed_from(last))
+        self.store.forget(release.name, plan.component_plans[0].strategy.needed_from(last))
         if last + 1 == schedule.bins:
             self.store.finish(release.name)
         return published
 
     def _veils(self, plan: ReleasePlan, component: int, cells: int) -> list[int]:
         """The secret draw that all rows of a cell share: drawn once, kept with the state."""
-        veil, name = plan.channels[component].veil, plan.release.name
+        veil, name = plan.component_plans[component].shared_noise, plan.release.name
         if veil is None:
             return [0] * cells
         known = self.store.veils(name, component)
@@ -147,7 +149,7 @@ class Ticker:
 
 def carried(store: Store, plan: ReleasePlan, component: int, bins: int) -> NDArray[np.object_] | None:
     """What a stream keeps, once so many bins are measured; None where the strategy is none."""
-    stream, name = plan.channels[component].strategy.stream, plan.release.name
+    stream, name = plan.component_plans[component].strategy.stream, plan.release.name
     if stream is None:
         return None
     shape, known = (stream.width, len(plan.release.query.cells)), store.carried(name, component)

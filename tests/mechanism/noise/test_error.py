@@ -1,4 +1,4 @@
-"""Half-widths against the exact law, by plain convolution."""
+"""Half-widths against the exact distribution, by plain convolution."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from scipy import signal, stats
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.noise.error import Law, ratio, ratio_interval
+from tidegauge.mechanism.noise.error import ErrorDistribution, ratio, ratio_interval
 from tidegauge.mechanism.noise.samplers import DiscreteGaussian, DiscreteLaplace, Noise
 
 LEVELS = [0.5, 0.9, 0.95, 0.99, 0.999]
 
 
 def exact_coverage(weights: list[int], noise: Noise, half_width: float) -> float:
-    """Of a sum with integer weights: convolve the stretched laws."""
+    """Of a sum with integer weights: convolve the stretched distributions."""
     reach = int(40 * sqrt(noise.variance)) + 20
     one, total = noise.masses(reach), np.ones(1)
     for weight in weights:
@@ -50,7 +50,7 @@ def gamma_coverage(terms: int, half_width: float) -> float:
 def test_equal_terms_get_the_least_half_width_of_their_lattice(
     noise: Noise, terms: int, level: float
 ) -> None:
-    half = Law.of([2.5] * terms, noise).half_width(level) / 2.5
+    half = ErrorDistribution.of([2.5] * terms, noise).half_width(level) / 2.5
     assert half == int(half)
     assert exact_coverage([1] * terms, noise, half) >= level - 1e-12
     assert half == 0 or exact_coverage([1] * terms, noise, half - 1) < level
@@ -60,15 +60,15 @@ def test_equal_terms_get_the_least_half_width_of_their_lattice(
 @pytest.mark.parametrize("terms", [1, 2, 3, 8, 25, 60, 400, 4000])
 def test_many_equal_laplace_terms_are_exact_to_a_ten_thousandth(terms: int, level: float) -> None:
     scale = 10**6
-    half = Law.of([1.0] * terms, DiscreteLaplace(Fraction(scale))).half_width(level)
+    half = ErrorDistribution.of([1.0] * terms, DiscreteLaplace(Fraction(scale))).half_width(level)
     assert gamma_coverage(terms, half / scale) == pytest.approx(level, abs=1e-5)
 
 
 @pytest.mark.parametrize("variance", [Fraction(5000), Fraction(10**14)])
 def test_gaussian_terms_are_normal(variance: Fraction) -> None:
-    law = Law.of([1.0, -2.0, 0.5], DiscreteGaussian(variance))
-    assert law.stderr == pytest.approx(sqrt(5.25 * variance), rel=1e-9)
-    assert law.half_width(0.95) == pytest.approx(1.959964 * law.stderr, rel=1e-6)
+    distribution = ErrorDistribution.of([1.0, -2.0, 0.5], DiscreteGaussian(variance))
+    assert distribution.stderr == pytest.approx(sqrt(5.25 * variance), rel=1e-9)
+    assert distribution.half_width(0.95) == pytest.approx(1.959964 * distribution.stderr, rel=1e-6)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
@@ -76,16 +76,20 @@ def test_gaussian_terms_are_normal(variance: Fraction) -> None:
 @pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(1), Fraction(5), Fraction(40)])
 def test_unequal_terms_are_covered(weights: list[int], scale: Fraction, level: float) -> None:
     for noise in (DiscreteLaplace(scale), DiscreteGaussian(scale**2)):
-        law = Law.of([float(w) for w in weights], noise)
-        half = law.half_width(level)
+        distribution = ErrorDistribution.of([float(w) for w in weights], noise)
+        half = distribution.half_width(level)
         assert exact_coverage(weights, noise, half) >= level - 1e-4
         if half > 1:
-            assert exact_coverage(weights, noise, half - 1 - 0.04 * max(law.stderr, *weights)) < level
+            assert (
+                exact_coverage(weights, noise, half - 1 - 0.04 * max(distribution.stderr, *weights)) < level
+            )
 
 
 def test_coarse_terms_turn_continuous_without_a_jump() -> None:
     weights = np.linspace(0.5, 1, 400)
-    widths = [Law.of(weights, DiscreteLaplace(Fraction(s))).half_width() / s for s in (3, 5, 6, 9)]
+    widths = [
+        ErrorDistribution.of(weights, DiscreteLaplace(Fraction(s))).half_width() / s for s in (3, 5, 6, 9)
+    ]
     assert max(widths) < 1.03 * min(widths)
 
 
@@ -94,7 +98,7 @@ def test_a_few_large_terms_among_thousands_of_small_ones(scale: int) -> None:
     rng, n = np.random.default_rng(3), 200_000
     noise = DiscreteLaplace(Fraction(scale))
     weights = np.concatenate([[1.0, 0.9], 0.004 * rng.random(3000)])
-    half = Law.of(weights, noise).half_width(0.95)
+    half = ErrorDistribution.of(weights, noise).half_width(0.95)
     error = rng.normal(scale=sqrt(noise.variance * float(weights[2:] @ weights[2:])), size=n)
     for weight in weights[:2]:
         error += weight * np.array(noise.simulate(n, rng))
@@ -104,40 +108,44 @@ def test_a_few_large_terms_among_thousands_of_small_ones(scale: int) -> None:
 
 def test_laws_of_different_noise_add_up() -> None:
     first, second = DiscreteLaplace(Fraction(200)), DiscreteGaussian(Fraction(90_000))
-    law = Law.of([1.0], first) + Law.of([1.0], second)
+    distribution = ErrorDistribution.of([1.0], first) + ErrorDistribution.of([1.0], second)
     both = np.convolve(first.masses(9000), second.masses(4000))
     x = np.arange(len(both)) - len(both) // 2
-    assert law.stderr == pytest.approx(sqrt(first.variance + second.variance))
-    assert both[np.abs(x) <= law.half_width(0.95)].sum() == pytest.approx(0.95, abs=2e-4)
+    assert distribution.stderr == pytest.approx(sqrt(first.variance + second.variance))
+    assert both[np.abs(x) <= distribution.half_width(0.95)].sum() == pytest.approx(0.95, abs=2e-4)
 
 
 def test_without_noise_there_is_no_error() -> None:
-    for law in (Law(), Law.of([], DiscreteLaplace(Fraction(1))), Law.of([0.0], DiscreteLaplace(Fraction(1)))):
-        assert (law.stderr, law.half_width()) == (0, 0)
-    assert Law.of(np.ones(4000), DiscreteLaplace(Fraction(1, 10**9))).half_width(0.999999) == 0
-    nearly = Law.of([1.0, 2.0], DiscreteLaplace(Fraction(1, 6)))
+    for distribution in (
+        ErrorDistribution(),
+        ErrorDistribution.of([], DiscreteLaplace(Fraction(1))),
+        ErrorDistribution.of([0.0], DiscreteLaplace(Fraction(1))),
+    ):
+        assert (distribution.stderr, distribution.half_width()) == (0, 0)
+    assert ErrorDistribution.of(np.ones(4000), DiscreteLaplace(Fraction(1, 10**9))).half_width(0.999999) == 0
+    nearly = ErrorDistribution.of([1.0, 2.0], DiscreteLaplace(Fraction(1, 6)))
     assert nearly.stderr > 0
     assert nearly.half_width(0.95) == 0
 
 
 def test_a_repeated_profile_costs_well_under_a_millisecond() -> None:
     noise = DiscreteLaplace(Fraction(1000))
-    Law.of(np.ones(12), noise).half_width()
+    ErrorDistribution.of(np.ones(12), noise).half_width()
     begin = process_time()
     for scale in range(1, 401):
-        Law.of(scale * np.ones(12), noise).half_width()
+        ErrorDistribution.of(scale * np.ones(12), noise).half_width()
     assert process_time() - begin < 0.4
 
 
 def test_near_certainty_is_wide_and_finite() -> None:
-    law = Law.of([1.0, 2.0], DiscreteLaplace(Fraction(1000)))
-    assert 20 * law.stderr < law.half_width(1 - 1e-15) <= 41 * law.stderr
+    distribution = ErrorDistribution.of([1.0, 2.0], DiscreteLaplace(Fraction(1000)))
+    assert 20 * distribution.stderr < distribution.half_width(1 - 1e-15) <= 41 * distribution.stderr
 
 
 @pytest.mark.parametrize("level", [0, 1, -0.5, 2])
 def test_a_level_is_a_probability(level: float) -> None:
     with pytest.raises(SpecError, match="level"):
-        Law().half_width(level)
+        ErrorDistribution().half_width(level)
 
 
 def test_ratio_is_the_delta_method() -> None:

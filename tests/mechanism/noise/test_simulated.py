@@ -47,7 +47,7 @@ def errors(strategy: Strategy, span: int | None, *, too_small: float = 1.0) -> F
     rng = np.random.default_rng(17)
     rows = list(strategy.measured(BINS - 1))
     changes = rng.integers(-3, 6, BINS)
-    exact = np.array([sum(w * int(changes[a : b + 1].sum()) for a, b, w in row.stretches) for row in rows])
+    exact = np.array([sum(w * int(changes[a : b + 1].sum()) for a, b, w in row.ranges) for row in rows])
     scales = np.array([float(strategy.scales[row.layer]) for row in rows])
     base = 5.0 * strategy.denominator * too_small
     noise = rng.normal(size=(DRAWS, len(rows))) * scales * base

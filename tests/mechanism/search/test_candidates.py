@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidegauge.mechanism.search.candidates import build, candidates, dense_problem
+from tidegauge.mechanism.registry import build
+from tidegauge.mechanism.search.candidates import candidates
+from tidegauge.mechanism.search.optimum import dense_problem
+from tidegauge.mechanism.search.task import Search
 from tidegauge.mechanism.search.tune import Target, error
 from tidegauge.mechanism.strategies.dense import Dense
 from tidegauge.mechanism.strategy import Exposure
@@ -38,7 +41,7 @@ def best(
     """The least worst error at rho = 1/2 or epsilon = 1 among all candidates."""
     exposure = Exposure(constraint, schedule, "stock", 0, 1, grouped=grouped)
     target = Target.of(schedule)
-    offered = candidates(schedule, exposure, pure=pure)
+    offered = candidates(Search(schedule, exposure, pure=pure))
     return min(error(strategy, exposure, target, pure=pure) for strategy in offered)
 
 
@@ -163,8 +166,8 @@ def test_histograms() -> None:
 def test_the_shared_draw_can_be_forbidden() -> None:
     schedule = Schedule(0, DAILY, 64)
     exposure = Exposure(AtMost(8), schedule, "stock", 0, 1)
-    offered = candidates(schedule, exposure, pure=True)
-    plain = candidates(schedule, exposure, pure=True, shared=False)
+    offered = candidates(Search(schedule, exposure, pure=True))
+    plain = candidates(Search(schedule, exposure, pure=True, shared=False))
     assert any(strategy.shared is not None for strategy in offered)
     assert plain
     assert all(strategy.shared is None for strategy in plain)
@@ -188,11 +191,11 @@ def test_every_candidate_is_valid(
     schedule = Schedule(0, DAILY, count, None if window is None else days(window))
     for kind, grouped in (("stock", False), ("stock", True), ("flow", False)):
         exposure = Exposure(constraint, schedule, kind, 0, 1, grouped=grouped, clip=2)  # type: ignore[arg-type]
-        offered = candidates(schedule, exposure, pure=pure)
+        offered = candidates(Search(schedule, exposure, pure=pure))
         assert len({strategy.name for strategy in offered}) >= 2
         for strategy in offered:
             matrices = {strategy.digest: strategy.packed} if isinstance(strategy, Dense) else {}
-            assert build(strategy.name, strategy.parameters, matrices=matrices) == strategy
+            assert build(strategy.name, strategy.parameters, attachments=matrices) == strategy
             assert strategy.sensitivity(exposure).l2_squared > 0
             last = schedule.bin_of_reading(20)
             weights = strategy.weights(last, schedule.span)
@@ -208,7 +211,7 @@ def test_the_optimum_is_offered_at_once_for_few_bins_and_on_request_for_many(tmp
     ]:
         schedule = Schedule(0, DAILY, count)
         exposure = Exposure(AtMost(1), schedule, "stock", 0, 1)
-        offered = candidates(schedule, exposure, pure=False, cache=tmp_path, ask=ask)
+        offered = candidates(Search(schedule, exposure, pure=False, cache=tmp_path, ask=ask))
         dense = [strategy for strategy in offered if isinstance(strategy, Dense)]
         assert bool(dense) is expected
         assert len(list(tmp_path.iterdir())) == (count == 300 and expected)
@@ -226,8 +229,8 @@ def test_there_is_no_optimum_without_an_end_for_many_changes_or_for_laplace_nois
         (Schedule(0, DAILY, 20), 2, False, True),
     ]:
         exposure = Exposure(AtMost(changes), schedule, "stock", 0, 1, grouped=grouped)
-        assert pure or dense_problem(schedule, exposure) is None
-        offered = candidates(schedule, exposure, pure=pure, cache=tmp_path, ask=True)
+        assert pure or dense_problem(Search(schedule, exposure, pure=False)) is None
+        offered = candidates(Search(schedule, exposure, pure=pure, cache=tmp_path, ask=True))
         assert not any(isinstance(strategy, Dense) for strategy in offered)
 
 
@@ -237,7 +240,7 @@ def test_every_strategy_is_offered_however_often_a_unit_may_change(pure: bool) -
     schedule, names, errors = Schedule(0, DAILY, 365), [], []
     for changes in (60, 300, 365, 100_000):
         exposure = Exposure(AtMost(changes), schedule, "stock", 0, 1)
-        offered = candidates(schedule, exposure, pure=pure)
+        offered = candidates(Search(schedule, exposure, pure=pure))
         names.append([strategy.name for strategy in offered])
         errors.append([error(one, exposure, Target.of(schedule), pure=pure) for one in offered])
     assert {len(each) for each in names} == {len(names[0])} and len(names[0]) >= 3  # noqa: PT018
@@ -262,7 +265,7 @@ def planned(
 ) -> None:
     schedule = Schedule(0, DAILY, count, None if window is None else days(window))
     exposure = Exposure(constraint, schedule, "stock", 0, 1, grouped=grouped)
-    for strategy in candidates(schedule, exposure, pure=pure):
+    for strategy in candidates(Search(schedule, exposure, pure=pure)):
         error(strategy, exposure, Target.of(schedule), pure=pure)
 
 
@@ -311,7 +314,7 @@ def test_a_clipped_flow_has_no_known_optimum() -> None:
     schedule = Schedule(0, DAILY, 40, days(1))
     for clip, known in ((None, True), (2, False)):
         exposure = Exposure(AtMost(8), schedule, "flow", 0, 1, clip=clip)
-        assert (dense_problem(schedule, exposure) is not None) == known
+        assert (dense_problem(Search(schedule, exposure, pure=False)) is not None) == known
 
 
 @pytest.mark.parametrize("pure", [False, True])
@@ -327,7 +330,7 @@ def test_hours_and_minutes_are_planned_as_well(
     schedule = Schedule(0, step, count, None if window is None else Span(micros=window * step.micros))
     exposure = Exposure(AtMost(8), schedule, "stock", 0, 1)
     begun = thread_time()
-    found = candidates(schedule, exposure, pure=pure)
+    found = candidates(Search(schedule, exposure, pure=pure))
     assert {strategy.name for strategy in found} >= {"disjoint", "hierarchy"}
     assert thread_time() - begun < 10
     if count is not None and not pure:

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from tests.mechanism.oracle import measurement_matrix
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.encode import Channel, measure
-from tidegauge.mechanism.estimate import measurement_matrix
+from tidegauge.mechanism.encode import ComponentPlan, measure
 from tidegauge.mechanism.noise.samplers import DiscreteGaussian, SimulationSampler
+from tidegauge.mechanism.registry import build
 from tidegauge.mechanism.search import tune
-from tidegauge.mechanism.search.candidates import build, candidates
+from tidegauge.mechanism.search.candidates import candidates
+from tidegauge.mechanism.search.task import Search
 from tidegauge.mechanism.strategies.buffered import Buffered
 from tidegauge.mechanism.strategies.buffers import BITS, GAIN, SHAPE
 from tidegauge.mechanism.strategies.damped import Damped
@@ -203,17 +205,24 @@ def test_the_same_numbers_on_every_machine() -> None:
 
 def test_a_state_that_was_written_down_goes_on_as_if_nothing_had_happened() -> None:
     strategy = Buffered(40, PARTS, 0.15)
-    channel = Channel(strategy, 1, DiscreteGaussian(Fraction(1, 2**18)))
+    component_plan = ComponentPlan(strategy, 1, DiscreteGaussian(Fraction(1, 2**18)))
     rng = np.random.default_rng(2)
     totals = {(b, c): int(x) for (b, c), x in np.ndenumerate(rng.integers(-99, 99, (40, 3)))}
-    veils, sampler = [0] * 3, SimulationSampler(1)
-    whole = measure(channel, totals, bins=range(40), veils=veils, sampler=sampler)
+    draws, sampler = [0] * 3, SimulationSampler(1)
+    whole = measure(component_plan, totals, bins=range(40), shared_noise=draws, sampler=sampler)
     found, state = [], np.zeros((strategy.stream.width, 3), dtype=object)
     for start, stop in ((0, 1), (1, 17), (17, 17), (17, 40)):
         some = {
             spot: x for spot, x in totals.items() if start <= spot[0] < stop
         }  # earlier bins are forgotten
-        found += measure(channel, some, bins=range(start, stop), veils=veils, sampler=sampler, carried=state)
+        found += measure(
+            component_plan,
+            some,
+            bins=range(start, stop),
+            shared_noise=draws,
+            sampler=sampler,
+            stream_state=state,
+        )
         state[...] = json.loads(json.dumps(state.tolist()))
     assert found == whole
     assert [value for _, cell, value in whole if cell == 1] == streamed(
@@ -229,7 +238,7 @@ def error(strategy: Strategy, count: int, constraint: Constraint, grouped: bool 
 
 def offered(count: int, constraint: Constraint, **kinds: bool) -> dict[str, Strategy]:
     schedule = Schedule(0, DAILY, count)
-    found = candidates(schedule, Exposure(constraint, schedule, "stock", 0, 1, **kinds), pure=False)
+    found = candidates(Search(schedule, Exposure(constraint, schedule, "stock", 0, 1, **kinds), pure=False))
     return {strategy.name: strategy for strategy in found}
 
 

@@ -10,8 +10,16 @@ import pytest
 
 from tidegauge.errors import SpecError, StoreCorrupt
 from tidegauge.mechanism.search import tune
-from tidegauge.mechanism.search.candidates import dense_problem
-from tidegauge.mechanism.search.optimum import Problem, offered, optimal_gram, optimise, recall, rounded
+from tidegauge.mechanism.search.optimum import (
+    Problem,
+    dense_problem,
+    offered,
+    optimal_gram,
+    optimise,
+    recall,
+    rounded,
+)
+from tidegauge.mechanism.search.task import Search
 from tidegauge.mechanism.search.tune import Target, error
 from tidegauge.mechanism.strategies.damped import Damped
 from tidegauge.mechanism.strategies.dense import Dense
@@ -103,7 +111,7 @@ def test_the_optimum_for_many_changes_is_near_its_limit_and_better_than_damped(
     """Its certified error is never below the limit, and far enough below that of the next best strategy."""
     schedule = Schedule(0, DAILY, bins)
     exposure = Exposure(constraint, schedule, "stock", 0, 1, grouped=grouped)
-    problem = dense_problem(schedule, exposure)
+    problem = dense_problem(Search(schedule, exposure, pure=False))
     assert problem is not None
     assert not problem.quick
     assert offered(problem, tmp_path, ask=False) is None
@@ -122,7 +130,7 @@ def test_sliding_windows_have_an_optimum_for_many_changes_too() -> None:
     schedule = Schedule(0, DAILY, 30, Span(micros=5 * DAY))
     for grouped in (False, True):
         exposure = Exposure(AtMost(3), schedule, "stock", 0, 1, grouped=grouped)
-        problem = dense_problem(schedule, exposure)
+        problem = dense_problem(Search(schedule, exposure, pure=False))
         assert problem is not None
         gram, limit = optimal_gram(problem, rounds=40, gap=1e-3)
         found = rounded(problem, gram)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.estimate import add_up, measurement_matrix, not_negative
+from tidegauge.mechanism.estimate import add_up, not_negative
 from tidegauge.mechanism.search.tune import Target, error
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategies.autoregressive import Autoregressive
@@ -35,18 +35,18 @@ def days(count: int) -> Span:
 
 
 @pytest.mark.parametrize(("branching", "height"), [(2, 4), (3, 2), (5, 1)])
-def test_canonical_cover_is_the_papers(branching: int, height: int) -> None:
+def test_decoding_is_never_worse_than_the_papers_cover(branching: int, height: int) -> None:
+    """T5: the fewest nodes that make up a sum, each taken as it is, have one unit of variance a node."""
     tree = Hierarchy(branching, height, 40)
     for bin_ in (1, 7, 26, 39):
         for span in (None, 1, 6, 40):
-            weights = tree.canonical(bin_, span)
-            wanted = np.zeros(bin_ + 1)
-            wanted[0 if span is None else max(bin_ - span + 1, 0) :] = 1
-            assert (weights @ measurement_matrix(tree, bin_) == wanted).all()
-            first = 0 if span is None or span > bin_ else bin_ - span
-            nodes = len(cover(first, bin_, branching=branching, height=height))
-            assert weights.sum() == nodes + (span is None or span > bin_)
-            assert tree.variances(np.array([bin_]), span)[0] <= weights.sum() + 1e-12
+            whole = span is None or span > bin_
+            first = 0 if whole or span is None else bin_ - span
+            nodes = cover(first, bin_, branching=branching, height=height)
+            covered = [leaf for layer, index in nodes
+                       for leaf in range(index * branching**layer, (index + 1) * branching**layer)]  # fmt: skip
+            assert sorted(covered) == list(range(first, bin_))
+            assert tree.variances(np.array([bin_]), span)[0] <= len(nodes) + whole + 1e-12
 
 
 @pytest.mark.parametrize("constraint", [AtMost(1), AtMost(4), Within("7 days"), AtMost(2) & Within("3 days")])
@@ -191,11 +191,11 @@ def test_banded_series_go_on_for_ever() -> None:
 
 
 def test_autoregressive_is_the_known_formula() -> None:
-    count, changes, memory, veil = 1024, 16, 63424, Fraction(5, 8)
-    strategy = Autoregressive(count, memory, veil)
+    count, changes, memory, shared = 1024, 16, 63424, Fraction(5, 8)
+    strategy = Autoregressive(count, memory, shared)
     found = strategy.sensitivity(Exposure(AtMost(changes), Schedule(0, DAILY, count), "stock", 0, 1))
     b = Fraction(memory, 2**16)
-    known = Fraction(1, 2) + (1 - b) * (count - 1 - changes) / 2 + (1 + b) * changes / 2 + 1 / (2 * veil)
+    known = Fraction(1, 2) + (1 - b) * (count - 1 - changes) / 2 + (1 + b) * changes / 2 + 1 / (2 * shared)
     assert float(found.l1) == pytest.approx(float(known * 2**24), rel=1e-9)
     centred = strategy.sensitivity(Exposure(AtMost(changes), Schedule(0, DAILY, count), "stock", -1, 1))
     plain = (
@@ -205,12 +205,12 @@ def test_autoregressive_is_the_known_formula() -> None:
 
 
 def test_the_shared_draw_stays_out_of_differences() -> None:
-    bare, veiled = Autoregressive(40, 60000, Fraction(0)), Autoregressive(40, 60000, Fraction(5))
+    bare, hidden = Autoregressive(40, 60000, Fraction(0)), Autoregressive(40, 60000, Fraction(5))
     at = np.array([39])
-    assert veiled.shared is not None
+    assert hidden.shared is not None
     assert bare.shared is None
-    assert veiled.variances(at, 7) == pytest.approx(bare.variances(at, 7))
-    assert veiled.variances(at, None)[0] * 2**48 == pytest.approx(bare.variances(at, None)[0] * 2**48 + 25)
+    assert hidden.variances(at, 7) == pytest.approx(bare.variances(at, 7))
+    assert hidden.variances(at, None)[0] * 2**48 == pytest.approx(bare.variances(at, None)[0] * 2**48 + 25)
 
 
 # --- without an end

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from tidegauge.mechanism.search.path_crowds import Crowd, Switches
+from tidegauge.mechanism.search.path_samples import Crowd, Switches
 from tidegauge.mechanism.strategies.dense import most_energy
 from tidegauge.theory.paths.dense import dense_groups, dense_paths, levels, on_changes, shared_level
 from tidegauge.theory.paths.dense_windows import any_changes

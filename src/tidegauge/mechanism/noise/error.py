@@ -1,4 +1,4 @@
-"""The public law of an estimate's error: a weighted sum of independent noises, none of which depends on the data."""
+"""The public distribution of an estimate's error: a weighted sum of independent noises."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _FINE: Final = 64.0
-"""From this standard deviation on, in steps of its lattice, a law is as good as continuous."""
+"""From this standard deviation on, in steps of its lattice, a distribution is nearly continuous."""
 _MODEST: Final = 1e-4
 """The smallest terms are taken for normal together, up to this much of kurtosis."""
 _SIGHT: Final = 80.0
@@ -43,14 +43,14 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Law:
-    """Symmetric about 0; the laws of independent errors add up with +."""
+class ErrorDistribution:
+    """The distribution of an error, symmetric about 0; those of independent errors are combined with +."""
 
     parts: tuple[Part, ...] = ()
 
     @classmethod
-    def of(cls, weights: Sequence[float] | Floats, noise: Noise) -> Law:
-        """The law of the weighted sum of as many independent draws as there are weights."""
+    def of(cls, weights: Sequence[float] | Floats, noise: Noise) -> ErrorDistribution:
+        """The distribution of the weighted sum of as many independent draws as there are weights."""
         sizes = np.abs(np.asarray(weights, dtype=np.float64))
         largest = sizes.max(initial=0.0)
         if not largest:
@@ -59,8 +59,8 @@ class Law:
         first = int(shares[0] == 0)
         return cls((Part(noise, tuple((shares[first:] * largest).tolist()), tuple(counts[first:].tolist())),))
 
-    def __add__(self, other: Law) -> Law:
-        return Law(self.parts + other.parts)
+    def __add__(self, other: ErrorDistribution) -> ErrorDistribution:
+        return ErrorDistribution(self.parts + other.parts)
 
     @cached_property
     def stderr(self) -> float:
@@ -68,7 +68,7 @@ class Law:
         return sqrt(sum(part.variance for part in self.parts))
 
     def half_width(self, level: float = 0.95) -> float:
-        """The least h such that the error lies in [-h, h] with this probability; where sizes differ, a little more."""
+        """The least h such that the error lies in [-h, h] with this probability, or a little more."""
         if not 0 < level < 1:
             raise SpecError("lies between 0 and 1", key="level")
         silence = sum(sum(part.counts) * log(part.noise.masses(0)[0]) for part in self.parts)
@@ -93,7 +93,7 @@ class Law:
 def ratio(
     *, sum_value: float, sum_stderr: float, count_value: float, count_stderr: float
 ) -> tuple[float, float] | None:
-    """A mean and its standard error by the delta method; None where the count can hardly be told from nothing.
+    """A mean and its standard error by the delta method; None where noise hides the count.
 
     Requires: independent errors.
     """
@@ -106,7 +106,7 @@ def ratio(
 def ratio_interval(
     *, sum_value: float, sum_half_width: float, count_value: float, count_half_width: float
 ) -> tuple[float, float]:
-    """Where the mean lies, given both half-widths at one level (Fieller 1954); it keeps its level for small counts.
+    """Interval of the mean from both half-widths at one level (Fieller 1954); valid for small counts too.
 
     All r for which sum - r count is no further from 0 than its own half-width.
     """
@@ -127,8 +127,8 @@ def _lattice_half_width(noise: Noise, count: int, level: float) -> int:
         return ceil(deviation * _standard_half_width(scales, (count,), level) - 0.5)
     reach = 2 ** ceil(log2(40 * deviation + 64))
     circle = np.fft.ifftshift(noise.masses(reach)[:-1])
-    law = np.fft.irfft(np.fft.rfft(circle) ** count, len(circle))[: reach + 1]
-    return int(np.searchsorted(2 * np.cumsum(law) - law[0], level))
+    masses = np.fft.irfft(np.fft.rfft(circle) ** count, len(circle))[: reach + 1]
+    return int(np.searchsorted(2 * np.cumsum(masses) - masses[0], level))
 
 
 @lru_cache(maxsize=4096)
@@ -149,16 +149,16 @@ def _standard_half_width(scales: tuple[float, ...], counts: tuple[int, ...], lev
 
 
 @lru_cache(maxsize=1024)
-def _coarse_half_width(law: Law, level: float) -> float:
-    """Half-width of terms on lattices of different steps, blurred by a little normal noise for which more is added."""
-    unit = max(law.stderr, *(part.sizes[-1] for part in law.parts))
+def _coarse_half_width(error: ErrorDistribution, level: float) -> float:
+    """Half-width of terms on lattices of different steps, blurred by a little normal noise."""
+    unit = max(error.stderr, *(part.sizes[-1] for part in error.parts))
     t = (np.arange(2**14) + 0.5) * (2 * pi / _SIGHT)
     phi = np.exp(-((_BLUR * t) ** 2) / 2)
-    for part in law.parts:
+    for part in error.parts:
         sizes, counts, variance = np.divide(part.sizes, unit), np.asarray(part.counts), part.noise.variance
         second = np.cumsum(counts * sizes**2) * variance
         fourth = np.cumsum(counts * sizes**4) * (variance + 3 * variance**2)
-        normal = np.flatnonzero((fourth < _MODEST * (law.stderr / unit) ** 4) & (fourth < second**2 / 50))
+        normal = np.flatnonzero((fourth < _MODEST * (error.stderr / unit) ** 4) & (fourth < second**2 / 50))
         first = normal[-1] + 1 if len(normal) else 0
         if first:
             phi *= np.exp(-second[first - 1] * t * t / 2)
@@ -168,7 +168,7 @@ def _coarse_half_width(law: Law, level: float) -> float:
 
 
 def _inverted(phi: Floats, level: float) -> float:
-    """Solve P(|X| <= x) = level, the integral of 2/pi phi(t) sin(x t)/t, at all x of a grid by one transform."""
+    """Solve P(|X| <= x) = level, the integral of 2/pi phi(t) sin(x t)/t, on a grid of x by one transform."""
     half = len(phi)
     sums = 2 * half * np.fft.ifft(2 / pi * phi / (np.arange(half) + 0.5), 2 * half)[:half]
     covered = (sums * np.exp(0.5j * pi / half * np.arange(half))).imag

@@ -1,4 +1,4 @@
-"""Noise on the integers, and the two ways to draw it: for real (OpenDP, cryptographic) and in a simulation (seeded)."""
+"""Noise on the integers, drawn by OpenDP (cryptographic) or in a simulation (seeded)."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 _MOST: Final = 2**52
 """Largest scale: a draw then leaves the 64-bit integers with a chance below e^-1000."""
 _LEAST: Final = 2.0**-10
-"""Least scale handed to the sampler: its draws are 0 but for a chance below e^-1000, and more noise is never wrong."""
+"""Least scale of the sampler: draws are 0 but for a chance below e^-1000; more noise is never wrong."""
 
 
 class Noise(ABC):
-    """A symmetric law on the integers, drawn for real with `sample` and in simulations with `simulate`."""
+    """A symmetric distribution on the integers, drawn for real with `sample` and in simulations with `simulate`."""
 
     @property
     def variance(self) -> float:
-        """The variance of this very law, which for a small scale is not that of its continuous namesake."""
+        """The exact variance; for a small scale it is not that of the continuous distribution."""
         return self._variance()
 
     def masses(self, reach: int) -> Floats:
@@ -47,7 +47,7 @@ class Noise(ABC):
         return list(self._measurement()([0] * count)) if count else []
 
     def simulate(self, count: int, rng: np.random.Generator) -> list[int]:
-        """Independent draws of the same law from a seed: never for real data."""
+        """Independent draws of the same distribution from a seed: never for real data."""
         return list(map(int, self._simulated(count, rng)))
 
     @abstractmethod

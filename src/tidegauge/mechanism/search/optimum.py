@@ -1,10 +1,10 @@
-"""Numerically optimal measurements for entries that change a few times or within a reach, and for up to 1,024 bins.
+"""Numerically optimal measurements for rows that change a few times or within few bins; up to 1,024 bins.
 
-For weights w on the readings and a law p on the paths, no measurement whose noise is Gaussian beats the nuclear norm of the
-two together, and the one that attains it is known in closed form; weights and law then move to where its error and its
-sensitivity are largest, until bound and measurement meet.  That takes a moment for a hundred bins and two changes, and
-minutes for a thousand bins or many changes, so what was asked for is kept in a folder, named after the problem and
-after its own content.
+For weights w on the readings and a distribution p on the paths, no measurement whose noise is Gaussian
+beats the nuclear norm of the two together, and the one that attains it is known in closed form; weights and
+p then move to where its error and its sensitivity are largest, until bound and measurement meet.  That
+takes a moment for a hundred bins and two changes, and minutes for a thousand bins or many changes, so what
+was asked for is kept in a folder, named after the problem and after its own content.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.search.path_laws import law
+from tidegauge.mechanism.search.path_distributions import path_distribution
 from tidegauge.mechanism.search.shaping import shaped
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategies.dense import MOST_BINS, Dense, most_energy
@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tidegauge.mechanism.search.task import Search
+
     Floats = NDArray[np.float64]
 
 _QUICK: Final = 256
-"""Bins up to which the best for at most two changes is found in a second, and so without being asked for ..."""
+"""Bins up to which the optimum for two changes is found in a second, and so without being asked for ..."""
 _QUICK_GAP: Final = 3e-3
 """... to this much of the least error there is."""
 _MOST_JUMPS: Final = 16
@@ -48,7 +50,7 @@ _LOOKED: Final = 10
 
 
 class Problem(NamedTuple):
-    """What a dense strategy is optimal for: `jumps` changes in `reach` bins, and readings every `stride` bins."""
+    """What a dense strategy is optimal for: `jumps` changes in `reach` bins, readings every `stride` bins."""
 
     bins: int
     first: int
@@ -101,6 +103,25 @@ class Problem(NamedTuple):
         return cls(bins, first, span, stride, jumps, reach, worst, grouped and jumps > 1)
 
 
+def dense_problem(search: Search) -> Problem | None:
+    """What a dense strategy would be the optimum of, if this search can have one.
+
+    None is known for a flow that is clipped: its changes may lie in one bin or in many.
+    """
+    schedule, exposure = search.schedule, search.exposure
+    if schedule.bins is None or (exposure.kind == "flow" and exposure.clip is not None):
+        return None
+    return Problem.of(
+        search.task.limits,
+        bins=schedule.bins,
+        first=schedule.base,
+        span=schedule.span,
+        stride=schedule.stride,
+        worst=search.worst,
+        grouped=exposure.grouped,
+    )
+
+
 def recall(folder: Path, problem: Problem) -> Dense | None:
     """What was optimised for this problem before; a file that is not what its name says is passed over."""
     for path in sorted(folder.glob(f"dense-{problem.key}-*.npz")):
@@ -118,7 +139,7 @@ def recall(folder: Path, problem: Problem) -> Dense | None:
 
 
 def offered(problem: Problem, folder: Path | None, *, ask: bool) -> Dense | None:
-    """What the planner may choose: what was kept; else, where that takes a moment or it was asked for, found now.
+    """The stored optimum; otherwise, where that is quick or `ask`, one that is found now.
 
     What was asked for is kept in the folder.
     """
@@ -145,7 +166,7 @@ def optimise(problem: Problem, folder: Path | None, *, rounds: int | None = None
 
 
 def rounded(problem: Problem, gram: Floats) -> Dense:
-    """The strategy whose columns have these inner products, in the form that has the least certified error."""
+    """The strategy whose columns have these inner products, in the form with the least certified error."""
     forms = [gram]
     if (problem.jumps > 2 or problem.grouped) and problem.span is None and problem.worst:
         forms += shaped(gram, symmetric=problem.jumps % 2 == 0 and problem.reach == problem.size)
@@ -155,10 +176,10 @@ def rounded(problem: Problem, gram: Floats) -> Dense:
 
 
 def optimal_gram(problem: Problem, *, rounds: int | None = None, gap: float) -> tuple[Floats, float]:
-    """Inner products of the best columns found, and the least error (at rho = 1/2) of any linear Gaussian release."""
+    """Inner products of the best columns found, and a lower bound on the error (at rho = 1/2) of any."""
     count, ends = problem.size, problem.ends
     weights = np.full(len(ends), 1 / len(ends))
-    paths = law(count, jumps=problem.jumps, reach=problem.reach, grouped=problem.grouped)
+    paths = path_distribution(count, jumps=problem.jumps, reach=problem.reach, grouped=problem.grouped)
     best, least, limit, mean = np.inf, np.eye(count), 0.0, np.eye(count)
     for turn in range(1, (rounds or paths.rounds) + 1):
         demand = _demand(weights, ends, problem.span, count)

@@ -1,8 +1,8 @@
 """Give what a search found the form that can be certified tightly, and take out the noise of the search.
 
-On levels, the best inner products Y are those of neighbours, less the product of one shared level v: Y = T - vv' with T
-zero away from the diagonal and not positive beside it.  The covariance that belongs to them changes slowly along its
-diagonals, from both ends of time, and with the distance from its main diagonal.
+On levels, the best inner products Y are those of neighbours, less the product of one shared level v: Y = T
+- vv' with T zero away from the diagonal and not positive beside it.  The covariance that belongs to them
+changes slowly along its diagonals, from both ends of time, and with the distance from its main diagonal.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _decodable(matrix: Floats) -> bool:
 
 
 def _row_level(found: Floats, near: int) -> Floats:
-    """The v >= 0 whose products add up, row by row, to as much as -Y for bins that are not near each other."""
+    """The v >= 0 whose products have the row sums of -Y, over bins that are not near each other."""
     at = np.arange(len(found))
     far = (np.abs(np.subtract.outer(at, at)) >= near).astype(np.float64)
     sums = np.maximum(_means(-(found * far).sum(axis=1), *_ends(at, len(at))), 0.0)

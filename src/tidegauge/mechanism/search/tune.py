@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, exp, log, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from tidegauge.mechanism.strategies import shapes
-from tidegauge.mechanism.strategies.autoregressive import Autoregressive
 from tidegauge.mechanism.strategies.buffered import Buffered
 from tidegauge.mechanism.strategies.hierarchy import Hierarchy
 from tidegauge.theory.paths.path import ON_OFF, Limits
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tidegauge.mechanism.search.task import Task
     from tidegauge.mechanism.strategy import Exposure, Strategy
     from tidegauge.model.schedule import Schedule
     from tidegauge.theory.paths.path import Domain
@@ -35,7 +36,7 @@ _UNIT = Costs(((Fraction(0), Fraction(1)), (Fraction(1), Fraction(0))))
 _SEVERAL, _MANY = 8, 32
 """Changes from which on a hierarchy is tuned for one limit at a time, and for its folds alone."""
 _FEW_BINS, _ENOUGH, _MANY_BINS = 1 << 10, 1 << 11, 1 << 15
-"""Bins for which buffers are tuned in full; the noise of a level is; and several ladders of buffers are compared."""
+"""Bins up to which buffers are tuned in full; noise is; several ladders of buffers are compared."""
 _LONG_BURST = 128
 """Bins in a row, in all of which an entry may change, that are many."""
 _SOME_OFFSET = 1e-6
@@ -50,7 +51,7 @@ _JUDGED = 1 << 13
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """What will be read: sums of `span` bins (None: all) ending with these, judged by their worst or their mean error."""
+    """Readings: sums of `span` bins (None: all) ending with these, judged by worst or mean error."""
 
     bins: NDArray[np.int64]
     span: int | None
@@ -58,7 +59,7 @@ class Target:
 
     @classmethod
     def of(cls, schedule: Schedule, *, worst: bool = True) -> Target:
-        """All readings of a schedule (the first thousands, where it has no end; some of them, where there are very many)."""
+        """All readings of a schedule: the first thousands where it has no end, some where there are many."""
         count = _ENDLESS if schedule.count is None else schedule.count
         readings = np.arange(count)
         if count > _JUDGED:
@@ -71,15 +72,16 @@ class Target:
 
 
 def error(strategy: Strategy, exposure: Exposure, target: Target, *, pure: bool) -> float:
-    """Root mean squared error at epsilon = 1 (pure) or rho = 1/2, in grid units, worst or mean over the readings."""
+    """Root mean squared error at epsilon = 1 (pure) or rho = 1/2, in grid units, worst or mean."""
     sensitivity = strategy.sensitivity(exposure)
     level = target.level(strategy.variances(target.bins, target.span))
     return float(sensitivity.l1) * sqrt(2 * level) if pure else sqrt(float(sensitivity.l2_squared) * level)
 
 
-def _search(
+def nelder_mead(
     value: Callable[[Floats], float], start: Sequence[float], steps: Sequence[float], rounds: int
 ) -> Floats:
+    """Where scipy's Nelder-Mead finds the least value in so many tries; `steps` span its first simplex."""
     from scipy.optimize import minimize  # noqa: PLC0415  (slow to load)
 
     corners = [list(start)] + [
@@ -96,7 +98,7 @@ def _digits(value: float) -> float:
 
 
 class Level(NamedTuple):
-    """Noise of a level: a damped root, white noise and a shared offset, both relative to the root's innovations."""
+    """Noise of running values: a damped root; white noise and a shared offset relative to its innovations."""
 
     beta: float
     white: float
@@ -107,19 +109,19 @@ class Level(NamedTuple):
         return shapes.rounded_convex(shapes.damped_root(count, self.beta, self.white), 40) / 2**40
 
     def over(self, count: int, known: int, target: Target) -> Level:
-        """What is best for so many bins, if this is for `known`: of running sums, as much slower or faster."""
+        """The best for `count` bins, if this is the best for `known`: damped as much slower or faster."""
         if target.span is not None or count == known:
             return self
         return self._replace(beta=1 - _digits(min((1 - self.beta) * known / count, 0.9)))
 
 
 def _enough(least: int, count: int, limits: Sequence[Limits], span: int | None) -> int:
-    """Bins that show what is best for more of them: some windows, and so many that changes stay rare, where they are rare."""
+    """Bins that suffice to find the best for more: some windows, and enough for changes to be rare."""
     return min(count, max(least, 4 * (span or 0), *(8 * limit.within(count)[0] for limit in limits)))
 
 
 def _early(target: Target, first: int, count: int) -> Target:
-    """As if there were only so many bins; where all of the past is summed up, or the first window is longer, each is read."""
+    """The target of a release with so many bins; every bin is read where no shorter window is."""
     if target.span is None:
         return replace(target, bins=first + np.arange(count))
     soon = target.bins[target.bins < first + count]
@@ -168,7 +170,7 @@ def level(
     domain: Domain = ON_OFF,
     known: Level | None = None,
 ) -> Level:
-    """A damped root with white noise and offset.  For very many bins: as for fewer, and damped as much more slowly.
+    """A damped root with white noise and offset.  For very many bins: as for fewer, damped more slowly.
 
     `known`: what is best where values have one sign, to go on from where they have both.
     """
@@ -204,8 +206,18 @@ def level(
         start[:2] = [faster, log(max(known.offset, 1e-6)) - 2 * domain.low]
         start[2:] = [known.white] if bursts else []
         steps, rounds = [0.5, 1.0, max(0.3 * known.white, 0.1)][: len(start)], 14
-    beta, white, offset = map(_digits, noise(_search(value, start, steps, rounds)))
+    beta, white, offset = map(_digits, noise(nelder_mead(value, start, steps, rounds)))
     return Level(1 - _digits(1 - beta), white, offset)
+
+
+@lru_cache(maxsize=64)
+def level_for(task: Task) -> Level:
+    """The best noise for a release with an end; for values of both signs, from that for one sign."""
+    bins, first = task.schedule.bins, task.schedule.base
+    assert bins is not None
+    known = level_for(task._replace(domain=task.domain._replace(low=0.0))) if task.domain.low else None
+    target = Target.of(task.schedule, worst=task.worst)
+    return level(target, task.limits, bins=bins, first=first, domain=task.domain, known=known)
 
 
 def buffered(
@@ -243,12 +255,12 @@ def buffered(
     if bursts > _LONG_BURST or domain.low:  # each try takes long
         return strategy(count, best, even)
     rounds = 16 if bursts else 24
-    tilt = _search(lambda at: value(strategy(few, best, at), brief), even.tolist(), [0.2] * 5, rounds)
+    tilt = nelder_mead(lambda at: value(strategy(few, best, at), brief), even.tolist(), [0.2] * 5, rounds)
     return min((strategy(count, best, at) for at in (even, tilt)), key=value)
 
 
 def _exponentials(wanted: Floats, rungs: tuple[float, float], tilt: Floats) -> str:
-    """Buffers that forget at rates on a geometric ladder, or nothing, or all: by non-negative least squares, then tilted.
+    """Buffers at rates on a geometric ladder, by non-negative least squares, then tilted.
 
     Every octave of ages counts alike, by its relative error.
     """
@@ -277,31 +289,6 @@ def _bursts(changes: list[tuple[int, int]], count: int) -> list[int]:
 def _white(bursts: list[int]) -> float:
     """How much white noise to begin with, from experience."""
     return float(0.36 * max(bursts) ** 0.65)
-
-
-def autoregressive(
-    target: Target, limits: Sequence[Limits], *, bins: int, first: int = 0, domain: Domain = ON_OFF
-) -> Autoregressive:
-    """Noise that forgets, with a shared draw where there are no groups."""
-    count, grouped = bins - first, domain.groups > 1
-    changes = max(limit.within(count)[0] for limit in limits)
-    apart, middle = domain.high + domain.low, abs(domain.high - domain.low) / 2
-
-    def strategy(at: Floats) -> Autoregressive:
-        memory = round((1 - exp(min(at[0], -0.05))) * 2**16)
-        veil = Fraction(0) if grouped else Fraction(max(round(exp(min(at[1], 8.0)) * 256), 1), 256)
-        return Autoregressive(bins, memory, veil, first)
-
-    def value(at: Floats) -> float:
-        found = strategy(at)
-        level = target.level(found.variances(target.bins, target.span)) * float(found.denominator) ** 2
-        b, veil = found.memory / 2**16, float(found.veil)
-        later = min(changes, count - 1)
-        size = 1 + later * (1 + b) + (count - 1 - later) * (1 - b)
-        return sqrt(level) * (size if grouped else apart * size / 2 + middle / veil)
-
-    start = [log(min(0.6, 2 * changes / count)), log(1.0 if target.span is None else 50.0)]
-    return strategy(_search(value, start, [1.0, 0.7], 60))
 
 
 def hierarchy(
@@ -346,7 +333,7 @@ def _folds(limit: Limits, branching: int, height: int, leaves: int) -> int:
 
 
 def _most(found: Hierarchy, limit: Limits, power: int) -> Fraction:
-    """What changes by 1 add up to, at most: quicker than exactly where there are many, or the reach is limited."""
+    """Most that changes by 1 add up to; a quick upper bound where there are many."""
     *layers, load = (1 / scale**power for scale in found.scales)
     if limit.changes is not None and limit.changes > _SEVERAL and limit.bins is not None:
         return min(
@@ -370,7 +357,7 @@ def _most(found: Hierarchy, limit: Limits, power: int) -> Fraction:
 
 
 def _with_load(found: Hierarchy, limits: Sequence[Limits], power: int) -> Hierarchy:
-    """The initial load apart, with the least noise that makes no path worse: a change there is one less elsewhere."""
+    """The initial load as a node of its own, with the least noise that makes no path worse."""
     total = max(_most(found, limit, power) for limit in limits)
     rest = [
         _most(found, Limits(*(None if most is None else most - 1 for most in limit)), power)
@@ -393,5 +380,5 @@ def _with_scales(found: Hierarchy, value: Callable[[Hierarchy], float]) -> Hiera
         ]
         return replace(found, relative=tuple(scales))
 
-    tuned = scaled(_search(lambda at: value(scaled(at)), [0.0] * free, [0.15] * free, 30))
+    tuned = scaled(nelder_mead(lambda at: value(scaled(at)), [0.0] * free, [0.15] * free, 30))
     return min(found, tuned, key=value)

@@ -1,26 +1,33 @@
-"""The default for long-lived stocks with Laplace noise: noise that forgets, and one shared draw that hides the level.
+"""The default for long running values with Laplace noise: noise that fades, and shared noise.
 
-What is published is s + N + X: N[t] = b N[t-1] + fresh noise, and X one draw for all time, never shown.  Shifting X by half of an
-entry's range makes its level +1/2 or -1/2 instead of 0 or 1: staying costs (1 - b) / 2 a bin, changing (1 + b) / 2.
+What is published is s + N + X.  N[t] = b N[t-1] + fresh noise; X is the shared noise, drawn once and never
+published.  Shifting X by half of a row's range makes the row's value +1/2 or -1/2 instead of 0 or 1: a bin
+without a change costs (1 - b) / 2, a change (1 + b) / 2.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
+from math import exp, log, sqrt
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.exposure import in_grid_units, over_lives, spread
-from tidegauge.mechanism.strategy import Exposure, Row, Strategy
+from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, refuse_running_values, says
 from tidegauge.theory.paths.autoregressive import AutoregressiveRows, autoregressive_paths
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposure import Flow
+    from tidegauge.mechanism.search.task import Search, Task
     from tidegauge.theory.paths.path import Limits
     from tidegauge.theory.sensitivity import Sensitivity
 
@@ -29,28 +36,41 @@ if TYPE_CHECKING:
 _MEMORY: Final = 1 << 16
 """The memory b is a whole multiple of 1/65536 ..."""
 _FINER: Final = 1 << 8
-"""... and the shared draw a whole multiple of 1/256 of a grid unit."""
+"""... and shared noise a whole multiple of 1/256 of a grid unit."""
+_LONGEST: Final = 1 << 17
+"""Bins up to which the sensitivity is computed in about a second."""
 
 
 @dataclass(frozen=True)
 class Autoregressive(Strategy):
-    """One row a bin: the level less b times the level before; `memory` is b in 65536ths, `veil` the shared draw's scale."""
+    """One row a bin: the running value less b times the one before.
+
+    memory:        b, in 65536ths
+    shared_noise:  the scale of the shared noise; 0: there is none
+    """
 
     name: ClassVar[str] = "autoregressive"
 
     bins: int
     memory: int
-    veil: Fraction
+    shared_noise: Fraction
     first: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.memory <= _MEMORY or self.veil < 0 or self.bins <= self.first:
-            raise SpecError("an autoregressive strategy has a memory from 0 to 65536 and a veil of 0 or more")
+        if not 0 <= self.memory <= _MEMORY or self.shared_noise < 0 or self.bins <= self.first:
+            raise SpecError(
+                "an autoregressive strategy has a memory from 0 to 65536 and shared noise of 0 or more"
+            )
 
     @property
     def parameters(self) -> dict[str, int | float | str]:
-        """Memory and veil, exactly."""
-        return {"bins": self.bins, "memory": self.memory, "veil": str(self.veil), "first": self.first}
+        """Memory and shared noise, exactly."""
+        return {
+            "bins": self.bins,
+            "memory": self.memory,
+            "shared_noise": str(self.shared_noise),
+            "first": self.first,
+        }
 
     @property
     def denominator(self) -> int:
@@ -60,7 +80,7 @@ class Autoregressive(Strategy):
     @property
     def shared(self) -> Fraction | None:
         """In 256ths of a grid unit, where a row counts in 2^-24."""
-        return self.veil / _MEMORY if self.veil else None
+        return self.shared_noise / _MEMORY if self.shared_noise else None
 
     @property
     def _memory(self) -> Fraction:
@@ -73,7 +93,11 @@ class Autoregressive(Strategy):
             return ()
         forgotten = (_MEMORY - self.memory) if age else _MEMORY
         past = ((self.first, bin_ - 1, forgotten * _FINER),) if age and forgotten else ()
-        return (Row(0, age, (*past, (bin_, bin_, self.denominator)), shared=forgotten if self.veil else 0),)
+        return (
+            Row(
+                0, age, (*past, (bin_, bin_, self.denominator)), shared=forgotten if self.shared_noise else 0
+            ),
+        )
 
     def weights(self, bin_: int, span: int | None) -> Floats:
         """What is remembered of each row."""
@@ -82,7 +106,7 @@ class Autoregressive(Strategy):
         if span is not None and span <= age:
             found[: age - span + 1] -= float(self._memory) ** np.arange(age - span, -1, -1.0)
         elif self.first and (span is None or span > bin_):
-            raise SpecError("this strategy does not measure the initial load: it tells changes, not levels")
+            refuse_running_values()
         return found / self.denominator
 
     def variances(self, bins: NDArray[np.int64], span: int | None) -> Floats:
@@ -92,25 +116,26 @@ class Autoregressive(Strategy):
         kept = b**steps
         if span is not None:
             kept[span:] -= b ** steps[: len(steps) - span]
-        hidden = float(self.veil) ** 2 * (np.ones(len(bins)) if span is None else ages < span)
+        hidden = float(self.shared_noise) ** 2 * (np.ones(len(bins)) if span is None else ages < span)
         return (np.cumsum(kept**2)[ages] + hidden) / self.denominator**2
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
-        """In L1 exact, for the best shift of the shared draw (of no use where there are groups); in L2 an upper bound.
+        """L1 exact for the best shift of the shared noise (of no use with groups); L2 an upper bound.
 
-        The draw is a whole multiple of 1/256 of a grid unit; refined, it has finer steps, of which those are some.
+        Shared noise is a whole multiple of 1/256 of a grid unit; refined, it has finer steps, of which those
+        are some.
         """
         S, M = spread(exposure)
         b, bins = self._memory, self.bins - self.first
-        veil = None if exposure.grouped or not self.veil else 1 / self.veil
+        shift = None if exposure.grouped or not self.shared_noise else 1 / self.shared_noise
         domain = in_grid_units(exposure, self.first)
 
-        def most(limit: Limits, veil: Fraction | None) -> Fraction:
-            rows = AutoregressiveRows(b, veil, bins, Fraction(1, _FINER))
+        def most(limit: Limits, shift: Fraction | None) -> Fraction:
+            rows = AutoregressiveRows(b, shift, bins, Fraction(1, _FINER))
             return autoregressive_paths(rows, limits=limit, domain=domain)
 
         def stock(limit: Limits) -> tuple[Fraction, Fraction]:
-            return self._both(most(limit, veil), most(limit, None), 2 * S)
+            return self._both(most(limit, shift), most(limit, None), 2 * S)
 
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
             largest = counts.total * M
@@ -120,5 +145,58 @@ class Autoregressive(Strategy):
         return over_lives(exposure, stock=stock, flow=flow)
 
     def _both(self, l1: Fraction, total: Fraction, largest: Fraction) -> tuple[Fraction, Fraction]:
-        """An L2 for completeness: no row is moved further than this, and all together no further than that."""
+        """L1, and an L2 bound from the largest change of a row and the total of all."""
         return l1 * self.denominator, total * largest * self.denominator**2
+
+
+@lru_cache(maxsize=64)
+def _tuned(task: Task) -> Autoregressive:
+    """Memory and shared noise with the least error; without shared noise where there are groups."""
+    from tidegauge.mechanism.search import tune  # noqa: PLC0415  (it tunes strategies of this folder)
+
+    bins, first = task.schedule.bins, task.schedule.base
+    assert bins is not None
+    target, domain = tune.Target.of(task.schedule, worst=task.worst), task.domain
+    count, grouped = bins - first, domain.groups > 1
+    changes = max(limit.within(count)[0] for limit in task.limits)
+    apart, middle = domain.high + domain.low, abs(domain.high - domain.low) / 2
+
+    def strategy(at: Floats) -> Autoregressive:
+        memory = round((1 - exp(min(at[0], -0.05))) * 2**16)
+        shared = Fraction(0) if grouped else Fraction(max(round(exp(min(at[1], 8.0)) * 256), 1), 256)
+        return Autoregressive(bins, memory, shared, first)
+
+    def value(at: Floats) -> float:
+        found = strategy(at)
+        level = target.level(found.variances(target.bins, target.span)) * float(found.denominator) ** 2
+        b, shared = found.memory / 2**16, float(found.shared_noise)
+        later = min(changes, count - 1)
+        size = 1 + later * (1 + b) + (count - 1 - later) * (1 - b)
+        return sqrt(level) * (size if grouped else apart * size / 2 + middle / shared)
+
+    start = [log(min(0.6, 2 * changes / count)), log(1.0 if target.span is None else 50.0)]
+    return strategy(tune.nelder_mead(value, start, [1.0, 0.7], 60))
+
+
+def _candidates(search: Search) -> Iterator[Autoregressive]:
+    bins = search.schedule.bins
+    if search.pure and bins is not None and bins - search.schedule.base <= _LONGEST:
+        yield _tuned(search.task)
+
+
+def _read(parameters: dict[str, Any], attachments: Mapping[str, str]) -> Autoregressive:
+    """`veil` is the older name of `shared_noise`."""
+    del attachments
+    known = [parameters.pop(name) for name in ("shared_noise", "veil") if name in parameters]
+    if len(known) != 1:
+        raise SpecError("an autoregressive strategy needs shared_noise, once")
+    return Autoregressive(**parameters, shared_noise=Fraction(known[0]))
+
+
+KIND: Final = StrategyKind(
+    Autoregressive,
+    says("lets each error fade into the next, behind shared noise that is never published"),
+    _candidates,
+    fixed={"bins": "bins", "first": "base"},
+    read=_read,
+)

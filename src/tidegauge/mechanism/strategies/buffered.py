@@ -1,15 +1,16 @@
-"""Nearly the damped square root with its offset, in a few numbers a cell: for stocks with Gaussian noise, and for long releases.
+"""Nearly the damped square root with its offset, from a few integers a cell; for long releases.
 
-What a change does to the rows after it is a mixture of exponentials, so a row needs no past bins: leaky sums of the changes
-tell it (buffers.py), and one number more takes the shared offset off.  Mixtures of exponentials fall and are convex, which
-is all that the certificates of T10 ask for; what fixed point adds is bounded in T13.
+What a change does to the rows after it is a mixture of exponentials, so a row needs no past bins: leaky
+sums of the changes suffice (buffers.py), and one more number removes the shared offset.  Mixtures of
+exponentials fall and are convex, which is all that the certificates of T10 ask for; what fixed point adds
+is bounded in T13.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import sqrt
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -19,13 +20,16 @@ from tidegauge.errors import SpecError
 from tidegauge.mechanism.exposure import most_changes, over_lives, root_above, spread, square_of, stock_square
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategies.buffers import BILLION, BITS, GAIN, MILLION, SHAPE, Buffers
-from tidegauge.mechanism.strategy import Row, Strategy
+from tidegauge.mechanism.strategy import Row, Strategy, StrategyKind, refuse_running_values, says
 from tidegauge.theory.paths.toeplitz import toeplitz_paths
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposure import Flow
+    from tidegauge.mechanism.search.task import Search, Task
     from tidegauge.mechanism.strategy import Exposure
     from tidegauge.theory.paths.path import Domain, Limits
     from tidegauge.theory.sensitivity import Sensitivity
@@ -44,9 +48,9 @@ _MOST_BUFFERS: Final = 32
 class Buffered(Strategy):
     """Leaky sums of the changes, weighed, without the best estimate of a shared offset.
 
-    buffers: "weight:forgets ...", the weights (multiples of a millionth) adding up to 1; a bin takes this part of a buffer
-    away (multiples of a billionth, from 0, which forgets nothing, to 1, which remembers nothing).
-    offset:  the variance of the shared draw, over that of a row's noise.
+    buffers: "weight:forgets ...".  Weights (multiples of a millionth) add up to 1; each bin removes the part
+             `forgets` of a buffer (a multiple of a billionth; 0 forgets nothing, 1 everything).
+    offset:  the variance of the shared offset, over that of a row's noise.
     """
 
     name: ClassVar[str] = "buffered"
@@ -104,7 +108,7 @@ class Buffered(Strategy):
 
     @cached_property
     def _units(self) -> Integers:
-        """What a change by 1 does to later rows, in units of 2^-48: falling and convex in these very numbers."""
+        """The effect of a change by 1 on later rows, in units of 2^-48: falling and convex exactly."""
         weights, forgets = (
             np.array(part) / whole for part, whole in zip(self._parts, (MILLION, BILLION), strict=True)
         )
@@ -145,8 +149,8 @@ class Buffered(Strategy):
             )[age - 1 : 2 * age - 1]
         new = a[::-1] - self.offset * a[-1] / before[age] * learned
         weights = np.rint(new * sqrt(before[age] / before[age + 1]) * self.denominator).astype(np.int64)
-        stretches = ((self.first + i, self.first + i, weight) for i, weight in enumerate(weights.tolist()))
-        return (Row(0, age, tuple(one for one in stretches if one[2])),)
+        ranges = ((self.first + i, self.first + i, weight) for i, weight in enumerate(weights.tolist()))
+        return (Row(0, age, tuple(one for one in ranges if one[2])),)
 
     def layers(self, through: int) -> Integers:
         """All alike."""
@@ -155,7 +159,7 @@ class Buffered(Strategy):
     def weights(self, bin_: int, span: int | None) -> Floats:
         """By the inverse series; what a row teaches of the offset goes to every level after it."""
         if self.first and (span is None or span > bin_):
-            raise SpecError("this strategy does not measure the initial load: it tells changes, not levels")
+            refuse_running_values()
         age = bin_ - self.first
         found = self._level(age)
         if span is not None and span <= age:
@@ -188,7 +192,7 @@ class Buffered(Strategy):
         gains = (1 + (1 + Fraction(self.offset)) * count) / 2**GAIN
 
         def fixed_point(square: Fraction, moved: Fraction, cells: int) -> tuple[Fraction, Fraction]:
-            """The certified square, and an L1 for completeness: over so many rows and cells it is at most this."""
+            """An L1 bound over so many rows and cells, and the certified square."""
             exact, rows, each = root_above(square), root_above(count), root_above(cells)
             rounded = 2 * each * stream.slack + each / 2**BITS
             whole = exact * (1 + root_above(Fraction(self.offset)) * rows * away)
@@ -211,3 +215,27 @@ class Buffered(Strategy):
     def _most(self, limit: Limits, domain: Domain) -> float:
         coarse = len(self.shape) > _TRIED
         return toeplitz_paths(self.shape, offset=self.offset, limits=limit, domain=domain, coarse=coarse)
+
+
+@lru_cache(maxsize=64)
+def _tuned(task: Task) -> Buffered:
+    from tidegauge.mechanism.search import tune  # noqa: PLC0415  (it tries buffers)
+
+    bins, first = task.schedule.bins, task.schedule.base
+    assert bins is not None
+    noise, target = tune.level_for(task), tune.Target.of(task.schedule, worst=task.worst)
+    return tune.buffered(noise, target, task.limits, bins=bins, first=first, domain=task.domain)
+
+
+def _candidates(search: Search) -> Iterator[Buffered]:
+    bins = search.schedule.bins
+    if not search.pure and bins is not None and bins - search.schedule.base <= LONGEST:
+        yield _tuned(search.task)
+
+
+KIND: Final = StrategyKind(
+    Buffered,
+    says("keeps a few fading sums of the past, with a shared offset, tuned to how often a unit may change"),
+    _candidates,
+    fixed={"bins": "bins", "first": "base"},
+)

@@ -1,8 +1,9 @@
 """The whole numbers that a buffered strategy keeps of a cell, and how each bin moves them.
 
-A buffer is a sum of the cell's changes that forgets: s <- (1 - forgets) s + change, in fixed point, rounded to the nearest.  A
-row weighs the buffers, takes the best estimate of the shared offset off, and is rounded once.  There is no float: poles and
-weights are decimals, gains are whole numbers over powers of 2, found by whole-number arithmetic alone.
+A buffer is a sum of the cell's changes that forgets: s <- (1 - forgets) s + change, in fixed point, rounded
+to the nearest.  A row weighs the buffers, takes the best estimate of the shared offset off, and is rounded
+once.  There is no float: poles and weights are decimals, gains are whole numbers over powers of 2, found by
+whole-number arithmetic alone.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ MILLION, BILLION = 10**6, 10**9
 
 
 class Gain(NamedTuple):
-    """Of one row: what it is multiplied by, how much of what was learned it takes off, and how much it teaches."""
+    """Of one row: its factor, the part of the estimated offset that it removes, its part in the estimate."""
 
     scale: int
     taken: int
@@ -67,7 +68,7 @@ class Buffers(Stream):
 
     @cached_property
     def shape(self) -> NDArray[np.int64]:
-        """What a single change by 1 does to each row before the offset is taken off, as the buffers themselves tell it."""
+        """The effect of a change by 1 on each row before the offset is removed, computed with the buffers."""
         unit = MILLION << (FINE - SHAPE)
         parts, buffers = self._slow, [1 << FINE] * len(self._slow)
         found = [1 << SHAPE]
@@ -94,7 +95,7 @@ class Buffers(Stream):
 
     @property
     def slack(self) -> Fraction:
-        """How far the sum of the buffers can be from what exact ones would add up to: rounding errors are forgotten, too."""
+        """Bound on the rounding error of the sum of the buffers; buffers forget rounding errors, too."""
         parts = zip(self.weights, self.forgets, strict=True)
         return sum(
             (

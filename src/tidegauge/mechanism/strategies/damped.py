@@ -1,8 +1,9 @@
-"""The default for stocks with Gaussian noise: a damped square root, white noise and a shared offset, as one matrix.
+"""The default for stocks with Gaussian noise: a damped square root, white noise and an offset as a matrix.
 
-The noise of the published level has covariance B B' + offset 1 1', B the Toeplitz root of the spectrum
-1 / |1 - beta z| + white.  The offset is one draw shared by all readings; it hides where an entry's level lies.  Whitened, all
-of it is a lower-triangular matrix on the changes with independent noise on its rows: nothing secret is kept.
+The noise of the published level has covariance B B' + offset 1 1', B the Toeplitz root of the spectrum 1 /
+|1 - beta z| + white.  The offset is one draw shared by all readings; it hides a row's value.  Whitened, all
+of it is a lower-triangular matrix on the changes with independent noise on its rows: nothing secret is
+kept.
 """
 
 from __future__ import annotations
@@ -19,12 +20,16 @@ from tidegauge.errors import SpecError
 from tidegauge.mechanism.exposure import most_changes, over_lives, root_above, spread, square_of, stock_square
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategies.triangular import MOST_BINS, Triangular
+from tidegauge.mechanism.strategy import StrategyKind, says
 from tidegauge.theory.paths.toeplitz import toeplitz_paths
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposure import Flow
+    from tidegauge.mechanism.search.task import Search
     from tidegauge.mechanism.strategy import Exposure
     from tidegauge.theory.paths.path import Domain, Limits
     from tidegauge.theory.sensitivity import Sensitivity
@@ -39,7 +44,10 @@ _DIGITS: Final = 40
 
 @dataclass(frozen=True)
 class Damped(Triangular):
-    """Noise of the level: a damped root (beta), white noise and a shared offset, both relative to the root's innovations."""
+    """Noise of running values: a damped root (beta), white noise and a shared offset.
+
+    `white` and `offset` are variances relative to the root's innovations.
+    """
 
     name: ClassVar[str] = "damped"
 
@@ -57,7 +65,8 @@ class Damped(Triangular):
             and 0 <= self.offset < inf
         ):  # false also for NaN
             raise SpecError(
-                f"a damped strategy has up to {MOST_BINS} bins, 0 <= beta <= 1 and finite noise, none of it negative"
+                f"a damped strategy has up to {MOST_BINS} bins, 0 <= beta <= 1 and finite noise, "
+                "none of it negative"
             )
 
     @property
@@ -94,7 +103,7 @@ class Damped(Triangular):
         return found
 
     def variances(self, bins: NDArray[np.int64], span: int | None) -> Floats:
-        """In closed form for all bins at once; the rounding of the matrix changes them by less than 1 in 10,000."""
+        """In closed form for all bins; rounding the matrix changes them by less than 1 in 10,000."""
         ages = bins - self.first
         noise = shapes.inverse(np.diff(self._shape, prepend=0.0))
         parts = np.cumsum(shapes.lag_difference(noise, span) ** 2)[ages]
@@ -107,7 +116,7 @@ class Damped(Triangular):
         count = len(self._shape)
 
         def rounded_up(square: Fraction, largest: Fraction, changes: int) -> Fraction:
-            """A change meets an error of at most half a unit in each row, and what doubles are off before they are rounded."""
+            """A change meets at most half a unit of rounding in each row, and the error of doubles."""
             error = (Fraction(1, 2) + Fraction(1, 2**10)) / self.denominator
             return (root_above(square) + largest * changes * root_above(count) * error) ** 2
 
@@ -131,3 +140,19 @@ class Damped(Triangular):
 
     def _most(self, limit: Limits, domain: Domain) -> float:
         return toeplitz_paths(self._shape, offset=self.offset, limits=limit, domain=domain)
+
+
+def _candidates(search: Search) -> Iterator[Damped]:
+    from tidegauge.mechanism.search import tune  # noqa: PLC0415  (it builds strategies of this folder)
+
+    bins, first = search.schedule.bins, search.schedule.base
+    if not search.pure and bins is not None and bins - first <= MOST_BINS:
+        yield Damped(bins, *tune.level_for(search.task), first)
+
+
+KIND: Final = StrategyKind(
+    Damped,
+    says("measures fading sums of the past, with a shared offset, tuned to how often a unit may change"),
+    _candidates,
+    fixed={"bins": "bins", "first": "base"},
+)

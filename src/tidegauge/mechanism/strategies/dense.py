@@ -1,6 +1,6 @@
-"""Measurements by a full matrix that was optimised numerically: known by its content, and never trusted for more than that.
+"""Measurements by a full matrix that was optimised numerically, identified by its content.
 
-Whoever made the matrix, its sensitivity is computed anew from its integers wherever it is loaded; they are so small that
+The sensitivity is computed from the matrix's integers wherever it is loaded; they are so small that
 the inner products of its columns are exact in double precision.
 """
 
@@ -21,6 +21,7 @@ from tidegauge.errors import SpecError, StoreCorrupt
 from tidegauge.mechanism.exposure import most_changes, over_lives, root_above, spread, stock_square
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategies.triangular import Triangular
+from tidegauge.mechanism.strategy import StrategyKind, says
 from tidegauge.theory.accounting.precise import above
 from tidegauge.theory.paths.dense import dense_groups, dense_paths
 from tidegauge.theory.paths.gram import gram_paths
@@ -28,9 +29,13 @@ from tidegauge.theory.paths.path import ON_OFF
 from tidegauge.theory.paths.rounding import U, above_product
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposure import Flow
+    from tidegauge.mechanism.search.task import Search
     from tidegauge.mechanism.strategy import Exposure
     from tidegauge.theory.paths.path import Domain, Limits
     from tidegauge.theory.sensitivity import Sensitivity
@@ -66,7 +71,8 @@ class Dense(Triangular):
             or whole.min() < -most
         ):
             raise SpecError(
-                f"a dense strategy is a lower-triangular matrix for up to {MOST_BINS} bins, of integers up to 2^{shapes.BITS}"
+                f"a dense strategy is a lower-triangular matrix for up to {MOST_BINS} bins, "
+                f"of integers up to 2^{shapes.BITS}"
             )
         kept = whole.astype(np.int32)
         kept.flags.writeable = False
@@ -90,9 +96,14 @@ class Dense(Triangular):
 
     @cached_property
     def packed(self) -> str:
-        """The matrix as text, to be kept in a committed plan: equal bytes of its integers side by side, compressed."""
+        """The matrix as text for a committed plan: equal bytes of its integers side by side, compressed."""
         below = self.entries[np.tril_indices(len(self.entries))].astype("<i4")
         return b64encode(zlib.compress(below.view(np.uint8).reshape(-1, 4).T.tobytes(), 9)).decode()
+
+    @property
+    def attachments(self) -> dict[str, str]:
+        """The matrix."""
+        return {self.digest: self.packed}
 
     @property
     def parameters(self) -> dict[str, int | float | str]:
@@ -165,3 +176,37 @@ def _root(square: float) -> float:
 def _digest(entries: Integers, first: int) -> str:
     content = np.ascontiguousarray(entries, dtype="<i4").tobytes()
     return hashlib.sha256(f"{len(entries)} {first}\n".encode() + content).hexdigest()
+
+
+def _candidates(search: Search) -> Iterator[Dense]:
+    from tidegauge.mechanism.search import optimum  # noqa: PLC0415  (it builds dense strategies)
+
+    problem = None if search.pure else optimum.dense_problem(search)
+    found = None if problem is None else optimum.offered(problem, search.cache, ask=search.ask)
+    if found is not None:
+        yield found
+
+
+def _asked(search: Search) -> bool:
+    from tidegauge.mechanism.search import optimum  # noqa: PLC0415  (it builds dense strategies)
+
+    return not search.pure and optimum.dense_problem(search) is not None
+
+
+def _read(parameters: dict[str, Any], attachments: Mapping[str, str]) -> Dense:
+    digest = str(parameters.get("digest", ""))
+    if digest not in attachments:
+        raise SpecError("an optimised dense strategy is found, not given: pin it by its name alone")
+    return Dense.unpacked(attachments[digest], digest=digest, first=int(parameters["first"]))
+
+
+KIND: Final = StrategyKind(
+    Dense,
+    says("was optimised numerically for how often a unit may change here"),
+    _candidates,
+    fixed={"bins": "bins", "first": "base"},
+    read=_read,
+    valid="an optimum is found for up to 1,024 windows with Gaussian noise, where a unit changes at most "
+    "16 times or within a short time",
+    asked=_asked,
+)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from tidegauge.mechanism.strategy import Row, Strategy
+from tidegauge.mechanism.strategy import Row, Strategy, StrategyKind
 from tidegauge.model.constraint import AtMost, Both, Either
 from tidegauge.theory.folds import dcr_folds
 from tidegauge.theory.joint import joint
 from tidegauge.theory.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
+    from tidegauge.mechanism.search.task import Search
     from tidegauge.mechanism.strategy import Exposure
     from tidegauge.model.constraint import Constraint
     from tidegauge.model.schedule import Schedule
@@ -40,6 +43,19 @@ class Disjoint(Strategy):
         """The bin itself."""
         return (Row(0, bin_ - self.base, ((bin_, bin_, 1),)),) if bin_ >= self.base else ()
 
+    def folds(self, exposure: Exposure) -> int | None:
+        """Most bins that one unit can change."""
+        return bin_folds(exposure.constraint, exposure.schedule, self._measured(exposure.schedule))
+
+    @property
+    def plain_sums(self) -> bool:
+        """Readings add up measured bins."""
+        return True
+
+    def _measured(self, schedule: Schedule) -> int | None:
+        """How many bins are measured; None: without end."""
+        return None if schedule.bins is None else schedule.bins - self.base
+
     def needed_from(self, bin_: int) -> int:
         """Nothing of a bin is needed once it is measured."""
         return bin_ + 1
@@ -58,8 +74,8 @@ class Disjoint(Strategy):
         return counts if span is None else np.minimum(counts, span)
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
-        """One unit changes at most `folds` bins; where the first is not measured, it may already be in a group."""
-        measured = None if exposure.schedule.bins is None else exposure.schedule.bins - self.base
+        """One unit changes at most `folds` bins; where bin 0 is not measured, it may be in a group before."""
+        measured = self._measured(exposure.schedule)
         folds = bin_folds(exposure.constraint, exposure.schedule, measured)
         entering = self._joint(exposure, folds, firsts=1)
         if not self.base:
@@ -108,3 +124,16 @@ def most_mutations(constraint: Constraint) -> int | None:
             return None if one is None or other is None else max(one, other)
         case _:
             return None
+
+
+def _candidates(search: Search) -> Iterator[Disjoint]:
+    yield Disjoint(search.schedule.base)
+
+
+def _describe(schedule: Schedule) -> str:
+    if schedule.span == 1:
+        return "measures every window once, and each is a reading"
+    return "measures every window once and adds them up, so errors add up too"
+
+
+KIND: Final = StrategyKind(Disjoint, _describe, _candidates, fixed={"base": "base"})

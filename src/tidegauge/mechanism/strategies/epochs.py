@@ -1,7 +1,7 @@
 """Running values without an end: strategies for a finite time, begun anew whenever time has doubled.
 
-The sums of past epochs stay as they were last decoded; an epoch's noise is larger the more measurements one change can
-touch in it, so that a change costs the same in every epoch.
+The sums of past epochs stay as they were last decoded; an epoch's noise is larger the more measurements one
+change can touch in it, so that a change costs the same in every epoch.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from tidegauge.errors import SpecError
 from tidegauge.mechanism.exposure import most_changes, over_lives, spread
 from tidegauge.mechanism.strategies.hierarchy import Hierarchy
 from tidegauge.mechanism.strategies.toeplitz import Toeplitz
-from tidegauge.mechanism.strategy import Exposure, Row, Strategy
+from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, says
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+    from typing import Any
 
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposure import Flow
+    from tidegauge.mechanism.search.task import Search
     from tidegauge.theory.paths.path import Limits
     from tidegauge.theory.sensitivity import Sensitivity
 
@@ -38,7 +40,7 @@ _LONGEST: Final = 8192
 
 @dataclass(frozen=True)
 class Epochs(Strategy):
-    """Epochs of `start` bins, as many again, twice as many, ...; in each a square root (branching 0) or a hierarchy."""
+    """Epochs of `start` bins, as many again, twice as many, ...: square roots (branching 0) or trees."""
 
     name: ClassVar[str] = "epochs"
 
@@ -55,7 +57,7 @@ class Epochs(Strategy):
 
     @property
     def parameters(self) -> dict[str, int | float | str]:
-        """What is begun anew."""
+        """The strategy of each epoch."""
         return {"start": self.start, "branching": self.branching, "pure": int(self.pure)}
 
     @cached_property
@@ -115,7 +117,7 @@ class Epochs(Strategy):
             Row(
                 epoch,
                 bin_,
-                tuple((first + start, last + start, weight * finer) for first, last, weight in row.stretches),
+                tuple((first + start, last + start, weight * finer) for first, last, weight in row.ranges),
             )
             for row in inner.rows(bin_ - start)
         )
@@ -187,3 +189,18 @@ class Epochs(Strategy):
             return counts.total * M * one, (counts.total * M) ** 2 * two
 
         return over_lives(exposure, stock=stock, flow=flow)
+
+
+def _candidates(search: Search) -> Iterator[Epochs]:
+    if search.schedule.bins is None and search.schedule.span is None:
+        yield Epochs(64, branching=8, pure=True) if search.pure else Epochs(64)
+
+
+def _read(parameters: dict[str, Any], attachments: Mapping[str, str]) -> Epochs:
+    del attachments
+    return Epochs(**(parameters | {"pure": bool(parameters["pure"])}))
+
+
+KIND: Final = StrategyKind(
+    Epochs, says("starts again in periods of doubling length"), _candidates, fixed={}, read=_read
+)

@@ -1,24 +1,28 @@
-"""A hierarchical release: bins, and every c bins, and every c^2 ..., each node measured once when it is complete."""
+"""A hierarchical release: bins, every c bins, every c^2 ...; each node is measured once, when complete."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 import numpy as np
 
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.exposure import costs, over_lives, spread
-from tidegauge.mechanism.strategy import Exposure, Row, Strategy
-from tidegauge.theory.cover import cover
+from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, refuse_running_values, says
+from tidegauge.theory.paths.path import ON_OFF
 from tidegauge.theory.paths.tree import Costs, hierarchy_paths
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposure import Flow
+    from tidegauge.mechanism.search.task import Search, Task
     from tidegauge.theory.paths.path import Limits
     from tidegauge.theory.sensitivity import Sensitivity
 
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _TOLD_APART: Final = 1 << 11
-"""Bins times changes up to which values of both signs in groups are counted exactly where both are limited."""
+"""Bins times changes up to which values of both signs in groups are computed exactly."""
 
 _HIGHEST: Final = 40
 """Doublings from a bin to the longest node."""
@@ -35,7 +39,7 @@ _HIGHEST: Final = 40
 
 @dataclass(frozen=True)
 class Hierarchy(Strategy):
-    """Leaves of trees of `height` layers: the bins, or the bins but the first, which is a node by itself or none at all.
+    """Trees of `height` layers whose leaves are the bins, with or without bin 0.
 
     Decoded by generalised least squares over all nodes that are complete.
     """
@@ -139,14 +143,6 @@ class Hierarchy(Strategy):
         self._add(plan, start, -1.0)
         return plan.weights
 
-    def canonical(self, bin_: int, span: int | None) -> Floats:
-        """The paper's decoding: the fewest nodes that make up the sum, each taken as it is."""
-        plan = _Layout(self, bin_ + self._shift)
-        start, end = self._stretch(plan, bin_, span)
-        for layer, index in cover(start, end, branching=self.branching, height=self.height):
-            plan.weights[plan.places[layer][index]] = 1.0
-        return plan.weights
-
     def _stretch(self, plan: _Layout, bin_: int, span: int | None) -> tuple[int, int]:
         """The leaves (start, end] that are summed; an initial load measured apart is added at once."""
         if span is not None and span <= bin_:
@@ -158,7 +154,7 @@ class Hierarchy(Strategy):
 
     def _refuse_levels(self) -> None:
         if self.load == "none":
-            raise SpecError("this hierarchy does not measure the initial load: it tells changes, not levels")
+            refuse_running_values()
 
     def _add(self, plan: _Layout, leaf: int, sign: float) -> None:
         """Add the sum of the leaves 1..leaf, as the plan's nodes tell it."""
@@ -182,8 +178,8 @@ class Hierarchy(Strategy):
     def _add_inside(self, plan: _Layout, layer: int, index: int, leaves: int, sign: float) -> None:
         """Add the first so many leaves of a complete node that is part of no larger one.
 
-        Each child's best estimate is its own and an equal part of what the children miss of their parent's: the
-        sum is `share` times the parent and a contrast of its children, and so on downwards.
+        Each child's best estimate is its own and an equal part of what the children miss of their parent's:
+        the sum is `share` times the parent and a contrast of its children, and so on downwards.
         """
         digits, rest, shares = [], leaves, [0.0]
         for below in reversed(range(layer)):
@@ -231,7 +227,7 @@ class Hierarchy(Strategy):
         return total
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
-        """Exact, over every path that the constraint allows; for values of both signs in many groups sometimes from above."""
+        """Exact over all allowed paths; for values of both signs in many groups sometimes an upper bound."""
 
         def stock(limit: Limits) -> tuple[Fraction, Fraction]:
             l1, l2 = costs(exposure, coarse=self._many(limit))
@@ -240,7 +236,7 @@ class Hierarchy(Strategy):
         return over_lives(exposure, stock=stock, flow=lambda flow: self._flow(flow, spread(exposure)[1]))
 
     def _many(self, limit: Limits) -> bool:
-        """Whether there are so many paths, counted and in a limited reach, that groups and signs are not told apart."""
+        """Whether there are so many paths that groups and signs are not distinguished."""
         jumps, reach = limit
         return jumps is not None and reach is not None and (self._leaves or reach**2) * jumps > _TOLD_APART
 
@@ -260,7 +256,7 @@ class Hierarchy(Strategy):
         )
 
     def _flow(self, flow: Flow, largest: Fraction) -> tuple[Fraction, Fraction]:
-        """So many of the mutations in the initial load, the others where every layer gathers most of them in one node."""
+        """So many changes in the initial load, the others where every layer has most of them in one node."""
         found = []
         for loaded in range(min(flow.total, flow.each) + 1):
             (absolute, load), (square, load_square) = self._weights(1), self._weights(2)
@@ -286,3 +282,30 @@ class _Layout:
         for layer, size in enumerate(sizes):
             ends = np.arange(1, through // size + 1) * size
             self.places.append(before + layer + sum((ends - 1) // each for each in sizes))
+
+
+@lru_cache(maxsize=64)
+def _tuned(task: Task) -> Hierarchy:
+    from tidegauge.mechanism.search import tune  # noqa: PLC0415  (it tries hierarchies)
+
+    target, schedule = tune.Target.of(task.schedule, worst=task.worst), task.schedule
+    return tune.hierarchy(target, task.limits, pure=task.pure, bins=schedule.bins, levels=not schedule.base)
+
+
+def _candidates(search: Search) -> Iterator[Hierarchy]:
+    yield _tuned(search.task._replace(domain=ON_OFF))
+
+
+def _read(parameters: dict[str, Any], attachments: Mapping[str, str]) -> Hierarchy:
+    del attachments
+    scales = tuple(map(Fraction, str(parameters.pop("scales", "")).split()))
+    return Hierarchy(**parameters, relative=scales)
+
+
+KIND: Final = StrategyKind(
+    Hierarchy,
+    says("measures windows of several widths, so that few of them make up any longer window"),
+    _candidates,
+    fixed={"bins": "bins"},
+    read=_read,
+)

@@ -1,4 +1,4 @@
-"""Sequences that Toeplitz measurements are made of: power series, their roots and inverses, and their rounding."""
+"""Coefficients of Toeplitz measurements: power series, their roots and inverses, and their rounding."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BITS: Final = 20
 
 
 def bits(count: int) -> int:
-    """How fine coefficients must be that fall for so many bins: their falls shrink with the power 3/2 of time."""
+    """Digits of coefficients that fall for so many bins: their falls shrink with the power 3/2 of time."""
     return BITS + 4 * sum(count > most for most in (1 << 10, 1 << 13))
 
 
@@ -27,10 +27,10 @@ def power(count: int, exponent: float, beta: float = 1.0) -> Floats:
 
 
 def damped_root(count: int, beta: float, white: float) -> Floats:
-    """What whitens a level with noise of spectrum 1 / |1 - beta z| + white, as coefficients on changes; the first is 1.
+    """Coefficients on changes that whiten noise of spectrum 1 / |1 - beta z| + white; the first is 1.
 
-    Falling and convex: 1 / (1 / f + white) is a Bernstein function of f = |1 - beta z|, so it generates a random walk and
-    its causal root lists the walk's ladder heights.
+    Falling and convex: 1 / (1 / f + white) is a Bernstein function of f = |1 - beta z|, so it generates a
+    random walk and its causal root lists the walk's ladder heights.
     """
     levels = power(count, 0.5, beta)
     if white:
@@ -74,7 +74,7 @@ def inverse(series: Floats) -> Floats:
 
 
 def rounded_convex(falling: Floats, digits: int) -> NDArray[np.int64]:
-    """The nearest whole multiples of 2^-digits that fall and are convex: the falls are rounded, which keeps their order."""
+    """The nearest falling, convex multiples of 2^-digits: the falls are rounded, which keeps their order."""
     first = round(falling[0] * 2**digits)
     falls = np.maximum(np.rint(-np.diff(falling) * 2**digits).astype(np.int64), 0)
     falls = np.minimum.accumulate(falls)

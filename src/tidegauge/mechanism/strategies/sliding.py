@@ -10,15 +10,18 @@ import numpy as np
 
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.exposure import domain, over_lives, spread
-from tidegauge.mechanism.strategy import Exposure, Row, Strategy
+from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, says
 from tidegauge.theory.joint import joint
 from tidegauge.theory.paths.gram import row_paths
 from tidegauge.theory.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposure import Flow
+    from tidegauge.mechanism.search.task import Search
     from tidegauge.model.schedule import Schedule
     from tidegauge.theory.paths.path import Limits
 
@@ -29,7 +32,7 @@ _SHORT: Final = 12
 
 @dataclass(frozen=True)
 class Sliding(Strategy):
-    """The last `span` bins, every `stride` bins, from the bin `span` on; `readings` of them (None: without end)."""
+    """The last `span` bins, every `stride` bins from bin `span` on; `readings` of them (None: no end)."""
 
     name: ClassVar[str] = "sliding"
 
@@ -39,7 +42,7 @@ class Sliding(Strategy):
 
     def __post_init__(self) -> None:
         if self.span < 1 or self.stride < 1:
-            raise SpecError("a sliding window is at least one bin long and moves by at least one bin")
+            raise SpecError("a sliding window is at least one bin long and domain by at least one bin")
 
     @classmethod
     def of(cls, schedule: Schedule) -> Sliding:
@@ -75,7 +78,7 @@ class Sliding(Strategy):
         """The window itself: no other tells anything about it."""
         reading = self._reading(bin_)
         if reading is None or span != self.span:
-            raise SpecError("a sliding release tells of its own windows alone")
+            raise SpecError("a sliding release measures its own windows alone")
         return np.append(np.zeros(reading), 1.0)
 
     def variances(self, bins: NDArray[np.int64], span: int | None) -> NDArray[np.float64]:
@@ -130,3 +133,16 @@ class Sliding(Strategy):
         found = row_paths(rows, limits=limit, domain=domain(exposure, 1))
         _, M = spread(exposure)
         return None if found is None else (M * Fraction(found[0]), M**2 * Fraction(found[1]))
+
+
+def _candidates(search: Search) -> Iterator[Sliding]:
+    if search.schedule.sliding:
+        yield Sliding.of(search.schedule)
+
+
+KIND: Final = StrategyKind(
+    Sliding,
+    says("measures each window that is read, as a whole"),
+    _candidates,
+    fixed={"span": "span", "stride": "stride", "readings": "count"},
+)

@@ -5,32 +5,37 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.exposure import most_changes, over_lives, spread, square_of, stock_square
 from tidegauge.mechanism.strategies import shapes
-from tidegauge.mechanism.strategy import Exposure, Row, Strategy
+from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, refuse_running_values, says
 from tidegauge.theory.paths.toeplitz import falling_paths, toeplitz_paths
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from fractions import Fraction
 
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposure import Flow
+    from tidegauge.mechanism.search.task import Search
     from tidegauge.theory.paths.path import Domain, Limits
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
+_LONGEST_ROWS: Final = 1 << 15
+"""Bins beyond which rows that speak of every past bin are too long."""
+
 
 @dataclass(frozen=True)
 class Toeplitz(Strategy):
-    """One row a bin from the bin `first` on: the changes up to it, weighed by coefficients of their age alone.
+    """One row a bin from the bin `first` on: the changes up to it, weighted by their age alone.
 
     shape "root":    the square root, damped by beta, with white noise beside it; for running values
     shape "window":  the square root of a sliding window of `width` bins; for sliding windows and few changes
@@ -100,12 +105,12 @@ class Toeplitz(Strategy):
         age = bin_ - self.first
         if age < 0:
             return ()
-        stretches = tuple(
+        ranges = tuple(
             (max(bin_ - oldest, self.first), bin_ - newest, weight)
             for newest, oldest, weight in self._runs
             if newest <= age
         )
-        return (Row(0, age, stretches),)
+        return (Row(0, age, ranges),)
 
     def needed_from(self, bin_: int) -> int:
         """As far back as the next row goes."""
@@ -140,7 +145,7 @@ class Toeplitz(Strategy):
 
     def _refuse_levels(self, bin_: int, span: int | None) -> None:
         if self.first and (span is None or span > bin_):
-            raise SpecError("this strategy does not measure the initial load: it tells changes, not levels")
+            refuse_running_values()
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
         """Certified, from the rounded coefficients."""
@@ -167,3 +172,23 @@ class Toeplitz(Strategy):
         if self.bins is None:  # all bins that a path can reach, and all rows that can see it
             a = np.concatenate([a, np.zeros(limit.bins or 0)])
         return toeplitz_paths(a, limits=limit, domain=domain)
+
+
+def _candidates(search: Search) -> Iterator[Toeplitz]:
+    bins, first, span = search.schedule.bins, search.schedule.base, search.schedule.span
+    if search.pure or (bins is not None and bins > _LONGEST_ROWS):
+        return
+    if span is not None and 1 < span <= _LONGEST_ROWS:
+        yield Toeplitz("banded", bins, first, width=span)
+        if bins is not None:
+            yield Toeplitz("window", bins, first, width=span)
+    if bins is not None and span is None:
+        yield Toeplitz("root", bins, first)
+
+
+KIND: Final = StrategyKind(
+    Toeplitz,
+    says("measures weighted sums of the past whose errors cancel when they are decoded"),
+    _candidates,
+    fixed={"bins": "bins", "first": "base"},
+)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.strategies import shapes
-from tidegauge.mechanism.strategy import Row, Strategy
+from tidegauge.mechanism.strategy import Row, Strategy, refuse_running_values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,5 +72,5 @@ class Triangular(Strategy):
         if span is not None and span <= age:
             found[: age - span + 1] -= self._decoder[age - span, : age - span + 1]
         elif self.first and (span is None or span > bin_):
-            raise SpecError("this strategy does not measure the initial load: it tells changes, not levels")
+            refuse_running_values()
         return found

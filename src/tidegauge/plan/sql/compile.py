@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from tidegauge.errors import QueryError
+from tidegauge.mechanism.aggregates import aggregate_of
 from tidegauge.model.expression import Constant, call
 from tidegauge.model.query import Query
 from tidegauge.plan.sql.columns import Columns
 from tidegauge.plan.sql.groups import cell_number, domains, named_groups
 from tidegauge.plan.sql.lower import Lowering, shown
-from tidegauge.plan.sql.measure import count_of, declared_range, present, refuse_declared, sum_of
+from tidegauge.plan.sql.measure import component_of, count_of, declared_range, refuse_declared
 from tidegauge.plan.sql.parse import argument, canonical, parse, take_apart
 from tidegauge.plan.sql.refusals import Refused
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from fractions import Fraction
 
-    from tidegauge.model.query import Aggregate, Component, Value
+    from tidegauge.model.query import Component, Value
     from tidegauge.plan.sql.parse import Parts
 
 
@@ -86,11 +87,11 @@ def _compile(
     alive = [call("present", "after")] if parts.kind == "stock" else []
     conditions = [*alive, *(lower.condition(node).expression for node in parts.where)]
     where = call("and", *conditions) if conditions else Constant(True)
-    aggregate, components = _measured(parts, lower, what, written, bounds=bounds, grids=grids)
+    components = _measured(parts, lower, what, written, bounds=bounds, grids=grids)
     used = [*parts.where, parts.aggregate, *(group.expression for group in named)]
     return Query(
         kind=parts.kind,
-        aggregate=aggregate,
+        aggregate=parts.aggregate.key,
         table=table,
         text=canonical(sql, dialect),
         cell=call("where", where, place),
@@ -110,19 +111,18 @@ def _measured(
     *,
     bounds: Mapping[str, tuple[Fraction, Fraction]],
     grids: Mapping[str, Fraction],
-) -> tuple[Aggregate, tuple[Component, ...]]:
-    of = parts.aggregate.this
-    if isinstance(parts.aggregate, exp.Count):
+) -> tuple[Component, ...]:
+    of, aggregate = parts.aggregate.this, aggregate_of(parts.aggregate.key)
+    if not aggregate.bounded:
         refuse_declared(what, "bounds", bounds)
         refuse_declared(what, "grid", grids)
-        return "count", (count_of(None if of is None or isinstance(of, exp.Star) else lower(of)),)
+        counted = None if of is None or isinstance(of, exp.Star) else lower(of)
+        return tuple(count_of(counted) for _ in aggregate.parts)
     term = lower.quantity(of)
     column = of.name if isinstance(of, exp.Column) else None
     names = [name for name in (parts.alias, column, written) if name]
     steps = declared_range(what, names, bounds=bounds, grids=grids)
-    if isinstance(parts.aggregate, exp.Sum):
-        return "sum", (sum_of(term, steps),)
-    return "avg", (sum_of(term, steps, centre=steps.middle), present(term))
+    return tuple(component_of(part, term, steps) for part in aggregate.parts)
 
 
 def _names(nodes: Sequence[exp.Expr], side: str) -> Iterator[str]:

@@ -17,6 +17,8 @@ from tidegauge.plan.sql.terms import Term, double_literal
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tidegauge.mechanism.aggregate import Part
+
 MOST_STEPS: Final = 2**50
 """Up to here a decimal that lies on the grid is found again exactly after its way through DOUBLE."""
 FINEST: Final = 9
@@ -144,3 +146,16 @@ def sum_of(term: Term, steps: Range, *, centre: int = 0) -> Component:
 def present(term: Term) -> Component:
     """How many rows an AVG is taken over: those with a value."""
     return Component("count", call("counts number", term.expression), 0, 1)
+
+
+def component_of(part: Part, term: Term, steps: Range) -> Component:
+    """What is measured for one part of an aggregate whose values have bounds."""
+    match part:
+        case "rows":
+            return count_of(term)
+        case "numbers":
+            return present(term)
+        case "values":
+            return sum_of(term, steps)
+        case "distances":
+            return sum_of(term, steps, centre=steps.middle)

@@ -10,6 +10,7 @@ import sqlglot
 from sqlglot import TokenType, exp
 from sqlglot.errors import ParseError, TokenError
 
+from tidegauge.mechanism.aggregates import names
 from tidegauge.plan.sql.columns import quoted
 from tidegauge.plan.sql.lower import shown
 from tidegauge.plan.sql.refusals import Refused, refuse
@@ -50,7 +51,7 @@ class Parts:
     """What may stand before a column's dot, in lower case."""
     columns: tuple[exp.Expr, ...]
     """What the SELECT names, in order, the aggregate included."""
-    aggregate: exp.Count | exp.Sum | exp.Avg
+    aggregate: exp.AggFunc
     alias: str | None
     """The name that the SELECT gives to the aggregate."""
     where: tuple[exp.Expr, ...]
@@ -224,9 +225,7 @@ def _named(parts: list[exp.Expr], table: str) -> bool:
     )
 
 
-def _aggregate(
-    select: exp.Select, dialect: str
-) -> tuple[exp.Count | exp.Sum | exp.Avg, str | None, exp.Expr | None]:
+def _aggregate(select: exp.Select, dialect: str) -> tuple[exp.AggFunc, str | None, exp.Expr | None]:
     """The aggregate, the name it is given, and the WHERE of its FILTER."""
     columns = [column for column in select.expressions if column.find(exp.AggFunc)]
     found = [_linear(column.unalias(), dialect) for column in columns]
@@ -241,11 +240,11 @@ def _aggregate(
     return aggregate, columns[0].alias or None, filtered
 
 
-def _linear(found: exp.Expr, dialect: str) -> tuple[exp.Count | exp.Sum | exp.Avg, exp.Expr | None]:
+def _linear(found: exp.Expr, dialect: str) -> tuple[exp.AggFunc, exp.Expr | None]:
     inner, filtered = (found.this, found.expression) if isinstance(found, exp.Filter) else (found, None)
-    if not isinstance(inner, exp.Count | exp.Sum | exp.Avg):
-        within = inner.find(exp.Count, exp.Sum, exp.Avg)
-        arithmetic = within is not None and not isinstance(inner, exp.AggFunc)
+    if not isinstance(inner, exp.AggFunc) or inner.key not in names():
+        within = any(one.key in names() for one in inner.find_all(exp.AggFunc))
+        arithmetic = within and not isinstance(inner, exp.AggFunc)
         refuse("aggregate arithmetic" if arithmetic else "other aggregate", shown(inner, dialect))
     if len(list(inner.find_all(exp.AggFunc))) > 1:
         refuse("nested aggregate", shown(inner, dialect))

@@ -1,8 +1,8 @@
-"""Laws on the paths of an entry, which move towards the paths that the measurements found so far tell most about.
+"""Distributions on the paths of a row, which shift towards those that the measurements reveal most.
 
-All of them are soft: a path has a weight that grows with the energies it has had.  Where there are few kinds of paths each
-has its own weight; moves between groups are a chain, summed over exactly; and of long paths with many changes a crowd
-is kept that is drawn anew, change by change, in every round.
+All of them are soft: a path has a weight that grows with the energies it has had.  Where there are few
+kinds of paths each has its own weight; moves between groups are a chain, summed over exactly; and of long
+paths with many changes a sample is redrawn, change by change, in every round.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from tidegauge.mechanism.search.path_crowds import SOFTEST, Crowd, Switches
+from tidegauge.mechanism.search.path_samples import SOFTEST, Crowd, Switches
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,8 +23,8 @@ LISTED: Final = 13
 """Bins of a reach up to which all patterns of changes are listed."""
 
 
-class Law(Protocol):
-    """What the search for an optimum asks of a law on paths."""
+class PathDistribution(Protocol):
+    """What the search for an optimum asks of a distribution on paths."""
 
     noisy: bool
     """Whether moments are estimates, so that several rounds are to be averaged."""
@@ -41,8 +41,8 @@ class Law(Protocol):
         """The most energy of any path that is known."""
 
 
-def law(bins: int, *, jumps: int, reach: int, grouped: bool) -> Law:
-    """The law for entries with so many changes in so many bins, all paths being alike at first."""
+def path_distribution(bins: int, *, jumps: int, reach: int, grouped: bool) -> PathDistribution:
+    """The distribution for entries with so many changes in so many bins, all paths being alike at first."""
     if grouped and jumps > 1:
         return Moves(bins, jumps, reach)
     if jumps <= 2:
@@ -86,7 +86,7 @@ class Pairs:
 
 
 class Moves:
-    """Stays in groups that follow one another, every one in a group of its own; all changes in one window of `reach` bins.
+    """Periods in one group after another, each in a new one; all changes within `reach` bins.
 
     One row for each window: that in which all bins are, or that in which the first bin has the first change.
     """
@@ -167,22 +167,22 @@ class Patterns:
         last = reach - 1 - marks[:, ::-1].argmax(axis=1)
         self.bins, self.reach = bins, reach
         fits = np.arange(bins)[:, None] + last[None, :] < bins
-        self.law: Floats = fits / fits.sum()
+        self.distribution: Floats = fits / fits.sum()
 
     def moments(self) -> Floats:
         """Start by start."""
         found = np.zeros((self.bins + self.reach, self.bins + self.reach))
         for start in range(self.bins):
             there = slice(start, start + self.reach)
-            found[there, there] += (self.changes.T * self.law[start]) @ self.changes
+            found[there, there] += (self.changes.T * self.distribution[start]) @ self.changes
         found = found[: self.bins, : self.bins]
         found[np.diag_indices(self.bins)] += 1e-12
         return found
 
     def shift(self, gram: Floats) -> None:
         """Each by the square of its energy."""
-        self.law = self.law * self._energies(gram) ** 2
-        self.law /= self.law.sum()
+        self.distribution = self.distribution * self._energies(gram) ** 2
+        self.distribution /= self.distribution.sum()
 
     def most(self, gram: Floats) -> float:
         """Exactly."""
@@ -191,7 +191,7 @@ class Patterns:
     def _energies(self, gram: Floats) -> Floats:
         wide = np.zeros((self.bins + self.reach, self.bins + self.reach))
         wide[: self.bins, : self.bins] = gram
-        found = np.empty_like(self.law)
+        found = np.empty_like(self.distribution)
         for start in range(self.bins):
             there = slice(start, start + self.reach)
             found[start] = ((self.changes @ wide[there, there]) * self.changes).sum(axis=1)

@@ -1,4 +1,4 @@
-"""Crowds of paths, for laws on too many paths to list: each is drawn anew, piece by piece, in every round of a search."""
+"""Samples of paths where there are too many to list: redrawn piece by piece in every round of a search."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SEED: Final = 20260101
 
 
 class Crowd:
-    """Paths with many changes: a crowd of them, each change of which is drawn anew in every round, given the others.
+    """A sample of paths with many changes; every round redraws each change, given the others.
 
     changes[p, i] is the bin of the i-th change of path p, or the number of bins where it has no such change.
     """
@@ -58,7 +58,7 @@ class Crowd:
         self.found = self.found + 4 / (self.turn + 4) * (self._drawn() - self.found)
 
     def most(self, gram: Floats) -> float:
-        """Of the paths to which single moves of changes lead from the crowd and from the worst known before."""
+        """The most energy that single shifts of changes reach from the sample and the worst paths known."""
         padded = np.zeros((self.bins + 1, self.bins + 1))
         padded[:-1, :-1] = gram
         paths = np.concatenate([self.worst, self.changes[:: len(self.changes) // 200]])
@@ -102,7 +102,7 @@ class Crowd:
         return gains
 
     def _drawn(self) -> Floats:
-        """Each change of each path in turn; the mean moments, with the law of each new place in place of its draw."""
+        """Redraw each change of each path; the mean moments over the distribution of each redraw."""
         crowd, bins = self.changes.shape[0], self.bins
         found = np.zeros((bins + 1, bins + 1))
         fields = self._fields(self.weights, self.changes)
@@ -132,7 +132,7 @@ class Crowd:
 
 
 class Switches:
-    """Paths that are on or off at will in all bins of a window but the last, in which they settle: switched bin by bin."""
+    """Paths that are on or off in any bin of a window and settle in its last; switched bin by bin."""
 
     noisy = True
     rounds = 300
@@ -157,7 +157,7 @@ class Switches:
         self.found = self.found + 4 / (self.turn + 4) * (self._drawn() - self.found)
 
     def most(self, gram: Floats) -> float:
-        """Of the paths to which switching single bins leads from the crowd and from the worst known before."""
+        """The most energy that switching single bins reaches from the sample and the worst paths known."""
         weights, some = levels(gram), slice(None, None, len(self.starts) // 200)
         starts = np.concatenate([self.worst[0], self.starts[some]])
         bits = np.concatenate([self.worst[1], self.bits[some]])

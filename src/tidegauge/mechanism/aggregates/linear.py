@@ -1,0 +1,50 @@
+"""COUNT and SUM: what is measured is what is published."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from tidegauge.mechanism.aggregate import Aggregate, Estimate, Part
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidegauge.mechanism.aggregate import Floats
+    from tidegauge.mechanism.noise.error import ErrorDistribution
+    from tidegauge.model.query import Query
+
+
+class Linear(Aggregate):
+    """One component, and its estimate as it is."""
+
+    def decode(
+        self, query: Query, values: Sequence[Floats], errors: Sequence[ErrorDistribution]
+    ) -> list[Estimate]:
+        """The sums, all with the same error."""
+        del query
+        stderr, half = errors[0].stderr, errors[0].half_width(0.95)
+        return [
+            Estimate(float(value), stderr, float(value) - half, float(value) + half) for value in values[0]
+        ]
+
+    def half_width(self, errors: Sequence[ErrorDistribution], stderr: float, level: float) -> float:
+        """That of the noise."""
+        del stderr
+        return errors[0].half_width(level)
+
+
+class Count(Linear):
+    """COUNT(*), or COUNT of an expression."""
+
+    name: ClassVar[str] = "count"
+    parts: ClassVar[tuple[Part, ...]] = ("rows",)
+    unit: ClassVar[str] = "rows"
+    never_negative: ClassVar[bool] = True
+
+
+class Sum(Linear):
+    """SUM of an expression between declared bounds."""
+
+    name: ClassVar[str] = "sum"
+    parts: ClassVar[tuple[Part, ...]] = ("values",)
+    unit: ClassVar[str] = "units of the values"

@@ -1,0 +1,106 @@
+"""AVG: the ratio of a sum and a count, both measured.  Its error depends on how many rows it is over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from tidegauge.mechanism.aggregate import Aggregate, Estimate, Formula, Part
+from tidegauge.mechanism.noise.error import ratio, ratio_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidegauge.mechanism.aggregate import Floats
+    from tidegauge.mechanism.noise.error import ErrorDistribution
+    from tidegauge.model.query import Component, Query
+
+SIZES: Final = (1000, 100)
+"""Numbers of rows for which the formula is also worked out."""
+
+
+@dataclass(frozen=True)
+class MeanError(Formula):
+    """95 % half-width of a mean over n rows: `middle` / n in the middle of its bounds, `bound` / n at them.
+
+    That holds where n is well above the 95 % half-width of the count; for fewer rows intervals are wider,
+    and for very few no value is published.
+    """
+
+    middle: float
+    bound: float
+    count: float
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields that plan --json shows."""
+        return {
+            "formula": "half_width = half_width_times_rows / rows",
+            "half_width_times_rows": self.middle,
+            "half_width_times_rows_at_bounds": self.bound,
+            "half_width_of_count": self.count,
+            "examples": {str(rows): self.middle / rows for rows in SIZES},
+        }
+
+    def __str__(self) -> str:
+        examples = ", ".join(f"± {self.middle / rows:,.4g} for n = {rows:,}" for rows in SIZES)
+        return (
+            f"A mean over n rows: ± {self.middle:,.4g} / n ({examples}); "
+            f"up to ± {self.bound:,.4g} / n for a mean at its bounds. For n near ± {self.count:,.4g}, "
+            "the error of the count, it is wider or nothing is published"
+        )
+
+
+class Mean(Aggregate):
+    """AVG of an expression between declared bounds."""
+
+    name: ClassVar[str] = "avg"
+    parts: ClassVar[tuple[Part, ...]] = ("distances", "numbers")
+    unit: ClassVar[str] = "units of the values"
+    no_windows: ClassVar[str] = (
+        "is a mean, and the change of a mean does not follow from changes of its sum and count over a window"
+    )
+    planned_rows: ClassVar[int] = 1000
+    promise: ClassVar[str] = f"of a mean over {planned_rows:,} rows in the middle of its bounds"
+
+    def decode(
+        self, query: Query, values: Sequence[Floats], errors: Sequence[ErrorDistribution]
+    ) -> list[Estimate]:
+        """Means within their bounds; no value where the count cannot be distinguished from zero."""
+        part = query.components[0]
+        pairs = zip(*values, strict=True)
+        return [_estimate(part, float(total), float(count), errors) for total, count in pairs]
+
+    def half_width(self, errors: Sequence[ErrorDistribution], stderr: float, level: float) -> float:
+        """The reading's own standard error, times the wider tail of its two sums."""
+        return stderr * max(
+            (error.half_width(level) / error.stderr for error in errors if error.stderr), default=0.0
+        )
+
+    def formula(
+        self, component: Component, errors: Sequence[ErrorDistribution], half_width: float
+    ) -> MeanError:
+        """By the number of rows; one strategy measures both sums, so their errors keep proportion."""
+        total, count = errors
+        middle = half_width * self.planned_rows
+        if not total.stderr:
+            return MeanError(middle, middle, 0.0)
+        largest = float(component.grid) * max(abs(component.lower), abs(component.upper))
+        share = count.stderr / total.stderr
+        return MeanError(middle, middle * sqrt(1 + (largest * share) ** 2), middle * share)
+
+
+def _estimate(part: Component, total: float, count: float, errors: Sequence[ErrorDistribution]) -> Estimate:
+    low, high = (float(bound * part.grid + part.centre) for bound in (part.lower, part.upper))
+    found = ratio(
+        sum_value=total, sum_stderr=errors[0].stderr, count_value=count, count_stderr=errors[1].stderr
+    )
+    if found is None:
+        return Estimate(None, None, low, high)
+    mean, stderr = found
+    centre, widths = float(part.centre), [error.half_width(0.95) for error in errors]
+    bottom, top = ratio_interval(
+        sum_value=total, sum_half_width=widths[0], count_value=count, count_half_width=widths[1]
+    )
+    value = min(high, max(low, mean + centre))
+    return Estimate(value, stderr, max(low, bottom + centre), min(high, top + centre))

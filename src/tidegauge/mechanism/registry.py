@@ -1,0 +1,83 @@
+"""Every kind of strategy, by its name.  A new one is a file in `strategies` and a line here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegauge.errors import SpecError
+from tidegauge.mechanism.strategies import (
+    autoregressive,
+    buffered,
+    damped,
+    dense,
+    disjoint,
+    epochs,
+    hierarchy,
+    sliding,
+    toeplitz,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tidegauge.mechanism.strategy import Strategy, StrategyKind
+
+_KINDS: Final[dict[str, StrategyKind]] = {}
+
+
+def register(kind: StrategyKind) -> None:
+    """Make a kind of strategy available to plans.  Raises SpecError where its name is taken."""
+    if kind.name in _KINDS:
+        raise SpecError(f"there are two strategies called {kind.name!r}")
+    _KINDS[kind.name] = kind
+
+
+def unregister(name: str) -> None:
+    """Take a kind of strategy away again."""
+    del _KINDS[name]
+
+
+def kinds() -> tuple[StrategyKind, ...]:
+    """All kinds, in the order in which they were registered."""
+    return tuple(_KINDS.values())
+
+
+def find(name: str) -> StrategyKind | None:
+    """The kind with this name, or None."""
+    return _KINDS.get(name)
+
+
+def kind_of(name: str) -> StrategyKind:
+    """The kind with this name.  Raises SpecError where there is none."""
+    if name not in _KINDS:
+        raise SpecError(f"there is no strategy called {name!r}; there are: {', '.join(sorted(_KINDS))}")
+    return _KINDS[name]
+
+
+def record(strategy: Strategy) -> dict[str, Any]:
+    """The strategy as a committed plan has it; its attachments are kept beside it."""
+    return {"name": strategy.name, **strategy.parameters}
+
+
+def build(
+    name: str,
+    parameters: Mapping[str, int | float | str],
+    *,
+    attachments: Mapping[str, str] | None = None,
+) -> Strategy:
+    """The strategy with this name and these parameters, as a committed plan has them."""
+    return kind_of(name).from_record(parameters, attachments or {})
+
+
+for _kind in (
+    disjoint.KIND,
+    hierarchy.KIND,
+    toeplitz.KIND,
+    autoregressive.KIND,
+    epochs.KIND,
+    damped.KIND,
+    buffered.KIND,
+    sliding.KIND,
+    dense.KIND,
+):
+    register(_kind)
