@@ -179,7 +179,7 @@ class Received(Events):
     """Events that were posted; the endpoint itself is tested in tests/serve."""
 
     words = ("--kind", "debezium", "--table", "people")
-    fill: tuple[tuple[str, str], ...] = (('entry = ""', 'entry = "id"'), ("columns = {}", COLUMNS))
+    fill: tuple[tuple[str, str], ...] = (('key = ""', 'entry = "id"'), ("columns = {}", COLUMNS))
 
     def send(self, lines: list[str]) -> None:
         declared = {"id": "BIGINT", "city": "VARCHAR", "age": "BIGINT"}

@@ -238,7 +238,7 @@ def promise(*, pure: bool, adaptive: bool) -> str:
 def _protects(spec: GaugeSpec) -> str:
     unit, rows = spec.source.unit, spec.source.max_rows
     who = (
-        f"one row of the table, known by its '{spec.source.entry}', through its whole life"
+        f"one row of the table, known by its '{spec.source.key}', through its whole life"
         if unit is None
         else f"one '{unit}' with all the rows it ever owns, of which at most {rows} count at any time"
     )

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tidegauge.errors import SourceError, SpecError
-from tidegauge.model.mutation import Batch, Live
-from tidegauge.source.batch.check import Check
+from tidegauge.model.mutation import Batch
+from tidegauge.model.source import Check, FollowedSource
 from tidegauge.source.batch.names import secret
 from tidegauge.source.debezium.events import event
 from tidegauge.source.debezium.log import Replays
@@ -80,7 +80,7 @@ class _Order:
         return number
 
 
-class Kafka(Live):
+class Kafka(FollowedSource):
     """Follows one table through a topic; offsets are kept in our store, Kafka's own are only told for its operators.
 
     `config` is what confluent-kafka takes ('bootstrap.servers', 'sasl.password' = 'env:NAME', ...).  Where there are several
@@ -125,7 +125,7 @@ class Kafka(Live):
         """Deliver these columns only."""
         self._reading.select(columns)
 
-    def doctor(self) -> list[Check]:
+    def doctor(self, position: str | None = None) -> list[Check]:  # noqa: ARG002
         """Whether the broker answers and has the topic."""
         kafka = _library()
         try:

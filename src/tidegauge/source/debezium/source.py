@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from tidegauge.errors import SourceError, SpecError
-from tidegauge.model.mutation import Batch, Live
-from tidegauge.source.batch.check import Check
+from tidegauge.model.mutation import Batch
+from tidegauge.model.source import Check, FollowedSource
 from tidegauge.source.debezium.events import LARGEST, event
 from tidegauge.source.debezium.log import Replays, Restored
 from tidegauge.source.debezium.quarantine import Quarantine, count
@@ -61,7 +61,7 @@ class _Line:
     text: bytes
 
 
-class Debezium(Live):
+class Debezium(FollowedSource):
     """Follows one table through JSON lines: a file, or a folder or pattern of files whose names grow (also gzipped).
 
     `columns` gives names and SQL types; without it they are taken from the first event that carries its schema.
@@ -126,7 +126,7 @@ class Debezium(Live):
         """Deliver these columns only."""
         self.reading.select(columns)
 
-    def doctor(self) -> list[Check]:
+    def doctor(self, position: str | None = None) -> list[Check]:  # noqa: ARG002
         """Whether there are events, and their columns are known."""
         files = self._files()
         detail = "there is a file of events" if files else "there is no file of events"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import psycopg
 
 from tidegauge.errors import SourceError, SpecError
-from tidegauge.model.mutation import Batch, Live
-from tidegauge.source.batch.check import Check, Resumed
+from tidegauge.model.mutation import Batch
+from tidegauge.model.source import Check, FollowedSource
 from tidegauge.source.batch.names import literal, quote
 from tidegauge.source.batch.rows import schema as batch_schema
 from tidegauge.source.batch.rows import truncation
@@ -36,7 +36,7 @@ _IDLE: Final = 120
 """Seconds after which an unused connection is opened anew: the server, or something in between, may have closed it."""
 
 
-class Postgres(Live, Resumed):
+class Postgres(FollowedSource):
     """Follows one table by logical replication.
 
     `entry` is the primary key (one column or several), `unit` the column of what privacy protects.  Publication and slot
@@ -44,6 +44,7 @@ class Postgres(Live, Resumed):
     (the slot dropped, the server upgraded or restored): stop, or reload the table and count the net difference.
     """
 
+    installs = True
     leaves_out = 20
     """A value is only ever stored out of line, and then left out, if it is longer than the pointer to it."""
 

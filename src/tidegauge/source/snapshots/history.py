@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from tidegauge.errors import SourceError, SpecError
-from tidegauge.model.mutation import Batch, Live
+from tidegauge.model.mutation import Batch
+from tidegauge.model.source import Check, FollowedSource
 from tidegauge.scratch import ScratchFolder
-from tidegauge.source.batch.check import Check
 from tidegauge.source.batch.names import literal, quote
 from tidegauge.source.batch.rows import schema
 from tidegauge.source.batch.spool import Spool
@@ -34,7 +34,7 @@ _BEGINNING: Final = -(2**63)
 _NEVER: Final = 2**63 - 1
 
 
-class History(Live):
+class History(FollowedSource):
     """Follows the versions of a table's rows.
 
     `valid_to` is null in the version that holds; a row whose last version has ended is deleted.  `deleted` names a column
@@ -77,7 +77,7 @@ class History(Live):
         """Look at these columns only."""
         self._selected = frozenset(columns)
 
-    def doctor(self) -> list[Check]:
+    def doctor(self, position: str | None = None) -> list[Check]:  # noqa: ARG002
         """Whether the table can be read and has its columns."""
         try:
             self._kinds()

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from tidegauge.errors import SourceError, SpecError
-from tidegauge.model.mutation import Batch, Live
+from tidegauge.model.mutation import Batch
 from tidegauge.model.quantity import Span
-from tidegauge.source.batch.check import Check
+from tidegauge.model.source import Check, FollowedSource
 from tidegauge.source.batch.names import quote
 from tidegauge.source.batch.rows import schema
 from tidegauge.source.snapshots.images import Images, Pictured
@@ -57,7 +57,7 @@ def used(reader: Reader, selected: frozenset[str] | None, needed: Sequence[str])
     return {name: kind for name, kind in columns.items() if selected is None or name in selected}
 
 
-class Snapshots(Live):
+class Snapshots(FollowedSource):
     """Compares a table with its last image; what happened in between and was undone is not seen.
 
     `folder` keeps the images, beside the store and as secret; `every` is the time from one look to the next (at every
@@ -98,7 +98,7 @@ class Snapshots(Live):
         """Look at these columns only."""
         self._selected = frozenset(columns)
 
-    def doctor(self) -> list[Check]:
+    def doctor(self, position: str | None = None) -> list[Check]:  # noqa: ARG002
         """Whether the table can be read."""
         try:
             self._kinds()

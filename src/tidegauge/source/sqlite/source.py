@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from tidegauge.errors import SourceError, SpecError
-from tidegauge.model.mutation import Batch, Live
-from tidegauge.source.batch.check import Check, Resumed
+from tidegauge.model.mutation import Batch
+from tidegauge.model.source import Check, FollowedSource
 from tidegauge.source.batch.names import quote
 from tidegauge.source.batch.rows import assemble, image, key, schema, truncation
 from tidegauge.source.batch.spool import Spool
@@ -65,12 +65,14 @@ class Place:
         return json.dumps(asdict(self), separators=(",", ":"))
 
 
-class SQLite(Live, Resumed):
+class SQLite(FollowedSource):
     """Follows one table of a file; `install` must have been run on it.
 
     Where the triggers were installed anew, or their table rebuilt and installed again, the table is read whole once more
     and the net difference counts.
     """
+
+    installs = True
 
     def __init__(
         self,
