@@ -113,3 +113,20 @@ class _Stopped:
         self.server.crash()
         self.server.start()
         self.server.stop()
+
+
+def test_one_that_is_swept_before_it_is_opened_is_made_again(
+    parent: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Path] = []
+
+    def swept(prefix: str) -> str:
+        made.append(parent / f"{prefix}{len(made)}")
+        if len(made) > 1:
+            made[-1].mkdir(mode=0o700)
+        return str(made[-1])
+
+    monkeypatch.setattr(tempfile, "mkdtemp", swept)
+    with ScratchFolder() as folder:
+        assert Path(folder.name) == made[1]
+    assert list(parent.iterdir()) == []

@@ -25,12 +25,15 @@ class ScratchFolder:
         _sweep(Path(tempfile.gettempdir()))
         while True:
             self.name = tempfile.mkdtemp(prefix=_PREFIX)
-            lock = os.open(self.name, os.O_RDONLY | os.O_DIRECTORY)
-            with suppress(OSError):  # a file system without locks: nobody can sweep there either
+            try:
+                lock = os.open(self.name, os.O_RDONLY | os.O_DIRECTORY)
+            except FileNotFoundError:  # another process took it for one that was left behind
+                continue
+            with suppress(OSError):  # a file system without locks: no process can sweep there either
                 fcntl.flock(lock, fcntl.LOCK_EX)
             if _is_at(lock, Path(self.name)):
                 break
-            os.close(lock)  # somebody took it for one that was left behind, before it was locked
+            os.close(lock)  # taken in the same way, after it was opened and before it was locked
         self._remove = weakref.finalize(self, _removed, self.name, lock)
 
     def cleanup(self) -> None:

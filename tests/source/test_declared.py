@@ -376,7 +376,7 @@ def test_an_entry_that_is_none(tidegauge: Shell, entry: str) -> None:
         (("app.db", "--table", "c"), "--table: there is no table of this name"),
         (
             ("app.db", "--kind", "postgres"),
-            "--kind: app.db does not look like one of postgres, but of sqlite",
+            "--kind: app.db cannot be read as postgres; one of sqlite, snapshots",
         ),
         (("app.db", "--kind", "telepathy"), "--kind: one of files, postgres"),
         (("app.db", "--schema", "s"), "--schema: is for tables of PostgreSQL"),

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SpecError
+from tidegauge.source.batch.names import quote
 from tidegauge.source.batch.refusal import refusal
-from tidegauge.source.batch.scratch import TYPES, quoted
+from tidegauge.source.batch.scratch import TYPES
 from tidegauge.source.files.tabular import NO_OBJECT
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ class Layout:
                     f"{self._places()[it]} IS NOT NULL AND {self._value(file, each, it)} IS NULL"
                     for it in held
                 ]
-                counts.append(" + ".join(f"count_if({it})" for it in misfit) + f" AS {quoted(each.name)}")
+                counts.append(" + ".join(f"count_if({it})" for it in misfit) + f" AS {quote(each.name)}")
         return f"SELECT {', '.join(counts)} FROM ({file.select(self.columns)})"
 
     def _places(self) -> dict[str, str]:
@@ -193,7 +194,7 @@ class Layout:
 
     def _struct(self, file: Tabular, side: str) -> str:
         values = [
-            f"{quoted(each.name)} := CAST({self._value(file, each, getattr(each, side))} AS {each.sql})"
+            f"{quote(each.name)} := CAST({self._value(file, each, getattr(each, side))} AS {each.sql})"
             for each in self.fields
         ]
         return f"struct_pack({', '.join(values)})"

@@ -20,8 +20,10 @@ import pyarrow as pa
 from tidegauge.errors import SpecError
 from tidegauge.model.mutation import Batch
 from tidegauge.model.source import OpenSource
+from tidegauge.source.batch.names import quote
+from tidegauge.source.batch.position import position_of
 from tidegauge.source.batch.refusal import refusal
-from tidegauge.source.batch.scratch import quoted, scratch
+from tidegauge.source.batch.scratch import scratch
 from tidegauge.source.files.layout import Layout, Roles
 from tidegauge.source.files.tabular import numbered, tabular
 
@@ -148,7 +150,7 @@ class Files(OpenSource):
         gone = {name for mark in marks for name in mark.files} - {file.name for file in files}
         if gone:
             raise refusal("the file was read before and is gone; put it back", path=min(gone))
-        row = ", ".join(f"{quoted(name)} {kind}" for name, kind in self.columns.items())
+        row = ", ".join(f"{quote(name)} {kind}" for name, kind in self.columns.items())
         engine.execute(
             f"""CREATE TABLE mutation (file INTEGER, row BIGINT, time BIGINT, entry VARCHAR, unit VARCHAR,
                 before STRUCT({row}), after STRUCT({row}), fault INTEGER)"""
@@ -203,13 +205,11 @@ def _stem(path: str) -> str:
 def _marks(position: str | None) -> list[Mark]:
     if position is None:
         return []
-    try:
-        marks = json.loads(position)
+    with position_of("a source of kind files"):
         return [
-            Mark({name: int(rows) for name, rows in it["files"].items()}, int(it["upto"])) for it in marks
+            Mark({name: int(rows) for name, rows in it["files"].items()}, int(it["upto"]))
+            for it in json.loads(position)
         ]
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        raise refusal("the stored position is not one of a source of kind files") from None
 
 
 def _by_instants(reader: pa.RecordBatchReader, size: int) -> Iterator[tuple[pa.Table, bool]]:
