@@ -46,7 +46,7 @@ class Roles:
         if before and after and (before.startswith(after) or after.startswith(before)):
             raise SpecError("must not begin like after, nor after like before", key="source.before")
         if self.unit == self.entry:
-            raise SpecError("leave it out where it is the entry", key="source.unit")
+            raise SpecError("leave it out where it is the key", key="source.unit")
         if self.time_unit is not None and self.time_unit not in TIME_UNITS:
             raise SpecError(f"must be one of {', '.join(TIME_UNITS)}", key="source.time_unit")
         for name, word in self.types.items():

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from tidegauge.errors import SpecError
 from tidegauge.model.mutation import Batch
-from tidegauge.model.source import OpenSource
+from tidegauge.model.source import Check, OpenSource
 from tidegauge.source.batch.names import quote
 from tidegauge.source.batch.position import position_of
 from tidegauge.source.batch.refusal import refusal
@@ -105,6 +105,17 @@ class Files(OpenSource):
                     engine.register("block", block)
                     engine.execute(f"INSERT INTO mutation {faulty}")
             self._refuse_faults(engine, files)
+
+    def doctor(self, position: str | None = None) -> list[Check]:
+        """Whether the files can be read, and in which columns some values are not of their declared type."""
+        checks = super().doctor(position)
+        if not self._roles.types:
+            return checks
+        wrong = ", ".join(quote(name) for name, count in self.misfits().items() if count)
+        detail = f"some values of {wrong} are not of the declared type and count as null" if wrong else (
+            "every value is of its declared type"
+        )  # fmt: skip
+        return [*checks, Check("types", ok=True, detail=detail)]
 
     def misfits(self) -> Mapping[str, int]:
         """Count, for the operator alone, the values that are not of their declared type and so count as null."""
