@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tidegauge.source import registry as _registry  # noqa: F401  (makes the kinds of source known by name)
+
 TYPE_CHECKING = False  # typing itself takes as long to import as all of this
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from tests.adjacency.world import COLUMNS
-from tidegauge.model.mutation import Batch, Live
+from tidegauge.model.mutation import Batch
+from tidegauge.model.source import FollowedSource
 from tidegauge.source.debezium import source as debezium
 from tidegauge.source.debezium.source import Debezium
 from tidegauge.source.files.source import Files
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 LEFT_OUT: Final = "__debezium_unavailable_value"
 
 
-class Log(Live):
+class Log(FollowedSource):
     """In memory: whatever a log can say."""
 
     table = "t"

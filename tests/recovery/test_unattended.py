@@ -22,7 +22,7 @@ import pytest
 from tests.recovery.town import Load, SQLiteTown
 from tests.run.gauge_life import COLUMNS, gauge, life
 from tidegauge.errors import StoreError, StoreLocked
-from tidegauge.model.mutation import Live
+from tidegauge.model.source import FollowedSource
 from tidegauge.run.gauge import Gauge
 from tidegauge.store import Store, database
 from tidegauge.testing import Clock, Script
@@ -133,7 +133,7 @@ def test_a_clock_that_is_wrong_for_four_seconds(
 ) -> None:
     caplog.set_level("INFO", "tidegauge")
     at = Glitch(33 * SECOND, 37 * SECOND, wrong * SECOND)
-    script = type("Followed", (Script, Live), {}) if live else Script
+    script = type("Followed", (Script, FollowedSource), {}) if live else Script
     one = slow(tmp_path / "one", at, source=script(COLUMNS, slow_life(), size=7), steady=at.steady)
     late = [at.now / SECOND - reading.time.timestamp() for reading in one.run(follow=True)]
     assert len(late) == 3 * 21

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from tidegauge.model.mutation import Batch, Live
+from tidegauge.model.mutation import Batch
+from tidegauge.model.source import FollowedSource
 from tidegauge.run.gauge import Gauge
 from tidegauge.store import Store, parse_key
 from tidegauge.testing import Clock
@@ -24,7 +25,7 @@ KEY = "ab" * 32
 EVERY = {"start": "1970-01-01T00:00:00.000010Z", "every": "10 microseconds", "for": "60 microseconds"}
 
 
-class Log(Live):
+class Log(FollowedSource):
     """A log that is followed: at each reading so much of it is there, cut into batches of so many changes."""
 
     table, columns = "t", COLUMNS

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tests.source.life import FIRST, LIFE, Table, applied, net
-from tidegauge.model.mutation import Live
+from tidegauge.model.source import FollowedSource
 from tidegauge.source.batch.rows import shape
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def settled(source: Source, batches: list[Batch], state: State) -> tuple[State, 
     """Commit what was read, and say so."""
     for batch in batches:
         state = applied(state, batch)
-        if isinstance(source, Live):
+        if isinstance(source, FollowedSource):
             source.acknowledge(batch.position)
     return state, batches[-1].position
 
@@ -137,5 +137,5 @@ def test_an_abandoned_read_loses_nothing(kind: Harness) -> None:
 
 
 def _close(source: Source) -> None:
-    if isinstance(source, Live):
+    if isinstance(source, FollowedSource):
         source.close()

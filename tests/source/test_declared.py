@@ -179,7 +179,7 @@ class Received(Events):
     """Events that were posted; the endpoint itself is tested in tests/serve."""
 
     words = ("--kind", "debezium", "--table", "people")
-    fill: tuple[tuple[str, str], ...] = (('entry = ""', 'entry = "id"'), ("columns = {}", COLUMNS))
+    fill: tuple[tuple[str, str], ...] = (('key = ""', 'entry = "id"'), ("columns = {}", COLUMNS))
 
     def send(self, lines: list[str]) -> None:
         declared = {"id": "BIGINT", "city": "VARCHAR", "age": "BIGINT"}
@@ -376,7 +376,7 @@ def test_an_entry_that_is_none(tidegauge: Shell, entry: str) -> None:
         (("app.db", "--table", "c"), "--table: there is no table of this name"),
         (
             ("app.db", "--kind", "postgres"),
-            "--kind: app.db does not look like one of postgres, but of sqlite",
+            "--kind: app.db cannot be read as postgres; one of sqlite, snapshots",
         ),
         (("app.db", "--kind", "telepathy"), "--kind: one of files, postgres"),
         (("app.db", "--schema", "s"), "--schema: is for tables of PostgreSQL"),

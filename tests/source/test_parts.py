@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegauge.errors import SourceError, SpecError
-from tidegauge.source.batch.check import Check
+from tidegauge.model.source import Check
 from tidegauge.source.batch.names import literal, quote, secret
 from tidegauge.source.batch.rows import key
 from tidegauge.source.batch.spool import Spool

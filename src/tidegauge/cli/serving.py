@@ -8,8 +8,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from tidegauge.errors import SpecError
-from tidegauge.plan.spec.source import DebeziumSpec
-from tidegauge.source import open_source, secret
+from tidegauge.model.source import Location
+from tidegauge.source.batch.names import secret
+from tidegauge.source.debezium.kind import open_files
+from tidegauge.source.debezium.spec import DebeziumSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -52,7 +54,6 @@ def receive(spec: GaugeSpec, base: Path, listen: str, say: Callable[[str], None]
     except ImportError:
         raise SpecError("serve needs the extra 'serve': pip install '.[serve]'") from None
     from tidegauge.source.debezium.inbox import Gatekeeper, Inbox  # noqa: PLC0415
-    from tidegauge.source.debezium.source import Debezium  # noqa: PLC0415
 
     proofs = {
         name: secret(reference, key=f"source.{name}")
@@ -60,8 +61,7 @@ def receive(spec: GaugeSpec, base: Path, listen: str, say: Callable[[str], None]
         if reference is not None
     }
     gatekeeper = Gatekeeper(**proofs)
-    read = open_source(source.model_dump(exclude={"max_rows"}, exclude_none=True, by_alias=True), base)
-    assert isinstance(read, Debezium)
+    read = open_files(source, Location(base, base / "tidegauge.db"))
     read.select(_mentioned(spec, read.columns))
     door = listening(listen)
     with closing(door), closing(Inbox(base / source.inbox, read.reading)) as inbox:

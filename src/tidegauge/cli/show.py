@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tidegauge.model.reading import Reading
-    from tidegauge.source.batch.check import Check
+    from tidegauge.model.source import Check
     from tidegauge.store.public.ledger import Entry
 
 _WIDE: Final = 10_000

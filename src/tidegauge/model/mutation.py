@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
 
@@ -71,19 +71,3 @@ class Source(Protocol):
         where this is earlier: it does not know how the table was before.
         """
         ...
-
-
-class Live:
-    """What a source has besides that holds on to something elsewhere; a source without it needs none of it."""
-
-    leaves_out: int | None = None
-    """From how many bytes on a value that did not change may be missing from a new row (`kept`); None: never."""
-
-    def select(self, columns: Collection[str]) -> None:
-        """Tell, before the first read, which columns are used; the others may change as they like."""
-
-    def acknowledge(self, position: str) -> None:
-        """Tell that everything up to this position is committed: what was held for it may be let go."""
-
-    def close(self) -> None:
-        """Let go of connections and files; the next read opens them again."""

@@ -235,7 +235,7 @@ def promise(*, pure: bool, adaptive: bool) -> str:
 def _protects(spec: GaugeSpec) -> str:
     unit, rows = spec.source.unit, spec.source.max_rows
     who = (
-        f"one row of the table, identified by its '{spec.source.entry}', over its whole lifetime"
+        f"one row of the table, identified by its '{spec.source.key}', over its whole lifetime"
         if unit is None
         else f"one '{unit}' with all the rows it ever owns, of which at most {rows} count at any time"
     )

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from tidegauge.engine.registry import open_engine
 from tidegauge.errors import PlanChanged, SpecError
 from tidegauge.mechanism.noise.samplers import SecureSampler
+from tidegauge.model import kinds
 from tidegauge.model.constraint import Constraint
-from tidegauge.model.mutation import Live
 from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.model.reading import Reading
+from tidegauge.model.source import Location, whole
 from tidegauge.plan.certify import certified
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.spec.declaration import GaugeSpec, declared_form, differences, load
@@ -28,8 +29,7 @@ from tidegauge.run.clock import PublicClock
 from tidegauge.run.loop import Loop
 from tidegauge.run.ready import require_ready
 from tidegauge.run.tick import Ticker, derivable
-from tidegauge.source import open_source, operator_counts, secret
-from tidegauge.source.batch.check import Check, Resumed
+from tidegauge.source.batch.names import secret
 from tidegauge.store import NOTHING_YET, Store, begun, parse_key, use_memory
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tidegauge.model.budget import Budget
     from tidegauge.model.engine import Engine
     from tidegauge.model.mutation import Source
+    from tidegauge.model.source import Check, OpenSource
     from tidegauge.store.public.ledger import Entry
 
 
@@ -95,9 +96,9 @@ class Gauge:
             steady=steady,
             sampler=sampler,
         )
-        self._given = None if isinstance(source, Mapping) else source
+        self._given = None if isinstance(source, Mapping) else whole(source)
 
-    _given: Source | None = None
+    _given: OpenSource | None = None
 
     def _init(
         self,
@@ -155,17 +156,18 @@ class Gauge:
         return Store(self.path, write=write, key=parse_key(secret(named, key="store.key")), witness=witness)
 
     @contextmanager
-    def _source(self) -> Iterator[Source]:
+    def _source(self) -> Iterator[OpenSource]:
         """The source; what it holds on to is let go at the end."""
-        declared = self.spec.source.model_dump(
-            exclude={"max_rows", "dialect"}, exclude_none=True, by_alias=True
-        )
-        source = self._given or open_source(declared, self._base, beside=self.path)
+        declared = self.spec.source
+        source = self._given or kinds.find(declared.kind).open(declared, self._location)
         try:
             yield source
         finally:
-            if isinstance(source, Live):
-                source.close()
+            source.close()
+
+    @property
+    def _location(self) -> Location:
+        return Location(self._base, self.path)
 
     def _make_plan(self, *, optimise: bool = False) -> Plan:
         from tidegauge.plan.planner import make_plan  # noqa: PLC0415  (slow to load)
@@ -176,7 +178,7 @@ class Gauge:
                 table=source.table,
                 columns=source.columns,
                 now=self._now(),
-                leaves_out=source.leaves_out if isinstance(source, Live) else None,
+                leaves_out=source.leaves_out,
                 cache=self.path.with_suffix(".matrices"),
                 ask=optimise,
             )
@@ -232,26 +234,17 @@ class Gauge:
             with self._store() as store:
                 position = store.clock.position
         with self._source() as source:
-            if isinstance(source, Resumed):
-                return source.doctor(position)
-            if (checks := getattr(source, "doctor", None)) is not None:
-                return list(checks())
-            found = f"table {source.table} can be read; its columns are {', '.join(source.columns)}"
-            return [Check("source", ok=True, detail=found)]
+            return source.doctor(position)
 
     def install(self) -> str:
         """Make in the source what following it needs."""
         with self._source() as source:
-            make = getattr(source, "install", None)
-            return (
-                make() if make else f"A source of kind {self.spec.source.kind} needs nothing to be installed."
-            )
+            return source.install()
 
     def uninstall(self) -> str:
         """Remove from the source what was made there for this gauge."""
         with self._source() as source:
-            remove = getattr(source, "uninstall", None)
-            return remove() if remove else f"A source of kind {self.spec.source.kind} has nothing installed."
+            return source.uninstall()
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -271,8 +264,7 @@ class Gauge:
         with self._store(write=True) as store:
             store.require_newest()
             with self._source() as source:
-                if isinstance(source, Resumed):
-                    source.reach()
+                source.reach()
             plan = self._commit(store) if store.plan is None else self._committed(store)
             if store.simulated != self._sampler.simulated:
                 raise SpecError(
@@ -288,7 +280,7 @@ class Gauge:
                     yield plan_reading(plan, published)
 
     @staticmethod
-    def _check_columns(plan: Plan, source: Source) -> None:
+    def _check_columns(plan: Plan, source: OpenSource) -> None:
         """Columns that queries speak of must still be there, of the type that was committed."""
         for name in sorted(plan.program.used):
             if source.columns.get(name) != plan.columns[name]:
@@ -363,9 +355,15 @@ class Gauge:
                 "simulated": store.simulated,
                 "processed_to": rfc3339(reached) if reached > NOTHING_YET else None,
                 "releases": releases,
-                "operator_only": store.counts()
-                | operator_counts(self.spec.source, self._base, beside=self.path),
+                "operator_only": store.counts() | self._operator_counts(),
             }
+
+    def _operator_counts(self) -> dict[str, int]:
+        """What the source could not use, for the operator alone."""
+        if self._given is not None:
+            return {}
+        declared = self.spec.source
+        return dict(kinds.find(declared.kind).operator_counts(declared, self._location))
 
     def ledger(self) -> list[Entry]:
         """What was promised and reserved, oldest first."""

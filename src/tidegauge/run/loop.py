@@ -6,15 +6,14 @@ import logging
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from tidegauge.model.mutation import Live
 from tidegauge.model.quantity import SECOND, rfc3339
 from tidegauge.run.clock import TOLERANCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tidegauge.model.mutation import Source
     from tidegauge.model.schedule import Schedule
+    from tidegauge.model.source import OpenSource
     from tidegauge.run.tick import Ticker
     from tidegauge.store import Published
 
@@ -32,7 +31,7 @@ class Loop:
     def __init__(
         self,
         ticker: Ticker,
-        source: Source,
+        source: OpenSource,
         *,
         now: Callable[[], int],
         sleep: Callable[[float], None],
@@ -44,14 +43,12 @@ class Loop:
 
     def run(self, limit: int | None, *, follow: bool) -> Iterator[Published]:
         """Catch up, and with `follow` go on until `limit` or the last reading of all."""
-        live = self._source if isinstance(self._source, Live) else None
-        if live is not None:
-            live.select(self._ticker.plan.program.used)
+        self._source.select(self._ticker.plan.program.used)
         log.info("started", extra={"plan": self._ticker.plan.hash[:12]})
         while True:
-            begins = live is not None and self._ticker.store.clock.position is None
+            begins = self._source.follows and self._ticker.store.clock.position is None
             for _ in range(2 if begins else 1):  # again for what came due while the table was loaded
-                yield from self._catch_up(limit, live)
+                yield from self._catch_up(limit)
             self._warn_if_behind()
             upcoming = self._next_end()
             if not follow or upcoming is None or (limit is not None and upcoming > limit):
@@ -67,24 +64,23 @@ class Loop:
             log.warning("clock is behind what was published", extra={"published_to": rfc3339(reached)})
         self._behind = behind
 
-    def _catch_up(self, limit: int | None, live: Live | None) -> Iterator[Published]:
-        """Read what is due (of a live source, all there is) and publish every window that has ended, in order.
+    def _catch_up(self, limit: int | None) -> Iterator[Published]:
+        """Read what is due (of a followed source, all there is) and publish every window that has ended, in order.
 
-        A live source that was never read is read up to what is due alone: the rows that are there already then count in the
+        A followed source that was never read is read up to what is due alone: the rows that are there already then count in the
         window that has just ended, and a gauge that starts now does not begin by publishing an empty table.  Where a release
         has no declared start, that is its first reading, however long planning and loading took.
         """
         clock, now = self._ticker.store.clock, self._now()
         ends = now if limit is None else min(limit, now)
         due = self._last_due(ends)
-        if due is None and live is None:
+        if due is None and not self._source.follows:
             return
-        follows = live is not None and clock.position is not None
-        until = ends if follows or due is None else due if live is None else self._beginning(due)
+        follows = self._source.follows and clock.position is not None
+        until = ends if follows or due is None else self._beginning(due) if self._source.follows else due
         for batch in self._source.read(clock.position, until):
             published = self._ticker.tick(batch, now=now)
-            if live is not None:
-                live.acknowledge(batch.position)
+            self._source.acknowledge(batch.position)
             for at, readings in groupby(published, key=lambda reading: reading.time):
                 log.info("published", extra={"readings": len(list(readings)), "upto": rfc3339(at)})
             yield from published

@@ -12,7 +12,7 @@ from tidegauge.engine.duckdb.render import render
 from tidegauge.errors import QueryError
 from tidegauge.model.expression import Column, Constant, call
 from tidegauge.model.query import Component, Group, Query
-from tidegauge.plan.spec.source import SourceSpec
+from tidegauge.plan.spec.source import DeclaredSource
 from tidegauge.plan.sql.compile import compile_query
 
 ODD = 'x"; drop table y; --'
@@ -415,4 +415,4 @@ def test_errors_carry_the_key_of_what_is_wrong() -> None:
     ],
 )
 def test_a_select_is_read_in_the_dialect_of_its_source(declared: dict[str, str], dialect: str) -> None:
-    assert TypeAdapter(SourceSpec).validate_python(declared).speaks == dialect
+    assert TypeAdapter(DeclaredSource).validate_python(declared).speaks == dialect

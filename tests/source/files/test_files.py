@@ -264,6 +264,9 @@ def test_declared_types(tmp_path: Path, name: str) -> None:
     assert source.misfits() == {
         column: int(value is None) for column, (_, _, value) in zip(names, VALUES, strict=True)
     }
+    wrong = [f'"{column}"' for column, (_, _, value) in zip(names, VALUES, strict=True) if value is None]
+    *_, types = source.doctor()
+    assert types.detail == f"some values of {', '.join(wrong)} are not of the declared type and count as null"
 
 
 def test_nan_is_a_number(tmp_path: Path) -> None:

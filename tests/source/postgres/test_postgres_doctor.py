@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.servers.postgres import Server
-    from tidegauge.source.batch.check import Check
+    from tidegauge.model.source import Check
 
 
 class World:

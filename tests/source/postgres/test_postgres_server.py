@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tidegauge.source.batch.check import Check
+    from tidegauge.model.source import Check
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import tomllib
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -22,12 +22,14 @@ from pydantic import (
 )
 
 from tidegauge.errors import SpecError
+from tidegauge.model import kinds
 from tidegauge.model.budget import Budget
 from tidegauge.model.constraint import AtMost, Both, Constraint, Either, Unconstrained, Within
+from tidegauge.model.declared import Name, Secret, Table
 from tidegauge.model.program import Limit
 from tidegauge.model.quantity import Span
 from tidegauge.model.query import Value
-from tidegauge.plan.spec.source import KINDS, REACH, Name, ObjectSpec, Secret, SourceSpec, Table
+from tidegauge.plan.spec.source import DeclaredSource, ObjectSpec, spec_of
 from tidegauge.plan.spec.values import Duration, Number, Time, a_strategy, an_end, plainly
 
 if TYPE_CHECKING:
@@ -185,7 +187,7 @@ class EngineSpec(Table):
 class GaugeSpec(Table):
     """A whole tidegauge.toml."""
 
-    source: SourceSpec
+    source: DeclaredSource
     constraint: ConstraintSpec | None = None
     budget: BudgetSpec
     release: Annotated[dict[str, AnyRelease], Field(min_length=1)]
@@ -229,7 +231,7 @@ class GaugeSpec(Table):
         How the source is reached is no part of it: passwords, hosts and slots may change in the years of a gauge.
         The default engine is left out: gauges from before there was a choice did not commit one.
         """
-        left_out: dict[str, Any] = {"store": True, "source": REACH}
+        left_out: dict[str, Any] = {"store": True, "source": set(self.source.REACH)}
         if self.engine == EngineSpec():
             left_out["engine"] = True
         form: dict[str, Any] = json.loads(
@@ -353,15 +355,14 @@ def _explain(model: type[BaseModel], problem: Any) -> str:
 
 def _kinds(found: str | None) -> str:
     """What kinds of source there are, and the nearest to what was written."""
-    known = f"source.kind: {'is missing' if found is None else 'there is no such kind'}; one of {', '.join(KINDS)}"
-    near = difflib.get_close_matches(found or "", KINDS, n=1)
+    known = f"source.kind: {'is missing' if found is None else 'there is no such kind'}; one of {', '.join(kinds.names())}"
+    near = difflib.get_close_matches(found or "", kinds.names(), n=1)
     return known + (f"; did you mean '{near[0]}'?" if near else "")
 
 
 def _source_of(kind: str = "") -> type[BaseModel] | None:
     """The model of one kind of source, wrapped in a whole file's place for it."""
-    kinds = get_args(get_args(SourceSpec)[0])
-    found = next((one for one in kinds if get_args(one.model_fields["kind"].annotation) == (kind,)), None)
+    found = spec_of(kind)
     return None if found is None else create_model("One", source=(found, ...))
 
 

@@ -93,8 +93,3 @@ def _sql_type(engine: duckdb.DuckDBPyConnection, field: pa.Field) -> str | None:
     except duckdb.Error:
         return None
     return "TIMESTAMP" if name.startswith("TIMESTAMP") else "VARCHAR" if name in {'"NULL"', "JSON"} else name
-
-
-def quoted(name: str) -> str:
-    """Quote an identifier."""
-    return '"' + name.replace('"', '""') + '"'

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import errno
-import fcntl
 import hmac
 import json
 import os
@@ -17,6 +16,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.errors import SourceError, SpecError, StoreLocked
+from tidegauge.source.batch.durable import lock_file, private_folder, sync_folder, whole_lines
 from tidegauge.source.debezium.events import NOTHING, event, parse, shaped
 from tidegauge.source.debezium.index import Index
 from tidegauge.source.debezium.log import Mark, mark
@@ -49,14 +49,12 @@ class Inbox:
     def __init__(
         self, folder: Path, reading: Reading, *, segment: int = _SEGMENT, now: Callable[[], int] = _now
     ) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(folder)
         self._folder, self._reading, self._limit, self._now = folder, reading, segment, now
         self._mutex = threading.Lock()
-        self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._lock)
+            self._lock = lock_file(folder / "lock")
+        except BlockingIOError:
             raise StoreLocked("another process receives events into this inbox") from None
         self._file = -1
         self._sound = True
@@ -66,7 +64,7 @@ class Inbox:
             files = sorted(folder.glob("[0-9]*.jsonl"))
             self._number = max((int(path.name.split(".")[0]) for path in files), default=0)
             if files:
-                _mend(files[-1])
+                whole_lines(files[-1])
             self._catch_up()
             self._next()
         except BaseException:
@@ -89,9 +87,7 @@ class Inbox:
         self._number = max(self._number + 1, time.time_ns() // 1_000_000)
         self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         self._size = 0
-        folder = os.open(self._folder, os.O_RDONLY)
-        os.fsync(folder)
-        os.close(folder)
+        sync_folder(self._folder)
 
     def _catch_up(self) -> None:
         """Index what is in the files but not in the index: a crash came in between, or they are of an earlier version."""
@@ -236,14 +232,6 @@ def _write(file: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]
-
-
-def _mend(path: Path) -> None:
-    """Cut off a line that a crash left half written: it was never acknowledged."""
-    with path.open("rb+") as file:
-        data = file.read()
-        file.truncate(data.rfind(b"\n") + 1)
-        os.fsync(file.fileno())
 
 
 class Gatekeeper:

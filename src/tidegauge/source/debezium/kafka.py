@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tidegauge.errors import SourceError, SpecError
-from tidegauge.model.mutation import Batch, Live
-from tidegauge.source.batch.check import Check
+from tidegauge.model.mutation import Batch
+from tidegauge.model.source import Check, FollowedSource
 from tidegauge.source.batch.names import secret
+from tidegauge.source.batch.position import position_of
 from tidegauge.source.debezium.events import event
 from tidegauge.source.debezium.log import Replays
 from tidegauge.source.debezium.quarantine import Quarantine, count
@@ -39,13 +40,11 @@ class Partition:
 
 
 def _parse(position: str) -> dict[int, Partition]:
-    try:
+    with position_of("a Kafka source"):
         return {
-            int(number): Partition(int(told["offset"]), Replays.parse(told["replays"], told.get("clock", 0)))
-            for number, told in json.loads(position).items()
+            int(number): Partition(int(one["offset"]), Replays.parse(one["replays"], one.get("clock", 0)))
+            for number, one in json.loads(position).items()
         }
-    except (TypeError, ValueError, LookupError, AttributeError):
-        raise SourceError("the stored position is not one of a Kafka source") from None
 
 
 def _text(places: dict[int, Partition]) -> str:
@@ -80,7 +79,7 @@ class _Order:
         return number
 
 
-class Kafka(Live):
+class Kafka(FollowedSource):
     """Follows one table through a topic; offsets are kept in our store, Kafka's own are only told for its operators.
 
     `config` is what confluent-kafka takes ('bootstrap.servers', 'sasl.password' = 'env:NAME', ...).  Where there are several
@@ -125,7 +124,7 @@ class Kafka(Live):
         """Deliver these columns only."""
         self._reading.select(columns)
 
-    def doctor(self) -> list[Check]:
+    def doctor(self, position: str | None = None) -> list[Check]:  # noqa: ARG002
         """Whether the broker answers and has the topic."""
         kafka = _library()
         try:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tidegauge.errors import SourceError
+from tidegauge.source.batch.durable import private_folder, sync_folder, whole_lines
 
 _UNSAFE: Final = str.maketrans("/\\\0", "___")
 
@@ -38,7 +39,7 @@ class Quarantine:
         if self._folder is None or not self._waiting:
             return
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            private_folder(self._folder)
             for name, records in self._waiting.items():
                 path = self._folder / name
                 last = _last(path)
@@ -47,9 +48,7 @@ class Quarantine:
                     stream.writelines(record for place, record in sorted(records) if place > last)
                     stream.flush()
                     os.fsync(stream.fileno())
-            folder = os.open(self._folder, os.O_RDONLY)
-            os.fsync(folder)
-            os.close(folder)
+            sync_folder(self._folder)
         except OSError:
             raise SourceError(
                 "events cannot be set aside: the quarantine folder cannot be written. Nothing after them was read.",
@@ -62,11 +61,7 @@ def _last(path: Path) -> int:
     """The last place in a file of the quarantine; a line that a crash left half written is cut off."""
     if not path.exists():
         return -1
-    with path.open("rb+") as file:
-        data = file.read()
-        whole = data[: data.rfind(b"\n") + 1]
-        file.truncate(len(whole))
-    lines = whole.splitlines()
+    lines = whole_lines(path).splitlines()
     return int(json.loads(lines[-1])["place"]) if lines else -1
 
 

@@ -46,7 +46,7 @@ class Reading:
         self.table = table
         self._entry = (entry,) if isinstance(entry, str) else tuple(entry)
         if not self._entry:
-            raise SpecError("name the columns of the primary key", key="source.entry")
+            raise SpecError("name the columns of the primary key", key="source.key")
         self._unit = unit
         self._schema = schema
         self._timestamps = timestamps

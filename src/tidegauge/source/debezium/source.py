@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import zlib
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, cast
 
 from tidegauge.errors import SourceError, SpecError
-from tidegauge.model.mutation import Batch, Live
-from tidegauge.source.batch.check import Check
+from tidegauge.model.mutation import Batch
+from tidegauge.model.source import Check, FollowedSource
+from tidegauge.source.batch.position import Position
 from tidegauge.source.debezium.events import LARGEST, event
 from tidegauge.source.debezium.log import Replays, Restored
 from tidegauge.source.debezium.quarantine import Quarantine, count
@@ -30,26 +30,20 @@ ONCE: Final = ".once.jsonl"
 
 
 @dataclass
-class Place:
+class Place(Position):
     """How far which file was read, and what would be a repetition."""
+
+    SOURCE: ClassVar[str] = "a Debezium source"
 
     file: str = ""
     offset: int = 0
     replays: Replays = field(default_factory=Replays)
 
     @classmethod
-    def parse(cls, position: str) -> Place:
-        """Read a stored position, also one of earlier versions."""
-        try:
-            told = json.loads(position)
-            return cls(
-                str(told["file"]), int(told["offset"]), Replays.parse(told["replays"], told.get("clock", 0))
-            )
-        except (TypeError, ValueError, LookupError, AttributeError):
-            raise SourceError("the stored position is not one of a Debezium source") from None
-
-    def __str__(self) -> str:
-        return json.dumps(asdict(self), separators=(",", ":"))
+    def from_stored(cls, stored: dict[str, Any]) -> Place:
+        """The position with these fields, also one of earlier versions."""
+        replays = Replays.parse(stored["replays"], stored.get("clock", 0))
+        return cls(str(stored["file"]), int(stored["offset"]), replays)
 
 
 @dataclass(frozen=True)
@@ -61,7 +55,7 @@ class _Line:
     text: bytes
 
 
-class Debezium(Live):
+class Debezium(FollowedSource):
     """Follows one table through JSON lines: a file, or a folder or pattern of files whose names grow (also gzipped).
 
     `columns` gives names and SQL types; without it they are taken from the first event that carries its schema.
@@ -126,7 +120,7 @@ class Debezium(Live):
         """Deliver these columns only."""
         self.reading.select(columns)
 
-    def doctor(self) -> list[Check]:
+    def doctor(self, position: str | None = None) -> list[Check]:  # noqa: ARG002
         """Whether there are events, and their columns are known."""
         files = self._files()
         detail = "there is a file of events" if files else "there is no file of events"

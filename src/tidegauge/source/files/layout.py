@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SpecError
+from tidegauge.source.batch.names import quote
 from tidegauge.source.batch.refusal import refusal
-from tidegauge.source.batch.scratch import TYPES, quoted
+from tidegauge.source.batch.scratch import TYPES
 from tidegauge.source.files.tabular import NO_OBJECT
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Roles:
         if before and after and (before.startswith(after) or after.startswith(before)):
             raise SpecError("must not begin like after, nor after like before", key="source.before")
         if self.unit == self.entry:
-            raise SpecError("leave it out where it is the entry", key="source.unit")
+            raise SpecError("leave it out where it is the key", key="source.unit")
         if self.time_unit is not None and self.time_unit not in TIME_UNITS:
             raise SpecError(f"must be one of {', '.join(TIME_UNITS)}", key="source.time_unit")
         for name, word in self.types.items():
@@ -167,7 +168,7 @@ class Layout:
                     f"{self._places()[it]} IS NOT NULL AND {self._value(file, each, it)} IS NULL"
                     for it in held
                 ]
-                counts.append(" + ".join(f"count_if({it})" for it in misfit) + f" AS {quoted(each.name)}")
+                counts.append(" + ".join(f"count_if({it})" for it in misfit) + f" AS {quote(each.name)}")
         return f"SELECT {', '.join(counts)} FROM ({file.select(self.columns)})"
 
     def _places(self) -> dict[str, str]:
@@ -193,7 +194,7 @@ class Layout:
 
     def _struct(self, file: Tabular, side: str) -> str:
         values = [
-            f"{quoted(each.name)} := CAST({self._value(file, each, getattr(each, side))} AS {each.sql})"
+            f"{quote(each.name)} := CAST({self._value(file, each, getattr(each, side))} AS {each.sql})"
             for each in self.fields
         ]
         return f"struct_pack({', '.join(values)})"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tidegauge.source.batch.draft import UNITS
 from tidegauge.source.batch.scratch import TYPES, scratch
 from tidegauge.source.files.layout import OPERATIONS
 from tidegauge.source.files.tabular import numbered, tabular
@@ -34,8 +35,6 @@ _TIMES: Final = (
     "date",
 )
 _ENTRIES: Final = ("entry", "id", "key", "pk", "uuid", "row_id", "entry_id", "record_id")
-UNITS: Final = ("person", "person_id", "user", "user_id", "patient", "patient_id", "customer", "customer_id",
-                 "member", "member_id", "student", "student_id", "client", "client_id", "account_id")  # fmt: skip
 _OPS: Final = ("op", "operation", "action", "change", "event", "kind", "type")
 _GUESSES: Final = ("integer", "number", "date", "timestamp", "boolean")
 """Tried in this order: 0 is an integer before it is a boolean, and a day is a date before it is a timestamp."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import glob
 import json
 import re
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -20,8 +19,11 @@ import pyarrow as pa
 
 from tidegauge.errors import SpecError
 from tidegauge.model.mutation import Batch
+from tidegauge.model.source import Check, OpenSource
+from tidegauge.source.batch.names import quote
+from tidegauge.source.batch.position import position_of
 from tidegauge.source.batch.refusal import refusal
-from tidegauge.source.batch.scratch import quoted, scratch
+from tidegauge.source.batch.scratch import scratch
 from tidegauge.source.files.layout import Layout, Roles
 from tidegauge.source.files.tabular import numbered, tabular
 
@@ -42,15 +44,8 @@ class Mark(NamedTuple):
     upto: int
 
 
-@dataclass(frozen=True)
-class Files:
-    """A table's changelog in files; a source."""
-
-    path: str
-    roles: Roles
-    table: str
-    base: Path
-    batch_rows: int = BATCH_ROWS
+class Files(OpenSource):
+    """A table's changelog in files."""
 
     def __init__(
         self,
@@ -68,7 +63,9 @@ class Files:
         base: Path | None = None,
         batch_rows: int = BATCH_ROWS,
     ) -> None:
-        roles = Roles(
+        self._path, self._base, self._batch_rows = path, base or Path(), batch_rows
+        self._table = table or _stem(path)
+        self._roles = Roles(
             time=time,
             entry=entry,
             unit=unit,
@@ -78,11 +75,11 @@ class Files:
             types=dict(types or {}),
             time_unit=time_unit,
         )
-        object.__setattr__(self, "path", path)
-        object.__setattr__(self, "roles", roles)
-        object.__setattr__(self, "table", table or _stem(path))
-        object.__setattr__(self, "base", base or Path())
-        object.__setattr__(self, "batch_rows", batch_rows)
+
+    @property
+    def table(self) -> str:
+        """The table's name in SQL."""
+        return self._table
 
     @property
     def columns(self) -> Mapping[str, str]:
@@ -109,9 +106,20 @@ class Files:
                     engine.execute(f"INSERT INTO mutation {faulty}")
             self._refuse_faults(engine, files)
 
+    def doctor(self, position: str | None = None) -> list[Check]:
+        """Whether the files can be read, and in which columns some values are not of their declared type."""
+        checks = super().doctor(position)
+        if not self._roles.types:
+            return checks
+        wrong = ", ".join(quote(name) for name, count in self.misfits().items() if count)
+        detail = f"some values of {wrong} are not of the declared type and count as null" if wrong else (
+            "every value is of its declared type"
+        )  # fmt: skip
+        return [*checks, Check("types", ok=True, detail=detail)]
+
     def misfits(self) -> Mapping[str, int]:
         """Count, for the operator alone, the values that are not of their declared type and so count as null."""
-        counts = dict.fromkeys(self.roles.types, 0)
+        counts = dict.fromkeys(self._roles.types, 0)
         with scratch() as engine:
             for file in self._files() if counts else ():
                 self._layout.check(file)
@@ -123,28 +131,28 @@ class Files:
 
     @cached_property
     def _layout(self) -> Layout:
-        return Layout.of(self.roles, self._files()[0])
+        return Layout.of(self._roles, self._files()[0])
 
     def _files(self) -> list[Tabular]:
         try:
             names = self._names()
         except OSError as error:
-            raise refusal(f"the path cannot be followed ({error.strerror})", path=self.path) from None
-        files = [tabular(self.base / name, name) for name in names]
+            raise refusal(f"the path cannot be followed ({error.strerror})", path=self._path) from None
+        files = [tabular(self._base / name, name) for name in names]
         if len({type(file) for file in files}) > 1:
-            raise refusal("the files must be of one kind: csv, jsonl or parquet", path=self.path)
+            raise refusal("the files must be of one kind: csv, jsonl or parquet", path=self._path)
         return files
 
     def _names(self) -> list[str]:
-        path = self.base / self.path
+        path = self._base / self._path
         if path.is_file():
-            return [self.path]
+            return [self._path]
         if path.is_dir():
-            raise refusal("this is a folder; write which files in it, like *.csv", path=self.path)
-        matches = glob.glob(self.path, root_dir=self.base, recursive=True)  # noqa: PTH207  (an absolute pattern is allowed)
-        names = sorted(name for name in matches if (self.base / name).is_file())
+            raise refusal("this is a folder; write which files in it, like *.csv", path=self._path)
+        matches = glob.glob(self._path, root_dir=self._base, recursive=True)  # noqa: PTH207  (an absolute pattern is allowed)
+        names = sorted(name for name in matches if (self._base / name).is_file())
         if not names:
-            raise refusal("there is no such file", path=self.path)
+            raise refusal("there is no such file", path=self._path)
         return names
 
     def _load(self, engine: duckdb.DuckDBPyConnection, marks: Sequence[Mark], until: int) -> dict[str, int]:
@@ -153,7 +161,7 @@ class Files:
         gone = {name for mark in marks for name in mark.files} - {file.name for file in files}
         if gone:
             raise refusal("the file was read before and is gone; put it back", path=min(gone))
-        row = ", ".join(f"{quoted(name)} {kind}" for name, kind in self.columns.items())
+        row = ", ".join(f"{quote(name)} {kind}" for name, kind in self.columns.items())
         engine.execute(
             f"""CREATE TABLE mutation (file INTEGER, row BIGINT, time BIGINT, entry VARCHAR, unit VARCHAR,
                 before STRUCT({row}), after STRUCT({row}), fault INTEGER)"""
@@ -185,11 +193,11 @@ class Files:
     def _deliver(
         self, engine: duckdb.DuckDBPyConnection, marks: Sequence[Mark], until: int, rows: Mapping[str, int]
     ) -> Iterator[Batch]:
-        informed = self.roles.before is not None
+        informed = self._roles.before is not None
         ordered = engine.sql(
             f"SELECT time, entry, unit, before, after, {informed} AND entry <> '' AS informed FROM mutation ORDER BY time, file, row"
         )
-        for table, last in _by_instants(ordered.to_arrow_reader(self.batch_rows), self.batch_rows):
+        for table, last in _by_instants(ordered.to_arrow_reader(self._batch_rows), self._batch_rows):
             reached = until if last else table["time"][-1].as_py()
             ahead = [mark for mark in marks if mark.upto > reached]
             upto = min(until, max([reached, *(mark.upto for mark in ahead)]))
@@ -208,13 +216,11 @@ def _stem(path: str) -> str:
 def _marks(position: str | None) -> list[Mark]:
     if position is None:
         return []
-    try:
-        marks = json.loads(position)
+    with position_of("a source of kind files"):
         return [
-            Mark({name: int(rows) for name, rows in it["files"].items()}, int(it["upto"])) for it in marks
+            Mark({name: int(rows) for name, rows in it["files"].items()}, int(it["upto"]))
+            for it in json.loads(position)
         ]
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        raise refusal("the stored position is not one of a source of kind files") from None
 
 
 def _by_instants(reader: pa.RecordBatchReader, size: int) -> Iterator[tuple[pa.Table, bool]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from tidegauge.errors import SourceError
-from tidegauge.source.batch.check import Check
+from tidegauge.model.source import Check
 from tidegauge.source.batch.names import quote
 from tidegauge.source.postgres import catalog
 from tidegauge.source.postgres import publication as publications

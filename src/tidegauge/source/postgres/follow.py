@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import struct
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
-from tidegauge.errors import SourceError
 from tidegauge.model.mutation import Batch
 from tidegauge.source.batch.names import quote
+from tidegauge.source.batch.position import Position
 from tidegauge.source.batch.rows import schema
 from tidegauge.source.batch.spool import Spool
 from tidegauge.source.postgres import pgoutput
@@ -28,8 +27,10 @@ _BATCH: Final = 200_000
 
 
 @dataclass(frozen=True)
-class Place:
+class Place(Position):
     """Where we are in the log of which server, and the types of the columns we need there."""
+
+    SOURCE: ClassVar[str] = "a PostgreSQL source"
 
     lsn: int
     system: str
@@ -37,17 +38,9 @@ class Place:
     columns: dict[str, list[int]]
 
     @classmethod
-    def parse(cls, position: str) -> Place:
-        """Read a stored position; older ones also have a time, which is not needed."""
-        try:
-            stored = json.loads(position)
-            stored.pop("clock", None)
-            return cls(**stored)
-        except (AttributeError, TypeError, ValueError):
-            raise SourceError("the stored position is not one of a PostgreSQL source") from None
-
-    def __str__(self) -> str:
-        return json.dumps(asdict(self), separators=(",", ":"))
+    def from_stored(cls, stored: dict[str, Any]) -> Place:
+        """The position with these fields; older ones also have a time, which is not needed."""
+        return cls(**{name: value for name, value in stored.items() if name != "clock"})
 
 
 class Transactions:

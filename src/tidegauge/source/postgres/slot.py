@@ -7,6 +7,7 @@ stands on it and is never dropped by us.
 
 from __future__ import annotations
 
+import enum
 import re
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -31,6 +32,14 @@ def default_name(*path: str) -> str:
     plain = re.sub(r"[^a-z0-9_]", "_", path[-1].lower())[:30]
     exact = sha256(".".join(map(quote, path)).encode()).hexdigest()
     return f"tidegauge_{plain}_{exact[:8]}"
+
+
+class SlotState(enum.Enum):
+    """How far the slot that this process made has come; one that it found is settled."""
+
+    LOADING = "made, under its name for loading; what was loaded with it is not committed"
+    COMMITTED = "what was loaded is committed; the slot still has its name for loading"
+    SETTLED = "has its proper name, or gets it from the next process"
 
 
 class Beginning(NamedTuple):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 import psycopg
 
 from tidegauge.errors import SourceError, SpecError
-from tidegauge.model.mutation import Batch, Live
-from tidegauge.source.batch.check import Check, Resumed
+from tidegauge.model.mutation import Batch
+from tidegauge.model.source import Check, FollowedSource
 from tidegauge.source.batch.names import literal, quote
 from tidegauge.source.batch.rows import schema as batch_schema
 from tidegauge.source.batch.rows import truncation
@@ -21,7 +22,7 @@ from tidegauge.source.postgres.doctor import examine
 from tidegauge.source.postgres.follow import Place, Transactions
 from tidegauge.source.postgres.load import copied
 from tidegauge.source.postgres.rows import Layout
-from tidegauge.source.postgres.slot import OurSlot, default_name, remove
+from tidegauge.source.postgres.slot import OurSlot, SlotState, default_name, remove
 from tidegauge.source.postgres.stream import Stream
 
 if TYPE_CHECKING:
@@ -36,7 +37,15 @@ _IDLE: Final = 120
 """Seconds after which an unused connection is opened anew: the server, or something in between, may have closed it."""
 
 
-class Postgres(Live, Resumed):
+@dataclass
+class _Round:
+    """One read, across the connections that break during it."""
+
+    target: int | None = None
+    """Where the log ended when the read began; None until the server has said so."""
+
+
+class Postgres(FollowedSource):
     """Follows one table by logical replication.
 
     `entry` is the primary key (one column or several), `unit` the column of what privacy protects.  Publication and slot
@@ -44,6 +53,7 @@ class Postgres(Live, Resumed):
     (the slot dropped, the server upgraded or restored): stop, or reload the table and count the net difference.
     """
 
+    installs = True
     leaves_out = 20
     """A value is only ever stored out of line, and then left out, if it is longer than the pointer to it."""
 
@@ -74,14 +84,9 @@ class Postgres(Live, Resumed):
         self._connection: Connection | None = None
         self._stream: Stream | None = None
         self._transactions: Transactions | None = None
-        self._loaded = False
-        """Whether this process made the slot, under its name for loading, and it still has that name."""
-        self._committed = False
-        """Whether something was acknowledged since."""
-        self._reading = False
-        """Whether a read is under way, and its stream stands somewhere in a transaction."""
-        self._target: int | None = None
-        """Where the log ended when the present read began."""
+        self._slot_state = SlotState.SETTLED
+        self._round: _Round | None = None
+        """The read that is under way: its stream is then somewhere in a transaction.  None between reads."""
         self._confirmed = 0
         self._used = time.monotonic()
 
@@ -164,36 +169,38 @@ class Postgres(Live, Resumed):
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
         """Everything that the server's log holds when this is called, in the order of the log."""
         place = None if position is None else Place.parse(position)
-        self._target = None
         if time.monotonic() - self._used > _IDLE:
             self._disconnect()
         patience = Patience(self._patience)
-        self._reading = True
+        self._round = _Round()
         try:
-            while self._reading:
+            while self._round is not None:
                 try:
                     for batch in self._read(place, until):
                         place = Place.parse(batch.position)
                         patience.restore()
                         yield batch
-                    self._reading = False
+                    self._round = None
                 except _PASSING as error:
                     self._disconnect()
                     patience.wait(error)
         except psycopg.Error as error:
             raise final(error) or unreachable(error) from None
         finally:
-            if self._reading:  # a stream left in the middle of a transaction is of no use to the next read
+            if (
+                self._round is not None
+            ):  # a stream left in the middle of a transaction is of no use to the next read
                 self._disconnect()
-            self._reading = False
+            self._round = None
             self._used = time.monotonic()
 
     def acknowledge(self, position: str) -> None:
         """Let the server forget what is committed here."""
         self._confirmed = Place.parse(position).lsn
-        self._committed = True
+        if self._slot_state is SlotState.LOADING:
+            self._slot_state = SlotState.COMMITTED
         try:
-            if not self._reading:
+            if self._round is None:
                 self._settle()
             if self._stream:
                 self._stream.confirm(self._confirmed)
@@ -203,10 +210,10 @@ class Postgres(Live, Resumed):
 
     def _settle(self) -> None:
         """Give the slot its proper name once its load is committed; nothing may be reading it."""
-        if self._loaded and self._committed:
+        if self._slot_state is SlotState.COMMITTED:
             self._end_stream()
             self._slot.settle(self._control())
-            self._loaded = False
+            self._slot_state = SlotState.SETTLED
 
     def close(self) -> None:
         """Close the connections; slot and publication stay."""
@@ -265,7 +272,7 @@ class Postgres(Live, Resumed):
         if place and catalog.slot(control, self._slot.name):
             control.execute("SELECT pg_drop_replication_slot(%s)", [self._slot.name])
         begin = self._slot.make(control, self._access)
-        self._loaded, self._committed = True, False
+        self._slot_state = SlotState.LOADING
         spool = Spool(batch_schema(layout.columns))
         try:
             with control.transaction():
@@ -285,10 +292,11 @@ class Postgres(Live, Resumed):
         """Everything up to the target; after a broken connection the log may end earlier, never later."""
         assert self._stream is not None
         assert self._transactions is not None
+        assert self._round is not None
         _, end = catalog.moment(self._control())
-        self._target = end if self._target is None else min(self._target, end)
-        yield from self._advance(self._stream, self._transactions, self._target)
-        yield self._transactions.batch(until, self._target)
+        target = self._round.target = end if self._round.target is None else min(self._round.target, end)
+        yield from self._advance(self._stream, self._transactions, target)
+        yield self._transactions.batch(until, target)
 
     def _advance(self, stream: Stream, transactions: Transactions, target: int) -> Iterator[Batch]:
         """Read until the server has sent everything before the target."""
@@ -334,7 +342,7 @@ class Postgres(Live, Resumed):
         name = self._slot.current(control)
         _, log_end = catalog.moment(control)
         self._slot.check(control, name, position=place.lsn, log_end=log_end)
-        if not self._loaded:  # then the load is in the store from which the place came
+        if self._slot_state is SlotState.SETTLED:  # the load is in the store that the place came from
             self._slot.settle(control)
             name = self._slot.name
         assert name is not None

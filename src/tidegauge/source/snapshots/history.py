@@ -1,8 +1,8 @@
 """A table that keeps every version of its rows with the time from and to which it was valid.
 
 Such tables (slowly changing dimensions of type 2, as dbt's snapshots write them) know their past, so every change has its
-own time.  What was written into the past since the last read arrives as late news: as the difference, at the time read up
-to, between what was then known and what is known of it now.
+own time.  What was written into the past since the last read arrives late: as the difference, at the time read up to,
+between what was then known and what is known of it now.
 """
 
 from __future__ import annotations
@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyarrow import parquet
 
-from tidegauge.errors import SourceError, SpecError
-from tidegauge.model.mutation import Batch, Live
+from tidegauge.model.mutation import Batch
 from tidegauge.scratch import ScratchFolder
-from tidegauge.source.batch.check import Check
-from tidegauge.source.batch.names import literal, quote
+from tidegauge.source.batch.names import literal
 from tidegauge.source.batch.rows import schema
 from tidegauge.source.batch.spool import Spool
-from tidegauge.source.snapshots.images import Images, Pictured, workshop
-from tidegauge.source.snapshots.source import Place, used
+from tidegauge.source.snapshots.images import Pictured, workshop
+from tidegauge.source.snapshots.table import Place, WholeTable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     import duckdb
 
@@ -34,11 +32,11 @@ _BEGINNING: Final = -(2**63)
 _NEVER: Final = 2**63 - 1
 
 
-class History(Live):
+class History(WholeTable):
     """Follows the versions of a table's rows.
 
-    `valid_to` is null in the version that holds; a row whose last version has ended is deleted.  `deleted` names a column
-    that marks a version as a deletion.  `folder` keeps an image, beside the store and as secret.
+    `valid_to` is null in the current version; a row whose last version has ended is deleted.  `deleted` names a column
+    that marks a version as a deletion.
     """
 
     def __init__(
@@ -52,50 +50,19 @@ class History(Live):
         valid_to: str = "dbt_valid_to",
         deleted: str | None = None,
     ) -> None:
-        self._reader = reader
-        self._entry = (entry,) if isinstance(entry, str) else tuple(entry)
-        if not self._entry:
-            raise SpecError("name the columns of the primary key", key="source.entry")
-        self._unit = unit
+        super().__init__(reader, entry=entry, folder=folder, unit=unit)
         self._span = (valid_from, valid_to)
-        self._deleted = deleted
-        self._images = Images(folder)
-        self._selected: frozenset[str] | None = None
+        self._marks = () if deleted is None else (deleted,)
 
     @property
-    def table(self) -> str:
-        """The table's name in SQL."""
-        return self._reader.table
+    def _extra(self) -> tuple[str, ...]:
+        return (*self._span, *self._marks)
 
-    @property
-    def columns(self) -> Mapping[str, str]:
-        """The columns of a row, without those that say when it was valid."""
-        apart = {*self._span, self._deleted}
-        return {name: kind for name, kind in self._reader.columns.items() if name not in apart}
-
-    def select(self, columns: Collection[str]) -> None:
-        """Look at these columns only."""
-        self._selected = frozenset(columns)
-
-    def doctor(self) -> list[Check]:
-        """Whether the table can be read and has its columns."""
-        try:
-            self._kinds()
-        except SourceError as refusal:
-            return [Check("table", ok=False, detail=str(refusal))]
-        return [Check("table", ok=True, detail=f"{quote(self.table)} can be read")]
-
-    def rehearse(self) -> None:
-        """Read every version once."""
-        pictured = Pictured(self._kinds(), self._entry, self._unit)
-        text = [*pictured.text, *([self._deleted] if self._deleted else [])]
-        for _ in self._reader.scan(text, pictured.kinds | dict.fromkeys(self._span, "TIMESTAMP")):
-            pass
-
-    def _kinds(self) -> dict[str, str]:
-        optional = [name for name in (self._unit, self._deleted) if name]
-        found = used(self._reader, self._selected, [*self._entry, *self._span, *optional])
-        return {name: kind for name, kind in found.items() if name not in {*self._span, self._deleted}}
+    def _scan(self, pictured: Pictured) -> Iterator[list[pa.Array]]:
+        """Every version: the key, the unit, the mark of deletion where there is one, the columns, from and to."""
+        return self._reader.scan(
+            [*pictured.text, *self._marks], pictured.kinds | dict.fromkeys(self._span, "TIMESTAMP")
+        )
 
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
         """What the table says of the time up to `until`, and says now of the time before."""
@@ -106,32 +73,26 @@ class History(Live):
         cells = "".join(f", {cell}" for cell in pictured.cells)
         with workshop() as db:
             self._versions(db, pictured)
-            db.execute(f"CREATE VIEW new AS {_standing(cells, place.time)}")
+            db.execute(f"CREATE VIEW new AS {_rows_at(cells, place.time)}")
             if old is not None:
                 pictured.compare(db, old, spool, place.time)
-            pictured.collect(db, _turns(pictured.cells, place.time, until), spool)
+            pictured.collect(db, _changes(pictured.cells, place.time, until), spool)
             with self._images.writing(place.generation + 1, pictured.columns) as writer:
-                for batch in db.sql(_standing(cells, until)).to_arrow_reader(50_000):
+                for batch in db.sql(_rows_at(cells, until)).to_arrow_reader(50_000):
                     writer.write_table(pa.Table.from_batches([batch]).cast(pictured.columns))
         yield Batch(spool.take(), until, str(Place(place.generation + 1, until)))
 
-    def acknowledge(self, position: str) -> None:
-        """Forget the images before this one."""
-        self._images.forget(Place.parse(position).generation)
-
     def _versions(self, db: duckdb.DuckDBPyConnection, pictured: Pictured) -> None:
         """Read every version into the table v: e, u, c0, ..., f(rom), t(o), gone."""
-        text = [*pictured.text, *([self._deleted] if self._deleted else [])]
-        typed = pictured.kinds | dict.fromkeys(self._span, "TIMESTAMP")
         extra = [("f", pa.timestamp("us")), ("t", pa.timestamp("us")), ("gone", pa.string())]
         columns = pa.schema([*pictured.columns, *(pa.field(name, kind) for name, kind in extra)])
         with ScratchFolder() as folder:
             versions = str(Path(folder.name) / "versions.parquet")
             with parquet.ParquetWriter(versions, columns) as writer:
-                for arrays in self._reader.scan(text, typed):
+                for arrays in self._scan(pictured):
                     marks = (
                         arrays.pop(len(pictured.text))
-                        if self._deleted
+                        if self._marks
                         else pa.nulls(len(arrays[0]), pa.string())
                     )
                     writer.write_table(pa.table([*pictured.arrays(arrays), marks], schema=columns))
@@ -143,8 +104,8 @@ class History(Live):
                 WHERE e <> '' AND (t IS NULL OR f IS NULL OR t > f)""")  # what has no key counts nowhere
 
 
-def _standing(cells: str, at: int) -> str:
-    """The rows as they stood at one moment: of each, the version that began last."""
+def _rows_at(cells: str, at: int) -> str:
+    """SQL for the rows at one moment: of each, the version that began last."""
     return f"""
         SELECT e, u{cells} FROM (
             SELECT * FROM v WHERE f <= {at} AND t > {at}
@@ -152,18 +113,18 @@ def _standing(cells: str, at: int) -> str:
         ) WHERE NOT gone"""
 
 
-def _turns(cells: Sequence[str], after: int, until: int) -> str:
-    """At each moment at which a version begins or ends, the row as it stands then; null where it does not."""
+def _changes(cells: Sequence[str], after: int, until: int) -> str:
+    """SQL for each moment at which a version begins or ends: the row at that moment; null where there is none."""
     listed = "".join(f", v.{cell}" for cell in cells)
     nothing = "".join(f", NULL AS o{number}" for number in range(len(cells)))
     return f"""
-        WITH turns AS (
+        WITH moments AS (
             SELECT e, f AS moment FROM v WHERE f > {after} AND f <= {until}
             UNION SELECT e, t FROM v WHERE t > {after} AND t <= {until}
-        ), stands AS (
-            SELECT turns.moment, turns.e, v.u, coalesce(NOT v.gone, false) AS is_{listed}
-            FROM turns LEFT JOIN v ON v.e = turns.e AND v.f <= turns.moment AND v.t > turns.moment
-            QUALIFY row_number() OVER (PARTITION BY turns.e, turns.moment ORDER BY v.f DESC, v.t DESC, v.u{listed}) = 1
+        ), versions AS (
+            SELECT moments.moment, moments.e, v.u, coalesce(NOT v.gone, false) AS is_{listed}
+            FROM moments LEFT JOIN v ON v.e = moments.e AND v.f <= moments.moment AND v.t > moments.moment
+            QUALIFY row_number() OVER (PARTITION BY moments.e, moments.moment ORDER BY v.f DESC, v.t DESC, v.u{listed}) = 1
         )
         SELECT moment, e, CASE WHEN is_ THEN u END, false, is_, false{nothing}{"".join(f", {cell}" for cell in cells)}
-        FROM stands ORDER BY moment, e"""
+        FROM versions ORDER BY moment, e"""

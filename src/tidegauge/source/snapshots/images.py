@@ -7,8 +7,6 @@ names the generation.  So a batch that was not committed is made again from the 
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,6 +18,7 @@ from pyarrow import parquet
 
 from tidegauge.errors import SourceError
 from tidegauge.scratch import ScratchFolder
+from tidegauge.source.batch.durable import private_folder, replacing
 from tidegauge.source.batch.names import literal, quote
 from tidegauge.source.batch.rows import assemble, image, key, schema, truncation
 from tidegauge.source.batch.spool import Spool
@@ -50,21 +49,12 @@ class Images:
     @contextmanager
     def writing(self, generation: int, columns: pa.Schema) -> Iterator[parquet.ParquetWriter]:
         """Write an image; it is there as a whole, durably, or not at all."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=self._folder, prefix="writing-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                with parquet.ParquetWriter(file, columns, compression="zstd") as writer:
-                    yield writer
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).replace(self.path(generation))
-            folder = os.open(self._folder, os.O_RDONLY)
-            os.fsync(folder)
-            os.close(folder)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        private_folder(self._folder)
+        with (
+            replacing(self.path(generation), prefix="writing-") as file,
+            parquet.ParquetWriter(file, columns, compression="zstd") as writer,
+        ):
+            yield writer
 
     def forget(self, generation: int) -> None:
         """Remove every image before this generation, and what a crash left half written."""
@@ -181,7 +171,7 @@ def require_keys(db: duckdb.DuckDBPyConnection, table: str, entry: Sequence[str]
     if bad is not None:
         raise SourceError(
             f"{', '.join(map(quote, entry))} does not tell the rows apart: some have the same. Nothing was "
-            "delivered. Name the columns of the key ([source] entry)."
+            "delivered. Name the columns of the key ([source] key)."
         )
 
 

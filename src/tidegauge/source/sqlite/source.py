@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
 
 from tidegauge.errors import SourceError, SpecError
-from tidegauge.model.mutation import Batch, Live
-from tidegauge.source.batch.check import Check, Resumed
+from tidegauge.model.mutation import Batch
+from tidegauge.model.source import Check, FollowedSource
 from tidegauge.source.batch.names import quote
+from tidegauge.source.batch.position import Position
 from tidegauge.source.batch.rows import assemble, image, key, schema, truncation
 from tidegauge.source.batch.spool import Spool
 from tidegauge.source.batch.values import declared_types, from_values
@@ -46,31 +46,28 @@ def sql_type(declared: str) -> str:
 
 
 @dataclass(frozen=True)
-class Place:
+class Place(Position):
     """The last change that was read, and of which installation."""
+
+    SOURCE: ClassVar[str] = "an SQLite source"
 
     id: int
     token: str
 
     @classmethod
-    def parse(cls, position: str) -> Place:
-        """Read a stored position; older ones also have a time, which is not needed."""
-        try:
-            stored = json.loads(position)
-            return cls(int(stored["id"]), str(stored["token"]))
-        except (KeyError, TypeError, ValueError):
-            raise SourceError("the stored position is not one of an SQLite source") from None
-
-    def __str__(self) -> str:
-        return json.dumps(asdict(self), separators=(",", ":"))
+    def from_stored(cls, stored: dict[str, Any]) -> Place:
+        """The position with these fields; older ones also have a time, which is not needed."""
+        return cls(int(stored["id"]), str(stored["token"]))
 
 
-class SQLite(Live, Resumed):
+class SQLite(FollowedSource):
     """Follows one table of a file; `install` must have been run on it.
 
     Where the triggers were installed anew, or their table rebuilt and installed again, the table is read whole once more
     and the net difference counts.
     """
+
+    installs = True
 
     def __init__(
         self,

@@ -264,7 +264,7 @@ def recorder(
     if not keys:
         raise SourceError(
             f"the table {quote(table)} has no primary key, and VACUUM may renumber its rows. Nothing was read or installed. "
-            "Name the columns that tell its rows apart ([source] entry)."
+            "Name the columns that tell its rows apart ([source] key)."
         )
     if missing := [name for name in (*keys, *columns) if name not in known]:
         raise SpecError(
@@ -273,7 +273,7 @@ def recorder(
     if set(keys) not in _unique_sets(connection, table):
         raise SpecError(
             f"{', '.join(map(quote, keys))} is neither the primary key of {quote(table)} nor unique",
-            key="source.entry",
+            key="source.key",
         )
     recorded = tuple(name for name in known if not columns or name in columns or name in keys)
     found = connection.execute(

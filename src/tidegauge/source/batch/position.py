@@ -1,0 +1,46 @@
+"""Positions: how far a source was read, as JSON that the store keeps."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tidegauge.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Self
+
+
+@contextmanager
+def position_of(source: str) -> Iterator[None]:
+    """Raise SourceError for whatever goes wrong inside: the stored position is not one of this source."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        raise SourceError(
+            f"the stored position is not one of {source}.\nNothing was published or spent."
+        ) from None
+
+
+class Position:
+    """A dataclass that is stored as the JSON object of its fields."""
+
+    SOURCE: ClassVar[str]
+    """Whose position it is, for the message that refuses another's."""
+
+    @classmethod
+    def parse(cls, position: str) -> Self:
+        """Read a stored position.  Raises SourceError where it is another source's."""
+        with position_of(cls.SOURCE):
+            return cls.from_stored(json.loads(position))
+
+    @classmethod
+    def from_stored(cls, stored: dict[str, Any]) -> Self:
+        """The position with these fields; raises whatever a wrong one raises."""
+        return cls(**stored)
+
+    def __str__(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"))  # type: ignore[call-overload]
