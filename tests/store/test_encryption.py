@@ -13,10 +13,11 @@ from tests.run.gauge_life import COLUMNS, gauge, life
 from tidegauge.errors import SpecError, StoreCorrupt, StoreError
 from tidegauge.model.program import Total
 from tidegauge.run.gauge import Gauge
-from tidegauge.store import Store, parse_key
+from tidegauge.store import parse_key
 from tidegauge.store.cipher import Cipher
 from tidegauge.store.database import Database
 from tidegauge.store.secret.form import Sealed
+from tidegauge.store.secret.part import SecretPart
 from tidegauge.store.secret.sums import Sums
 from tidegauge.testing import Crash, Crashed, Script
 
@@ -124,16 +125,16 @@ def test_through_crashes(tmp_path: Path, constraint: dict[str, Any], monkeypatch
     list(calm.run())
     script = [item for n, row in enumerate(life()) for item in ([Crash()] if n % 30 == 4 else []) + [row]]
     hard = gauge(tmp_path, Script(COLUMNS, script, size=15), constraint=constraint, key="env:KEY")
-    real, calls, deaths = Store.advance, 0, 0
+    real, calls, deaths = SecretPart.set_clock, 0, 0
 
-    def deadly(self: Store, clock: Any, **since: Any) -> None:
+    def deadly(self: SecretPart, clock: Any) -> None:
         nonlocal calls
         calls += 1
         if calls in {2, 5, 6}:
             raise OSError("the process goes on, the tick does not")
-        real(self, clock, **since)
+        real(self, clock)
 
-    monkeypatch.setattr(Store, "advance", deadly)
+    monkeypatch.setattr(SecretPart, "set_clock", deadly)
     while True:
         try:
             list(hard.run())
@@ -251,15 +252,15 @@ def test_exact_sums_add_up_sealed_and_not() -> None:
             ]
         )
         sums.add([Total("a", 1, 3, 0, 1), Total("a", 1, 1, 2, 1)])
-        assert sums.between("a", 1, 3) == {(0, 1, 2): -2, (1, 1, 2): 10**30 + 1, (1, 3, 0): 1}
+        assert sums.since("a", 1) == {(0, 1, 2): -2, (1, 1, 2): 10**30 + 1, (1, 3, 0): 1}
         sums.drop("a", 3)
         sums.tidy()
-        assert sums.between("a", 0, 9) == {(1, 3, 0): 1}
+        assert sums.since("a", 0) == {(1, 3, 0): 1}
         if cipher is not None:
             sums.add([Total("a", 1, 3, 1, 1)])
             db.execute("UPDATE totals SET amount = (SELECT amount FROM totals o WHERE o.cell <> totals.cell)")
             with pytest.raises(StoreCorrupt, match="moved"):
-                sums.between("a", 0, 9)
+                sums.since("a", 0)
             db.execute("UPDATE totals SET amount = '17'")
             with pytest.raises(StoreCorrupt, match="not encrypted"):
                 sums.add([Total("a", 1, 3, 0, 1)])

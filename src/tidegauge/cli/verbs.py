@@ -22,7 +22,6 @@ from tidegauge.cli.show import (
     show_ledger,
     show_readings,
     show_status,
-    write_readings,
 )
 from tidegauge.cli.template import template, text
 from tidegauge.demo import make_demo
@@ -183,11 +182,7 @@ def readings(
         for name in {reading.release for reading in published}:
             keep[name] = set(sorted({r.time for r in published if r.release == name})[-last:])
         published = [reading for reading in published if reading.time in keep[reading.release]]
-    form = "json" if as_json else form
-    if form == "table" and output is None:
-        show_readings(published)
-    else:
-        write_readings(published, form, output)
+    show_readings(published, "json" if as_json else form, output)
 
 
 @app.command()

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from tidegauge.model.mutation import Source
     from tidegauge.model.schedule import Schedule
+    from tidegauge.model.tick import Published
     from tidegauge.run.tick import Ticker
-    from tidegauge.store import Published
 
 log = logging.getLogger("tidegauge")
 """What happens, for the operator: never a data value, an exact count or a connection string."""
@@ -49,7 +49,7 @@ class Loop:
             live.select(self._ticker.plan.program.used)
         log.info("started", extra={"plan": self._ticker.plan.hash[:12]})
         while True:
-            begins = live is not None and self._ticker.store.clock.position is None
+            begins = live is not None and self._ticker.progress.clock.position is None
             for _ in range(2 if begins else 1):  # again for what came due while the table was loaded
                 yield from self._catch_up(limit, live)
             self._warn_if_behind()
@@ -61,7 +61,7 @@ class Loop:
 
     def _warn_if_behind(self) -> None:
         """Say, once, that the clock shows a time up to which everything is published: nothing follows until it has passed it."""
-        reached = self._ticker.store.clock.watermark
+        reached = self._ticker.progress.clock.watermark
         behind = self._now() < reached - TOLERANCE
         if behind and not self._behind:
             log.warning("clock is behind what was published", extra={"published_to": rfc3339(reached)})
@@ -74,9 +74,9 @@ class Loop:
         window that has just ended, and a gauge that starts now does not begin by publishing an empty table.  Where a release
         has no declared start, that is its first reading, however long planning and loading took.
         """
-        clock, now = self._ticker.store.clock, self._now()
+        clock, now = self._ticker.progress.clock, self._now()
         ends = now if limit is None else min(limit, now)
-        due = self._last_due(ends)
+        due = self._ticker.last_end(ends)
         if due is None and live is None:
             return
         follows = live is not None and clock.position is not None
@@ -107,19 +107,11 @@ class Loop:
         )
         return min([due, *starts])
 
-    def _last_due(self, now: int) -> int | None:
-        """The end of the last bin that has ended and is not measured, or None."""
-        ends = (
-            schedule.last_end(self._ticker.store.next_bin(name, 0), now)
-            for name, schedule in self._schedules()
-        )
-        return max((end for end in ends if end is not None), default=None)
-
     def _next_end(self) -> int | None:
         """When the next bin ends, or None if all are measured."""
         ends = []
         for name, schedule in self._schedules():
-            first = self._ticker.store.next_bin(name, 0)
+            first = self._ticker.progress.next_bin(name)
             if schedule.bins is None or first < schedule.bins:
                 ends.append(schedule.bin_end(first))
         return min(ends, default=None)

@@ -38,6 +38,16 @@ def require_signed(db: sqlite3.Connection, cipher: Cipher, store: str) -> None:
         )
 
 
+def require_old(db: sqlite3.Connection, cipher: Cipher, store: str) -> None:
+    """Refuse a store that only claims to be of format 2, which was not signed: in no other its source position opens."""
+    if db.execute("SELECT 1 FROM meta WHERE key = 'plan'").fetchone() is None:
+        return
+    row = db.execute("SELECT value FROM meta WHERE key = 'clock'").fetchone()
+    if row is None:
+        raise StoreCorrupt(f"{store} has a plan but no source position: the store was altered")
+    cipher.open(b"meta\0clock", row[0])
+
+
 def _covered(db: sqlite3.Connection) -> Iterator[str | bytes]:
     """Everything that is signed, in an order that does not depend on the file."""
     for table in ("meta", "secrets"):

@@ -15,7 +15,7 @@ from tidegauge.errors import StoreCorrupt
 from tidegauge.store.public.journal import Journal
 from tidegauge.store.public.ledger import Ledger
 from tidegauge.store.secret.pending import WAITING
-from tidegauge.store.secret.secrets import WERE_META, Secrets
+from tidegauge.store.secret.secrets import SECRETS, WERE_META, Secrets
 
 if TYPE_CHECKING:
     import sqlite3
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from tidegauge.store.database import Database
 
 _CHAIN: Final = (
-    "CREATE TABLE ticks_3 (seq INTEGER PRIMARY KEY, watermark INTEGER UNIQUE, previous TEXT NOT NULL, hash TEXT NOT NULL UNIQUE)",
+    "CREATE TABLE ticks_3 (seq INTEGER PRIMARY KEY, instant INTEGER UNIQUE, previous TEXT NOT NULL, "
+    "hash TEXT NOT NULL UNIQUE)",
     "INSERT INTO ticks_3 SELECT seq, NULL, previous, hash FROM ticks",
     "DROP TABLE ticks",
     "ALTER TABLE ticks_3 RENAME TO ticks",
@@ -45,8 +46,7 @@ def upgrade(file: Database) -> None:
         with file.transaction():
             for statement in _CHAIN:
                 db.execute(statement)
-            db.execute("CREATE TABLE secrets (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")
-            for statement in WAITING:
+            for statement in (SECRETS, *WAITING):
                 db.execute(statement)
             _key_rows_by_unit(db)
             db.execute(f"DELETE FROM meta WHERE {WERE_META}")

@@ -8,7 +8,7 @@ import tomllib
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     BaseModel,
@@ -29,9 +29,6 @@ from tidegauge.model.quantity import Span
 from tidegauge.model.query import Value
 from tidegauge.plan.spec.source import KINDS, REACH, Name, ObjectSpec, Secret, SourceSpec, Table
 from tidegauge.plan.spec.values import Duration, Number, Time, a_strategy, an_end, plainly
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class LimitSpec(Table):
@@ -216,14 +213,19 @@ class GaugeSpec(Table):
         """The releases that are decoded from what others measure."""
         return {name: one for name, one in self.release.items() if isinstance(one, DerivedSpec)}
 
-    def canonical(self) -> dict[str, Any]:
-        """The declaration in one form for all ways to write it; what is compared with what was committed.
+    def canonical(self, *, defaults: bool = True) -> dict[str, Any]:
+        """The declaration in one form for all ways to write it; without `defaults`, only keys that differ from theirs.
 
         How the source is reached is no part of it: passwords, hosts and slots may change in the years of a gauge.
         """
         form: dict[str, Any] = json.loads(
             json.dumps(
-                self.model_dump(by_alias=True, exclude_none=True, exclude={"store": True, "source": REACH}),
+                self.model_dump(
+                    by_alias=True,
+                    exclude_none=True,
+                    exclude_defaults=not defaults,
+                    exclude={"store": True, "source": REACH},
+                ),
                 default=str,
                 sort_keys=True,
             )
@@ -282,21 +284,6 @@ def declared_form(constraint: Constraint) -> dict[str, Any]:
                 "one of several constraints a column says which: constraint={'by': COLUMN, 'cases': {VALUE: {...}}}",
                 key="constraint",
             )
-
-
-def differences(old: Any, new: Any, key: str = "") -> Iterator[str]:
-    """What changed between two declarations, key by key."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for name in sorted(old.keys() | new.keys()):
-            place = f"{key}.{name}" if key else name
-            if name not in new:
-                yield f"{place}: was removed"
-            elif name not in old:
-                yield f"{place}: was added"
-            else:
-                yield from differences(old[name], new[name], place)
-    elif old != new:
-        yield f"{key}: was changed"
 
 
 def _explain(model: type[BaseModel], problem: Any) -> str:

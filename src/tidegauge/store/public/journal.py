@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.errors import StoreCorrupt
@@ -18,22 +17,11 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
 
+    from tidegauge.model.tick import Measurement
+
     Row = tuple[str, int, int, int, int, str]
 
 _COLUMNS: Final = "release, component, number, cell, bin, value"
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One noisy integer: the `number`-th measurement of a component, of one cell, taken when `bin` ended at `time`."""
-
-    release: str
-    component: int
-    number: int
-    cell: int
-    bin: int
-    value: int
-    time: int
 
 
 class Journal:
@@ -41,11 +29,11 @@ class Journal:
 
     def __init__(self, connection: sqlite3.Connection, *, version: int) -> None:
         self._db = connection
-        self._instants = "NULL" if version == 2 else "watermark"
-        """Format 2 sealed once a tick, and wrote the number of a bin where the instant belongs."""
+        self._instants = "NULL" if version == 2 else "instant"
+        """Format 2 sealed once a tick, and wrote the number of a bin (`watermark`) where the instant belongs."""
         self._fresh: dict[int, list[Row]] = defaultdict(list)
 
-    def add(self, measured: Iterable[Measured]) -> None:
+    def add(self, measured: Iterable[Measurement]) -> None:
         """Take measurements down; they are written by `seal`, before the transaction ends."""
         for one in measured:
             row = (one.release, one.component, one.number, one.cell, one.bin, str(one.value))
@@ -72,13 +60,13 @@ class Journal:
         """What was added was rolled back."""
         self._fresh.clear()
 
-    def of(self, release: str) -> list[tuple[int, int, int, int]]:
-        """(component, number, cell, noisy value) of everything measured for a release, in order."""
+    def of(self, release: str, component: int) -> tuple[int, ...]:
+        """The noisy integers of a component, by number and cell."""
         rows = self._db.execute(
-            "SELECT component, number, cell, value FROM journal WHERE release = ? ORDER BY component, number, cell",
-            (release,),
+            "SELECT value FROM journal WHERE release = ? AND component = ? ORDER BY number, cell",
+            (release, component),
         )
-        return [(component, number, cell, int(value)) for component, number, cell, value in rows]
+        return tuple(int(value) for (value,) in rows)
 
     def bins(self) -> list[tuple[str, int, int]]:
         """(release, bin, instant) of every bin that was sealed with the instant at which it ended."""

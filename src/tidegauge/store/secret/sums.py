@@ -11,6 +11,12 @@ if TYPE_CHECKING:
     from tidegauge.model.program import Total
     from tidegauge.store.cipher import Cipher
 
+SUMS: Final = (
+    "CREATE TABLE totals (release TEXT NOT NULL, component INTEGER NOT NULL, bin INTEGER NOT NULL, "
+    "cell INTEGER NOT NULL, amount TEXT NOT NULL, PRIMARY KEY (release, component, bin, cell)) WITHOUT ROWID",
+    "CREATE TABLE counts (name TEXT PRIMARY KEY, amount INTEGER NOT NULL) WITHOUT ROWID",
+)
+"""The tables, as statements."""
 _COUNTS: Final = b"counts\0"
 
 
@@ -33,11 +39,10 @@ class Sums:
             amount = self._amount(spot, total, total.amount + before)
             self._db.execute("INSERT OR REPLACE INTO totals VALUES (?, ?, ?, ?, ?)", (*spot, amount))
 
-    def between(self, release: str, first: int, last: int) -> dict[tuple[int, int, int], int]:
-        """Sums of bins first..last, by (component, bin, cell); absent is 0."""
+    def since(self, release: str, first: int) -> dict[tuple[int, int, int], int]:
+        """Sums of all bins from this one on, by (component, bin, cell); absent is 0."""
         rows = self._db.execute(
-            "SELECT component, bin, cell, amount FROM totals WHERE release = ? AND bin BETWEEN ? AND ?",
-            (release, first, last),
+            "SELECT component, bin, cell, amount FROM totals WHERE release = ? AND bin >= ?", (release, first)
         )
         found = {}
         for part, bin_, spot, sealed in rows:

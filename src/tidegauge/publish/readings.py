@@ -1,4 +1,4 @@
-"""What was published, as users see it; and made to agree with itself, for those who ask for that."""
+"""Published rows as readings that users see, and readings made consistent with each other."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tidegauge.model.reading import Reading
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tidegauge.model.tick import Published
     from tidegauge.plan.plan import Plan
-    from tidegauge.store import Published
 
 
 def plan_reading(plan: Plan, published: Published) -> Reading:
