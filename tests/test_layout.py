@@ -21,7 +21,7 @@ ALLOWED = {
     "scratch": set(),
     "source": {"errors", "model", "scratch"},
     "engine": {"errors", "model", "scratch"},
-    "store": {"errors", "model"},
+    "store": {"errors", "model", "scratch"},
     "publish": _BELOW_RUN | {"store"},
     "serve": _BELOW_RUN | {"store", "publish", "run"},
     "run": _BELOW_RUN | {"source", "engine", "store", "publish", "scratch"},

@@ -293,6 +293,7 @@ def test_who_must_leave_when_is_kept_in_memory() -> None:
 def test_temporary_files_go_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import tempfile
 
+    from tidegauge.scratch import temporary_folder
     from tidegauge.store import scratch
 
     mounts = tmp_path / "mounts"
@@ -300,8 +301,11 @@ def test_temporary_files_go_into_memory(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     mounts.write_text(f"a / ext4 rw 0 0\nb {tmp_path} tmpfs rw 0 0\n")
     scratch.use_memory()
-    assert tempfile.gettempdir() == str(tmp_path)
-    tempfile.tempdir = None
+    assert temporary_folder() == str(tmp_path)
+    mounts.write_text("a / ext4 rw 0 0\nb /dev/shm tmpfs rw 0 0\n")
+    scratch.use_memory()
+    assert temporary_folder() == "/dev/shm"
+    assert tempfile.gettempdir() == str(tmp_path)  # a host process makes its own files where it always did
     mounts.write_text("a / ext4 rw 0 0\nb /dev tmpfs rw 0 0\nc /dev/shm ext4 rw 0 0\n")
     with pytest.raises(SpecError, match="TMPDIR"):
         scratch.use_memory()

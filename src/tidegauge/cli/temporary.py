@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tidegauge.scratch import use
 from tidegauge.store.scratch import OWN_FOLDER
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def together() -> Iterator[Callable[[], None]]:
         yield clean
     finally:
         tempfile.tempdir = before
+        use(None)
         clean()
         os.close(held)
 

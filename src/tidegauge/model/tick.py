@@ -1,4 +1,4 @@
-"""What a tick starts from and what it leads to: frozen values, between the store that keeps them and the loop."""
+"""What a tick starts from and what it leads to: frozen values between the store and the loop."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Clock:
 
     position: str | None
     watermark: int
-    """The end of the last measured bin: earlier changes take effect after it.  The public clock moves it, no data."""
+    """The end of the last measured bin: earlier changes take effect after it.  No data move it."""
     arrivals: int
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One noisy integer: the `number`-th measurement of a component, of one cell, taken when `bin` ended at `time`."""
+    """One noisy integer: measurement `number` of a component and cell, taken when `bin` ended at `time`."""
 
     release: str
     component: int
@@ -58,7 +58,7 @@ class Published:
 
 @dataclass(frozen=True)
 class StreamState:
-    """The integers that a buffered strategy keeps once so many bins are measured: one row a buffer, by cell."""
+    """The integers that a buffered strategy keeps after so many bins: one row a buffer, by cell."""
 
     bins: int
     rows: tuple[tuple[int, ...], ...]
@@ -66,7 +66,7 @@ class StreamState:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a gauge has come, and the first bin of each release that has not been measured (absent is 0)."""
+    """How far a gauge has come, and each release's first bin that is not measured (absent is 0)."""
 
     clock: Clock
     next_bins: Mapping[str, int]
@@ -120,7 +120,7 @@ class Measured:
     shared_noise: tuple[tuple[int, ...], ...]
     streams: tuple[StreamState | None, ...]
     sums_from: int | None
-    """The first bin whose exact sums are still needed; None: the release has ended, nothing secret is kept of it."""
+    """The first bin whose exact sums are still needed; None: the release has ended, nothing is kept."""
 
 
 @dataclass(frozen=True)

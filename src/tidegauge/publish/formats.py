@@ -1,7 +1,8 @@
 """Readings as Arrow, parquet, csv and json, and back.  A column has the same name in all of them.
 
-A group's column has the name of the group.  Where that is the name of one of the fixed columns (in any case), or could be
-mistaken for a name that was changed so, `group_` is put before it: a group called `time` is the column `group_time`.
+A group's column has the name of the group.  Where that is the name of one of the fixed columns (in any case),
+or could be mistaken for a name that was changed so, `group_` is put before it: a group called `time` is the
+column `group_time`.
 """
 
 from __future__ import annotations

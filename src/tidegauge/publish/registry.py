@@ -1,4 +1,4 @@
-"""The formats that readings can be written in, by name.  A new one is a function here or elsewhere, and a line below."""
+"""The formats that readings can be written in, by name.  A new format is one call of `register`."""
 
 from __future__ import annotations
 

@@ -37,10 +37,11 @@ class Verified:
 
 
 def prove(store: PublicPart) -> Verified:
-    """Prove a store, as it is at one moment: the ledger's chain, the journal's chain, the loss, and every reading.
+    """Prove a store, as it is at one moment: the ledger's chain, the journal's chain, the loss, and every
+    reading.
 
-    Every measurement must be sealed with the instant at which its bin ends, every reading must follow from the
-    journal, and none may be newer than the store.
+    Every measurement must be sealed with the instant at which its bin ends, every reading must follow from
+    the journal, and none may be newer than the store.
     """
     with store.snapshot():
         store.require_newest()
@@ -75,8 +76,8 @@ def compare(path: Path, readings: Iterable[Reading]) -> int:
     other = [row for row in exported if row.name in known and not _same(row, known[row.name])]
     if other:
         raise StoreCorrupt(
-            f"{len(other)} of {len(exported)} readings in {path.name} have other values in the store, the first of "
-            f"{_place(other[0])}: the store is not the one that published them, or noise was drawn "
+            f"{len(other)} of {len(exported)} readings in {path.name} have other values in the store, the "
+            f"first of {_place(other[0])}: the store is not the one that published them, or noise was drawn "
             "twice. (Smoothed or consistent readings are revised by design: compare plain ones.)"
         )
     if missing:

@@ -59,17 +59,18 @@ class Setting(TypedDict, total=False):
     """The time of day, in microseconds."""
     sleep: Callable[[float], None]
     steady: Callable[[], float] | None
-    """Seconds of a clock that no one sets.  Without it, and with `now` and `sleep` given, jumps of the time of day
-    are not noticed."""
+    """Seconds of a clock that no one sets.  Without it, and with `now` and `sleep` given, jumps of the
+    time of day are not noticed."""
     sampler: Sampler
 
 
 class Gauge:
     """A declared gauge and its store.
 
-    `spec` is a declaration that was read already; without it, the declaration is made from the other arguments.
-    `source` is what a [source] table would say, or any object that keeps the contract of a source (then `unit` and
-    `max_rows` are given here).  `key` (env:NAME) encrypts the store, `witness` is where its high-water mark is kept.
+    `spec` is a declaration that was read already; without it, the declaration is made from the other
+    arguments. `source` is what a [source] table would say, or any object that keeps the contract of a source
+    (then `unit` and `max_rows` are given here).  `key` (env:NAME) encrypts the store, `witness` is where its
+    high-water mark is kept.
     """
 
     def __init__(
@@ -114,10 +115,10 @@ class Gauge:
         path = Path(path)
         return cls(load(path), store=store or path.with_suffix(".db"), base=path.parent, **setting)
 
-    # -- planning -----------------------------------------------------------------------------------------------------
+    # -- planning --------------------------------------------------------------------------------------------
 
     def plan(self, *, optimise: bool = False) -> Plan:
-        """The committed plan if there is one, else what run would commit now; `optimise`: however long finding it takes."""
+        """The committed plan, or the one that run would commit; `optimise`: search as long as it takes."""
         if begun(self.path):
             with self._public() as store:
                 if store.plan is not None:
@@ -182,8 +183,8 @@ class Gauge:
                 "a committed plan cannot be changed, but the declaration was:\n  "
                 + "\n  ".join(changes)
                 + "\n"
-                "Nothing was read or spent. Put it back as it was, or start another gauge with a store of its own; "
-                "the privacy losses of both gauges add up."
+                "Nothing was read or spent. Put it back as it was, or start another gauge with a store of "
+                "its own; the privacy losses of both gauges add up."
             )
         return certified(record, (entry.body for entry in store.ledger.entries()))
 
@@ -215,7 +216,7 @@ class Gauge:
         )
         return plan
 
-    # -- the source -----------------------------------------------------------------------------------------------------
+    # -- the source ------------------------------------------------------------------------------------------
 
     def doctor(self) -> list[Check]:
         """What the source needs to go on from where the store has come, checked one by one."""
@@ -245,7 +246,7 @@ class Gauge:
             remove = getattr(source, "uninstall", None)
             return remove() if remove else f"A source of kind {self.spec.source.kind} has nothing installed."
 
-    # -- running ------------------------------------------------------------------------------------------------------
+    # -- running ---------------------------------------------------------------------------------------------
 
     def run(
         self,
@@ -290,15 +291,15 @@ class Gauge:
                 )
                 raise SpecError(f"column '{name}' {found}. Nothing was read or spent.", key="source")
 
-    # -- what was published ---------------------------------------------------------------------------------------------
+    # -- what was published ----------------------------------------------------------------------------------
 
     def published(
         self, release: str | None = None, *, smoothed: bool = False, consistent: bool = False
     ) -> list[Reading]:
         """Every reading so far.
 
-        `smoothed`: re-estimate past values with later measurements.  `consistent`: parts add up to their whole
-        (parts_of) and counts are not negative; each reading then has its bias.
+        `smoothed`: re-estimate past values with later measurements.  `consistent`: parts add up to their
+        whole (parts_of) and counts are not negative; each reading then has its bias.
         """
         if release is not None and release not in self.spec.release:
             raise SpecError(f"there is no release '{release}'; there are: {', '.join(self.spec.release)}")
@@ -320,11 +321,11 @@ class Gauge:
     def readings(
         self, release: str | None = None, *, smoothed: bool = False, consistent: bool = False
     ) -> pa.Table:
-        """Every reading so far as an Arrow table: release, time, one column a group, value, stderr, low, high."""
+        """Every reading so far in an Arrow table: release, time, its groups, value, stderr, low, high."""
         return as_table(self.published(release, smoothed=smoothed, consistent=consistent))
 
     def status(self) -> dict[str, Any]:
-        """How far the gauge has come; what stands under operator_only is exact and not for the public."""
+        """How far the gauge has come; operator_only holds exact numbers that are not for the public."""
         if not begun(self.path):
             return {
                 "plan": None,
@@ -363,11 +364,13 @@ class Gauge:
             return store.ledger.entries()
 
     def verify(self, against: str | Path | None = None) -> Verified:
-        """Prove the ledger's chain, the journal's chain, the loss, and that every reading follows from the journal.
+        """Prove the ledger's chain, the journal's chain, the loss, and that every reading follows from the
+        journal.
 
         Stream states must be those of the last bins that were measured.
 
-        `against`: a file of readings that were handed on (csv, json, parquet); each must be in the store as it was.
+        `against`: a file of readings that were handed on (csv, json, parquet); each must be in the store as
+        it was.
         """
         with self._store() as store, store.public.snapshot():
             proved = prove(store.public)

@@ -22,12 +22,12 @@ log = logging.getLogger("tidegauge")
 """What happens, for the operator: never a data value, an exact count or a connection string."""
 
 _STEP: Final = 2.0
-"""The most seconds that are waited at once.  The clock may be set meanwhile, and a live source that is read often need not hold
-on to changes."""
+"""The longest wait at a time, in seconds: the clock may be set meanwhile, and a live source that is read
+often need not hold on to changes."""
 
 
 class Loop:
-    """Carries a committed plan out until it is told to end or there is nothing left to publish."""
+    """Carries a committed plan out until its time limit, or until there is nothing left to publish."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Loop:
             self._sleep(min(wait, _STEP))
 
     def _warn_if_behind(self) -> None:
-        """Say, once, that the clock shows a time up to which everything is published: nothing follows until it has passed it."""
+        """Log, once, that the clock is behind the last reading: nothing is published until then."""
         reached = self._ticker.progress.clock.watermark
         behind = self._now() < reached - TOLERANCE
         if behind and not self._behind:
@@ -68,11 +68,13 @@ class Loop:
         self._behind = behind
 
     def _catch_up(self, limit: int | None, live: Live | None) -> Iterator[Published]:
-        """Read what is due (of a live source, all there is) and publish every window that has ended, in order.
+        """Read what is due (of a live source, all there is) and publish every window that has ended, in
+        order.
 
-        A live source that was never read is read up to what is due alone: the rows that are there already then count in the
-        window that has just ended, and a gauge that starts now does not begin by publishing an empty table.  Where a release
-        has no declared start, that is its first reading, however long planning and loading took.
+        A live source that was never read is read up to what is due alone: the rows that are there already
+        then count in the window that has just ended, and a gauge that starts now does not begin by publishing
+        an empty table.  Where a release has no declared start, that is its first reading, however long
+        planning and loading took.
         """
         clock, now = self._ticker.progress.clock, self._now()
         ends = now if limit is None else min(limit, now)
@@ -100,7 +102,7 @@ class Loop:
         return ((plan.release.name, plan.release.schedule) for plan in self._ticker.plan.releases)
 
     def _beginning(self, due: int) -> int:
-        """The first reading of the releases that start with the gauge, or what is due if there is no such release."""
+        """The first reading of the releases that start with the gauge; `due` if there is none."""
         declared = self._ticker.plan.declaration["release"]
         starts = (
             schedule.start for name, schedule in self._schedules() if declared[name].get("start") is None

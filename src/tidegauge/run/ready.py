@@ -1,4 +1,4 @@
-"""What is looked at before a plan is committed: what is committed cannot be taken back."""
+"""Checks of the source before a plan is committed, which cannot be undone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def require_ready(source: Source, used: Collection[str]) -> None:
-    """Refuse a source that could not be read and followed: what must be installed there, and what its first read would refuse."""
+    """Raise SourceError where the source could not be followed, or where its first read would fail."""
     if isinstance(source, Live):
         source.select(used)
     examine = (

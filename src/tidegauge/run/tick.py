@@ -1,4 +1,4 @@
-"""One tick: fold what the source brought, measure the bins that have ended, decode readings, commit all at once."""
+"""One tick: fold what the source brought, measure the bins that have ended, decode readings, commit once."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class Ticker:
     def tick(self, batch: Batch, *, now: int) -> list[Published]:
         """Everything that this batch leads to, durable when it returns.
 
-        `now`: the clock when the batch was read.  The changes wait; once a bin ends, those up to its end take effect.
+        `now`: the clock when the batch was read.  The changes wait; once a bin ends, those up to its end take
+        effect.
         """
         clock, reached = self.progress.clock, self.last_end(batch.upto)
         if reached is None and not batch.rows.num_rows and batch.position == clock.position:
@@ -171,7 +172,7 @@ def measure_release(plan: ReleasePlan, bins: range, known: Known, before: Rows, 
 
 
 def draw_once(plan: ReleasePlan, component: int, known: tuple[int, ...], sampler: Sampler) -> tuple[int, ...]:
-    """The secret draw that all rows of a cell share: the known one, or the first; empty where there is none."""
+    """The secret draw that all rows of a cell share: the known one, or the first; empty without one."""
     law = plan.channels[component].veil
     if law is None or known:
         return known
@@ -181,7 +182,8 @@ def draw_once(plan: ReleasePlan, component: int, known: tuple[int, ...], sampler
 def stream_numbers(
     plan: ReleasePlan, component: int, known: StreamState | None, bins: int
 ) -> NDArray[np.object_] | None:
-    """The integers that a buffered strategy goes on from, once so many bins are measured; None for other strategies.
+    """The integers that a buffered strategy goes on from, once so many bins are measured; None for other
+    strategies.
 
     Raises StoreCorrupt where the known state is that of another number of bins.
     """

@@ -1,8 +1,8 @@
 """The store's file: who may open it, with which key, and what it is made of.
 
-One SQLite file, readable by its owner alone.  One process writes (a lock file beside it says who); others may read.
-Every tick is one transaction, synchronised to disk before anyone sees its readings.  What a tick erases is overwritten with
-zeros, and the log of changes beside the file is emptied after every transaction.
+One SQLite file, readable by its owner alone.  One process writes (a lock file beside it says who); others may
+read. Every tick is one transaction, synchronised to disk before anyone sees its readings.  What a tick erases
+is overwritten with zeros, and the log of changes beside the file is emptied after every transaction.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _META: Final = "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WI
 
 
 def begun(path: Path) -> bool:
-    """Whether there is a store with something in it; a process may have been stopped before it wrote anything."""
+    """Whether there is a store with something in it: a process may have died before it wrote anything."""
     if not path.exists():
         return False
     try:
@@ -91,7 +91,7 @@ class Database:
         return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=PATIENCE)
 
     def _prepare(self, key: bytes | None, *, write: bool, tables: Sequence[str]) -> None:
-        """See that it is a store, make it one where it is empty, and find its cipher; before anything is changed."""
+        """Require a store, make one of an empty file, and find its cipher; before anything is changed."""
         db = self.connection
         db.execute("PRAGMA temp_store = MEMORY")
         empty = not db.execute("SELECT 1 FROM sqlite_master").fetchall()
@@ -127,13 +127,14 @@ class Database:
             return None
         if record is None:
             raise StoreError(
-                f"{self.path.name} is not encrypted, but [store] key names a key. Nothing was changed. A store is encrypted "
-                "from its beginning or not at all: take the key out of the declaration; or start another gauge with a "
-                "store of its own (what both publish adds up)."
+                f"{self.path.name} is not encrypted, but [store] key names a key. Nothing was changed. A "
+                "store is encrypted from its beginning or not at all: take the key out of the declaration; "
+                "or start another gauge with a store of its own (the privacy losses of both gauges add up)."
             )
         if key is None:
             raise StoreError(
-                f"{self.path.name} is encrypted, and no key was given. Nothing was changed. Name the environment variable "
+                f"{self.path.name} is encrypted, and no key was given. Nothing was changed. Name the "
+                "environment variable "
                 'that holds its key: [store] key = "env:TIDEGAUGE_KEY"'
             )
         return Cipher.recognise(record[0], key, store=self.path.name)
@@ -174,7 +175,8 @@ class Database:
     def empty_log(self) -> None:
         """Move what was committed into the file and cut the log: pages in it hold what was erased since.
 
-        Never waits: while another process reads, the log stays until the next transaction, or until the file is closed.
+        Never waits: while another process reads, the log stays until the next transaction, or until the file
+        is closed.
         """
         self.connection.execute("PRAGMA busy_timeout = 0")
         try:
@@ -220,30 +222,33 @@ def refusal(error: sqlite3.Error, name: str) -> StoreError:
     match kind:
         case sqlite3.SQLITE_FULL:
             return StoreError(
-                f"{name} cannot grow: the disk is full, or a quota is reached. What was not committed was rolled back; nothing "
-                "is lost. Make room, then start again."
+                f"{name} cannot grow: the disk is full, or a quota is reached. What was not committed was "
+                "rolled back; nothing is lost. Make room, then start again."
             )
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StoreLocked(
-                f"{name} has been locked by another program for {PATIENCE:.0f} seconds (a backup, an open sqlite3 shell). "
-                "What was not committed was rolled back; nothing is lost. Close it, then start again."
+                f"{name} has been locked by another program for {PATIENCE:.0f} seconds (a backup, an open "
+                "sqlite3 shell). What was not committed was rolled back; nothing is lost. Close it, then "
+                "start again."
             )
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
             return StoreError(
-                f"{name} cannot be written, or not in this folder: it, its folder or its disk is read-only. What was not "
-                "committed was rolled back; nothing is lost. Give the gauge's user the right to write, then start again."
+                f"{name} cannot be written, or not in this folder: it, its folder or its disk is read-only. "
+                "What was not committed was rolled back; nothing is lost. Give the gauge's user the right "
+                "to write, then start again."
             )
         case sqlite3.SQLITE_IOERR:
             return StoreError(
-                f"{name}: the disk reports an error ({getattr(error, 'sqlite_errorname', 'SQLITE_IOERR')}). What was not "
-                "committed was rolled back. See that the disk is well and has room, then start again."
+                f"{name}: the disk reports an error ({getattr(error, 'sqlite_errorname', 'SQLITE_IOERR')}). "
+                "What was not committed was rolled back. See that the disk is well and has room, then start "
+                "again."
             )
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return StoreCorrupt(f"{name} is not a usable store: it is damaged, or no SQLite file at all.")
         case _:
             return StoreError(
                 f"{name} cannot be used ({getattr(error, 'sqlite_errorname', type(error).__name__)}). "
-                "What was committed before stands."
+                "What was committed before is kept."
             )
 
 

@@ -99,7 +99,7 @@ class Store:
             self._file.set("simulated", str(int(commitment.simulated)))
             self.secret.create_state(commitment.layout)
 
-    # -- a tick -----------------------------------------------------------------------------------------------------
+    # -- a tick ----------------------------------------------------------------------------------------------
 
     @property
     def progress(self) -> Progress:
@@ -124,7 +124,8 @@ class Store:
     def commit(self, result: TickResult) -> None:
         """Make everything that a tick led to durable, in one transaction, and let the witness know.
 
-        Raises StoreLocked, and changes nothing, where another process has moved the store since the tick started.
+        Raises StoreLocked, and changes nothing, where another process has moved the store since the tick
+        started.
         """
         with self.transaction():
             self._require_at(result.since)
@@ -140,6 +141,6 @@ class Store:
     def _require_at(self, since: Clock) -> None:
         if self.secret.clock != since:
             raise StoreLocked(
-                f"{self.path.name} was written by another process meanwhile. What this one was about to commit was "
-                "rolled back. Let only one process run it."
+                f"{self.path.name} was written by another process meanwhile. What this one was about to "
+                "commit was rolled back. Let only one process run it."
             )

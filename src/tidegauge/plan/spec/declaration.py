@@ -78,7 +78,7 @@ class ConstraintSpec(LimitSpec):
             *(case.at_most for case in self.cases.values()),
         }:
             raise ValueError(
-                "with at_most = 1 a unit would retire as it enters, and nobody would ever count; use freeze"
+                "with at_most = 1 a unit would retire as it enters, and no unit would ever count; use freeze"
             )
         return self
 
@@ -186,8 +186,8 @@ class GaugeSpec(Table):
     def _whole(self) -> GaugeSpec:
         if (self.source.unit is None) != (self.source.max_rows is None):
             raise ValueError(
-                "source: 'unit' and 'max_rows' go together: without a limit on the rows of one unit that count at a "
-                "time, its influence has no bound"
+                "source: 'unit' and 'max_rows' go together: without a limit on the rows of one unit that "
+                "count at a time, its influence has no bound"
             )
         plainly(lambda spec: spec.budget, self.budget)
         for name, release in self.measured.items():
@@ -214,9 +214,11 @@ class GaugeSpec(Table):
         return {name: one for name, one in self.release.items() if isinstance(one, DerivedSpec)}
 
     def canonical(self, *, defaults: bool = True) -> dict[str, Any]:
-        """The declaration in one form for all ways to write it; without `defaults`, only keys that differ from theirs.
+        """The declaration in one form for all ways to write it; without `defaults`, only keys that differ
+        from theirs.
 
-        How the source is reached is no part of it: passwords, hosts and slots may change in the years of a gauge.
+        How the source is reached is no part of it: passwords, hosts and slots may change in the years of a
+        gauge.
         """
         form: dict[str, Any] = json.loads(
             json.dumps(
@@ -280,8 +282,10 @@ def declared_form(constraint: Constraint) -> dict[str, Any]:
             return declared_form(left) | declared_form(right)
         case _:
             raise SpecError(
-                f"'{constraint}' cannot be enforced as it is: a duration must be one ('30 days'), and where units obey "
-                "one of several constraints a column says which: constraint={'by': COLUMN, 'cases': {VALUE: {...}}}",
+                f"'{constraint}' cannot be enforced as it is: a duration must be one ('30 days'), and where "
+                "units obey "
+                "one of several constraints a column says which: constraint={'by': COLUMN, 'cases': {VALUE: "
+                "{...}}}",
                 key="constraint",
             )
 
@@ -299,8 +303,8 @@ def _explain(model: type[BaseModel], problem: Any) -> str:
     match problem["type"]:
         case "extra_forbidden" if derived and place[-1] in _keys_at(ReleaseSpec, []):
             return (
-                f"{key}: does not go with 'of': what is derived is decoded from what another release measures, and takes "
-                "'of' and 'window' alone"
+                f"{key}: does not go with 'of': what is derived is decoded from what another release "
+                "measures, and takes 'of' and 'window' alone"
             )
         case "extra_forbidden":
             model = create_model("One", release=(dict[str, DerivedSpec], ...)) if derived else model
@@ -329,7 +333,8 @@ def _explain(model: type[BaseModel], problem: Any) -> str:
 
 def _kinds(found: str | None) -> str:
     """What kinds of source there are, and the nearest to what was written."""
-    known = f"source.kind: {'is missing' if found is None else 'there is no such kind'}; one of {', '.join(KINDS)}"
+    wrong = "is missing" if found is None else "there is no such kind"
+    known = f"source.kind: {wrong}; one of {', '.join(KINDS)}"
     near = difflib.get_close_matches(found or "", KINDS, n=1)
     return known + (f"; did you mean '{near[0]}'?" if near else "")
 

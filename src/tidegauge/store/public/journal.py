@@ -1,7 +1,8 @@
 """What was measured: noisy integers, sealed together instant by instant, each seal over the one before.
 
-An entry of the chain is an instant at which bins end, whatever release they belong to.  So the chain counts bins and nothing
-else: it is the same however the changes were cut into batches and ticks, and however many there were.
+An entry of the chain is an instant at which bins end, whatever release they belong to.  So the chain counts
+bins and nothing else: it is the same however the changes were cut into batches and ticks, and however many
+there were.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Journal:
     def __init__(self, connection: sqlite3.Connection, *, version: int) -> None:
         self._db = connection
         self._instants = "NULL" if version == 2 else "instant"
-        """Format 2 sealed once a tick, and wrote the number of a bin (`watermark`) where the instant belongs."""
+        """Format 2 sealed once a tick, and wrote a bin's number (`watermark`) in place of the instant."""
         self._fresh: dict[int, list[Row]] = defaultdict(list)
 
     def add(self, measured: Iterable[Measurement]) -> None:
@@ -42,7 +43,8 @@ class Journal:
     def seal(self) -> None:
         """Write what was added, one link of the chain an instant.
 
-        A second value for the same measurement, or for an instant that is sealed, violates a key and aborts the transaction.
+        A second value for the same measurement, or for an instant that is sealed, violates a key and aborts
+        the transaction.
         """
         last = self._db.execute("SELECT seq, hash FROM ticks ORDER BY seq DESC LIMIT 1").fetchone()
         seq, previous = last or (0, GENESIS)
@@ -71,8 +73,8 @@ class Journal:
     def bins(self) -> list[tuple[str, int, int]]:
         """(release, bin, instant) of every bin that was sealed with the instant at which it ended."""
         return self._db.execute(
-            f"SELECT DISTINCT release, bin, {self._instants} FROM journal JOIN ticks ON ticks.seq = journal.tick "
-            f"WHERE {self._instants} IS NOT NULL"
+            f"SELECT DISTINCT release, bin, {self._instants} FROM journal JOIN ticks ON ticks.seq = "
+            f"journal.tick WHERE {self._instants} IS NOT NULL"
         ).fetchall()
 
     def unsigned(self) -> int:
@@ -83,7 +85,7 @@ class Journal:
         return int(count)
 
     def prove(self) -> int:
-        """Walk the chain; returns the number of measurements it covers, or raises at the first link that does not hold."""
+        """Walk the chain; returns how many measurements it covers, or raises at the first broken link."""
         previous, reached, covered = GENESIS, None, 0
         links = self._db.execute(
             f"SELECT seq, {self._instants}, previous, hash FROM ticks ORDER BY seq"

@@ -1,6 +1,7 @@
 """The public part of a store: plan, ledger, journal, readings, and the witness beside the file.
 
-Nothing here depends on rows except through noise.  A reader of readings, plan or ledger needs this part alone.
+Nothing here depends on rows except through noise.  A reader of readings, plan or ledger needs this part
+alone.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ if TYPE_CHECKING:
     from tidegauge.model.tick import Measurement
 
 TABLES: Final = (
-    "CREATE TABLE ledger (seq INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL, "
-    "previous TEXT NOT NULL, hash TEXT NOT NULL UNIQUE)",
+    "CREATE TABLE ledger (seq INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT "
+    "NULL, previous TEXT NOT NULL, hash TEXT NOT NULL UNIQUE)",
     "CREATE TABLE ticks (seq INTEGER PRIMARY KEY, instant INTEGER UNIQUE, previous TEXT NOT NULL, "
     "hash TEXT NOT NULL UNIQUE)",
     "CREATE TABLE journal (release TEXT NOT NULL, component INTEGER NOT NULL, number INTEGER NOT NULL, "
     "cell INTEGER NOT NULL, bin INTEGER NOT NULL, value TEXT NOT NULL, "
-    "tick INTEGER NOT NULL REFERENCES ticks(seq), PRIMARY KEY (release, component, number, cell)) WITHOUT ROWID",
+    "tick INTEGER NOT NULL REFERENCES ticks(seq), PRIMARY KEY (release, component, number, cell)) WITHOUT "
+    "ROWID",
     "CREATE INDEX journal_by_tick ON journal (tick)",
     "CREATE TABLE readings (release TEXT NOT NULL, number INTEGER NOT NULL, cell INTEGER NOT NULL, "
     "time INTEGER NOT NULL, value REAL, stderr REAL, low REAL NOT NULL, high REAL NOT NULL, "
@@ -87,7 +89,7 @@ class PublicPart:
         """Bring the witness up to what is committed; before anyone sees a reading of it."""
         self.witness.attest(self._db)
 
-    # -- the plan ---------------------------------------------------------------------------------------------------
+    # -- the plan --------------------------------------------------------------------------------------------
 
     @property
     def plan(self) -> dict[str, Any] | None:
@@ -100,7 +102,7 @@ class PublicPart:
         """Whether this store was filled with simulated noise, which protects no one."""
         return self._file.get("simulated") == "1"
 
-    # -- what was measured and published ------------------------------------------------------------------------------
+    # -- what was measured and published ---------------------------------------------------------------------
 
     @property
     def next_bins(self) -> Mapping[str, int]:
@@ -119,8 +121,8 @@ class PublicPart:
     def record(self, measurements: Iterable[Measurement], readings: Iterable[Published]) -> None:
         """Write down what was measured and what follows from it; inside the tick's transaction.
 
-        Measurements of one instant are sealed together when the transaction ends.  A second value for the same one
-        violates the journal's key and aborts the tick.
+        Measurements of one instant are sealed together when the transaction ends.  A second value for the
+        same one violates the journal's key and aborts the tick.
         """
         self.journal.add(measurements)
         self._db.executemany(

@@ -40,7 +40,7 @@ class SecretPart:
         self.keys = Keys(db, cipher)
         self.secrets = Secrets(db, cipher, version=file.version)
 
-    # -- rows and units -----------------------------------------------------------------------------------------------
+    # -- rows and units --------------------------------------------------------------------------------------
 
     def create_state(self, layout: Layout) -> None:
         """Make the tables of the state, once, when the plan is committed."""
@@ -57,7 +57,7 @@ class SecretPart:
     def _state(self, layout: Layout) -> StoredState:
         return StoredState(self._file.connection, layout, self._form, self.pending, self.keys)
 
-    # -- a tick -------------------------------------------------------------------------------------------------------
+    # -- a tick ----------------------------------------------------------------------------------------------
 
     @property
     def clock(self) -> Clock:
@@ -84,7 +84,7 @@ class SecretPart:
             self.pending.append(result.waiting)
 
     def keep(self, measured: Measured) -> None:
-        """Keep what the release's next measurement needs and erase the rest; inside the tick's transaction."""
+        """Keep what the next measurement needs and erase the rest; inside the tick's transaction."""
         for component, (shared, stream) in enumerate(
             zip(measured.shared_noise, measured.streams, strict=True)
         ):
@@ -124,7 +124,7 @@ class SecretPart:
         """How many changes did not count, by reason: for the operator alone."""
         return self.sums.counts()
 
-    # -- the transaction ----------------------------------------------------------------------------------------------
+    # -- the transaction -------------------------------------------------------------------------------------
 
     def write(self) -> None:
         """Write what was set, and leave no copy of what was dropped; before the transaction ends."""

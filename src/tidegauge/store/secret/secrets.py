@@ -1,8 +1,10 @@
-"""Secrets that are kept once: source position and watermark, shared noise, stream state.  Sealed where the store has a key.
+"""Secrets that are kept once: source position and watermark, shared noise, stream state.  Sealed where the
+store has a key.
 
-They are few and most of them change every tick, so the whole table is cleared and written again.  Clearing a table gives its
-pages back, and SQLite overwrites those with zeros.  Replacing rows one by one does not suffice: when SQLite moves rows from a
-page to its neighbour, it leaves a copy in the unused part of the first.
+They are few and most of them change every tick, so the whole table is cleared and written again.  Clearing a
+table gives its pages back, and SQLite overwrites those with zeros.  Replacing rows one by one does not
+suffice: when SQLite moves rows from a page to its neighbour, it leaves a copy in the unused part of the
+first.
 """
 
 from __future__ import annotations
@@ -85,5 +87,5 @@ class Secrets:
         return f"{old.get(kind, kind)}{colon}{rest}"
 
     def _place(self, key: str) -> bytes:
-        """What a value is bound to; another than in format 2, so that no store can be passed off as an old one."""
+        """What a value is bound to; not as in format 2, so that no store can pass for an old one."""
         return f"{self._table}\0{key}".encode()
