@@ -299,6 +299,7 @@ def test_temporary_files_go_into_memory(tmp_path: Path, monkeypatch: pytest.Monk
     mounts = tmp_path / "mounts"
     monkeypatch.setattr(scratch, "_MOUNTS", mounts)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
     mounts.write_text(f"a / ext4 rw 0 0\nb {tmp_path} tmpfs rw 0 0\n")
     scratch.use_memory()
     assert temporary_folder() == str(tmp_path)
