@@ -24,6 +24,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 @pytest.fixture(autouse=True)
+def no_place_for_temporary_files_is_left_chosen() -> Iterator[None]:
+    """An encrypted store chooses one for the rest of the process."""
+    yield
+    if (scratch := sys.modules.get("tidegauge.scratch")) is not None:
+        scratch.use(None)
+
+
+@pytest.fixture(autouse=True)
 def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Kill, with all of its group, whatever Python process a test started and did not end.
 

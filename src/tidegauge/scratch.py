@@ -20,13 +20,28 @@ OWN_FOLDER: Final = "tidegauge-process-"
 _PREFIX: Final = "tidegauge-scratch-"
 
 
+_chosen: list[str] = []
+"""The folder for temporary files, where one was chosen.  `tempfile` has a setting of its own, which belongs to the
+process that Tidegauge runs in and is left alone."""
+
+
+def use(folder: str | None) -> None:
+    """Make Tidegauge's temporary files in this folder from now on; None: where `tempfile` makes them."""
+    _chosen[:] = [] if folder is None else [folder]
+
+
+def temporary_folder() -> str:
+    """The folder in which temporary files are made."""
+    return _chosen[0] if _chosen else tempfile.gettempdir()
+
+
 class ScratchFolder:
     """A folder that only its owner can enter, removed with its contents when it is no longer used."""
 
     def __init__(self) -> None:
-        _sweep(Path(tempfile.gettempdir()))
+        _sweep(Path(temporary_folder()))
         while True:
-            self.name = tempfile.mkdtemp(prefix=_PREFIX)
+            self.name = tempfile.mkdtemp(prefix=_PREFIX, dir=temporary_folder())
             try:
                 lock = os.open(self.name, os.O_RDONLY | os.O_DIRECTORY)
             except FileNotFoundError:  # another process swept it before it was locked

@@ -101,7 +101,7 @@ def transcript(folder: Path, labels: Labels, readings: Iterable[Any], told: Told
             "SELECT release, component, number, cell, value, bin, tick FROM journal ORDER BY 1, 2, 3, 4"
         ).fetchall()
         published = db.execute("SELECT release, number, cell, time FROM readings ORDER BY 1, 2, 3").fetchall()
-        ticks = db.execute("SELECT seq, watermark FROM ticks ORDER BY seq").fetchall()
+        ticks = db.execute("SELECT seq, instant FROM ticks ORDER BY seq").fetchall()
         (body,) = db.execute("SELECT body FROM ledger").fetchone()
         record = dict(
             db.execute("SELECT key, value FROM meta WHERE key = 'plan' OR key LIKE 'next:%'").fetchall()

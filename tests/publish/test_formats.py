@@ -11,11 +11,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tidegauge.cli.show import write_readings
-from tidegauge.errors import StoreBehind
+from tidegauge.errors import SpecError, StoreBehind
 from tidegauge.model.reading import Reading
 from tidegauge.publish import verify as proof
-from tidegauge.publish.formats import as_csv, as_table, column, flat, group
+from tidegauge.publish.formats import Row, as_table, column, group, to_csv
+from tidegauge.publish.registry import (
+    FORMATS,
+    FilePublisher,
+    Format,
+    TextPublisher,
+    decode_file,
+    format_named,
+    register,
+)
 
 NAMES = [
     "ward",
@@ -43,8 +51,8 @@ def test_a_plain_name_stays_and_one_that_is_taken_gets_a_prefix() -> None:
 
 def test_the_same_columns_everywhere(tmp_path: Path) -> None:
     readings = [reading({name: f"in {name}" for name in NAMES}), reading(None, "total")]
-    write_readings(readings, "parquet", tmp_path / "r.parquet")
-    write_readings(readings, "csv", tmp_path / "r.csv")
+    FilePublisher(FORMATS["parquet"], tmp_path / "r.parquet").deliver(readings)
+    FilePublisher(FORMATS["csv"], tmp_path / "r.csv").deliver(readings)
     table = as_table(readings)
     header, first, second = csv.reader(io.StringIO((tmp_path / "r.csv").read_text()))
     assert table.column_names == pq.read_table(tmp_path / "r.parquet").column_names == header
@@ -62,7 +70,7 @@ def test_types_are_those_of_the_groups_and_text_where_releases_differ() -> None:
     table = as_table([reading({"n": 1, "m": 1}), reading({"n": 2, "m": "b"})])
     assert table.schema.field("n").type == pa.int64()
     assert table["m"].to_pylist() == ["1", "b"]
-    assert as_csv([reading({"n": 1})]).splitlines()[1].startswith("r,2026-01-31T00:00:00Z,1,")
+    assert to_csv([reading({"n": 1})]).splitlines()[1].startswith(b"r,2026-01-31T00:00:00Z,1,")
 
 
 def test_parquet_as_it_was_written_once(tmp_path: Path) -> None:
@@ -71,4 +79,45 @@ def test_parquet_as_it_was_written_once(tmp_path: Path) -> None:
            "stderr": 0.5, "low": 0.5, "high": 2.5}  # fmt: skip
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "old.parquet")
     assert proof.compare(tmp_path / "old.parquet", readings) == 1
-    assert flat(row)["group"] == {"ward": "a", "n": "7"}
+    assert Row.of_columns(row).group == (("n", "7"), ("ward", "a"))
+
+
+@pytest.mark.parametrize("name", ["csv", "json", "parquet"])
+def test_every_format_of_a_file_is_recognised_by_its_content(tmp_path: Path, name: str) -> None:
+    for number, readings in enumerate(
+        ([], [reading(None)], [reading({"ward": "a"}), reading({"n": 7}, "s")])
+    ):
+        path = tmp_path / f"{number}.txt"
+        delivery = FilePublisher(FORMATS[name], path).deliver(readings)
+        assert (delivery.readings, delivery.to) == (len(readings), path.name)
+        assert decode_file(path) == [Row.of(one.as_json()) for one in readings]
+
+
+@pytest.mark.parametrize(
+    "content", [b"a,b\n1,2\n", b"[1]", b"{}", b"PAR1", b"\xff\xfe", b"release,time\nr,x\n"]
+)
+def test_anything_else_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "it").write_bytes(content)
+    with pytest.raises(SpecError, match=r"is not what 'tidegauge readings' writes \(csv, json or parquet\)"):
+        decode_file(tmp_path / "it")
+
+
+def test_what_a_format_cannot_do_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="must be table, csv, json or parquet"):
+        format_named("xml")
+    with pytest.raises(SpecError, match="for a file choose csv, json or parquet"):
+        FilePublisher(FORMATS["table"], tmp_path / "it").deliver([])
+    with pytest.raises(SpecError, match="parquet is not text"):
+        TextPublisher(FORMATS["parquet"], print).deliver([])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_format_is_one_registration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegauge.publish.registry.FORMATS", dict(FORMATS))
+    register(Format("names", lambda readings: " ".join(one.release for one in readings).encode(), None))
+    seen: list[str] = []
+    delivery = TextPublisher(format_named("names"), seen.append).deliver(
+        [reading(None, "a"), reading(None, "b")]
+    )
+    assert delivery.readings == 2
+    assert seen == ["a b"]

@@ -16,7 +16,13 @@ from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.source.postgres.source import Postgres
 from tidegauge.source.sqlite.source import SQLite
 from tidegauge.store import Store
+from tidegauge.store.public.journal import Journal
 from tidegauge.store.public.ledger import Ledger
+from tidegauge.store.public.part import PublicPart
+from tidegauge.store.secret.part import SecretPart
+from tidegauge.store.secret.secrets import Secrets
+from tidegauge.store.secret.state import StoredState
+from tidegauge.store.secret.sums import Sums
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,14 +31,18 @@ POINTS: Final[dict[str, list[tuple[type, str]]]] = {
     "reserve": [(Ledger, "reserve")],
     "commit plan": [(Store, "commit_plan")],
     "engine": [(DuckEngine, "fold")],
-    "fold": [(Store, "fold")],
-    "totals": [(Store, "totals")],
-    "record": [(Store, "record")],
-    "next bin": [(Store, "set_next_bin")],
-    "forget": [(Store, "forget")],
-    "advance": [(Store, "advance")],
+    "load": [(Store, "load")],
+    "fold": [(StoredState, "apply")],
+    "sums": [(Sums, "add")],
+    "record": [(PublicPart, "record")],
+    "next bin": [(PublicPart, "set_next_bin")],
+    "keep": [(SecretPart, "keep")],
+    "clock": [(SecretPart, "set_clock")],
+    "seal": [(Journal, "seal")],
+    "secrets": [(Secrets, "write")],
     "transaction": [(Store, "transaction")],
-    "attest": [(Store, "attest")],
+    "commit": [(Store, "commit")],
+    "attest": [(PublicPart, "attest")],
     "acknowledge": [(Postgres, "acknowledge"), (SQLite, "acknowledge")],
     "close": [(Postgres, "close"), (Store, "close")],
 }

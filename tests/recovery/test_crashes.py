@@ -11,6 +11,13 @@ import pytest
 from tests.run.gauge_life import COLUMNS, gauge, life
 from tidegauge.run.gauge import Gauge
 from tidegauge.store import Store
+from tidegauge.store.public.journal import Journal
+from tidegauge.store.public.part import PublicPart
+from tidegauge.store.secret.part import SecretPart
+from tidegauge.store.secret.pending import Pending
+from tidegauge.store.secret.secrets import Secrets
+from tidegauge.store.secret.state import StoredState
+from tidegauge.store.secret.sums import Sums
 from tidegauge.testing import Crash, Crashed, Script
 
 
@@ -49,18 +56,37 @@ def test_a_source_that_dies_between_batches(tmp_path: Path, truth: list[dict[str
 
 
 DEADLY = {1, 3, 6, 10}
-STEPS = ["fold", "totals", "record", "set_next_bin", "forget", "advance"]
+STEPS: list[tuple[type, str]] = [
+    (Store, "load"),
+    (Store, "commit"),
+    (StoredState, "apply"),
+    (Sums, "add"),
+    (Pending, "replace"),
+    (PublicPart, "record"),
+    (PublicPart, "set_next_bin"),
+    (SecretPart, "keep"),
+    (Sums, "drop"),
+    (SecretPart, "set_clock"),
+    (Journal, "seal"),
+    (Secrets, "write"),
+    (PublicPart, "attest"),
+]
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: f"{step[0].__name__}.{step[1]}")
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_dying_at_every_step_of_a_tick(
-    tmp_path: Path, truth: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, step: str, when: str
+    tmp_path: Path,
+    truth: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    step: tuple[type, str],
+    when: str,
 ) -> None:
     calls = 0
-    real = getattr(Store, step)
+    owner, name = step
+    real = getattr(owner, name)
 
-    def deadly(self: Store, *args: Any, **kwargs: Any) -> Any:
+    def deadly(self: Any, *args: Any, **kwargs: Any) -> Any:
         nonlocal calls
         calls += 1
         if when == "before" and calls in DEADLY:
@@ -70,7 +96,7 @@ def test_dying_at_every_step_of_a_tick(
             raise Crashed
         return result
 
-    monkeypatch.setattr(Store, step, deadly)
+    monkeypatch.setattr(owner, name, deadly)
     one = gauge(tmp_path, Script(COLUMNS, life(), size=40))
     assert survive(one) > 0
     assert published(one) == truth
@@ -97,8 +123,8 @@ def test_a_second_value_for_a_node_is_impossible(tmp_path: Path) -> None:
     one = gauge(tmp_path, Script(COLUMNS, life()))
     list(one.run())
     with Store(one.path, write=True) as store:
-        row = store._db.execute(
+        row = store._file.connection.execute(
             "SELECT release, component, number, cell, bin, tick FROM journal LIMIT 1"
         ).fetchone()
         with pytest.raises(sqlite3.IntegrityError):
-            store._db.execute("INSERT INTO journal VALUES (?, ?, ?, ?, ?, '7', ?)", row)
+            store._file.connection.execute("INSERT INTO journal VALUES (?, ?, ?, ?, ?, '7', ?)", row)

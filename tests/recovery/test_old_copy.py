@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.run.gauge_life import COLUMNS, gauge, life
-from tidegauge.cli.show import write_readings
 from tidegauge.errors import SpecError, StoreBehind, StoreCorrupt, StoreError
+from tidegauge.publish.registry import FORMATS, FilePublisher
 from tidegauge.run.gauge import Gauge
 from tidegauge.store.public.witness import Witness
 from tidegauge.testing import Crash, Crashed, Script
@@ -32,7 +32,7 @@ def rows(one: Gauge) -> list[dict[str, Any]]:
 def export(one: Gauge, folder: Path, name: str) -> None:
     """In every form in which readings are handed on."""
     for form in ("csv", "json", "parquet"):
-        write_readings(one.published(), form, folder / f"{name}.{form}")
+        FilePublisher(FORMATS[form], folder / f"{name}.{form}").deliver(one.published())
     (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows(one)))
 
 

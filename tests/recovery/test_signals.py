@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +18,7 @@ import pytest
 
 from tidegauge.cli import _endless, main, temporary
 from tidegauge.run.gauge import Gauge
-from tidegauge.scratch import OWN_FOLDER
+from tidegauge.scratch import OWN_FOLDER, ScratchFolder
 from tidegauge.store import begun, use_memory
 
 PROGRAM = "from tidegauge.cli import main; main()"
@@ -237,8 +236,8 @@ def test_files_in_memory_are_kept_together_and_removed_too(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with temporary.together():
         use_memory()
-        with tempfile.TemporaryDirectory(prefix="tidegauge-") as rows:
-            own = Path(rows).parent
+        with ScratchFolder() as rows:
+            own = Path(rows.name).parent
             assert own.name.startswith(OWN_FOLDER)
             assert own.stat().st_mode & 0o777 == 0o700
         (own / "left").mkdir()

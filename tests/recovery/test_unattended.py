@@ -24,7 +24,8 @@ from tests.run.gauge_life import COLUMNS, gauge, life
 from tidegauge.errors import StoreError, StoreLocked
 from tidegauge.model.source import FollowedSource
 from tidegauge.run.gauge import Gauge
-from tidegauge.store import Store, database
+from tidegauge.store import database
+from tidegauge.store.secret.state import StoredState
 from tidegauge.testing import Clock, Script
 
 NOISY = {"epsilon": 1}
@@ -240,16 +241,16 @@ def test_a_store_that_may_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """The same where nothing can be mounted: SQLite itself stops at a number of pages."""
     calm = slow(tmp_path / "calm", Clock(10**15))
     list(calm.run())
-    one, real = slow(tmp_path / "one", Clock(10**15)), Store.fold
+    one, real = slow(tmp_path / "one", Clock(10**15)), StoredState.apply
     refusals: list[str] = []
     room = 0
 
-    def tight(self: Store, folded: Any) -> None:
+    def tight(self: StoredState, folded: Any) -> None:
         (pages,) = self._db.execute("PRAGMA page_count").fetchone()
         self._db.execute(f"PRAGMA max_page_count = {pages + room}")
         real(self, folded)
 
-    monkeypatch.setattr(Store, "fold", tight)
+    monkeypatch.setattr(StoredState, "apply", tight)
     for room in (0, 1, 0, 2, 0, 3, 1000):  # noqa: B007  (tight sees it)
         try:
             list(one.run())

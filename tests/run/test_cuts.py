@@ -14,6 +14,7 @@ from tidegauge.model.mutation import Batch
 from tidegauge.model.source import FollowedSource
 from tidegauge.run.gauge import Gauge
 from tidegauge.store import Store, parse_key
+from tidegauge.store.secret.part import SecretPart
 from tidegauge.testing import Clock
 
 if TYPE_CHECKING:
@@ -111,12 +112,12 @@ def lived(
     lines = [(record.message, record.__dict__.get("upto")) for record in caplog.records]
     key = parse_key(KEY) if options.get("key") else None
     with Store(folder / "store.db", key=key) as store:
-        state = store.state()
+        state = store.secret.state()
         rows = [
             sorted(map(repr, state.all_entries().to_pylist())),
-            store.clock,
+            store.secret.clock,
             sorted(state.keys(None).items()),
-            store.counts(),
+            store.secret.counts(),
         ]
     tables = []
     if key is None:
@@ -152,14 +153,14 @@ def test_a_crash_between_batches_loses_and_repeats_nothing(
     caplog.set_level(logging.INFO, logger="tidegauge")
     whole = lived(tmp_path / "whole", 4, [], caplog, owned=True)
     fails = iter([False, True] * 200)
-    real = Store.advance
+    real = SecretPart.set_clock
 
-    def advance(self: Store, *args: Any, **options: Any) -> None:
-        real(self, *args, **options)
+    def set_clock(self: SecretPart, clock: Any) -> None:
+        real(self, clock)
         if next(fails):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Store, "advance", advance)
+    monkeypatch.setattr(SecretPart, "set_clock", set_clock)
     ran = Gauge.run
 
     def run(self: Gauge, *args: Any, **options: Any) -> Iterator[Any]:

@@ -17,8 +17,8 @@ from tidegauge.plan.explain import explain
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec.declaration import GaugeSpec
+from tidegauge.publish.journal import measured_rows
 from tidegauge.run.gauge import Gauge
-from tidegauge.run.tick import journal_arrays
 from tidegauge.store import Store
 from tidegauge.testing import Clock, Crash, Crashed, Script
 
@@ -228,9 +228,9 @@ def test_a_change_is_the_difference_of_what_is_known_by_then(
     own, six = plan.series["wards"], plan.series["six"]
     component_plan = own.plan.component_plans[0]
     with Store(one.path) as store:
-        rows = journal_arrays(store, own.plan)
-        published = {(p.number, p.cell): p for p in store.readings("six")}
-        plain = {(p.number, p.cell): p.value or 0.0 for p in store.readings("wards")}
+        rows = measured_rows(store.public, own.plan)
+        published = {(p.number, p.cell): p for p in store.public.readings("six")}
+        plain = {(p.number, p.cell): p.value or 0.0 for p in store.public.readings("wards")}
     assert sorted(published) == [(number, cell) for number in range(3, READINGS) for cell in (0, 1)]
     for number in range(3, READINGS):
         now = own.decoder.estimates(number, rows)
@@ -286,9 +286,9 @@ def test_nothing_is_spent_or_measured_for_what_is_derived(tmp_path: Path) -> Non
         entry.body["releases"] for entry in plain.ledger()
     ]
     with Store(plain.path) as one_store, Store(also.path) as other:
-        assert one_store.journal("wards") == other.journal("wards")
-        assert other.journal("six") == []
-        assert one_store.readings("wards") == other.readings("wards")
+        assert one_store.public.measured("wards", 1) == other.public.measured("wards", 1)
+        assert other.public.measured("six", 1) == ((),)
+        assert one_store.public.readings("wards") == other.public.readings("wards")
     assert also.verify().measurements == plain.verify().measurements
 
 
@@ -386,8 +386,10 @@ def test_a_derived_reading_that_was_altered_is_found(tmp_path: Path) -> None:
     list(one.run())
     one.verify()
     with Store(one.path, write=True) as store:
-        store._db.execute("UPDATE readings SET value = value + 1 WHERE release = 'six' AND number = 5")
-        store._db.commit()
+        store._file.connection.execute(
+            "UPDATE readings SET value = value + 1 WHERE release = 'six' AND number = 5"
+        )
+        store._file.connection.commit()
     with pytest.raises(StoreCorrupt, match="readings of 'six' do not follow from the journal"):
         one.verify()
 

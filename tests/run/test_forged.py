@@ -173,16 +173,16 @@ def test_whatever_was_forged_is_refused(
     honest.verify()
     before = honest.path.read_bytes()
     with Store(honest.path) as store:
-        assert store.plan is not None
-        strategy = store.plan["releases"]["it"]["channels"][0]["strategy"]
-        published = len(store.readings())
+        assert store.public.plan is not None
+        strategy = store.public.plan["releases"]["it"]["channels"][0]["strategy"]
+        published = len(store.public.readings())
     assert strategy["name"] == name
     for what, edit in {**ALWAYS, **SPECIAL.get(name, {})}.items():
         forge(honest.path, edit)
         for do in (honest.verify, lambda: list(honest.run())):
             assert refused(do), f"{name}: {what}"
         with Store(honest.path) as store:
-            assert len(store.readings()) == published, what
+            assert len(store.public.readings()) == published, what
         honest.path.write_bytes(before)
     list(honest.run())
     honest.verify()

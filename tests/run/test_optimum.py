@@ -94,9 +94,9 @@ def test_without_noise_it_tells_the_truth_from_exact_integers(tmp_path: Path, re
     bins = len(component_plan.strategy.matrix)
     changes = np.concatenate([np.zeros(bins, dtype=np.int64), np.diff(truth, prepend=0)])[-bins:]
     with Store(gauge.path) as store:
-        journal = [value for *_, value in store.journal("now")]
+        (journal,) = store.public.measured("now", 1)
     assert (
-        journal
+        list(journal)
         == (component_plan.refine * component_plan.strategy.matrix.astype(np.int64) @ changes).tolist()
     )
     assert gauge.verify().readings == len(readings)

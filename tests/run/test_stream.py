@@ -12,8 +12,12 @@ import pytest
 from tests.run.gauge_life import COLUMNS, gauge, life
 from tidegauge.errors import SpecError, StoreCorrupt
 from tidegauge.mechanism.strategies.buffered import Buffered
+from tidegauge.model.tick import StreamState
 from tidegauge.run.gauge import Gauge
-from tidegauge.store import Carried, Store
+from tidegauge.store import Store
+from tidegauge.store.public.journal import Journal
+from tidegauge.store.public.part import PublicPart
+from tidegauge.store.secret.part import SecretPart
 from tidegauge.testing import Clock, Crash, Crashed, Script
 
 if TYPE_CHECKING:
@@ -66,9 +70,9 @@ def published(one: Gauge) -> list[dict[str, Any]]:
     return [reading.as_json() for reading in one.published()]
 
 
-def measured(one: Gauge, key: str | None = None) -> dict[str, list[int]]:
+def measured(one: Gauge, key: str | None = None) -> dict[str, tuple[tuple[int, ...], ...]]:
     with Store(one.path, key=bytes.fromhex("4f" * 32) if key else None) as store:
-        return {name: [value for *_, value in store.journal(name)] for name in FEW}
+        return {name: store.public.measured(name, {"by_ward": 1, "age": 2}[name]) for name in FEW}
 
 
 def test_it_tells_what_a_matrix_tells(tmp_path: Path) -> None:
@@ -96,28 +100,31 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Gauge:
 
 
 FEW = {name: RELEASES[name] for name in ("by_ward", "age")}
-DEATHS = [
-    ("before", "carried", None),
-    ("before", "carry", None),
-    ("after", "carry", None),
-    ("after", "carry", "env:KEY"),
-    ("before", "record", None),
-    ("after", "record", "env:KEY"),
-    ("after", "set_next_bin", None),
-    ("before", "advance", None),
+DEATHS: list[tuple[str, type, str, str | None]] = [
+    ("before", SecretPart, "stream", None),
+    ("before", SecretPart, "set_stream", None),
+    ("after", SecretPart, "set_stream", None),
+    ("after", SecretPart, "set_stream", "env:KEY"),
+    ("before", PublicPart, "record", None),
+    ("after", PublicPart, "record", "env:KEY"),
+    ("after", PublicPart, "set_next_bin", None),
+    ("before", SecretPart, "set_clock", None),
+    ("after", Journal, "seal", None),
+    ("before", Store, "commit", None),
+    ("after", Store, "load", "env:KEY"),
 ]
 
 
 @pytest.mark.parametrize("death", DEATHS, ids=str)
 def test_state_and_journal_move_together(
-    tmp_path: Path, calm: Gauge, monkeypatch: pytest.MonkeyPatch, death: tuple[str, str, str | None]
+    tmp_path: Path, calm: Gauge, monkeypatch: pytest.MonkeyPatch, death: tuple[str, type, str, str | None]
 ) -> None:
     """Every integer that is measured is the one that a calm run measures, wherever the tick dies."""
     monkeypatch.setenv("KEY", "4f" * 32)
-    when, step, key = death
-    real, calls = getattr(Store, step), 0
+    when, owner, step, key = death
+    real, calls = getattr(owner, step), 0
 
-    def deadly(self: Store, *args: Any, **kinds: Any) -> Any:
+    def deadly(self: Any, *args: Any, **kinds: Any) -> Any:
         nonlocal calls
         calls += 1
         if when == "before" and calls in {1, 3, 6}:
@@ -127,11 +134,11 @@ def test_state_and_journal_move_together(
             raise Crashed
         return result
 
-    monkeypatch.setattr(Store, step, deadly)
+    monkeypatch.setattr(owner, step, deadly)
     script = [item for n, row in enumerate(life()) for item in ([Crash()] if n % 50 == 4 else []) + [row]]
     one = streams(tmp_path, Script(COLUMNS, script, size=25), releases=FEW, key=key)
     assert survive(one) == 3 + 3
-    monkeypatch.setattr(Store, step, real)
+    monkeypatch.setattr(owner, step, real)
     assert one.verify().readings == len(published(one))
     assert measured(one, key) == measured(calm)
     assert published(one) == published(calm)
@@ -141,24 +148,24 @@ def test_a_state_outside_of_the_transaction_would_be_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The twin of the test above: a state that survives the tick that it belongs to."""
-    real, kept = Store.carry, {}
+    real, kept = SecretPart.set_stream, {}
 
-    def early(self: Store, release: str, component: int, carried: Carried) -> None:
-        kept[release, component] = carried
-        real(self, release, component, carried)
+    def early(self: SecretPart, release: str, component: int, state: StreamState) -> None:
+        kept[release, component] = state
+        real(self, release, component, state)
 
-    monkeypatch.setattr(Store, "carry", early)
-    monkeypatch.setattr(Store, "carried", lambda _, release, component: kept.get((release, component)))
+    monkeypatch.setattr(SecretPart, "set_stream", early)
+    monkeypatch.setattr(SecretPart, "stream", lambda _, release, component: kept.get((release, component)))
     one = streams(tmp_path, Script(COLUMNS, life(), size=15))
     deaths = iter([Crashed(), None])
-    advance = Store.advance
+    move = SecretPart.set_clock
 
-    def dying(self: Store, *args: Any, **kinds: Any) -> None:
+    def dying(self: SecretPart, clock: Any) -> None:
         if kept and (death := next(deaths, None)):
             raise death
-        advance(self, *args, **kinds)
+        move(self, clock)
 
-    monkeypatch.setattr(Store, "advance", dying)
+    monkeypatch.setattr(SecretPart, "set_clock", dying)
     with pytest.raises(StoreCorrupt, match="does not belong to its last measurement"):
         survive(one)
 
@@ -167,15 +174,15 @@ def test_a_state_of_another_time_is_found_out(tmp_path: Path) -> None:
     one = streams(tmp_path, Script(COLUMNS, life()), now=Clock(17))
     list(one.run())
     with Store(one.path, write=True) as store, store.transaction():
-        right = store.carried("moved", 0)
+        right = store.secret.stream("moved", 0)
         assert right is not None
-        store.carry("moved", 0, Carried(right.bins - 1, right.state))
+        store.secret.set_stream("moved", 0, StreamState(right.bins - 1, right.rows))
     again = streams(tmp_path, Script(COLUMNS, life()))
     for do in (again.verify, lambda: list(again.run())):
         with pytest.raises(StoreCorrupt, match="'moved' does not belong"):
             do()
     with Store(one.path, write=True) as store, store.transaction():
-        store._db.execute("DELETE FROM secrets WHERE key = 'carried:moved:0'")
+        store._file.connection.execute("DELETE FROM secrets WHERE key = 'stream_state:moved:0'")
     with pytest.raises(StoreCorrupt, match="'moved' does not belong"):
         again.verify()
 
@@ -206,7 +213,7 @@ def test_a_committed_plan_that_was_changed_is_not_carried_on(tmp_path: Path, wha
         with pytest.raises(StoreCorrupt, match="not the one that the ledger committed"):
             do()
     with Store(one.path) as store:
-        assert len(store.readings()) == before
+        assert len(store.public.readings()) == before
 
 
 def test_a_sealed_state_is_as_long_whatever_it_holds(tmp_path: Path) -> None:
@@ -214,11 +221,11 @@ def test_a_sealed_state_is_as_long_whatever_it_holds(tmp_path: Path) -> None:
     with Store(path, write=True, key=bytes(32)) as store:
         for number in (0, -7, 10**70):
             with store.transaction():
-                store.carry("level", 0, Carried(3, [[number, 1]]))
-            found = store.carried("level", 0)
-            assert found == Carried(3, [[number, 1]])
-            (sealed,) = store._db.execute(
-                "SELECT value FROM secrets WHERE key = 'carried:level:0'"
+                store.secret.set_stream("level", 0, StreamState(3, ((number, 1),)))
+            found = store.secret.stream("level", 0)
+            assert found == StreamState(3, ((number, 1),))
+            (sealed,) = store._file.connection.execute(
+                "SELECT value FROM secrets WHERE key = 'stream_state:level:0'"
             ).fetchone()
             lengths.add(len(sealed))
     assert len(lengths) == 1
@@ -295,6 +302,6 @@ def test_hours_of_two_years_are_planned_and_a_few_hundred_measured(tmp_path: Pat
         one = gauge(tmp_path, Script(COLUMNS, log, size=50), **declared, budget=NIL, now=Clock(upto))
         values += [reading.value for reading in one.run()]
         with Store(one.path) as store:
-            assert store.totals("level", 0, upto) == {}
+            assert store.secret.sums.since("level", 0) == {}
     assert values == pytest.approx(truth, abs=1e-4)
     assert one.verify().readings == 300

@@ -13,10 +13,11 @@ from tests.run.gauge_life import COLUMNS, gauge, life
 from tidegauge.errors import SpecError, StoreCorrupt, StoreError
 from tidegauge.model.program import Total
 from tidegauge.run.gauge import Gauge
-from tidegauge.store import Store, parse_key
+from tidegauge.store import parse_key
 from tidegauge.store.cipher import Cipher
 from tidegauge.store.database import Database
 from tidegauge.store.secret.form import Sealed
+from tidegauge.store.secret.part import SecretPart
 from tidegauge.store.secret.sums import Sums
 from tidegauge.testing import Crash, Crashed, Script
 
@@ -124,16 +125,16 @@ def test_through_crashes(tmp_path: Path, constraint: dict[str, Any], monkeypatch
     list(calm.run())
     script = [item for n, row in enumerate(life()) for item in ([Crash()] if n % 30 == 4 else []) + [row]]
     hard = gauge(tmp_path, Script(COLUMNS, script, size=15), constraint=constraint, key="env:KEY")
-    real, calls, deaths = Store.advance, 0, 0
+    real, calls, deaths = SecretPart.set_clock, 0, 0
 
-    def deadly(self: Store, clock: Any, **since: Any) -> None:
+    def deadly(self: SecretPart, clock: Any) -> None:
         nonlocal calls
         calls += 1
         if calls in {2, 5, 6}:
             raise OSError("the process goes on, the tick does not")
-        real(self, clock, **since)
+        real(self, clock)
 
-    monkeypatch.setattr(Store, "advance", deadly)
+    monkeypatch.setattr(SecretPart, "set_clock", deadly)
     while True:
         try:
             list(hard.run())
@@ -251,15 +252,15 @@ def test_exact_sums_add_up_sealed_and_not() -> None:
             ]
         )
         sums.add([Total("a", 1, 3, 0, 1), Total("a", 1, 1, 2, 1)])
-        assert sums.between("a", 1, 3) == {(0, 1, 2): -2, (1, 1, 2): 10**30 + 1, (1, 3, 0): 1}
+        assert sums.since("a", 1) == {(0, 1, 2): -2, (1, 1, 2): 10**30 + 1, (1, 3, 0): 1}
         sums.drop("a", 3)
         sums.tidy()
-        assert sums.between("a", 0, 9) == {(1, 3, 0): 1}
+        assert sums.since("a", 0) == {(1, 3, 0): 1}
         if cipher is not None:
             sums.add([Total("a", 1, 3, 1, 1)])
             db.execute("UPDATE totals SET amount = (SELECT amount FROM totals o WHERE o.cell <> totals.cell)")
             with pytest.raises(StoreCorrupt, match="moved"):
-                sums.between("a", 0, 9)
+                sums.since("a", 0)
             db.execute("UPDATE totals SET amount = '17'")
             with pytest.raises(StoreCorrupt, match="not encrypted"):
                 sums.add([Total("a", 1, 3, 0, 1)])
@@ -292,15 +293,20 @@ def test_who_must_leave_when_is_kept_in_memory() -> None:
 def test_temporary_files_go_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import tempfile
 
+    from tidegauge.scratch import temporary_folder
     from tidegauge.store import scratch
 
     mounts = tmp_path / "mounts"
     monkeypatch.setattr(scratch, "_MOUNTS", mounts)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
     mounts.write_text(f"a / ext4 rw 0 0\nb {tmp_path} tmpfs rw 0 0\n")
     scratch.use_memory()
-    assert tempfile.gettempdir() == str(tmp_path)
-    tempfile.tempdir = None
+    assert temporary_folder() == str(tmp_path)
+    mounts.write_text("a / ext4 rw 0 0\nb /dev/shm tmpfs rw 0 0\n")
+    scratch.use_memory()
+    assert temporary_folder() == "/dev/shm"
+    assert tempfile.gettempdir() == str(tmp_path)  # a host process makes its own files where it always did
     mounts.write_text("a / ext4 rw 0 0\nb /dev tmpfs rw 0 0\nc /dev/shm ext4 rw 0 0\n")
     with pytest.raises(SpecError, match="TMPDIR"):
         scratch.use_memory()

@@ -12,8 +12,9 @@ import pytest
 
 from tests.run.gauge_life import gauge
 from tidegauge.model.program import Total
+from tidegauge.model.tick import StreamState
 from tidegauge.run.gauge import Gauge
-from tidegauge.store import Carried, Store
+from tidegauge.store import Store
 from tidegauge.store.database import Database
 from tidegauge.store.secret.sums import Sums
 from tidegauge.testing import Clock, Script
@@ -115,8 +116,8 @@ def test_the_twins_that_must_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(Sums, "tidy", lambda _: None)
         prepare = Database._prepare
 
-        def careless(self: Database, key: bytes | None, *, write: bool) -> None:
-            prepare(self, key, write=write)
+        def careless(self: Database, key: bytes | None, **options: Any) -> None:
+            prepare(self, key, **options)
             self.connection.execute("PRAGMA secure_delete = OFF")
 
         monkeypatch.setattr(Database, "_prepare", careless)
@@ -129,8 +130,8 @@ def test_a_log_that_another_process_reads_is_emptied_later(tmp_path: Path) -> No
     run = one.run()
     next(run)
     with Store(one.path) as reader:
-        with reader.snapshot():
-            assert reader.readings()
+        with reader.public.snapshot():
+            assert reader.public.readings()
             for _ in range(80):
                 next(run)
             assert log.stat().st_size > 0
@@ -150,13 +151,13 @@ def test_nothing_is_kept_of_a_release_that_has_ended(tmp_path: Path, strategy: A
     kept = set()
     for number, _ in enumerate(one.run()):
         with Store(one.path) as store:
-            kept |= {store.veils("level", 0) != [], store.carried("level", 0) is not None}
+            kept |= {store.secret.shared_noise("level", 0) != (), store.secret.stream("level", 0) is not None}
         assert number < 2 * BINS
     with Store(one.path) as store:
-        assert store.veils("level", 0) == []
-        assert store.carried("level", 0) is None
-        assert store.totals("level", 0, 10**6) == {}
-        assert store._secrets.names() == {"clock"}
+        assert store.secret.shared_noise("level", 0) == ()
+        assert store.secret.stream("level", 0) is None
+        assert store.secret.sums.since("level", 0) == {}
+        assert store.secret.secrets.names() == {"clock"}
     assert kept == ({True, False} if strategy in (OWN, "autoregressive") else {False})
     assert one.verify().readings == 2 * BINS
     assert list(one.run()) == []
@@ -175,7 +176,7 @@ def test_whatever_is_written_only_what_is_kept_is_in_the_files(tmp_path: Path, k
         ever: set[bytes] = set()
         for tick in range(30):
             with store.transaction():
-                store._sums.add(
+                store.secret.sums.add(
                     Total(
                         f"r{rng.randrange(3)}",
                         rng.randrange(2),
@@ -186,13 +187,15 @@ def test_whatever_is_written_only_what_is_kept_is_in_the_files(tmp_path: Path, k
                     for _ in range(rng.randrange(150))
                 )
                 for n in range(rng.randrange(4)):
-                    store.carry(f"r{n}", 0, Carried(tick, [[mark() for _ in range(rng.randrange(300))]]))
+                    store.secret.set_stream(
+                        f"r{n}", 0, StreamState(tick, (tuple(mark() for _ in range(rng.randrange(300))),))
+                    )
                 for n in range(3):
-                    store.forget(f"r{n}", tick)
+                    store.secret.sums.drop(f"r{n}", tick)
             now = [
                 str(value).encode() if key is None else value[:20]
                 for table, column in (("totals", "amount"), ("secrets", "value"))
-                for (value,) in store._db.execute(f"SELECT {column} FROM {table}").fetchall()
+                for (value,) in store._file.connection.execute(f"SELECT {column} FROM {table}").fetchall()
             ]
             data = b"".join(one.read_bytes() for one in (path, Path(f"{path}-wal")))
             if key is None:

@@ -70,7 +70,7 @@ def reseal(db: sqlite3.Connection) -> None:
         db.execute("UPDATE ledger SET previous = ?, hash = ? WHERE seq = ?", (previous, link, seq))
         previous = link
     previous = GENESIS
-    for seq, time in db.execute("SELECT seq, watermark FROM ticks ORDER BY seq").fetchall():
+    for seq, time in db.execute("SELECT seq, instant FROM ticks ORDER BY seq").fetchall():
         rows = db.execute(
             "SELECT release, component, number, cell, bin, value FROM journal WHERE tick = ?", (seq,)
         ).fetchall()
@@ -180,10 +180,12 @@ def test_the_twin_without_a_key_shows_that_the_forgeries_are_good(tmp_path: Path
         forge(db)
         reseal(db)
     with Store(one.path) as store:
-        assert store.ledger.prove() == 1
-        assert store.prove_journal() > 0
-        assert store.plan is not None
-        assert address(store.plan) in {entry.body.get("plan") for entry in store.ledger.entries()}
+        assert store.public.ledger.prove() == 1
+        assert store.public.prove_journal() > 0
+        assert store.public.plan is not None
+        assert address(store.public.plan) in {
+            entry.body.get("plan") for entry in store.public.ledger.entries()
+        }
 
 
 def replace(goal: Path, origin: Path, *tables: str) -> None:
@@ -235,12 +237,14 @@ def test_a_store_cannot_be_passed_off_as_one_of_format_2(made: Path, tmp_path: P
         db.execute("DELETE FROM meta WHERE key = 'signature'")
         db.execute("INSERT INTO meta SELECT * FROM secrets")
         db.execute("DROP TABLE secrets")
-        db.execute("UPDATE ticks SET watermark = NULL")
+        db.execute("UPDATE ticks SET instant = NULL")
         reseal(db)
         db.execute("PRAGMA user_version = 2")
     assert refused(one) == USES
     with closing(sqlite3.connect(one.path, isolation_level=None)) as db:
-        db.execute("DELETE FROM meta WHERE key = 'clock' OR key GLOB 'veils:*' OR key GLOB 'carried:*'")
+        db.execute(
+            "DELETE FROM meta WHERE key = 'clock' OR key GLOB 'shared_noise:*' OR key GLOB 'stream_state:*'"
+        )
     with pytest.raises(StoreCorrupt, match="no source position"):
         list(one.run())
 

@@ -10,7 +10,8 @@ import pytest
 
 from tests.run.gauge_life import COLUMNS, gauge, life
 from tidegauge.errors import TidegaugeError
-from tidegauge.store import Measured, Store
+from tidegauge.model.tick import Measurement
+from tidegauge.store import Store
 from tidegauge.testing import Script
 
 if TYPE_CHECKING:
@@ -25,9 +26,9 @@ def test_a_second_value_is_refused_and_the_first_one_stays(tmp_path: Path) -> No
     assert rows
     with Store(one.path, write=True) as store:
         for release, component, number, cell, bin_, value in rows:
-            again = Measured(release, component, number, cell, bin_, int(value) + 1, time=2**61)
+            again = Measurement(release, component, number, cell, bin_, int(value) + 1, time=2**61)
             with pytest.raises((sqlite3.IntegrityError, TidegaugeError)), store.transaction():
-                store.record([again], [])
+                store.public.record([again], [])
     with closing(sqlite3.connect(one.path)) as db:
         assert (
             db.execute("SELECT release, component, number, cell, bin, value FROM journal").fetchall() == rows

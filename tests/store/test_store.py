@@ -14,8 +14,9 @@ import pytest
 from tests.run.gauge_life import COLUMNS, gauge, life
 from tidegauge.errors import BudgetExceeded, PlanChanged, SpecError, StoreCorrupt, StoreError, StoreLocked
 from tidegauge.mechanism.noise.samplers import SimulationSampler
+from tidegauge.model.tick import Measurement
 from tidegauge.run.gauge import Gauge
-from tidegauge.store import Measured, Store
+from tidegauge.store import Store
 from tidegauge.testing import Script
 
 
@@ -69,8 +70,8 @@ def test_a_second_process_is_refused_and_readers_are_not(done: Gauge) -> None:
 
 def test_it_is_durable_before_anyone_sees_it(done: Gauge) -> None:
     with Store(done.path, write=True) as store:
-        assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-        assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert store._file.connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert store._file.connection.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_shares_beyond_the_budget_are_refused_and_leave_nothing(tmp_path: Path) 
 def test_a_ledger_never_reserves_more_than_the_budget(done: Gauge) -> None:
     with Store(done.path, write=True) as store, store.transaction():
         with pytest.raises(BudgetExceeded, match="short by 1") as refusal:
-            store.ledger.reserve(
+            store.public.ledger.reserve(
                 time="", measure="epsilon", budget=Fraction(10**9), needed=Fraction(1), body={}
             )
         assert refusal.value.left == 0
@@ -172,32 +173,32 @@ def test_the_chain_counts_bins_however_the_changes_are_cut(tmp_path: Path) -> No
         list(one.run())
         assert one.verify().readings == 38
         with Store(one.path) as store:
-            chains.append(store._db.execute("SELECT * FROM ticks ORDER BY seq").fetchall())
+            chains.append(store._file.connection.execute("SELECT * FROM ticks ORDER BY seq").fetchall())
         witnesses.append(Path(f"{one.path}.witness").read_text())
-    assert [(seq, watermark) for seq, watermark, _, _ in chains[0]] == [(n, 5 * n) for n in range(1, 7)]
+    assert [(seq, instant) for seq, instant, _, _ in chains[0]] == [(n, 5 * n) for n in range(1, 7)]
     assert all(chain == chains[0] for chain in chains)
     assert set(witnesses) == {witnesses[0]}
 
 
 def test_an_instant_is_sealed_once_and_as_the_schedule_says(done: Gauge) -> None:
-    again = Measured("by_ward", 0, 99, 0, 9, 1, time=30)
+    again = Measurement("by_ward", 0, 99, 0, 9, 1, time=30)
     with (
         Store(done.path, write=True) as store,
-        pytest.raises(sqlite3.IntegrityError, match=r"ticks\.watermark"),
+        pytest.raises(sqlite3.IntegrityError, match=r"ticks\.instant"),
         store.transaction(),
     ):
-        store.record([again], [])
+        store.public.record([again], [])
     with Store(done.path, write=True) as store, store.transaction():
-        assert store._journal._fresh == {}
-        store.record([Measured("by_ward", 0, 99, 0, 9, 1, time=31)], [])
+        assert store.public.journal._fresh == {}
+        store.public.record([Measurement("by_ward", 0, 99, 0, 9, 1, time=31)], [])
     with pytest.raises(StoreCorrupt, match="not sealed with the instant at which its bin ends"):
         done.verify()
     with Store(done.path, write=True) as store, store.transaction():
-        store.record([Measured("by_ward", 0, 100, 0, 9, 1, time=29)], [])
+        store.public.record([Measurement("by_ward", 0, 100, 0, 9, 1, time=29)], [])
     with pytest.raises(StoreCorrupt, match="entry 8 of the journal is not later"):
         done.verify()
 
 
 def test_what_is_erased_is_overwritten(done: Gauge) -> None:
     with Store(done.path, write=True) as store:
-        assert store._db.execute("PRAGMA secure_delete").fetchone() == (1,)
+        assert store._file.connection.execute("PRAGMA secure_delete").fetchone() == (1,)

@@ -114,15 +114,24 @@ def test_secrets_go_along(tmp_path: Path, name: str) -> None:
     names = [("level", 0), ("moved", 0), ("ages", 0)]
 
     def kept(store: Store) -> list[Any]:
-        draws = [store.veils(*name) for name in names]
-        return [*draws, *(store.carried(*name) for name in names), store.clock, store.plan]
+        draws = [store.secret.shared_noise(*name) for name in names]
+        return [
+            *draws,
+            *(store.secret.stream(*name) for name in names),
+            store.secret.clock,
+            store.public.plan,
+        ]
 
     with Store(tmp_path / "store.db", key=key_of(name)) as store:
         before = kept(store)
     with Store(tmp_path / "store.db", write=True, key=key_of(name)) as store:
         assert kept(store) == before
-        left = store._db.execute("SELECT key FROM meta ORDER BY key").fetchall()
-    assert not [key for (key,) in left if key.startswith(("clock", "veils", "carried"))]
+        left = store._file.connection.execute("SELECT key FROM meta ORDER BY key").fetchall()
+    assert not [
+        key
+        for (key,) in left
+        if key.startswith(("clock", "veils", "carried", "shared_noise", "stream_state"))
+    ]
     assert bool(before[0]) == (name == "shared")
     assert (before[3] is not None) == (name == "buffered")
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tidegauge.scratch import OWN_FOLDER
+from tidegauge.scratch import OWN_FOLDER, use
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,6 +51,7 @@ def together() -> Iterator[Callable[[], None]]:
         yield clean
     finally:
         tempfile.tempdir = before
+        use(None)
         clean()
         os.close(held)
 

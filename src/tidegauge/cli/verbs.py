@@ -210,16 +210,12 @@ def readings(
 
     Each has a value, its standard error and its noise interval (95 %).
     """
-    from tidegauge.cli.show import show_readings, write_readings  # noqa: PLC0415
+    from tidegauge.cli.show import show_readings  # noqa: PLC0415
 
     published = _open(file, store).published(release, smoothed=smoothed, consistent=consistent)
     if last is not None:
         published = _latest(published, last)
-    form = "json" if as_json else form
-    if form == "table" and output is None:
-        show_readings(published)
-    else:
-        write_readings(published, form, output)
+    show_readings(published, "json" if as_json else form, output)
 
 
 def _latest(readings: list[Reading], count: int) -> list[Reading]:

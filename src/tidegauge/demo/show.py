@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from tidegauge.cli.show import number, progress_bar
+from tidegauge.cli.show import progress_bar
 from tidegauge.demo.hospital import Change, changelog, write
 from tidegauge.errors import SpecError
 from tidegauge.publish.plot import plot
+from tidegauge.publish.table import number
 from tidegauge.run.gauge import Gauge
 
 if TYPE_CHECKING:

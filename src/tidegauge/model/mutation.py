@@ -12,16 +12,17 @@ A batch is an Arrow table in the order of the source's log with the columns
 and, where a source needs them,
 
     previous string         the key that the row had before this change renamed it, null elsewhere
-    kept     list<string>   names of fields of `after` that the source did not deliver because they did not change (null
-                            in `after`): each is as the row had it in its latest version in the log
+    kept     list<string>   names of fields of `after` that the source did not deliver because they did not
+                            change (null in `after`): each is as the row had it in its latest version in the log
 
-A deletion, or a change whose unit column was kept, has a null unit: the unit is then the one that the row has in the log.
-A row whose entry is null is a truncation: every row that is alive at this place of the log is deleted; its other columns
-are null, `informed` is false.  A truncation followed, at the same time, by the whole table is how a source that lost its
-place delivers the difference: only the net effect counts.
+A deletion, or a change whose unit column was kept, has a null unit: the unit is then the one that the row has
+in the log. A row whose entry is null is a truncation: every row that is alive at this place of the log is
+deleted; its other columns are null, `informed` is false.  A truncation followed, at the same time, by the
+whole table is how a source that lost its place delivers the difference: only the net effect counts.
 
-Which row a change belongs to is said by docs/decisions/0013, when it takes effect by docs/decisions/0001.  A source that
-renames a row onto the key of a living one delivers the deletion of that one first, as a change of its own.
+Which row a change belongs to is said by docs/decisions/0013, when it takes effect by docs/decisions/0001.  A
+source that renames a row onto the key of a living one delivers the deletion of that one first, as a change of
+its own.
 """
 
 from __future__ import annotations
@@ -56,18 +57,19 @@ class Source(Protocol):
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """Public schema: column name -> SQL type of the embedded engine ('VARCHAR' where nothing was declared)."""
+        """Public schema: column name -> SQL type of the embedded engine (by default 'VARCHAR')."""
         ...
 
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
         """Yield the changes that follow `position`.  The last batch has `upto == until` and may be empty.
 
-        A source that follows a log delivers everything that is in the log when it is called, in the log's order and
-        whatever the time stamps; `upto` is None in every batch but the last.  A source that sorts delivers the rows with
-        times up to `until` in order of time (rows that came too late first); `upto` is None or an instant up to which
-        everything has been delivered.  Time stamps are never changed because of other rows.
+        A source that follows a log delivers everything that is in the log when it is called, in the log's
+        order and whatever the time stamps; `upto` is None in every batch but the last.  A source that sorts
+        delivers the rows with times up to `until` in order of time (rows that came too late first); `upto` is
+        None or an instant up to which everything has been delivered.  Time stamps are never changed because
+        of other rows.
 
-        Without a position a live source delivers the table as it is, as insertions at that moment, or at `until`
-        where this is earlier: it does not know how the table was before.
+        Without a position a live source delivers the table as it is, as insertions at that moment, or at
+        `until` where this is earlier: it does not know how the table was before.
         """
         ...

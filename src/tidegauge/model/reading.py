@@ -25,7 +25,7 @@ class Reading:
     stderr: float | None
     _interval: Callable[[float], tuple[float, float]] = field(repr=False, compare=False)
     bias: float | None = None
-    """How much too large it is on average, where it was made consistent; None where nothing was done to it."""
+    """How much too large it is on average, where it was made consistent; None elsewhere."""
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Where the exact answer lies with this probability, given what was published."""

@@ -1,9 +1,9 @@
 """When a release is read, and over which stretch of time.
 
-Time is cut into *bins*: bin 0 is (-inf, t0], bin i is (t(i-1), t(i)].  A reading ends with a bin and is the sum of
-its last `span` bins (all of them for a running value).  A release without a window, or whose window is its
-period, has one bin a reading; a sliding window has bins of the greatest common width, from one window before
-the start, and needs nothing of bin 0.
+Time is cut into *bins*: bin 0 is (-inf, t0], bin i is (t(i-1), t(i)].  A reading ends with a bin and is the
+sum of its last `span` bins (all of them for a running value).  A release without a window, or whose window is
+its period, has one bin a reading; a sliding window has bins of the greatest common width, from one window
+before the start, and needs nothing of bin 0.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ class Schedule:
             )
         if (cut := max(self.offset, self.bins or 0)) > MOST_BINS:
             raise SpecError(
-                f"cuts time into {cut:,} bins (each as long as divides 'every' and 'window' alike), and {MOST_BINS:,} is the most: "
-                "read less often, over a shorter window, for a shorter time, or for = 'ever'"
+                f"cuts time into {cut:,} bins (each as long as divides 'every' and 'window' alike), and "
+                f"{MOST_BINS:,} is the most: read less often, over a shorter window, for a shorter time, or "
+                "for = 'ever'"
             )
 
     @classmethod
@@ -52,7 +53,7 @@ class Schedule:
         if duration is None:
             return cls(start, every, None, window)
         low, high = 0, 1
-        end = _told(duration, start)
+        end = _end_after(duration, start)
         if end is None:
             raise SpecError(
                 f"for = '{duration}' goes beyond the year 9999; shorten it, or write for = 'ever'"
@@ -127,7 +128,7 @@ class Schedule:
         return self.offset + reading * self.stride
 
     def first_telling(self, span: int | None) -> int:
-        """The first reading whose last `span` bins all lie after bin 0, which has no beginning (None: all bins)."""
+        """The first reading whose last `span` bins (None: all) lie after bin 0, which has no beginning."""
         return 0 if span is None else max(0, -(-(span - self.offset) // self.stride))
 
     def reading_of_bin(self, index: int) -> int | None:
@@ -176,7 +177,7 @@ class Schedule:
         return f"every {self.every} from {rfc3339(self.start)}, {last}{window}"
 
 
-def _told(span: Span, start: int, times: int = 1) -> int | None:
+def _end_after(span: Span, start: int, times: int = 1) -> int | None:
     """The instant so many spans after start; None where no calendar has it."""
     try:
         at = span.after(start, times)
@@ -188,5 +189,5 @@ def _told(span: Span, start: int, times: int = 1) -> int | None:
 
 def _by(end: int, span: Span, start: int, times: int) -> bool:
     """Whether so many spans after start are over by the end."""
-    at = _told(span, start, times)
+    at = _end_after(span, start, times)
     return at is not None and at <= end

@@ -1,7 +1,8 @@
-"""Readings as Arrow, parquet, csv and json.  A column has the same name in all of them.
+"""Readings as Arrow, parquet, csv and json, and back.  A column has the same name in all of them.
 
-A group's column has the name of the group.  Where that is the name of one of the fixed columns (in any case), or could be
-mistaken for a name that was changed so, `group_` is put before it: a group called `time` is the column `group_time`.
+A group's column has the name of the group.  Where that is the name of one of the fixed columns (in any case),
+or could be mistaken for a name that was changed so, `group_` is put before it: a group called `time` is the
+column `group_time`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from tidegauge.model.quantity import instant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,11 +48,42 @@ def _taken(name: str) -> bool:
     return bare.lower() in _FIXED or bare.startswith(_OLD)
 
 
-def flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of a table as the JSON of a reading: its groups in one object."""
-    fixed = ("release", "time", *NUMBERS)
-    values = {group(name): value for name, value in row.items() if name not in _FIXED}
-    return {name: row[name] for name in fixed} | {"group": values}
+@dataclass(frozen=True)
+class Row:
+    """A reading as a file has it; the values of its groups as text, as csv has them."""
+
+    release: str
+    time: int
+    group: tuple[tuple[str, str], ...]
+    value: float | None
+    stderr: float | None
+    low: float | None
+    high: float | None
+
+    @classmethod
+    def of(cls, reading: Mapping[str, Any]) -> Row:
+        """The JSON of a reading as a row."""
+        group = {
+            name: str(value) for name, value in (reading["group"] or {}).items() if value not in (None, "")
+        }
+        numbers = (None if reading[name] in (None, "") else float(reading[name]) for name in NUMBERS)
+        return cls(str(reading["release"]), instant(reading["time"]), tuple(sorted(group.items())), *numbers)
+
+    @classmethod
+    def of_columns(cls, columns: Mapping[str, Any]) -> Row:
+        """A row of a table, in which every group has a column."""
+        groups = {group(name): value for name, value in columns.items() if name not in _FIXED}
+        return cls.of({**columns, "group": groups})
+
+    @property
+    def name(self) -> tuple[str, int, tuple[tuple[str, str], ...]]:
+        """Which reading it is."""
+        return self.release, self.time, self.group
+
+    @property
+    def numbers(self) -> tuple[float | None, ...]:
+        """Its numbers, in the order of NUMBERS."""
+        return self.value, self.stderr, self.low, self.high
 
 
 def as_table(readings: Sequence[Reading]) -> pa.Table:
@@ -72,8 +107,8 @@ def as_table(readings: Sequence[Reading]) -> pa.Table:
     return pa.table(table)
 
 
-def as_csv(readings: Sequence[Reading]) -> str:
-    """The same as text."""
+def to_csv(readings: Sequence[Reading]) -> bytes:
+    """The same columns as text, with a line of their names."""
     rows = [reading.as_json() for reading in readings]
     groups, numbers = _columns(rows)
     buffer = io.StringIO()
@@ -82,12 +117,48 @@ def as_csv(readings: Sequence[Reading]) -> str:
     for row in rows:
         values = [(row["group"] or {}).get(name, "") for name in groups]
         writer.writerow([row["release"], row["time"], *values, *(row.get(name) for name in numbers)])
-    return buffer.getvalue()
+    return buffer.getvalue().encode()
 
 
-def as_json(readings: Sequence[Reading]) -> str:
+def from_csv(content: bytes) -> list[Row]:
+    """The rows; raises ValueError where it is something else."""
+    reader = csv.DictReader(io.StringIO(content.decode("utf-8")))
+    try:
+        if not {"release", "time", *NUMBERS} <= set(reader.fieldnames or ()):
+            raise ValueError("columns are missing")
+        return [Row.of_columns(row) for row in reader]
+    except csv.Error as error:
+        raise ValueError("no csv") from error
+
+
+def to_json(readings: Sequence[Reading]) -> bytes:
     """A list of objects, each with its groups in an object of their own, under their plain names."""
-    return json.dumps([reading.as_json() for reading in readings], ensure_ascii=False, indent=2) + "\n"
+    text = json.dumps([reading.as_json() for reading in readings], ensure_ascii=False, indent=2) + "\n"
+    return text.encode()
+
+
+def from_json(content: bytes) -> list[Row]:
+    """The rows of a list, or of objects one a line; raises ValueError where it is something else."""
+    text = content.decode("utf-8")
+    if text.lstrip().startswith("["):
+        return [Row.of(row) for row in json.loads(text)]
+    return [Row.of(json.loads(line)) for line in text.splitlines() if line.strip()]
+
+
+def to_parquet(readings: Sequence[Reading]) -> bytes:
+    """The Arrow table as a parquet file."""
+    import pyarrow.parquet as pq  # noqa: PLC0415  (slow to load, and only this needs it)
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(as_table(readings), sink)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def from_parquet(content: bytes) -> list[Row]:
+    """The rows; raises ValueError where it is something else."""
+    import pyarrow.parquet as pq  # noqa: PLC0415  (slow to load, and only this needs it)
+
+    return [Row.of_columns(row) for row in pq.read_table(pa.BufferReader(content)).to_pylist()]
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:

@@ -32,10 +32,10 @@ def plot(readings: Sequence[Reading], truth: Sequence[float] | None = None) -> s
 
 
 def _panel(title: str, readings: list[Reading], truth: list[float] | None) -> str:
-    told = [i for i, reading in enumerate(readings) if reading.value is not None]
-    if not told:
+    shown = [i for i, reading in enumerate(readings) if reading.value is not None]
+    if not shown:
         return f"{title}\n  too few to tell, all the time"
-    bands = [readings[i].interval(0.95) for i in told]
+    bands = [readings[i].interval(0.95) for i in shown]
     low, high = min(band[0] for band in bands), max(band[1] for band in bands)
     if truth is not None:
         low, high = min(low, *truth), max(high, *truth)
@@ -48,13 +48,13 @@ def _panel(title: str, readings: list[Reading], truth: list[float] | None) -> st
     def column(i: int) -> int:
         return round(i * (_WIDTH - 1) / max(1, len(readings) - 1))
 
-    for i, (bottom, top) in zip(told, bands, strict=True):
+    for i, (bottom, top) in zip(shown, bands, strict=True):
         for y in range(height(bottom), height(top) + 1):
             grid[y][column(i)] = _BAND
     if truth is not None:
         for i, value in enumerate(truth):
             grid[height(value)][column(i)] = _TRUTH
-    for i in told:
+    for i in shown:
         grid[height(readings[i].value or 0.0)][column(i)] = _VALUE
     labels = {0: f"{low:,.0f}", _HEIGHT - 1: f"{high:,.0f}"}
     margin = max(map(len, labels.values()))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidegauge.errors import SpecError, StoreBehind, StoreCorrupt
-from tidegauge.model.quantity import instant, rfc3339
+from tidegauge.errors import StoreBehind, StoreCorrupt
+from tidegauge.model.quantity import rfc3339
 from tidegauge.plan.certify import certified
-from tidegauge.publish.formats import NUMBERS, flat
-from tidegauge.publish.outcome import same
-from tidegauge.run.tick import carried, derivable
+from tidegauge.publish.formats import Row
+from tidegauge.publish.journal import all_readings
+from tidegauge.publish.readings import same
+from tidegauge.publish.registry import decode_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 
     from tidegauge.model.reading import Reading
     from tidegauge.plan.plan import Plan
-    from tidegauge.store import Store
+    from tidegauge.store.public.part import PublicPart
 
 
 @dataclass(frozen=True)
@@ -38,11 +36,12 @@ class Verified:
         return {"verified": True, **vars(self)}
 
 
-def prove(store: Store) -> Verified:
-    """Prove a store, as it is at one moment: the ledger's chain, the journal's chain, the loss, and every reading.
+def prove(store: PublicPart) -> Verified:
+    """Prove a store, as it is at one moment: the ledger's chain, the journal's chain, the loss, and every
+    reading.
 
-    Every measurement must be sealed with the instant at which its bin ends, every reading must follow from the journal, none
-    may be newer than the store, and what streams keep must belong to the last bin that was measured.
+    Every measurement must be sealed with the instant at which its bin ends, every reading must follow from
+    the journal, and none may be newer than the store.
     """
     with store.snapshot():
         store.require_newest()
@@ -54,20 +53,15 @@ def prove(store: Store) -> Verified:
         if store.ledger.spent() > plan.total:
             raise StoreCorrupt("the ledger has reserved more than the budget")
         _prove_instants(store, plan)
-        for release in plan.releases:
-            bins = store.next_bin(release.release.name, 0)
-            if bins != release.release.schedule.bins:  # nothing is kept of a release that has ended
-                for component in range(len(release.component_plans)):
-                    carried(store, release, component, bins)
-        for name, readings in derivable(store, plan).items():
+        for name, readings in all_readings(store, plan).items():
             if not same(readings, store.readings(name)):
                 raise StoreCorrupt(f"readings of '{name}' do not follow from the journal")
         return Verified(entries, measurements, len(store.readings()))
 
 
-def _prove_instants(store: Store, plan: Plan) -> None:
+def _prove_instants(store: PublicPart, plan: Plan) -> None:
     schedules = {release.release.name: release.release.schedule for release in plan.releases}
-    for name, bin_, ended in store.measured_bins():
+    for name, bin_, ended in store.journal.bins():
         if name not in schedules or schedules[name].bin_end(bin_) != ended:
             raise StoreCorrupt(
                 f"a measurement of '{name}' is not sealed with the instant at which its bin ends"
@@ -75,15 +69,15 @@ def _prove_instants(store: Store, plan: Plan) -> None:
 
 
 def compare(path: Path, readings: Iterable[Reading]) -> int:
-    """See that every reading of an exported file is in the store as it was; returns how many there are."""
-    known = {_name(row): row for row in (reading.as_json() for reading in readings)}
-    exported = _rows(path)
-    missing = [row for row in exported if _name(row) not in known]
-    other = [row for row in exported if _name(row) in known and not _same(row, known[_name(row)])]
+    """Check that every reading of an exported file is in the store as it was; returns how many there are."""
+    known = {row.name: row for row in (Row.of(reading.as_json()) for reading in readings)}
+    exported = decode_file(path)
+    missing = [row for row in exported if row.name not in known]
+    other = [row for row in exported if row.name in known and not _same(row, known[row.name])]
     if other:
         raise StoreCorrupt(
-            f"{len(other)} of {len(exported)} readings in {path.name} have other values in the store, the first of "
-            f"{_place(other[0])}: the store is not the one that published them, or noise was drawn "
+            f"{len(other)} of {len(exported)} readings in {path.name} have other values in the store, the "
+            f"first of {_place(other[0])}: the store is not the one that published them, or noise was drawn "
             "twice. (Smoothed or consistent readings are revised by design: compare plain ones.)"
         )
     if missing:
@@ -95,56 +89,16 @@ def compare(path: Path, readings: Iterable[Reading]) -> int:
     return len(exported)
 
 
-def _place(row: dict[str, Any]) -> str:
-    return f"'{row['release']}' at {rfc3339(instant(row['time']))}"
+def _place(row: Row) -> str:
+    return f"'{row.release}' at {rfc3339(row.time)}"
 
 
-def _name(row: dict[str, Any]) -> tuple[Any, ...]:
-    """Which reading it is; a group's values as text, as csv has them."""
-    group = {name: str(value) for name, value in (row["group"] or {}).items() if value not in (None, "")}
-    return row["release"], instant(row["time"]), tuple(sorted(group.items()))
+def _same(one: Row, other: Row) -> bool:
+    return all(map(_near, one.numbers, other.numbers))
 
 
-def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    for name in NUMBERS:
-        left, right = one[name], other[name]
-        if (left is None) != (right is None):
-            return False
-        if left is not None and abs(left - right) > 1e-9 * max(1.0, abs(right)):
-            return False
-    return True
-
-
-def _rows(path: Path) -> list[dict[str, Any]]:
-    """A file as `readings` or `run --json` writes it."""
-    try:
-        rows = _parquet(path) if path.suffix == ".parquet" else _text(path.read_text("utf-8"))
-        return [_row(row) for row in rows]
-    except OSError as error:
-        raise SpecError(f"{path.name} cannot be read: {error.strerror}", key="--against") from None
-    except (KeyError, ValueError, TypeError, AttributeError, csv.Error, SpecError):
-        raise SpecError(
-            f"{path.name} is not what 'tidegauge readings' writes (csv, json or parquet)", key="--against"
-        ) from None
-
-
-def _text(text: str) -> list[dict[str, Any]]:
-    match text.lstrip()[:1]:
-        case "[":
-            return list(json.loads(text))
-        case "{":
-            return [json.loads(line) for line in text.splitlines() if line.strip()]
-        case _:
-            return [flat(row) for row in csv.DictReader(io.StringIO(text))]
-
-
-def _parquet(path: Path) -> list[dict[str, Any]]:
-    import pyarrow.parquet as pq  # noqa: PLC0415  (slow to load, and only this needs it)
-
-    return [flat(row) for row in pq.read_table(path).to_pylist()]
-
-
-def _row(row: dict[str, Any]) -> dict[str, Any]:
-    instant(row["time"])
-    numbers = {name: None if row[name] in (None, "") else float(row[name]) for name in NUMBERS}
-    return {"release": row["release"], "time": row["time"], "group": row["group"], **numbers}
+def _near(left: float | None, right: float | None) -> bool:
+    """Whether two numbers are the same, up to the last digits that another order of additions may change."""
+    if left is None or right is None:
+        return left is right
+    return abs(left - right) <= 1e-9 * max(1.0, abs(right))

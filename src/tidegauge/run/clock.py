@@ -1,8 +1,8 @@
-"""The public clock: the time of day, compared with a clock that nobody can set.
+"""The public clock: the time of day, compared with a clock that no one can set.
 
-What is measured stays measured, so a clock that is an hour ahead for a few seconds must not close the windows of that
-hour.  A jump of the time of day is therefore believed only once it has lasted a while.  Until then the earlier of two times
-counts: what the clock shows, and what it would show if it had not jumped.
+What is measured stays measured, so a clock that is an hour ahead for a few seconds must not close the windows
+of that hour.  A jump of the time of day is therefore believed only once it has lasted a while.  Until then
+the earlier of two times counts: what the clock shows, and what it would show if it had not jumped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SETTLED: Final = 60 * SECOND
 
 
 def steady() -> float:
-    """Seconds since some moment, that no one sets; the time for which a machine sleeps counts where the system tells it."""
+    """Seconds on a clock that no one sets; time asleep counts where the system reports it."""
     try:
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     except (AttributeError, OSError):  # a system without it
@@ -33,7 +33,7 @@ def steady() -> float:
 
 
 class PublicClock:
-    """`now` is the time of day in microseconds, `steady` seconds that no one sets (None: every jump is believed at once)."""
+    """`now`: microseconds, time of day; `steady`: seconds that no one sets (None: believe every jump)."""
 
     def __init__(self, now: Callable[[], int], steady: Callable[[], float] | None) -> None:
         self._now, self._steady = now, steady

@@ -4,33 +4,38 @@ from __future__ import annotations
 
 import time as system_time
 from collections.abc import Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from tidegauge.engine.registry import open_engine
 from tidegauge.errors import PlanChanged, SpecError
 from tidegauge.mechanism.noise.samplers import SecureSampler
 from tidegauge.model import kinds
+from tidegauge.model.budget import Budget
 from tidegauge.model.constraint import Constraint
 from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.model.reading import Reading
 from tidegauge.model.source import Location, whole
+from tidegauge.model.tick import NOTHING_YET
 from tidegauge.plan.certify import certified
 from tidegauge.plan.plan import Plan
-from tidegauge.plan.spec.declaration import GaugeSpec, declared_form, differences, load
+from tidegauge.plan.spec.change import changed
+from tidegauge.plan.spec.declaration import GaugeSpec, declared_form, load
 from tidegauge.publish.formats import as_table
-from tidegauge.publish.outcome import agree, plan_reading
+from tidegauge.publish.journal import all_readings
+from tidegauge.publish.readings import agree, plan_reading
 from tidegauge.publish.verify import Verified, compare, prove
 from tidegauge.run import clock
 from tidegauge.run.clock import PublicClock
 from tidegauge.run.loop import Loop
 from tidegauge.run.ready import require_ready
-from tidegauge.run.tick import Ticker, derivable
+from tidegauge.run.tick import Ticker, require_stream_states
 from tidegauge.source.batch.names import secret
-from tidegauge.store import NOTHING_YET, Store, begun, parse_key, use_memory
+from tidegauge.store import Commitment, Store, begun, parse_key, use_memory
+from tidegauge.store.public.part import PublicPart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -38,7 +43,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tidegauge.mechanism.noise.samplers import Sampler
-    from tidegauge.model.budget import Budget
     from tidegauge.model.engine import Engine
     from tidegauge.model.mutation import Source
     from tidegauge.model.source import Check, OpenSource
@@ -49,111 +53,101 @@ def _now() -> int:
     return instant(datetime.now(UTC))
 
 
+class Setting(TypedDict, total=False):
+    """The clock and the randomness of a gauge, which are arguments so that tests can hold them."""
+
+    now: Callable[[], int]
+    """The time of day, in microseconds."""
+    sleep: Callable[[float], None]
+    steady: Callable[[], float] | None
+    """Seconds of a clock that no one sets.  Without it, and with `now` given, jumps of the time of day are
+    not noticed."""
+    sampler: Sampler
+
+
 class Gauge:
     """A declared gauge and its store.
 
-    `source` is what a [source] table would say, or any object that keeps the contract of a source (then `unit` and
-    `max_rows` are given here).  `key` (env:NAME) encrypts the store, `witness` is where its high-water mark is kept.
-    `now` (microseconds), `sleep` and `steady` (seconds that no one sets) are the clock and `sampler` is the randomness: arguments, so
-    that tests can hold them.  Where `now` is given and `steady` is not, jumps of the clock are not noticed.
+    `spec` is a declaration that was read already; without it, the declaration is made from the other
+    arguments. `source` is what a [source] table would say, or any object that keeps the contract of a source
+    (then `unit` and `max_rows` are given here).  `key` (env:NAME) encrypts the store, `witness` is where its
+    high-water mark is kept.
     """
 
     def __init__(
         self,
+        spec: GaugeSpec | None = None,
         *,
-        source: Mapping[str, Any] | Source,
-        budget: Mapping[str, Any] | Budget,
-        releases: Mapping[str, Mapping[str, Any]],
+        source: Mapping[str, Any] | Source | None = None,
+        budget: Mapping[str, Any] | Budget | None = None,
+        releases: Mapping[str, Mapping[str, Any]] | None = None,
         constraint: Mapping[str, Any] | Constraint | None = None,
         unit: str | None = None,
         max_rows: int | None = None,
         engine: str = "duckdb",
-        store: str | Path = "tidegauge.db",
         key: str | None = None,
         witness: str | Path | None = None,
+        store: str | Path = "tidegauge.db",
         base: str | Path = ".",
-        now: Callable[[], int] = _now,
-        sleep: Callable[[float], None] = system_time.sleep,
-        steady: Callable[[], float] | None = None,
-        sampler: Sampler | None = None,
+        **setting: Unpack[Setting],
     ) -> None:
-        declared = source if isinstance(source, Mapping) else {
-            "kind": "object", "table": source.table, "unit": unit, "max_rows": max_rows
-        }  # fmt: skip
-        data: dict[str, Any] = {"source": declared, "budget": _plain(budget), "release": dict(releases)}
-        if constraint is not None:
-            data["constraint"] = (
-                declared_form(constraint) if isinstance(constraint, Constraint) else constraint
-            )
-        data["engine"] = {"kind": engine}
-        data["store"] = {"key": key, "witness": None if witness is None else str(witness)}
-        self._init(
-            GaugeSpec.parse(data),
-            store=Path(store),
-            base=Path(base),
-            now=now,
-            sleep=sleep,
-            steady=steady,
-            sampler=sampler,
+        self._given = None if source is None or isinstance(source, Mapping) else whole(source)
+        if self._given is not None:
+            source = {"kind": "object", "table": self._given.table, "unit": unit, "max_rows": max_rows}
+        if isinstance(constraint, Constraint):
+            constraint = declared_form(constraint)
+        if isinstance(budget, Budget):
+            budget = {name: value for name, value in vars(budget).items() if value is not None}
+        declared = {"source": source, "constraint": constraint, "budget": budget, "release": releases}
+        self.spec = spec or GaugeSpec.parse(
+            {name: value for name, value in declared.items() if value is not None}
+            | {"engine": {"kind": engine}}
+            | {"store": {"key": key, "witness": None if witness is None else str(witness)}}
         )
-        self._given = None if isinstance(source, Mapping) else whole(source)
-
-    _given: OpenSource | None = None
-
-    def _init(
-        self,
-        spec: GaugeSpec,
-        *,
-        store: Path,
-        base: Path,
-        now: Callable[[], int],
-        sleep: Callable[[float], None],
-        steady: Callable[[], float] | None,
-        sampler: Sampler | None,
-    ) -> None:
-        self.spec, self.path, self._base = spec, store, base
-        self._now, self._sleep, self._sampler = now, sleep, sampler or SecureSampler()
-        self._steady = steady or (clock.steady if now is _now else None)
+        self.path, self._base = Path(store), Path(base)
+        self._now, self._sleep = setting.get("now", _now), setting.get("sleep", system_time.sleep)
+        self._sampler = setting.get("sampler") or SecureSampler()
+        self._steady = setting.get("steady") or (clock.steady if self._now is _now else None)
 
     @classmethod
     def from_file(
-        cls,
-        path: str | Path,
-        *,
-        store: str | Path | None = None,
-        now: Callable[[], int] = _now,
-        sleep: Callable[[float], None] = system_time.sleep,
-        steady: Callable[[], float] | None = None,
-        sampler: Sampler | None = None,
+        cls, path: str | Path, *, store: str | Path | None = None, **setting: Unpack[Setting]
     ) -> Gauge:
         """The gauge that a tidegauge.toml declares; its store lies beside it."""
         path = Path(path)
-        gauge = cls.__new__(cls)
-        beside = path.with_suffix(".db") if store is None else Path(store)
-        gauge._init(
-            load(path), store=beside, base=path.parent, now=now, sleep=sleep, steady=steady, sampler=sampler
-        )
-        return gauge
+        return cls(load(path), store=store or path.with_suffix(".db"), base=path.parent, **setting)
 
-    # -- planning -----------------------------------------------------------------------------------------------------
+    # -- planning --------------------------------------------------------------------------------------------
 
     def plan(self, *, optimise: bool = False) -> Plan:
-        """The committed plan if there is one, else what run would commit now; `optimise`: however long finding it takes."""
+        """The committed plan, or the one that run would commit; `optimise`: search as long as it takes."""
         if begun(self.path):
-            with self._store() as store:
+            with self._public() as store:
                 if store.plan is not None:
                     return self._committed(store)
         return self._make_plan(optimise=optimise)
 
     def _store(self, *, write: bool = False) -> Store:
+        """The whole store, secret part included."""
+        return Store(self.path, write=write, key=self._key(), witness=self._witness)
+
+    def _public(self) -> AbstractContextManager[PublicPart]:
+        """What readers of readings, plan and ledger need of the store."""
+        return PublicPart.open(self.path, key=self._key(), witness=self._witness)
+
+    @property
+    def _witness(self) -> Path | None:
+        named = self.spec.store.witness
+        return None if named is None else self._base / named
+
+    def _key(self) -> bytes | None:
         named = self.spec.store.key
-        witness = None if (told := self.spec.store.witness) is None else self._base / told
         if named is None:
-            return Store(self.path, write=write, witness=witness)
-        if (kept := self.spec.source.keeps) is not None:
-            raise SpecError(f"{kept} beside the store, which are not encrypted", key="store.key")
+            return None
+        if (left := self.spec.source.keeps) is not None:
+            raise SpecError(f"{left} beside the store, which are not encrypted", key="store.key")
         use_memory()
-        return Store(self.path, write=write, key=parse_key(secret(named, key="store.key")), witness=witness)
+        return parse_key(secret(named, key="store.key"))
 
     @contextmanager
     def _source(self) -> Iterator[OpenSource]:
@@ -188,51 +182,52 @@ class Gauge:
     def _engine(self, plan: Plan) -> Engine:
         return open_engine(self.spec.engine.kind, plan.program, plan.columns)
 
-    def _committed(self, store: Store) -> Plan:
+    def _committed(self, store: PublicPart) -> Plan:
         record = store.plan
         assert record is not None
-        changes = list(differences(record["declaration"], self.spec.canonical()))
+        changes = changed(record["declaration"], self.spec)
         if changes:
             raise PlanChanged(
                 "a committed plan cannot be changed, but the declaration was:\n  "
                 + "\n  ".join(changes)
                 + "\n"
-                "Nothing was read or spent. Put it back as it was, or start another gauge with a store of its own; "
-                "what both publish adds up."
+                "Nothing was read or spent. Put it back as it was, or start another gauge with a store of "
+                "its own; the privacy losses of both gauges add up."
             )
         return certified(record, (entry.body for entry in store.ledger.entries()))
 
     def _commit(self, store: Store) -> Plan:
-
         plan = self._make_plan()
-        store.require_witness()
+        store.public.witness.require_writable()
         with self._source() as source:
             require_ready(source, plan.program.used)
         with self._engine(plan) as engine:
             layout = engine.layout.tables()
         store.commit_plan(
-            plan.record(),
-            time=rfc3339(self._now()),
-            measure=plan.measure,
-            budget=plan.total,
-            needed=plan.needed,
-            body={
-                "plan": plan.hash,
-                "releases": {release.release.name: str(release.loss) for release in plan.releases},
-            },
-            layout=layout,
-            simulated=self._sampler.simulated,
+            Commitment(
+                plan=plan.record(),
+                time=rfc3339(self._now()),
+                measure=plan.measure,
+                budget=plan.total,
+                needed=plan.needed,
+                body={
+                    "plan": plan.hash,
+                    "releases": {release.release.name: str(release.loss) for release in plan.releases},
+                },
+                layout=layout,
+                simulated=self._sampler.simulated,
+            )
         )
         return plan
 
-    # -- the source -----------------------------------------------------------------------------------------------------
+    # -- the source ------------------------------------------------------------------------------------------
 
     def doctor(self) -> list[Check]:
         """What the source needs to go on from where the store has come, checked one by one."""
         position = None
         if begun(self.path):
             with self._store() as store:
-                position = store.clock.position
+                position = store.secret.clock.position
         with self._source() as source:
             return source.doctor(position)
 
@@ -246,7 +241,7 @@ class Gauge:
         with self._source() as source:
             return source.uninstall()
 
-    # -- running ------------------------------------------------------------------------------------------------------
+    # -- running ---------------------------------------------------------------------------------------------
 
     def run(
         self,
@@ -259,18 +254,17 @@ class Gauge:
 
         With `follow`, go on as time passes, until `until` or the last reading of all.
         """
-
         limit = None if until is None else instant(until)
         with self._store(write=True) as store:
-            store.require_newest()
+            store.public.require_newest()
             with self._source() as source:
                 source.reach()
-            plan = self._commit(store) if store.plan is None else self._committed(store)
-            if store.simulated != self._sampler.simulated:
+            plan = self._commit(store) if store.public.plan is None else self._committed(store.public)
+            if store.public.simulated != self._sampler.simulated:
                 raise SpecError(
                     "simulated noise and a real ledger do not mix: use a store of its own for simulation"
                 )
-            store.attest()
+            store.public.attest()
             with self._source() as source, self._engine(plan) as engine:
                 self._check_columns(plan, source)
                 ticker = Ticker(plan, store, engine, self._sampler)
@@ -291,26 +285,25 @@ class Gauge:
                 )
                 raise SpecError(f"column '{name}' {found}. Nothing was read or spent.", key="source")
 
-    # -- what was published ---------------------------------------------------------------------------------------------
+    # -- what was published ----------------------------------------------------------------------------------
 
     def published(
         self, release: str | None = None, *, smoothed: bool = False, consistent: bool = False
     ) -> list[Reading]:
         """Every reading so far.
 
-        `smoothed`: as all that is known by now would have it, which revises the past.  `consistent`: parts add up to
-        their whole (parts_of) and counts are not negative; each reading then tells its bias.
+        `smoothed`: re-estimate past values with later measurements.  `consistent`: parts add up to their
+        whole (parts_of) and counts are not negative; each reading then has its bias.
         """
         if release is not None and release not in self.spec.release:
             raise SpecError(f"there is no release '{release}'; there are: {', '.join(self.spec.release)}")
-        with self._store() as store:
-            plan = self._committed(store) if store.plan is not None else None
-            if plan is None:
+        with self._public() as store:
+            if store.plan is None:
                 return []
+            plan = self._committed(store)
+            rows = store.readings()
             if smoothed:
-                rows = [one for rows in derivable(store, plan, smoothed=True).values() for one in rows]
-            else:
-                rows = store.readings()
+                rows = [one for series in all_readings(store, plan, smoothed=True).values() for one in series]
             readings = [plan_reading(plan, reading) for reading in rows]
         if consistent:
             wholes = {
@@ -322,11 +315,11 @@ class Gauge:
     def readings(
         self, release: str | None = None, *, smoothed: bool = False, consistent: bool = False
     ) -> pa.Table:
-        """Every reading so far as an Arrow table: release, time, one column a group, value, stderr, low, high."""
+        """Every reading so far in an Arrow table: release, time, its groups, value, stderr, low, high."""
         return as_table(self.published(release, smoothed=smoothed, consistent=consistent))
 
     def status(self) -> dict[str, Any]:
-        """How far the gauge has come; what stands under operator_only is exact and not for the public."""
+        """How far the gauge has come; operator_only holds exact numbers that are not for the public."""
         if not begun(self.path):
             return {
                 "plan": None,
@@ -336,11 +329,11 @@ class Gauge:
                 "operator_only": {},
             }
         with self._store() as store:
-            plan = None if store.plan is None else self._committed(store)
+            plan = None if store.public.plan is None else self._committed(store.public)
             releases = {}
             for name, series in {} if plan is None else plan.series.items():
                 release = series.plan.release
-                schedule, first = release.schedule, store.next_bin(release.name, 0)
+                schedule, first = release.schedule, store.public.next_bin(release.name)
                 done = max(series.first, -(-(first - schedule.offset) // schedule.stride))
                 finished = schedule.count is not None and done >= schedule.count
                 upcoming = None if finished else rfc3339(schedule.bin_end(schedule.bin_of_reading(done)))
@@ -349,13 +342,13 @@ class Gauge:
                     "readings_total": series.timetable.count,
                     "next": upcoming,
                 }
-            reached = store.clock.watermark
+            reached = store.secret.clock.watermark
             return {
                 "plan": None if plan is None else plan.hash,
-                "simulated": store.simulated,
+                "simulated": store.public.simulated,
                 "processed_to": rfc3339(reached) if reached > NOTHING_YET else None,
                 "releases": releases,
-                "operator_only": store.counts() | self._operator_counts(),
+                "operator_only": store.secret.counts() | self._operator_counts(),
             }
 
     def _operator_counts(self) -> dict[str, int]:
@@ -367,24 +360,22 @@ class Gauge:
 
     def ledger(self) -> list[Entry]:
         """What was promised and reserved, oldest first."""
-        with self._store() as store:
+        with self._public() as store:
             return store.ledger.entries()
 
     def verify(self, against: str | Path | None = None) -> Verified:
-        """Prove the ledger's chain, the journal's chain, the loss, and that every reading follows from the journal.
+        """Prove the ledger's chain, the journal's chain, the loss, and that every reading follows from the
+        journal.
 
-        `against`: a file of readings that were handed on (csv, json, parquet); each must be in the store as it was.
+        Stream states must be those of the last bins that were measured.
+
+        `against`: a file of readings that were handed on (csv, json, parquet); each must be in the store as
+        it was.
         """
-        with self._store() as store:
-            proved = prove(store)
+        with self._store() as store, store.public.snapshot():
+            proved = prove(store.public)
+            if (record := store.public.plan) is not None:
+                require_stream_states(Plan.from_record(record), store)
         if against is None:
             return proved
         return replace(proved, compared=compare(Path(against), self.published()))
-
-
-def _plain(budget: Mapping[str, Any] | Budget) -> dict[str, Any]:
-    return {
-        name: value
-        for name, value in (budget if isinstance(budget, dict) else vars(budget)).items()
-        if value is not None
-    }

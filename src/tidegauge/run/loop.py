@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
     from tidegauge.model.schedule import Schedule
     from tidegauge.model.source import OpenSource
+    from tidegauge.model.tick import Published
     from tidegauge.run.tick import Ticker
-    from tidegauge.store import Published
 
 log = logging.getLogger("tidegauge")
 """What happens, for the operator: never a data value, an exact count or a connection string."""
 
 _STEP: Final = 2.0
-"""The most seconds that are waited at once.  The clock may be set meanwhile, and a live source that is read often need not hold
-on to changes."""
+"""The longest wait at a time, in seconds: the clock may be set meanwhile, and a live source that is read
+often need not hold on to changes."""
 
 
 class Loop:
-    """Carries a committed plan out until it is told to end or there is nothing left to publish."""
+    """Carries a committed plan out until its time limit, or until there is nothing left to publish."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Loop:
         self._source.select(self._ticker.plan.program.used)
         log.info("started", extra={"plan": self._ticker.plan.hash[:12]})
         while True:
-            begins = self._source.follows and self._ticker.store.clock.position is None
+            begins = self._source.follows and self._ticker.progress.clock.position is None
             for _ in range(2 if begins else 1):  # again for what came due while the table was loaded
                 yield from self._catch_up(limit)
             self._warn_if_behind()
@@ -57,8 +57,8 @@ class Loop:
             self._sleep(min(wait, _STEP))
 
     def _warn_if_behind(self) -> None:
-        """Say, once, that the clock shows a time up to which everything is published: nothing follows until it has passed it."""
-        reached = self._ticker.store.clock.watermark
+        """Log, once, that the clock is behind the last reading: nothing is published until then."""
+        reached = self._ticker.progress.clock.watermark
         behind = self._now() < reached - TOLERANCE
         if behind and not self._behind:
             log.warning("clock is behind what was published", extra={"published_to": rfc3339(reached)})
@@ -71,9 +71,9 @@ class Loop:
         window that has just ended, and a gauge that starts now does not begin by publishing an empty table.  Where a release
         has no declared start, that is its first reading, however long planning and loading took.
         """
-        clock, now = self._ticker.store.clock, self._now()
+        clock, now = self._ticker.progress.clock, self._now()
         ends = now if limit is None else min(limit, now)
-        due = self._last_due(ends)
+        due = self._ticker.last_end(ends)
         if due is None and not self._source.follows:
             return
         follows = self._source.follows and clock.position is not None
@@ -96,26 +96,18 @@ class Loop:
         return ((plan.release.name, plan.release.schedule) for plan in self._ticker.plan.releases)
 
     def _beginning(self, due: int) -> int:
-        """The first reading of the releases that start with the gauge, or what is due if there is no such release."""
+        """The first reading of the releases that start with the gauge; `due` if there is none."""
         declared = self._ticker.plan.declaration["release"]
         starts = (
             schedule.start for name, schedule in self._schedules() if declared[name].get("start") is None
         )
         return min([due, *starts])
 
-    def _last_due(self, now: int) -> int | None:
-        """The end of the last bin that has ended and is not measured, or None."""
-        ends = (
-            schedule.last_end(self._ticker.store.next_bin(name, 0), now)
-            for name, schedule in self._schedules()
-        )
-        return max((end for end in ends if end is not None), default=None)
-
     def _next_end(self) -> int | None:
         """When the next bin ends, or None if all are measured."""
         ends = []
         for name, schedule in self._schedules():
-            first = self._ticker.store.next_bin(name, 0)
+            first = self._ticker.progress.next_bin(name)
             if schedule.bins is None or first < schedule.bins:
                 ends.append(schedule.bin_end(first))
         return min(ends, default=None)

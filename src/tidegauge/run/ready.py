@@ -1,4 +1,4 @@
-"""What is looked at before a plan is committed: what is committed cannot be taken back."""
+"""Checks of the source before a plan is committed, which cannot be undone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def require_ready(source: OpenSource, used: Collection[str]) -> None:
-    """Refuse a source that could not be read and followed: what must be installed there, and what its first read would refuse."""
+    """Raise SourceError where the source could not be followed, or where its first read would fail."""
     source.select(used)
     checks = source.doctor() if source.installs else []  # other sources may begin to deliver later
     missing = [check for check in checks if not check.ok]

@@ -1,202 +1,231 @@
-"""One tick: take what the source brought, fold and measure the bins that have ended, and commit all of it at once."""
+"""One tick: fold what the source brought, measure the bins that have ended, decode readings, commit once."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tidegauge.errors import StoreCorrupt
 from tidegauge.mechanism.encode import measure
-from tidegauge.store import Carried, Clock, Measured, Published
+from tidegauge.model.tick import Clock, Measured, Measurement, Progress, StreamState, TickResult, Wanted
+from tidegauge.publish.journal import as_arrays, decode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.noise.samplers import Sampler
     from tidegauge.model.engine import Engine
     from tidegauge.model.mutation import Batch
-    from tidegauge.plan.plan import Plan, ReleasePlan, Series
+    from tidegauge.model.program import Folded, State
+    from tidegauge.model.tick import Known, Published, Sums
+    from tidegauge.plan.plan import Plan, ReleasePlan
+    from tidegauge.publish.journal import Rows
     from tidegauge.store import Store
-
-
-def journal_arrays(store: Store, plan: ReleasePlan) -> list[NDArray[np.float64]]:
-    """Everything measured so far of a release: per component, rows by cells."""
-    cells = len(plan.release.query.cells)
-    values: list[list[float]] = [[] for _ in plan.component_plans]
-    for component, _, _, value in store.journal(plan.release.name):
-        values[component].append(float(value))
-    return [np.array(column, dtype=np.float64).reshape(-1, cells) for column in values]
 
 
 @dataclass
 class Ticker:
-    """Carries a committed plan out, batch by batch."""
+    """Carries a committed plan out, batch by batch: one load and one commit a tick."""
 
     plan: Plan
     store: Store
     engine: Engine
     sampler: Sampler
-    _rows: dict[str, list[NDArray[np.float64]]] = field(default_factory=dict)
+    _rows: dict[str, Rows] = field(default_factory=dict)
+    """What was measured of each release, so that the journal is read once."""
 
     def __post_init__(self) -> None:
-        self._clock = self.store.clock
-        """Where this process has brought the store; nobody else may move it meanwhile."""
+        self.progress = self.store.progress
+        """Where this process has brought the store; no other process may move it meanwhile."""
 
     def tick(self, batch: Batch, *, now: int) -> list[Published]:
         """Everything that this batch leads to, durable when it returns.
 
-        `now`: the clock when the batch was read.  The changes wait; once a bin ends, those up to its end take effect.
+        `now`: the clock when the batch was read.  The changes wait; once a bin ends, those up to its end take
+        effect.
         """
-        import pyarrow.compute as pc  # noqa: PLC0415  (slow to load)
-
-        clock, reached = self._clock, self._last_end(batch.upto)
+        clock, reached = self.progress.clock, self.last_end(batch.upto)
         if reached is None and not batch.rows.num_rows and batch.position == clock.position:
             return []
-        published: list[Published] = []
+        ended = [] if reached is None else self._ended(reached)
+        measured: list[Measured] = []
+        rows: dict[str, Rows] = {}
         try:
-            with self.store.transaction():
-                state = self.store.state()
-                arrived = self.engine.arrive(batch.rows, state=state, now=now, arrivals=clock.arrivals)
-                arrived.counts["late"] = (
-                    pc.sum(pc.less_equal(batch.rows["time"], clock.watermark)).as_py() or 0
+            loaded = self.store.load([self._wanted(plan, bins) for plan, bins in ended])
+            result = fold(self.engine, loaded.state, batch, since=clock, now=now, reached=reached)
+            for plan, bins in ended:
+                name, known = plan.release.name, loaded.releases[plan.release.name]
+                before = self._rows[name] if known.journal is None else as_arrays(plan, known.journal)
+                sums = add_sums(known.sums, result.folded, name)
+                fresh = measure_release(plan, bins, replace(known, sums=sums), before, self.sampler)
+                rows[name] = with_measurements(
+                    before, fresh.measurements, cells=len(plan.release.query.cells)
                 )
-                if reached is None:
-                    self.store.arrive(arrived, self.engine.waiting(clock.arrivals), alone=False)
-                else:
-                    for folded in self.engine.fold(state=state, watermark=clock.watermark, reached=reached):
-                        self.store.fold(folded)
-                    self.store.arrive(arrived, self.engine.waiting(), alone=True)
-                    for release in self.plan.releases:
-                        published += self._measure(release, reached)
-                watermark = clock.watermark if reached is None else max(clock.watermark, reached)
-                after = Clock(batch.position, watermark, clock.arrivals + batch.rows.num_rows)
-                self.store.advance(after, since=clock)
+                readings = decode_bins(self.plan, plan, bins, rows[name])
+                measured.append(replace(fresh, readings=tuple(readings)))
+            self.store.commit(replace(result, measured=tuple(measured)))
         except BaseException:
-            self._rows.clear()
             self.engine.forget()
             raise
-        self._clock = after
-        if reached is not None:
-            self.store.attest()
+        self._rows |= rows
+        next_bins = {one.release: one.next_bin for one in measured}
+        self.progress = Progress(result.clock, {**self.progress.next_bins, **next_bins})
+        published = (reading for one in measured for reading in one.readings)
         return sorted(published, key=lambda reading: (reading.time, reading.release, reading.cell))
 
-    def _last_end(self, upto: int | None) -> int | None:
+    def last_end(self, upto: int | None) -> int | None:
         """The end of the last bin, of any release, that has ended by then and is not measured."""
+        if upto is None:
+            return None
         ends = (
-            schedule.last_end(self.store.next_bin(plan.release.name, 0), upto)
+            plan.release.schedule.last_end(self.progress.next_bin(plan.release.name), upto)
             for plan in self.plan.releases
-            for schedule in [plan.release.schedule]
-            if upto is not None
         )
         return max((end for end in ends if end is not None), default=None)
 
-    def _measure(self, plan: ReleasePlan, upto: int) -> list[Published]:
-        release, schedule = plan.release, plan.release.schedule
-        first = self.store.next_bin(release.name, 0)
-        ended = [index for index, _ in schedule.ends(first, upto)]
-        if not ended:
-            return []
-        last, cells = ended[-1], len(release.query.cells)
-        totals = self.store.totals(
-            release.name, plan.component_plans[0].strategy.needed_from(first - 1), last
+    def _ended(self, upto: int) -> list[tuple[ReleasePlan, range]]:
+        """The releases with bins that have ended by then and are not measured, and those bins."""
+        found = []
+        for plan in self.plan.releases:
+            first = self.progress.next_bin(plan.release.name)
+            bins = [index for index, _ in plan.release.schedule.ends(first, upto)]
+            if bins:
+                found.append((plan, range(first, bins[-1] + 1)))
+        return found
+
+    def _wanted(self, plan: ReleasePlan, bins: range) -> Wanted:
+        name = plan.release.name
+        needed = plan.component_plans[0].strategy.needed_from(bins.start - 1)
+        return Wanted(name, len(plan.component_plans), needed, journal=name not in self._rows)
+
+
+def fold(
+    engine: Engine, state: State, batch: Batch, *, since: Clock, now: int, reached: int | None
+) -> TickResult:
+    """What becomes of a batch before anything is measured.
+
+    `reached`: the end of the last bin that has ended; None: all changes of the batch wait.
+    """
+    import pyarrow.compute as pc  # noqa: PLC0415  (slow to load)
+
+    arrived = engine.arrive(batch.rows, state=state, now=now, arrivals=since.arrivals)
+    late = pc.sum(pc.less_equal(batch.rows["time"], since.watermark)).as_py() or 0
+    arrived = replace(arrived, counts={**arrived.counts, "late": late})
+    watermark = since.watermark if reached is None else max(since.watermark, reached)
+    clock = Clock(batch.position, watermark, since.arrivals + batch.rows.num_rows)
+    if reached is None:
+        return TickResult(since, clock, arrived, engine.waiting(since.arrivals), ended=False)
+    folded = tuple(engine.fold(state=state, watermark=since.watermark, reached=reached))
+    return TickResult(since, clock, arrived, engine.waiting(), ended=True, folded=folded)
+
+
+def add_sums(known: Sums, folded: Iterable[Folded], release: str) -> Sums:
+    """Exact sums of a release once these changes have taken effect."""
+    sums = Counter(known)
+    for total in (total for part in folded for total in part.totals):
+        if total.release == release:
+            sums[total.component, total.bin, total.cell] += total.amount
+    return sums
+
+
+def measure_release(plan: ReleasePlan, bins: range, known: Known, before: Rows, sampler: Sampler) -> Measured:
+    """What is measured of these bins, and what is kept for the next; its readings are decoded later.
+
+    `before`: everything measured of the release so far.
+    """
+    release, strategy = plan.release, plan.component_plans[0].strategy
+    cells, ends = len(release.query.cells), release.schedule.bin_end
+    measurements: list[Measurement] = []
+    shared_noise, streams = [], []
+    for j, component_plan in enumerate(plan.component_plans):
+        exact = {
+            (bin_, cell): amount
+            for (component, bin_, cell), amount in known.sums.items()
+            if component == j and bin_ < bins.stop
+        }
+        shared = draw_once(plan, j, known.shared_noise[j], sampler)
+        state = stream_numbers(plan, j, known.streams[j], bins.start)
+        noisy = measure(
+            component_plan,
+            exact,
+            bins=bins,
+            shared_noise=shared or [0] * cells,
+            sampler=sampler,
+            stream_state=state,
         )
-        measured = []
-        rows = self._rows.get(release.name) or journal_arrays(self.store, plan)
-        for j, component_plan in enumerate(plan.component_plans):
-            exact = {(bin_, cell): amount for (part, bin_, cell), amount in totals.items() if part == j}
-            veils = self._veils(plan, j, cells)
-            state = carried(self.store, plan, j, first)
-            noisy = measure(
-                component_plan,
-                exact,
-                bins=range(first, last + 1),
-                shared_noise=veils,
-                sampler=self.sampler,
-                stream_state=state,
-            )
-            if state is not None:
-                self.store.carry(release.name, j, Carried(last + 1, state.tolist()))
-            start = len(rows[j])
-            measured += [
-                Measured(release.name, j, start + n // cells, cell, bin_, value, schedule.bin_end(bin_))
-                for n, (bin_, cell, value) in enumerate(noisy)
-            ]
-            fresh = np.array([value for _, _, value in noisy], dtype=np.float64).reshape(-1, cells)
-            rows[j] = np.concatenate([rows[j], fresh])
-        self._rows[release.name] = rows
-        readings = [schedule.reading_of_bin(bin_) for bin_ in ended]
-        published = [one for series in self.plan.series_of(plan) for one in decode(series, rows, readings)]
-        self.store.record(measured, published)
-        self.store.set_next_bin(release.name, last + 1)
-        self.store.forget(release.name, plan.component_plans[0].strategy.needed_from(last))
-        if last + 1 == schedule.bins:
-            self.store.finish(release.name)
-        return published
+        start = len(before[j])
+        measurements += [
+            Measurement(release.name, j, start + n // cells, cell, bin_, value, ends(bin_))
+            for n, (bin_, cell, value) in enumerate(noisy)
+        ]
+        shared_noise.append(shared)
+        streams.append(None if state is None else StreamState(bins.stop, tuple(map(tuple, state.tolist()))))
+    last = bins.stop == release.schedule.bins
+    return Measured(
+        release=release.name,
+        next_bin=bins.stop,
+        measurements=tuple(measurements),
+        readings=(),
+        shared_noise=tuple(shared_noise),
+        streams=tuple(streams),
+        sums_from=None if last else strategy.needed_from(bins.stop - 1),
+    )
 
-    def _veils(self, plan: ReleasePlan, component: int, cells: int) -> list[int]:
-        """The secret draw that all rows of a cell share: drawn once, kept with the state."""
-        veil, name = plan.component_plans[component].shared_noise, plan.release.name
-        if veil is None:
-            return [0] * cells
-        known = self.store.veils(name, component)
-        if not known:
-            known = self.sampler.draw(veil, cells)
-            self.store.set_veils(name, component, known)
+
+def draw_once(plan: ReleasePlan, component: int, known: tuple[int, ...], sampler: Sampler) -> tuple[int, ...]:
+    """The secret draw that all rows of a cell share: the known one, or the first; empty without one."""
+    law = plan.component_plans[component].shared_noise
+    if law is None or known:
         return known
+    return tuple(sampler.draw(law, len(plan.release.query.cells)))
 
 
-def carried(store: Store, plan: ReleasePlan, component: int, bins: int) -> NDArray[np.object_] | None:
-    """What a stream keeps, once so many bins are measured; None where the strategy is none."""
+def stream_numbers(
+    plan: ReleasePlan, component: int, known: StreamState | None, bins: int
+) -> NDArray[np.object_] | None:
+    """The integers that a buffered strategy goes on from, once so many bins are measured; None for other
+    strategies.
+
+    Raises StoreCorrupt where the known state is that of another number of bins.
+    """
     stream, name = plan.component_plans[component].strategy.stream, plan.release.name
     if stream is None:
         return None
-    shape, known = (stream.width, len(plan.release.query.cells)), store.carried(name, component)
-    state = np.zeros(shape, dtype=object)
     if (0 if known is None else known.bins) != bins:
-        raise StoreCorrupt(f"what is kept of '{name}' does not belong to its last measurement")
+        raise StoreCorrupt(f"the stream state of '{name}' does not belong to its last measurement")
+    state = np.zeros((stream.width, len(plan.release.query.cells)), dtype=object)
     if known is not None:
-        state[...] = known.state
+        state[...] = known.rows
     return state
 
 
-def decode(
-    series: Series,
-    rows: list[NDArray[np.float64]],
-    readings: list[int | None],
-    *,
-    through: int | None = None,
-) -> list[Published]:
-    """The readings that follow from what was measured; smoothed, if from all bins `through` this one."""
-    schedule, decoder = series.plan.release.schedule, series.decoder
+def with_measurements(before: Rows, measurements: Iterable[Measurement], *, cells: int) -> Rows:
+    """Everything measured of a release, with these added at the end."""
+    values: list[list[int]] = [[] for _ in before]
+    for one in measurements:
+        values[one.component].append(one.value)
     return [
-        Published(
-            series.name,
-            reading,
-            cell,
-            schedule.bin_end(schedule.bin_of_reading(reading)),
-            estimate.value,
-            estimate.stderr,
-            estimate.low,
-            estimate.high,
-        )
-        for reading in readings
-        if reading is not None and reading >= series.first
-        for cell, estimate in enumerate(decoder.estimates(reading, rows, through=through))
+        np.concatenate([rows, np.array(fresh, dtype=np.float64).reshape(-1, cells)])
+        for rows, fresh in zip(before, values, strict=True)
     ]
 
 
-def derivable(store: Store, plan: Plan, *, smoothed: bool = False) -> dict[str, list[Published]]:
-    """Every reading that follows from the journal, by the name it is published under.
+def decode_bins(whole: Plan, plan: ReleasePlan, bins: range, rows: Rows) -> list[Published]:
+    """The readings of everything that is published of a release, at the ends of these bins."""
+    readings = [plan.release.schedule.reading_of_bin(bin_) for bin_ in bins]
+    return [one for series in whole.series_of(plan) for one in decode(series, rows, readings)]
 
-    `smoothed`: as all that is measured by now would have it.
-    """
-    found: dict[str, list[Published]] = {}
+
+def require_stream_states(plan: Plan, store: Store) -> None:
+    """Refuse a store whose stream states are not those of the last bins that were measured."""
     for release in plan.releases:
-        rows, bins = journal_arrays(store, release), store.next_bin(release.release.name, 0)
-        readings = [release.release.schedule.reading_of_bin(bin_) for bin_ in range(bins)]
-        through = bins - 1 if smoothed else None
-        for series in plan.series_of(release):
-            found[series.name] = decode(series, rows, readings, through=through)
-    return found
+        name, schedule = release.release.name, release.release.schedule
+        bins = store.public.next_bin(name)
+        if bins != schedule.bins:  # nothing is kept of a release that has ended
+            for component in range(len(release.component_plans)):
+                stream_numbers(release, component, store.secret.stream(name, component), bins)

@@ -2,19 +2,7 @@
 
 from tidegauge.store.cipher import parse_key
 from tidegauge.store.database import begun, refusal
-from tidegauge.store.public.journal import Measured
 from tidegauge.store.scratch import use_memory
-from tidegauge.store.store import NOTHING_YET, Carried, Clock, Published, Store
+from tidegauge.store.store import Commitment, Store
 
-__all__ = [
-    "NOTHING_YET",
-    "Carried",
-    "Clock",
-    "Measured",
-    "Published",
-    "Store",
-    "begun",
-    "parse_key",
-    "refusal",
-    "use_memory",
-]
+__all__ = ["Commitment", "Store", "begun", "parse_key", "refusal", "use_memory"]

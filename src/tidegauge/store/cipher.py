@@ -1,9 +1,9 @@
 """Encryption at rest: what is secret in a store, unreadable without the key.
 
-Values are sealed with AES-256-GCM-SIV under a random nonce, each bound to its place, so that none can be moved to
-another.  Where the store must find something by a secret name, it looks for a keyed hash of the name.  What is public but
-must not be forged is signed with a third key.  All three follow from the user's and from a salt that each store has of
-its own.
+Values are sealed with AES-256-GCM-SIV under a random nonce, each bound to its place, so that none can be
+moved to another.  Where the store must find something by a secret name, it looks for a keyed hash of the
+name.  What is public but must not be forged is signed with a third key.  All three follow from the user's and
+from a salt that each store has of its own.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _encoded: Final = json.JSONEncoder(separators=(",", ":")).encode
 def parse_key(text: str) -> bytes:
     """The 32 bytes that a key is, from hexadecimal or base64; what was given is never shown."""
     text = text.strip()
-    for decode in (bytes.fromhex, lambda given: base64.b64decode(given, altchars=b"-_" if set("-_") & set(given) else None, validate=True)):  # fmt: skip
+    for decode in (bytes.fromhex, _from_base64):
         try:
             key = decode(text)
         except (ValueError, binascii.Error):
@@ -42,6 +42,11 @@ def parse_key(text: str) -> bytes:
         "must stand for 32 random bytes, in hexadecimal or base64. Make one with: openssl rand -hex 32",
         key="store.key",
     )
+
+
+def _from_base64(text: str) -> bytes:
+    """The bytes of either alphabet of base64."""
+    return base64.b64decode(text, altchars=b"-_" if set("-_") & set(text) else None, validate=True)
 
 
 class Cipher:
@@ -75,18 +80,19 @@ class Cipher:
     @classmethod
     def recognise(cls, record: str, key: bytes, *, store: str) -> Self:
         """The cipher of an existing store, or a refusal."""
-        told = json.loads(record)
-        if told["scheme"] != SCHEME:
+        known = json.loads(record)
+        if known["scheme"] != SCHEME:
             raise StoreError(
-                f"{store} is encrypted in a way that this version of Tidegauge does not know. Nothing was changed."
+                f"{store} is encrypted in a way that this version of Tidegauge does not know. Nothing was "
+                "changed."
             )
-        cipher = cls(key, bytes.fromhex(told["salt"]))
+        cipher = cls(key, bytes.fromhex(known["salt"]))
         try:
-            cipher._open(b"proof", bytes.fromhex(told["proof"]))
+            cipher._open(b"proof", bytes.fromhex(known["proof"]))
         except StoreCorrupt:
             raise StoreError(
-                f"{store} is encrypted with another key than the one that [store] key names. Nothing was changed. "
-                "Without its own key nothing secret in it can be read, and the gauge cannot go on."
+                f"{store} is encrypted with another key than the one that [store] key names. Nothing was "
+                "changed. Without its own key nothing secret in it can be read, and the gauge cannot go on."
             ) from None
         return cipher
 
@@ -140,7 +146,7 @@ class Cipher:
             return self._aead.decrypt(sealed[:_NONCE], sealed[_NONCE:], place)
         except (self._invalid, ValueError):
             raise StoreCorrupt(
-                "something secret in the store cannot be opened where it stands: it was altered or moved"
+                "something secret in the store cannot be opened at its place: it was altered or moved"
             ) from None
 
 

@@ -1,8 +1,8 @@
 """The store's file: who may open it, with which key, and what it is made of.
 
-One SQLite file, readable by its owner alone.  One process writes (a lock file beside it says who); others may read.
-Every tick is one transaction, synchronised to disk before anyone sees its readings.  What a tick erases is overwritten with
-zeros, and the log of changes beside the file is emptied after every transaction.
+One SQLite file, readable by its owner alone.  One process writes (a lock file beside it says who); others may
+read. Every tick is one transaction, synchronised to disk before anyone sees its readings.  What a tick erases
+is overwritten with zeros, and the log of changes beside the file is emptied after every transaction.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import StoreCorrupt, StoreError, StoreLocked
 from tidegauge.store.cipher import Cipher
-from tidegauge.store.secret.pending import WAITING
 from tidegauge.store.signature import sign
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 FORMAT: Final = 3
 OLDEST: Final = 2
@@ -32,32 +31,11 @@ PATIENCE: Final = 30.0
 _CACHE: Final = 128 * 1024
 """Kibibytes of pages that a writer keeps in memory: the upper levels of a state of millions of units."""
 
-_TABLES: Final = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE secrets (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE ledger (
-    seq INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL,
-    previous TEXT NOT NULL, hash TEXT NOT NULL UNIQUE);
-CREATE TABLE ticks (
-    seq INTEGER PRIMARY KEY, watermark INTEGER UNIQUE, previous TEXT NOT NULL, hash TEXT NOT NULL UNIQUE);
-CREATE TABLE journal (
-    release TEXT NOT NULL, component INTEGER NOT NULL, number INTEGER NOT NULL, cell INTEGER NOT NULL,
-    bin INTEGER NOT NULL, value TEXT NOT NULL, tick INTEGER NOT NULL REFERENCES ticks(seq),
-    PRIMARY KEY (release, component, number, cell)) WITHOUT ROWID;
-CREATE INDEX journal_by_tick ON journal (tick);
-CREATE TABLE readings (
-    release TEXT NOT NULL, number INTEGER NOT NULL, cell INTEGER NOT NULL, time INTEGER NOT NULL,
-    value REAL, stderr REAL, low REAL NOT NULL, high REAL NOT NULL, PRIMARY KEY (release, number, cell)) WITHOUT ROWID;
-CREATE TABLE totals (
-    release TEXT NOT NULL, component INTEGER NOT NULL, bin INTEGER NOT NULL, cell INTEGER NOT NULL,
-    amount TEXT NOT NULL, PRIMARY KEY (release, component, bin, cell)) WITHOUT ROWID;
-CREATE TABLE counts (name TEXT PRIMARY KEY, amount INTEGER NOT NULL) WITHOUT ROWID;
-"""
-"""`watermark` is the instant at which the measured bins end; NULL in what format 2 wrote (see tidegauge.store.upgrade)."""
+_META: Final = "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
 
 
 def begun(path: Path) -> bool:
-    """Whether there is a store with something in it; a process may have been stopped before it wrote anything."""
+    """Whether there is a store with something in it: a process may have died before it wrote anything."""
     if not path.exists():
         return False
     try:
@@ -70,9 +48,14 @@ def begun(path: Path) -> bool:
 
 
 class Database:
-    """A connection to the store's file, for writing (alone) or for reading."""
+    """A connection to the store's file, for writing (alone) or for reading.
 
-    def __init__(self, path: Path, *, write: bool, key: bytes | None = None) -> None:
+    `tables`: the statements that make the tables of a new store; a reader needs none.
+    """
+
+    def __init__(
+        self, path: Path, *, write: bool, key: bytes | None = None, tables: Sequence[str] = ()
+    ) -> None:
         self.path = path
         self.cipher: Cipher | None = None
         self.version = FORMAT
@@ -86,7 +69,7 @@ class Database:
         try:
             self.connection = self._connect(write=write)
             try:
-                self._prepare(key, write=write)
+                self._prepare(key, write=write, tables=tables)
             except BaseException:
                 self.connection.close()
                 raise
@@ -107,8 +90,8 @@ class Database:
         uri = f"{self.path.absolute().as_uri()}?mode={'rw' if write else 'ro'}"
         return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=PATIENCE)
 
-    def _prepare(self, key: bytes | None, *, write: bool) -> None:
-        """See that it is a store, make it one where it is empty, and find its cipher; before anything is changed."""
+    def _prepare(self, key: bytes | None, *, write: bool, tables: Sequence[str]) -> None:
+        """Require a store, make one of an empty file, and find its cipher; before anything is changed."""
         db = self.connection
         db.execute("PRAGMA temp_store = MEMORY")
         empty = not db.execute("SELECT 1 FROM sqlite_master").fetchall()
@@ -136,7 +119,7 @@ class Database:
             db.execute(f"PRAGMA cache_size = -{_CACHE}")
         if empty:
             with self.transaction():
-                _create(db, self.cipher)
+                _create(db, self.cipher, tables)
 
     def _unlocked(self, key: bytes | None) -> Cipher | None:
         record = self.connection.execute("SELECT value FROM meta WHERE key = 'cipher'").fetchone()
@@ -144,16 +127,34 @@ class Database:
             return None
         if record is None:
             raise StoreError(
-                f"{self.path.name} is not encrypted, but [store] key names a key. Nothing was changed. A store is encrypted "
-                "from its beginning or not at all: take the key out of the declaration; or start another gauge with a "
-                "store of its own (what both publish adds up)."
+                f"{self.path.name} is not encrypted, but [store] key names a key. Nothing was changed. A "
+                "store is encrypted from its beginning or not at all: take the key out of the declaration; "
+                "or start another gauge with a store of its own (the privacy losses of both gauges add up)."
             )
         if key is None:
             raise StoreError(
-                f"{self.path.name} is encrypted, and no key was given. Nothing was changed. Name the environment variable "
+                f"{self.path.name} is encrypted, and no key was given. Nothing was changed. Name the "
+                "environment variable "
                 'that holds its key: [store] key = "env:TIDEGAUGE_KEY"'
             )
         return Cipher.recognise(record[0], key, store=self.path.name)
+
+    def get(self, key: str) -> str | None:
+        """A value that is kept once and is public, or None."""
+        row = self.connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return row[0] if row else None
+
+    def with_prefix(self, prefix: str) -> list[tuple[str, str]]:
+        """All values whose keys begin so, each with the rest of its key."""
+        rows = self.connection.execute(
+            "SELECT substr(key, length(?1) + 1), value FROM meta WHERE substr(key, 1, length(?1)) = ?1",
+            (prefix,),
+        )
+        return rows.fetchall()
+
+    def set(self, key: str, value: str) -> None:
+        """Keep a public value; inside a transaction."""
+        self.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -174,7 +175,8 @@ class Database:
     def empty_log(self) -> None:
         """Move what was committed into the file and cut the log: pages in it hold what was erased since.
 
-        Never waits: while another process reads, the log stays until the next transaction, or until the file is closed.
+        Never waits: while another process reads, the log stays until the next transaction, or until the file
+        is closed.
         """
         self.connection.execute("PRAGMA busy_timeout = 0")
         try:
@@ -220,30 +222,33 @@ def refusal(error: sqlite3.Error, name: str) -> StoreError:
     match kind:
         case sqlite3.SQLITE_FULL:
             return StoreError(
-                f"{name} cannot grow: the disk is full, or a quota is reached. What was not committed was rolled back; nothing "
-                "is lost. Make room, then start again."
+                f"{name} cannot grow: the disk is full, or a quota is reached. What was not committed was "
+                "rolled back; nothing is lost. Make room, then start again."
             )
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return StoreLocked(
-                f"{name} has been locked by another program for {PATIENCE:.0f} seconds (a backup, an open sqlite3 shell). "
-                "What was not committed was rolled back; nothing is lost. Close it, then start again."
+                f"{name} has been locked by another program for {PATIENCE:.0f} seconds (a backup, an open "
+                "sqlite3 shell). What was not committed was rolled back; nothing is lost. Close it, then "
+                "start again."
             )
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH:
             return StoreError(
-                f"{name} cannot be written, or not in this folder: it, its folder or its disk is read-only. What was not "
-                "committed was rolled back; nothing is lost. Give the gauge's user the right to write, then start again."
+                f"{name} cannot be written, or not in this folder: it, its folder or its disk is read-only. "
+                "What was not committed was rolled back; nothing is lost. Give the gauge's user the right "
+                "to write, then start again."
             )
         case sqlite3.SQLITE_IOERR:
             return StoreError(
-                f"{name}: the disk reports an error ({getattr(error, 'sqlite_errorname', 'SQLITE_IOERR')}). What was not "
-                "committed was rolled back. See that the disk is well and has room, then start again."
+                f"{name}: the disk reports an error ({getattr(error, 'sqlite_errorname', 'SQLITE_IOERR')}). "
+                "What was not committed was rolled back. See that the disk is well and has room, then start "
+                "again."
             )
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return StoreCorrupt(f"{name} is not a usable store: it is damaged, or no SQLite file at all.")
         case _:
             return StoreError(
                 f"{name} cannot be used ({getattr(error, 'sqlite_errorname', type(error).__name__)}). "
-                "What was committed before stands."
+                "What was committed before is kept."
             )
 
 
@@ -251,8 +256,8 @@ def _unwritable(path: Path, error: OSError) -> StoreError:
     return StoreError(f"{path.name} cannot be opened for writing: {error.strerror}. Nothing was changed.")
 
 
-def _create(connection: sqlite3.Connection, cipher: Cipher | None) -> None:
-    for statement in (*_TABLES.split(";"), *WAITING):
+def _create(connection: sqlite3.Connection, cipher: Cipher | None, tables: Sequence[str]) -> None:
+    for statement in (_META, *tables):
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION}")
     connection.execute(f"PRAGMA user_version = {FORMAT}")

@@ -1,9 +1,11 @@
-"""One keyed code over everything in an encrypted store that is kept once: nobody forges it without the key.
+"""One keyed code over everything in an encrypted store that is kept once: no one can forge it without the
+key.
 
-It covers the plan and whatever else is in `meta`, the secrets (source position, watermark, shared noise, stream state), the
-last entry of the ledger and the last seal of the journal.  The two chains carry it to every entry and every measurement
-before.  It is written in the same transaction as what it covers and checked whenever the store is opened.  So a plan, an
-entry or a measurement that was altered is found, as are rows of an older copy and of another store with the same key.
+It covers the plan and whatever else is in `meta`, the secrets (source position, watermark, shared noise,
+stream state), the last entry of the ledger and the last seal of the journal.  The two chains carry it to
+every entry and every measurement before.  It is written in the same transaction as what it covers and checked
+whenever the store is opened.  So a plan, an entry or a measurement that was altered is found, as are rows of
+an older copy and of another store with the same key.
 """
 
 from __future__ import annotations
@@ -33,9 +35,23 @@ def require_signed(db: sqlite3.Connection, cipher: Cipher, store: str) -> None:
     row = db.execute("SELECT value FROM meta WHERE key = ?", (_KEY,)).fetchone()
     if row is None or not hmac.compare_digest(str(row[0]).encode(), cipher.mac(_USE, _covered(db)).encode()):
         raise StoreCorrupt(
-            f"{store} is not as its gauge left it: the plan, the ledger, the journal or the source position was altered, or "
-            "comes from another copy. Nothing was read or spent. Bring back the newest copy that tidegauge verify accepts."
+            f"{store} is not as its gauge left it: the plan, the ledger, the journal or the source position "
+            "was altered, or comes from another copy. Nothing was read or spent. Bring back the newest copy "
+            "that tidegauge verify accepts."
         )
+
+
+def require_old(db: sqlite3.Connection, cipher: Cipher, store: str) -> None:
+    """Refuse a store that was made to look like one of format 2, which was not signed.
+
+    The source position of another format cannot be opened where format 2 has it.
+    """
+    if db.execute("SELECT 1 FROM meta WHERE key = 'plan'").fetchone() is None:
+        return
+    row = db.execute("SELECT value FROM meta WHERE key = 'clock'").fetchone()
+    if row is None:
+        raise StoreCorrupt(f"{store} has a plan but no source position: the store was altered")
+    cipher.open(b"meta\0clock", row[0])
 
 
 def _covered(db: sqlite3.Connection) -> Iterator[str | bytes]:

@@ -1,73 +1,42 @@
-"""The store: a committed plan, what was measured, where the source stands, and the state; one transaction a tick."""
+"""The store: one file with a public and a secret part; a tick loads once and commits once."""
 
 from __future__ import annotations
 
 import json
 from contextlib import contextmanager
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 
-from tidegauge.errors import StoreCorrupt, StoreError, StoreLocked
+from tidegauge.errors import StoreError, StoreLocked
+from tidegauge.model.tick import Known, Loaded, Progress
 from tidegauge.store.database import FORMAT, Database
-from tidegauge.store.public.journal import Journal
-from tidegauge.store.public.ledger import Ledger
-from tidegauge.store.public.witness import Witness
-from tidegauge.store.secret.form import Plain, Sealed
-from tidegauge.store.secret.pending import Keys, Pending
-from tidegauge.store.secret.secrets import Secrets
-from tidegauge.store.secret.state import StoredState
-from tidegauge.store.secret.sums import Sums
-from tidegauge.store.signature import require_signed
+from tidegauge.store.public import part as public
+from tidegauge.store.secret import part as secret
 from tidegauge.store.upgrade import upgrade
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+    from fractions import Fraction
     from pathlib import Path
 
-    import pyarrow as pa
-
-    from tidegauge.model.program import Arrived, Folded
-    from tidegauge.store.public.journal import Measured
-    from tidegauge.store.secret.form import Form
-
-NOTHING_YET = -(2**62)
-"""The watermark of a store that has read nothing: earlier than any time a source can deliver."""
-
-_ALIKE = 80
-"""Characters of a sealed number, so that its length tells nothing of its size."""
+    from tidegauge.model.tick import Clock, TickResult, Wanted
 
 
 @dataclass(frozen=True)
-class Clock:
-    """How far a gauge has come."""
+class Commitment:
+    """A plan as it is committed, and what is reserved for it."""
 
-    position: str | None
-    watermark: int
-    """The end of the last measured bin: what is not later takes effect after it.  The public clock moves it, no data."""
-    arrivals: int
-
-
-@dataclass(frozen=True)
-class Carried:
-    """What a stream keeps of its cells once so many bins are measured: integers of any size, by cell."""
-
-    bins: int
-    state: list[list[int]]
-
-
-@dataclass(frozen=True)
-class Published:
-    """One reading as it was made public."""
-
-    release: str
-    number: int
-    cell: int
-    time: int
-    value: float | None
-    stderr: float | None
-    low: float
-    high: float
+    plan: Mapping[str, Any]
+    """The plan's record."""
+    time: str
+    measure: str
+    budget: Fraction
+    needed: Fraction
+    body: Mapping[str, Any]
+    """What else the ledger says of it."""
+    layout: Mapping[str, Mapping[str, str]]
+    """The state's tables and their columns, as the engine declares them."""
+    simulated: bool = False
 
 
 class Store:
@@ -77,41 +46,18 @@ class Store:
         self, path: Path, *, write: bool = False, key: bytes | None = None, witness: Path | None = None
     ) -> None:
         self.path = path
-        self._file = Database(path, write=write, key=key)
-        self._db = self._file.connection
-        self._cipher = self._file.cipher
-        self._witness = Witness(witness or path.with_name(f"{path.name}.witness"), self._cipher)
-        self._form: Form = Plain() if self._cipher is None else Sealed(self._cipher)
-        self._sums = Sums(self._db, self._cipher)
-        self._pending = Pending(self._db, self._cipher)
-        self._keys = Keys(self._db, self._cipher)
-        self.ledger = Ledger(self._db)
+        self._file = Database(path, write=write, key=key, tables=(*public.TABLES, *secret.TABLES))
         try:
-            self._open(write=write)
+            if write and self._file.version < FORMAT:
+                public.PublicPart(self._file, witness).require_newest()
+                upgrade(self._file)
+            self.public = public.PublicPart(self._file, witness)
+            self.secret = secret.SecretPart(self._file)
+            with self._file.snapshot():
+                self.public.require_intact()
         except BaseException:
             self.close()
             raise
-
-    def _open(self, *, write: bool) -> None:
-        """Bring the file to the present format, and refuse it where it is not as its gauge left it."""
-        if write and self._file.version < FORMAT:
-            self._journal = Journal(self._db, version=self._file.version)
-            self.require_newest()
-            upgrade(self._file)
-        self._journal = Journal(self._db, version=self._file.version)
-        self._secrets = Secrets(self._db, self._cipher, version=self._file.version)
-        self._proved = self._cipher is None
-        """Whether the journal needs no proof before it is read."""
-        if self._cipher is None:
-            return
-        with self._file.snapshot():
-            if self._file.version == FORMAT:
-                require_signed(self._db, self._cipher, self.path.name)
-            self.ledger.prove()
-            if self.plan is not None and self._secrets.get("clock") is None:
-                raise StoreCorrupt(
-                    f"{self.path.name} has a plan but no source position: the store was altered"
-                )
 
     def __enter__(self) -> Self:
         return self
@@ -123,217 +69,78 @@ class Store:
         """Let go of the file."""
         self._file.close()
 
-    def require_newest(self) -> None:
-        """Refuse to go on where the witness remembers more than this store."""
-        self._witness.require(self._db, self.path.name, unsigned=self._journal.unsigned)
-
-    def require_witness(self) -> None:
-        """Refuse to begin where the witness could not be written."""
-        self._witness.require_writable()
-
-    def attest(self) -> None:
-        """Let the witness know what is committed, before anyone is told of it."""
-        self._witness.attest(self._db)
-
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All that is written inside becomes durable at its end, or none of it."""
         try:
             with self._file.transaction():
                 yield
-                self._journal.seal()
-                self._sums.tidy()
-                self._secrets.write()
+                self.public.journal.seal()
+                self.secret.write()
                 self._file.sign()
         except BaseException:
-            for part in (self._form, self._sums, self._journal, self._secrets):
-                part.forget()
+            self.public.journal.forget()
+            self.secret.forget()
             raise
 
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """Everything read inside is of one moment, whoever writes meanwhile."""
-        with self._file.snapshot():
-            yield
-
-    def _get(self, key: str) -> str | None:
-        row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return row[0] if row else None
-
-    def _set(self, **values: str | int) -> None:
-        self._db.executemany(
-            "INSERT OR REPLACE INTO meta VALUES (?, ?)", ((k, str(v)) for k, v in values.items())
-        )
-
-    # -- the plan ---------------------------------------------------------------------------------------------------
-
-    @property
-    def plan(self) -> dict[str, Any] | None:
-        """The committed plan and the declaration it was made from, or None."""
-        text = self._get("plan")
-        return json.loads(text) if text else None
-
-    @property
-    def simulated(self) -> bool:
-        """Whether this store was filled with simulated noise and protects nobody."""
-        return self._get("simulated") == "1"
-
-    def commit_plan(
-        self,
-        plan: dict[str, Any],
-        *,
-        time: str,
-        measure: str,
-        budget: Fraction,
-        needed: Fraction,
-        body: dict[str, Any],
-        layout: Mapping[str, Mapping[str, str]],
-        simulated: bool = False,
-    ) -> None:
+    def commit_plan(self, commitment: Commitment) -> None:
         """Reserve the plan's whole loss and make it immutable."""
         with self.transaction():
-            if self.plan is not None:
+            if self.public.plan is not None:
                 raise StoreError("a plan is already committed here")
-            self.ledger.reserve(time=time, measure=measure, budget=budget, needed=needed, body=body)
-            self._set(
-                plan=json.dumps(plan, sort_keys=True, ensure_ascii=False),
-                layout=json.dumps(layout, sort_keys=False),
-                simulated=int(simulated),
+            self.public.ledger.reserve(
+                time=commitment.time,
+                measure=commitment.measure,
+                budget=commitment.budget,
+                needed=commitment.needed,
+                body=dict(commitment.body),
             )
-            self._secrets.set("clock", [None, NOTHING_YET, 0])
-            self._state(layout).create()
+            self._file.set("plan", json.dumps(commitment.plan, sort_keys=True, ensure_ascii=False))
+            self._file.set("simulated", str(int(commitment.simulated)))
+            self.secret.create_state(commitment.layout)
 
-    def state(self) -> StoredState:
-        """The rows and units as they are known."""
-        layout = self._get("layout")
-        assert layout is not None, "a plan is committed first"
-        return self._state(json.loads(layout))
-
-    def _state(self, layout: Mapping[str, Mapping[str, str]]) -> StoredState:
-        return StoredState(self._db, layout, self._form, self._pending, self._keys)
-
-    # -- a tick -----------------------------------------------------------------------------------------------------
+    # -- a tick ----------------------------------------------------------------------------------------------
 
     @property
-    def clock(self) -> Clock:
-        """Where the source has come to and up to when everything has taken effect."""
-        return Clock(*(self._secrets.get("clock") or (None, NOTHING_YET, 0)))
+    def progress(self) -> Progress:
+        """How far the gauge has come."""
+        return Progress(self.secret.clock, self.public.next_bins)
 
-    def advance(self, clock: Clock, *, since: Clock) -> None:
-        """Move on; inside the tick's transaction.  Nobody else may have moved it meanwhile."""
-        if self.clock != since:
+    def load(self, wanted: Sequence[Wanted] = ()) -> Loaded:
+        """Everything that a tick starts from: the state, and what measuring these releases needs."""
+        return Loaded(
+            self.secret.state(),
+            {
+                one.release: Known(
+                    self.secret.sums.since(one.release, one.sums_from),
+                    tuple(self.secret.shared_noise(one.release, j) for j in range(one.components)),
+                    tuple(self.secret.stream(one.release, j) for j in range(one.components)),
+                    self.public.measured(one.release, one.components) if one.journal else None,
+                )
+                for one in wanted
+            },
+        )
+
+    def commit(self, result: TickResult) -> None:
+        """Make everything that a tick led to durable, in one transaction, and let the witness know.
+
+        Raises StoreLocked, and changes nothing, where another process has moved the store since the tick
+        started.
+        """
+        with self.transaction():
+            self._require_at(result.since)
+            self.secret.take(result)
+            for measured in result.measured:
+                self.public.record(measured.measurements, measured.readings)
+                self.public.set_next_bin(measured.release, measured.next_bin)
+                self.secret.keep(measured)
+            self.secret.set_clock(result.clock)
+        if result.ended:
+            self.public.attest()
+
+    def _require_at(self, since: Clock) -> None:
+        if self.secret.clock != since:
             raise StoreLocked(
-                f"{self.path.name} was written by another process meanwhile. What this one was about to commit was rolled "
-                "back. Let only one process run it."
+                f"{self.path.name} was written by another process meanwhile. What this one was about to "
+                "commit was rolled back. Let only one process run it."
             )
-        self._secrets.set("clock", [clock.position, clock.watermark, clock.arrivals])
-
-    def arrive(self, arrived: Arrived, changes: pa.Table, *, alone: bool) -> None:
-        """Take over what became of a batch, and let changes wait (`alone`: no others); inside the tick's transaction."""
-        self._keys.put(arrived.keys)
-        self._sums.count(arrived.counts)
-        if alone:
-            self._pending.replace(changes)
-        else:
-            self._pending.append(changes)
-
-    def fold(self, folded: Folded) -> None:
-        """Take over state, sums and counts of what took effect; inside the tick's transaction."""
-        self.state().apply(folded)
-        self._sums.add(folded.totals)
-        self._sums.count(folded.counts)
-
-    def totals(self, release: str, first: int, last: int) -> dict[tuple[int, int, int], int]:
-        """Exact sums of bins first..last, by (component, bin, cell); absent is 0."""
-        return self._sums.between(release, first, last)
-
-    def forget(self, release: str, before: int) -> None:
-        """Drop exact sums that no measurement needs any more."""
-        self._sums.drop(release, before)
-
-    def record(self, measured: Iterable[Measured], published: Iterable[Published]) -> None:
-        """Write down what was measured and what follows from it; inside the tick's transaction.
-
-        Measurements of one instant are sealed together when the transaction ends.  A second value for the same one violates
-        the journal's key and aborts the tick.
-        """
-        self._journal.add(measured)
-        self._db.executemany(
-            "INSERT INTO readings VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            ((p.release, p.number, p.cell, p.time, p.value, p.stderr, p.low, p.high) for p in published),
-        )
-
-    def veils(self, release: str, component: int) -> list[int]:
-        """The secret draws, one a cell, that all rows of a component share; empty before the first."""
-        return self._secrets.get(f"veils:{release}:{component}") or []
-
-    def set_veils(self, release: str, component: int, draws: list[int]) -> None:
-        """Keep them; inside the tick's transaction."""
-        self._secrets.set(f"veils:{release}:{component}", draws)
-
-    def carried(self, release: str, component: int) -> Carried | None:
-        """The secret state of a component that is measured as a stream; None before its first bin."""
-        found = self._secrets.get(f"carried:{release}:{component}")
-        if found is None:
-            return None
-        bins, state = found
-        return Carried(bins, [[int(number) for number in cells] for cells in state])
-
-    def finish(self, release: str) -> None:
-        """Erase everything secret that is kept for the measurements of a release: there will be none; inside the tick's transaction."""
-        self._sums.drop(release, None)
-        for key in self._secrets.names():
-            if key.rpartition(":")[0] in (f"veils:{release}", f"carried:{release}"):
-                self._secrets.set(key, None)
-
-    def carry(self, release: str, component: int, carried: Carried) -> None:
-        """Keep it; inside the tick's transaction, with the measurements that it led to."""
-        state = [
-            [str(number).rjust(0 if self._cipher is None else _ALIKE) for number in cells]
-            for cells in carried.state
-        ]
-        self._secrets.set(f"carried:{release}:{component}", [carried.bins, state])
-
-    # -- what was published -----------------------------------------------------------------------------------------
-
-    def next_bin(self, release: str, first: int) -> int:
-        """The first bin of this release that has not been measured."""
-        row = self._get(f"next:{release}")
-        return first if row is None else int(row)
-
-    def set_next_bin(self, release: str, bin_: int) -> None:
-        """Remember that all bins before this one are measured; inside the tick's transaction."""
-        self._set(**{f"next:{release}": bin_})
-
-    def journal(self, release: str) -> list[tuple[int, int, int, int]]:
-        """(component, number, cell, noisy value) of everything measured for a release, in order.
-
-        In an encrypted store the whole chain is proved before the first use.
-        """
-        if not self._proved:
-            with self._file.snapshot():
-                self.prove_journal()
-        return self._journal.of(release)
-
-    def measured_bins(self) -> list[tuple[str, int, int]]:
-        """(release, bin, instant) of every bin that was sealed with the instant at which it ended."""
-        return self._journal.bins()
-
-    def readings(self, release: str | None = None) -> list[Published]:
-        """Everything published, by release, time and cell."""
-        rows = self._db.execute(
-            "SELECT release, number, cell, time, value, stderr, low, high FROM readings "
-            "WHERE ?1 IS NULL OR release = ?1 ORDER BY release, number, cell",
-            (release,),
-        )
-        return [Published(*row) for row in rows]
-
-    def counts(self) -> dict[str, int]:
-        """What did not count and why: for the operator alone."""
-        return self._sums.counts()
-
-    def prove_journal(self) -> int:
-        """Walk the journal's chain; returns the number of measurements it covers."""
-        covered = self._journal.prove()
-        self._proved = True
-        return covered

@@ -1,10 +1,12 @@
 """From format 2 to format 3, in one transaction.
 
-Format 3 seals the journal once an instant instead of once a tick, lets changes wait until they take effect, keeps secrets in a
-table of their own and, in an encrypted store, signs everything that is kept once.  What format 2 sealed stays as it is: the beginning of the chain.
+Format 3 seals the journal once an instant instead of once a tick, lets changes wait until they take effect,
+keeps secrets in a table of their own and, in an encrypted store, signs everything that is kept once.  What
+format 2 sealed stays as it is: the beginning of the chain.
 
-A process that is killed in between leaves a store of format 2.  Digests of rows (tidegauge.engine.duckdb.digest) need no upgrade: old
-and new ones can be told apart, and a row gets a new one with its next change.
+A process that is killed in between leaves a store of format 2.  Digests of rows
+(tidegauge.engine.duckdb.digest) need no upgrade: old and new ones differ in form, and a row gets a new one
+with its next change.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from tidegauge.errors import StoreCorrupt
 from tidegauge.store.public.journal import Journal
 from tidegauge.store.public.ledger import Ledger
 from tidegauge.store.secret.pending import WAITING
-from tidegauge.store.secret.secrets import WERE_META, Secrets
+from tidegauge.store.secret.secrets import SECRETS, WERE_META, Secrets
 
 if TYPE_CHECKING:
     import sqlite3
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
     from tidegauge.store.database import Database
 
 _CHAIN: Final = (
-    "CREATE TABLE ticks_3 (seq INTEGER PRIMARY KEY, watermark INTEGER UNIQUE, previous TEXT NOT NULL, hash TEXT NOT NULL UNIQUE)",
+    "CREATE TABLE ticks_3 (seq INTEGER PRIMARY KEY, instant INTEGER UNIQUE, previous TEXT NOT NULL, "
+    "hash TEXT NOT NULL UNIQUE)",
     "INSERT INTO ticks_3 SELECT seq, NULL, previous, hash FROM ticks",
     "DROP TABLE ticks",
     "ALTER TABLE ticks_3 RENAME TO ticks",
@@ -31,7 +34,7 @@ _CHAIN: Final = (
 
 
 def upgrade(file: Database) -> None:
-    """Bring a store of format 2 to the present one; refused, with nothing changed, where its chains do not hold."""
+    """Bring a store of format 2 to format 3; refused, and nothing changed, where its chains do not hold."""
     db = file.connection
     Ledger(db).prove()
     Journal(db, version=2).prove()
@@ -45,8 +48,7 @@ def upgrade(file: Database) -> None:
         with file.transaction():
             for statement in _CHAIN:
                 db.execute(statement)
-            db.execute("CREATE TABLE secrets (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")
-            for statement in WAITING:
+            for statement in (SECRETS, *WAITING):
                 db.execute(statement)
             _key_rows_by_unit(db)
             db.execute(f"DELETE FROM meta WHERE {WERE_META}")
@@ -75,7 +77,7 @@ def _key_rows_by_unit(db: sqlite3.Connection) -> None:
 
 
 def _scrub(file: Database) -> None:
-    """Write the file afresh: format 2 did not overwrite what it erased.  Needs as much room again for a moment."""
+    """Write the file again: format 2 did not overwrite what it erased.  Needs as much room again."""
     db = file.connection
     db.execute("PRAGMA temp_store = FILE")
     try:

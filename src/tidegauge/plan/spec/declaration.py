@@ -8,7 +8,7 @@ import tomllib
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -31,9 +31,6 @@ from tidegauge.model.quantity import Span
 from tidegauge.model.query import Value
 from tidegauge.plan.spec.source import DeclaredSource, ObjectSpec, spec_of
 from tidegauge.plan.spec.values import Duration, Number, Time, a_strategy, an_end, plainly
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class LimitSpec(Table):
@@ -83,7 +80,7 @@ class ConstraintSpec(LimitSpec):
             *(case.at_most for case in self.cases.values()),
         }:
             raise ValueError(
-                "with at_most = 1 a unit would retire as it enters, and nobody would ever count; use freeze"
+                "with at_most = 1 a unit would retire as it enters, and no unit would ever count; use freeze"
             )
         return self
 
@@ -198,8 +195,8 @@ class GaugeSpec(Table):
     def _whole(self) -> GaugeSpec:
         if (self.source.unit is None) != (self.source.max_rows is None):
             raise ValueError(
-                "source: 'unit' and 'max_rows' go together: without a limit on the rows of one unit that count at a "
-                "time, its influence has no bound"
+                "source: 'unit' and 'max_rows' go together: without a limit on the rows of one unit that "
+                "count at a time, its influence has no bound"
             )
         plainly(lambda spec: spec.budget, self.budget)
         for name, release in self.measured.items():
@@ -225,10 +222,12 @@ class GaugeSpec(Table):
         """The releases that are decoded from what others measure."""
         return {name: one for name, one in self.release.items() if isinstance(one, DerivedSpec)}
 
-    def canonical(self) -> dict[str, Any]:
-        """The declaration in one form for all ways to write it; what is compared with what was committed.
+    def canonical(self, *, defaults: bool = True) -> dict[str, Any]:
+        """The declaration in one form for all ways to write it; without `defaults`, only keys that differ
+        from theirs.
 
-        How the source is reached is no part of it: passwords, hosts and slots may change in the years of a gauge.
+        How the source is reached is no part of it: passwords, hosts and slots may change in the years of a
+        gauge.
         The default engine is left out: gauges from before there was a choice did not commit one.
         """
         left_out: dict[str, Any] = {"store": True, "source": set(self.source.REACH)}
@@ -236,7 +235,9 @@ class GaugeSpec(Table):
             left_out["engine"] = True
         form: dict[str, Any] = json.loads(
             json.dumps(
-                self.model_dump(by_alias=True, exclude_none=True, exclude=left_out),
+                self.model_dump(
+                    by_alias=True, exclude_none=True, exclude_defaults=not defaults, exclude=left_out
+                ),
                 default=str,
                 sort_keys=True,
             )
@@ -291,25 +292,12 @@ def declared_form(constraint: Constraint) -> dict[str, Any]:
             return declared_form(left) | declared_form(right)
         case _:
             raise SpecError(
-                f"'{constraint}' cannot be enforced as it is: a duration must be one ('30 days'), and where units obey "
-                "one of several constraints a column says which: constraint={'by': COLUMN, 'cases': {VALUE: {...}}}",
+                f"'{constraint}' cannot be enforced as it is: a duration must be one ('30 days'), and where "
+                "units obey "
+                "one of several constraints a column says which: constraint={'by': COLUMN, 'cases': {VALUE: "
+                "{...}}}",
                 key="constraint",
             )
-
-
-def differences(old: Any, new: Any, key: str = "") -> Iterator[str]:
-    """What changed between two declarations, key by key."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for name in sorted(old.keys() | new.keys()):
-            place = f"{key}.{name}" if key else name
-            if name not in new:
-                yield f"{place}: was removed"
-            elif name not in old:
-                yield f"{place}: was added"
-            else:
-                yield from differences(old[name], new[name], place)
-    elif old != new:
-        yield f"{key}: was changed"
 
 
 def _explain(model: type[BaseModel], problem: Any) -> str:
@@ -325,8 +313,8 @@ def _explain(model: type[BaseModel], problem: Any) -> str:
     match problem["type"]:
         case "extra_forbidden" if derived and place[-1] in _keys_at(ReleaseSpec, []):
             return (
-                f"{key}: does not go with 'of': what is derived is decoded from what another release measures, and takes "
-                "'of' and 'window' alone"
+                f"{key}: does not go with 'of': what is derived is decoded from what another release "
+                "measures, and takes 'of' and 'window' alone"
             )
         case "extra_forbidden":
             model = create_model("One", release=(dict[str, DerivedSpec], ...)) if derived else model
@@ -355,7 +343,8 @@ def _explain(model: type[BaseModel], problem: Any) -> str:
 
 def _kinds(found: str | None) -> str:
     """What kinds of source there are, and the nearest to what was written."""
-    known = f"source.kind: {'is missing' if found is None else 'there is no such kind'}; one of {', '.join(kinds.names())}"
+    wrong = "is missing" if found is None else "there is no such kind"
+    known = f"source.kind: {wrong}; one of {', '.join(kinds.names())}"
     near = difflib.get_close_matches(found or "", kinds.names(), n=1)
     return known + (f"; did you mean '{near[0]}'?" if near else "")
 

@@ -1,4 +1,4 @@
-"""Values that keys of a tidegauge.toml take: exact numbers, durations, times, and what may be one thing or another."""
+"""Values that keys of a tidegauge.toml take: exact numbers, durations, times, and alternatives."""
 
 from __future__ import annotations
 

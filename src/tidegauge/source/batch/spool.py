@@ -8,6 +8,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from tidegauge.scratch import temporary_folder
+
 MEMORY: Final = 64 << 20
 
 
@@ -32,7 +34,9 @@ class Spool:
 
     def _write(self) -> None:
         if self._writer is None:
-            self._file = tempfile.TemporaryFile(prefix="tidegauge-")  # noqa: SIM115 -- lives as long as the rows
+            self._file = tempfile.TemporaryFile(  # noqa: SIM115 -- lives as long as the rows
+                prefix="tidegauge-", dir=temporary_folder()
+            )
             self._writer = pa.ipc.new_file(pa.PythonFile(self._file, "w"), self._schema)
         for table in self._held:
             self._writer.write_table(table)

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
+from tidegauge.scratch import temporary_folder
 from tidegauge.source.batch.refusal import refusal
 from tidegauge.source.batch.scratch import sql_types
 from tidegauge.source.files.intact import BLOCK, BOM, TOO_LONG, Blemish, Guard, lines, unpacked
@@ -273,7 +274,10 @@ class Parquet:
 
     @contextmanager
     def _open(self) -> Iterator[pa_parquet.ParquetFile]:
-        with unpacked(self.path, self.name) as stream, tempfile.TemporaryFile() as seekable:
+        with (
+            unpacked(self.path, self.name) as stream,
+            tempfile.TemporaryFile(dir=temporary_folder()) as seekable,
+        ):
             if self.path.suffix == ".gz":
                 shutil.copyfileobj(stream, seekable, BLOCK)
             try:

@@ -1,14 +1,14 @@
 """What was measured: noisy integers, sealed together instant by instant, each seal over the one before.
 
-An entry of the chain is an instant at which bins end, whatever release they belong to.  So the chain counts bins and nothing
-else: it is the same however the changes were cut into batches and ticks, and however many there were.
+An entry of the chain is an instant at which bins end, whatever release they belong to.  So the chain counts
+bins and nothing else: it is the same however the changes were cut into batches and ticks, and however many
+there were.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.errors import StoreCorrupt
@@ -18,22 +18,11 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
 
+    from tidegauge.model.tick import Measurement
+
     Row = tuple[str, int, int, int, int, str]
 
 _COLUMNS: Final = "release, component, number, cell, bin, value"
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One noisy integer: the `number`-th measurement of a component, of one cell, taken when `bin` ended at `time`."""
-
-    release: str
-    component: int
-    number: int
-    cell: int
-    bin: int
-    value: int
-    time: int
 
 
 class Journal:
@@ -41,11 +30,11 @@ class Journal:
 
     def __init__(self, connection: sqlite3.Connection, *, version: int) -> None:
         self._db = connection
-        self._instants = "NULL" if version == 2 else "watermark"
-        """Format 2 sealed once a tick, and wrote the number of a bin where the instant belongs."""
+        self._instants = "NULL" if version == 2 else "instant"
+        """Format 2 sealed once a tick, and wrote a bin's number (`watermark`) in place of the instant."""
         self._fresh: dict[int, list[Row]] = defaultdict(list)
 
-    def add(self, measured: Iterable[Measured]) -> None:
+    def add(self, measured: Iterable[Measurement]) -> None:
         """Take measurements down; they are written by `seal`, before the transaction ends."""
         for one in measured:
             row = (one.release, one.component, one.number, one.cell, one.bin, str(one.value))
@@ -54,7 +43,8 @@ class Journal:
     def seal(self) -> None:
         """Write what was added, one link of the chain an instant.
 
-        A second value for the same measurement, or for an instant that is sealed, violates a key and aborts the transaction.
+        A second value for the same measurement, or for an instant that is sealed, violates a key and aborts
+        the transaction.
         """
         last = self._db.execute("SELECT seq, hash FROM ticks ORDER BY seq DESC LIMIT 1").fetchone()
         seq, previous = last or (0, GENESIS)
@@ -72,19 +62,19 @@ class Journal:
         """What was added was rolled back."""
         self._fresh.clear()
 
-    def of(self, release: str) -> list[tuple[int, int, int, int]]:
-        """(component, number, cell, noisy value) of everything measured for a release, in order."""
+    def of(self, release: str, component: int) -> tuple[int, ...]:
+        """The noisy integers of a component, by number and cell."""
         rows = self._db.execute(
-            "SELECT component, number, cell, value FROM journal WHERE release = ? ORDER BY component, number, cell",
-            (release,),
+            "SELECT value FROM journal WHERE release = ? AND component = ? ORDER BY number, cell",
+            (release, component),
         )
-        return [(component, number, cell, int(value)) for component, number, cell, value in rows]
+        return tuple(int(value) for (value,) in rows)
 
     def bins(self) -> list[tuple[str, int, int]]:
         """(release, bin, instant) of every bin that was sealed with the instant at which it ended."""
         return self._db.execute(
-            f"SELECT DISTINCT release, bin, {self._instants} FROM journal JOIN ticks ON ticks.seq = journal.tick "
-            f"WHERE {self._instants} IS NOT NULL"
+            f"SELECT DISTINCT release, bin, {self._instants} FROM journal JOIN ticks ON ticks.seq = "
+            f"journal.tick WHERE {self._instants} IS NOT NULL"
         ).fetchall()
 
     def unsigned(self) -> int:
@@ -95,7 +85,7 @@ class Journal:
         return int(count)
 
     def prove(self) -> int:
-        """Walk the chain; returns the number of measurements it covers, or raises at the first link that does not hold."""
+        """Walk the chain; returns how many measurements it covers, or raises at the first broken link."""
         previous, reached, covered = GENESIS, None, 0
         links = self._db.execute(
             f"SELECT seq, {self._instants}, previous, hash FROM ticks ORDER BY seq"

@@ -1,4 +1,4 @@
-"""What was promised and reserved: entries that are only ever added, each sealed by the hash of the one before."""
+"""What was promised and reserved: entries that are only added, each sealed with the hash of the last."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ class Entry:
 
     def as_json(self) -> dict[str, Any]:
         """The entry as `ledger --json` prints it."""
-        return {"seq": self.seq, "time": self.time, "kind": self.kind, "body": self.body, "previous": self.previous,
-                "hash": self.hash}  # fmt: skip
+        return vars(self).copy()
 
 
 def seal(previous: str, *parts: str) -> str:

@@ -1,9 +1,10 @@
 """How far a gauge has published, written down outside of its store.
 
-A store that was restored from an old copy does not know what it published since, and would draw new noise for it.  The
-witness does: it says how many instants were measured at which bins end, and the seal of everything up to the last.  It is
-written after a tick is committed and before its readings are handed on; so a store may be ahead of its witness, but never
-behind.  Nothing in it is secret, and none of it depends on how many rows changed.  In an encrypted store it is signed.
+A store that was restored from an old copy does not know what it published since, and would draw new noise for
+it.  The witness does: it says how many instants were measured at which bins end, and the seal of everything
+up to the last.  It is written after a tick is committed and before its readings are handed on; so a store may
+be ahead of its witness, but never behind.  Nothing in it is secret, and none of it depends on how many rows
+changed.  In an encrypted store it is signed.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Mark:
 
     @classmethod
     def of(cls, db: sqlite3.Connection) -> Self | None:
-        """Where a store stands, or None before its plan is committed."""
+        """How far a store has come, or None before its plan is committed."""
         first = db.execute("SELECT hash FROM ledger ORDER BY seq LIMIT 1").fetchone()
         last = db.execute("SELECT seq, hash FROM ticks ORDER BY seq DESC LIMIT 1").fetchone()
         return None if first is None else cls(first[0], *(last or (0, "")))
@@ -72,14 +73,16 @@ class Witness:
         row = db.execute("SELECT hash FROM ticks WHERE seq = ?", (seen.bins,)).fetchone()
         if row is None or row[0] != seen.seal:
             raise StoreBehind(
-                f"{what}, and {store} measured another value there: an old copy was run on, and noise was drawn twice. {_ADVICE}"
+                f"{what}, and {store} measured another value there: an old copy was run on, and noise was "
+                f"drawn twice. {_ADVICE}"
             )
         if self._cipher is not None and not (code is None and seen.bins <= unsigned()):
             signed = self._cipher.mac(_USE, _parts(seen))
             if not hmac.compare_digest((code or "").encode(), signed.encode()):
                 raise StoreCorrupt(
-                    f"{self.path.name} was altered: its signature does not match. Nothing was read or spent. Bring it back "
-                    "from a copy; or, if you know that the store is the newest there is, remove it."
+                    f"{self.path.name} was altered: its signature does not match. Nothing was read or spent. "
+                    "Bring it back from a copy; or, if you know that the store is the newest there is, "
+                    "remove it."
                 )
 
     def require_writable(self) -> None:
@@ -90,12 +93,12 @@ class Witness:
             fresh.unlink()
         except OSError as error:
             raise StoreError(
-                f"the witness {self.path.name} cannot be written: {error.strerror}. Nothing was read, committed or spent. Make its "
-                "folder, or name another ([store] witness), then start again."
+                f"the witness {self.path.name} cannot be written: {error.strerror}. Nothing was read, "
+                "committed or spent. Make its folder, or name another ([store] witness), then start again."
             ) from None
 
     def attest(self, db: sqlite3.Connection) -> None:
-        """Write down where the store stands, durably, if it has moved."""
+        """Write down how far the store has come, durably, if it has moved."""
         mark = Mark.of(db)
         if mark is None or mark == self._last:
             return
@@ -110,8 +113,8 @@ class Witness:
             fresh.replace(self.path)
         except OSError as error:
             raise StoreError(
-                f"{self.path.name} cannot be written: {error.strerror}. The last tick is committed but was not handed on; "
-                "'tidegauge readings' has it. See to the folder, then start again."
+                f"{self.path.name} cannot be written: {error.strerror}. The last tick is committed but was "
+                "not handed on; 'tidegauge readings' has it. See to the folder, then start again."
             ) from None
         self._last = mark
 
@@ -136,8 +139,9 @@ class Witness:
             ) from None
         except (ValueError, KeyError, TypeError, AttributeError):
             raise StoreError(
-                f"{self.path.name} is not a witness of a store: something else wrote it. Nothing was changed. Bring it back "
-                "from a copy; or, if you know that the store is the newest there is, remove it."
+                f"{self.path.name} is not a witness of a store: something else wrote it. Nothing was "
+                "changed. Bring it back from a copy; or, if you know that the store is the newest there is, "
+                "remove it."
             ) from None
 
 
@@ -146,7 +150,7 @@ def _parts(mark: Mark) -> list[str]:
 
 
 _ADVICE = (
-    "Nothing was read or spent. Running it would draw new noise for windows that are public already. Bring back the newest "
-    "store. If there is none, what was published stays valid, but the gauge cannot go on: start another (what both "
-    "publish adds up) with a store and a witness of its own."
+    "Nothing was read or spent. Running it would draw new noise for windows that are public already. Bring "
+    "back the newest store. If there is none, what was published stays valid, but the gauge cannot go on: "
+    "start another with a store and a witness of its own (the privacy losses of both gauges add up)."
 )

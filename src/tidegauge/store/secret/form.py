@@ -24,7 +24,7 @@ _FOUND: Final[dict[str, dict[str, tuple[str, ...]]]] = {
 
 
 def key_of(table: str, declared: Collection[str]) -> tuple[str, ...]:
-    """The columns that no two rows of a table share; a row can be in two units where it goes from one to the other."""
+    """The columns that no two rows of a table share; a row that changes its unit can be in both."""
     return tuple(column for column in _KEYS[table] if column in declared)
 
 
@@ -40,11 +40,11 @@ class Form(Protocol):
         ...
 
     def keys(self, table: str, column: str, values: Iterable[str]) -> Iterable[Any]:
-        """What stands in the column where these values are looked for."""
+        """The contents of the column by which these values are found."""
         ...
 
     def places(self, table: str, columns: Sequence[str], rows: Iterable[Row]) -> Iterable[Row]:
-        """What stands in several columns where these values are looked for together."""
+        """The contents of several columns by which these values are found together."""
         ...
 
     def pack(self, table: str, names: Sequence[str], rows: Iterable[Row]) -> Iterable[Row]:
@@ -105,8 +105,8 @@ class Plain:
 class Sealed:
     """Every row in one piece, found by keyed hashes.
 
-    When units must leave is as secret as the rest, and an index would tell how many came when: so the times are kept in
-    memory, read once.
+    When units must leave is as secret as the rest, and an index would tell how many came when: so the times
+    are kept in memory, read once.
     """
 
     def __init__(self, cipher: Cipher) -> None:

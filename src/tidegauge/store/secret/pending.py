@@ -1,4 +1,4 @@
-"""What has arrived and not taken effect, and which keys rows were renamed from and to.  All of it is secret."""
+"""Changes that have not taken effect, and the keys that rows were renamed from and to: all secret."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ class Keys:
             if record is None:
                 self._db.execute("DELETE FROM keys WHERE name = ?", (name,))
                 continue
-            told = [key, record]
-            value = json.dumps(told) if self._cipher is None else self._cipher.seal(_record(name), told)
+            both = [key, record]
+            value = json.dumps(both) if self._cipher is None else self._cipher.seal(_record(name), both)
             self._db.execute("INSERT OR REPLACE INTO keys VALUES (?, ?)", (name, value))
 
     def _name(self, key: str) -> Any:

@@ -1,8 +1,10 @@
-"""Secrets that are kept once: source position and watermark, shared noise, stream state.  Sealed where the store has a key.
+"""Secrets that are kept once: source position and watermark, shared noise, stream state.  Sealed where the
+store has a key.
 
-They are few and most of them change every tick, so the whole table is cleared and written again.  Clearing a table gives its
-pages back, and SQLite overwrites those with zeros.  Replacing rows one by one does not suffice: when SQLite moves rows from a
-page to its neighbour, it leaves a copy in the unused part of the first.
+They are few and most of them change every tick, so the whole table is cleared and written again.  Clearing a
+table gives its pages back, and SQLite overwrites those with zeros.  Replacing rows one by one does not
+suffice: when SQLite moves rows from a page to its neighbour, it leaves a copy in the unused part of the
+first.
 """
 
 from __future__ import annotations
@@ -15,8 +17,12 @@ if TYPE_CHECKING:
 
     from tidegauge.store.cipher import Cipher
 
+SECRETS: Final = "CREATE TABLE secrets (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
+"""The table, as a statement."""
 WERE_META: Final = "key = 'clock' OR key GLOB 'veils:*' OR key GLOB 'carried:*'"
 """Rows of `meta` that were secret in format 2."""
+_OLD: Final = {"veils": "shared_noise", "carried": "stream_state"}
+"""What a name began with in format 2, and begins with now."""
 
 
 class Secrets:
@@ -31,16 +37,17 @@ class Secrets:
     def names(self) -> set[str]:
         """The names of all that are there."""
         rows = self._db.execute(f"SELECT key FROM {self._table} {self._where}")
-        return {key for (key,) in rows} | set(self._fresh)
+        return {self._renamed(key) for (key,) in rows} | set(self._fresh)
 
     def get(self, key: str) -> Any:
         """The value, or None."""
         if key in self._fresh:
             return self._fresh[key]
-        row = self._db.execute(f"SELECT value FROM {self._table} WHERE key = ?", (key,)).fetchone()
+        name = self._written(key)
+        row = self._db.execute(f"SELECT value FROM {self._table} WHERE key = ?", (name,)).fetchone()
         if row is None:
             return None
-        return json.loads(row[0]) if self._cipher is None else self._cipher.open(self._place(key), row[0])
+        return json.loads(row[0]) if self._cipher is None else self._cipher.open(self._place(name), row[0])
 
     def set(self, key: str, value: Any) -> None:
         """Keep a value, or with None drop it; `write` puts it into the table."""
@@ -66,6 +73,19 @@ class Secrets:
         """What was set was rolled back."""
         self._fresh.clear()
 
+    def _renamed(self, name: str) -> str:
+        """The key of a row, whichever format wrote it."""
+        kind, colon, rest = name.partition(":")
+        return f"{_OLD.get(kind, kind)}{colon}{rest}"
+
+    def _written(self, key: str) -> str:
+        """The name under which a value lies in the table."""
+        if self._table == "secrets":
+            return key
+        kind, colon, rest = key.partition(":")
+        old = {new: old for old, new in _OLD.items()}
+        return f"{old.get(kind, kind)}{colon}{rest}"
+
     def _place(self, key: str) -> bytes:
-        """What a value is bound to; another than in format 2, so that no store can be passed off as an old one."""
+        """What a value is bound to; not as in format 2, so that no store can pass for an old one."""
         return f"{self._table}\0{key}".encode()

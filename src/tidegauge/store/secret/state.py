@@ -1,4 +1,4 @@
-"""What the store remembers of rows and units, so that a source need only deliver new values.  All of it is secret."""
+"""What the store knows of rows and units, so that a source need only deliver new values: all secret."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def quote(name: str) -> str:
 
 
 class StoredState:
-    """Rows, counters and clips in SQLite, with the columns that the engine declared, in the form of the store."""
+    """Rows, counters and clips in SQLite, with the columns that the engine declared."""
 
     def __init__(
         self,
@@ -106,7 +106,8 @@ class StoredState:
                 f"{column} = excluded.{column}" for name, column in columns.items() if name not in key
             )
             self._db.executemany(
-                f"INSERT INTO {table} ({', '.join(columns.values())}) VALUES ({', '.join('?' * len(columns))}) "
+                f"INSERT INTO {table} ({', '.join(columns.values())}) VALUES "
+                f"({', '.join('?' * len(columns))}) "
                 f"ON CONFLICT DO UPDATE SET {updates}",
                 self._form.pack(table, names, _tuples(rows, names)),
             )

@@ -1,4 +1,4 @@
-"""Exact sums of bins that are still needed, and what did not count and why.  All of it is secret."""
+"""Exact sums of bins that are still needed, and how many changes did not count, by reason: all secret."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ if TYPE_CHECKING:
     from tidegauge.model.program import Total
     from tidegauge.store.cipher import Cipher
 
+SUMS: Final = (
+    "CREATE TABLE totals (release TEXT NOT NULL, component INTEGER NOT NULL, bin INTEGER NOT NULL, "
+    "cell INTEGER NOT NULL, amount TEXT NOT NULL, PRIMARY KEY (release, component, bin, cell)) WITHOUT ROWID",
+    "CREATE TABLE counts (name TEXT PRIMARY KEY, amount INTEGER NOT NULL) WITHOUT ROWID",
+)
+"""The tables, as statements."""
 _COUNTS: Final = b"counts\0"
 
 
 class Sums:
-    """In SQLite, as they are or sealed.  Sealed, only release and bin are seen, and how many cells changed."""
+    """In SQLite, as they are or sealed.  Sealed, only release, bin and the number of cells are seen."""
 
     def __init__(self, connection: sqlite3.Connection, cipher: Cipher | None) -> None:
         self._db = connection
@@ -33,11 +39,10 @@ class Sums:
             amount = self._amount(spot, total, total.amount + before)
             self._db.execute("INSERT OR REPLACE INTO totals VALUES (?, ?, ?, ?, ?)", (*spot, amount))
 
-    def between(self, release: str, first: int, last: int) -> dict[tuple[int, int, int], int]:
-        """Sums of bins first..last, by (component, bin, cell); absent is 0."""
+    def since(self, release: str, first: int) -> dict[tuple[int, int, int], int]:
+        """Sums of all bins from this one on, by (component, bin, cell); absent is 0."""
         rows = self._db.execute(
-            "SELECT component, bin, cell, amount FROM totals WHERE release = ? AND bin BETWEEN ? AND ?",
-            (release, first, last),
+            "SELECT component, bin, cell, amount FROM totals WHERE release = ? AND bin >= ?", (release, first)
         )
         found = {}
         for part, bin_, spot, sealed in rows:
@@ -46,7 +51,7 @@ class Sums:
         return found
 
     def drop(self, release: str, before: int | None) -> None:
-        """Drop the sums of bins before this one; of all bins, if None.  `tidy` overwrites what is left of them."""
+        """Drop the sums of bins before this one (None: of all bins); `tidy` overwrites their remains."""
         self._db.execute(
             "DELETE FROM totals WHERE release = ?1 AND (?2 IS NULL OR bin < ?2)", (release, before)
         )
@@ -55,8 +60,9 @@ class Sums:
     def tidy(self) -> None:
         """Leave no copy of what was dropped in the unused part of a page; inside the tick's transaction.
 
-        Clearing the table gives its pages back, which overwrites them with zeros (see tidegauge.store.secret.secrets).  It costs as
-        much as reading the sums that are still needed, which a tick that measures does anyway.
+        Clearing the table gives its pages back, which overwrites them with zeros (see
+        tidegauge.store.secret.secrets).  It costs as much as reading the sums that are still needed, which a
+        tick that measures does anyway.
         """
         if self._erased:
             rows = self._db.execute("SELECT * FROM totals ORDER BY release, component, bin, cell").fetchall()
@@ -69,7 +75,7 @@ class Sums:
         self._erased = False
 
     def count(self, counts: Mapping[str, int]) -> None:
-        """Add to what did not count; inside the tick's transaction."""
+        """Add to the changes that did not count; inside the tick's transaction."""
         if self._cipher is not None:
             known = self.counts()
             known |= {name: known.get(name, 0) + amount for name, amount in counts.items() if amount}
@@ -78,19 +84,20 @@ class Sums:
             )
             return
         self._db.executemany(
-            "INSERT INTO counts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET amount = amount + excluded.amount",
+            "INSERT INTO counts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET amount = amount + "
+            "excluded.amount",
             [(name, amount) for name, amount in counts.items() if amount],
         )
 
     def counts(self) -> dict[str, int]:
-        """What did not count and why: for the operator alone."""
+        """How many changes did not count, by reason: for the operator alone."""
         rows = dict(self._db.execute("SELECT name, amount FROM counts ORDER BY name"))
         if self._cipher is not None and rows:
             rows = dict(sorted(self._cipher.open(_COUNTS, rows[""]).items()))
         return rows
 
     def _spot(self, total: Total) -> tuple[str, int, int, Any]:
-        """The key under which a sum stands."""
+        """The key of a sum."""
         if self._cipher is None:
             return total.release, total.component, total.bin, total.cell
         token = self._cipher.token("totals", total.release, total.component, total.bin, total.cell)

@@ -1,4 +1,4 @@
-"""What was published, as users see it; and made to agree with itself, for those who ask for that."""
+"""Published rows as readings that users see, and readings made consistent with each other."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tidegauge.model.reading import Reading
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tidegauge.model.tick import Published
     from tidegauge.plan.plan import Plan
-    from tidegauge.store import Published
 
 
 def plan_reading(plan: Plan, published: Published) -> Reading:
@@ -44,7 +44,7 @@ def plan_reading(plan: Plan, published: Published) -> Reading:
 
 
 def same(derived: list[Published], published: list[Published]) -> bool:
-    """Whether the readings are those, up to the last digits in which another order of additions may differ."""
+    """Whether the readings are the same, up to digits that another order of additions may change."""
     if len(derived) != len(published):
         return False
     for one, other in zip(derived, published, strict=True):
@@ -53,21 +53,24 @@ def same(derived: list[Published], published: list[Published]) -> bool:
         ):
             return False
         slack = 1e-9 * max(1.0, abs(other.low), abs(other.high))
-        for name in ("value", "stderr", "low", "high"):
-            left, right = getattr(one, name), getattr(other, name)
-            if (left is None) != (right is None) or (left is not None and abs(left - right) > slack):
+        for left, right in zip(_numbers(one), _numbers(other), strict=True):
+            if (left is None) != (right is None) or abs((left or 0.0) - (right or 0.0)) > slack:
                 return False
     return True
 
 
+def _numbers(published: Published) -> tuple[float | None, ...]:
+    return published.value, published.stderr, published.low, published.high
+
+
 def agree(readings: list[Reading], plan: Plan, wholes: Mapping[str, str]) -> list[Reading]:
-    """Parts add up to their whole by least squares, and counts are cut off at 0; each reading tells its bias."""
-    spots: dict[tuple[str, object], list[int]] = defaultdict(list)
+    """Parts add up to their whole by least squares, counts are cut off at 0; each reading has its bias."""
+    places: dict[tuple[str, object], list[int]] = defaultdict(list)
     for i, reading in enumerate(readings):
-        spots[reading.release, reading.time].append(i)
+        places[reading.release, reading.time].append(i)
     found = list(readings)
-    for (name, time), parts in spots.items():
-        whole = spots.get((wholes.get(name, ""), time), [])
+    for (name, time), parts in places.items():
+        whole = places.get((wholes.get(name, ""), time), [])
         if len(whole) == 1:
             _add_up(found, parts, whole[0])
     counts = {

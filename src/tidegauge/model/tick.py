@@ -1,0 +1,139 @@
+"""What a tick starts from and what it leads to: frozen values between the store and the loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from tidegauge.model.program import Arrived, Folded, State
+
+    Sums = Mapping[tuple[int, int, int], int]
+    """Exact sums by (component, bin, cell); absent is 0."""
+
+NOTHING_YET: Final = -(2**62)
+"""The watermark of a store that has read nothing: earlier than any time a source can deliver."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How far a gauge has come."""
+
+    position: str | None
+    watermark: int
+    """The end of the last measured bin: earlier changes take effect after it.  No data move it."""
+    arrivals: int
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One noisy integer: measurement `number` of a component and cell, taken when `bin` ended at `time`."""
+
+    release: str
+    component: int
+    number: int
+    cell: int
+    bin: int
+    value: int
+    time: int
+
+
+@dataclass(frozen=True)
+class Published:
+    """One reading as it was made public."""
+
+    release: str
+    number: int
+    cell: int
+    time: int
+    value: float | None
+    stderr: float | None
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class StreamState:
+    """The integers that a buffered strategy keeps after so many bins: one row a buffer, by cell."""
+
+    bins: int
+    rows: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a gauge has come, and each release's first bin that is not measured (absent is 0)."""
+
+    clock: Clock
+    next_bins: Mapping[str, int]
+
+    def next_bin(self, release: str) -> int:
+        """The first bin of this release that has not been measured."""
+        return self.next_bins.get(release, 0)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a tick needs of one release to measure it."""
+
+    release: str
+    components: int
+    sums_from: int
+    """The first bin whose exact sums are needed."""
+    journal: bool
+    """Whether the measurements so far are needed as well."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the store knows of one release, by component; all of it but the journal is secret."""
+
+    sums: Sums
+    shared_noise: tuple[tuple[int, ...], ...]
+    """One secret draw a cell; empty before the first."""
+    streams: tuple[StreamState | None, ...]
+    journal: tuple[tuple[int, ...], ...] | None
+    """The noisy integers so far, row after row; None where they were not asked for."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Everything that a tick starts from."""
+
+    state: State
+    """Rows and units as they are known; the engine reads from it what it needs."""
+    releases: Mapping[str, Known]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured of one release, what follows from it, and what is kept for its next measurement."""
+
+    release: str
+    next_bin: int
+    measurements: tuple[Measurement, ...]
+    readings: tuple[Published, ...]
+    shared_noise: tuple[tuple[int, ...], ...]
+    streams: tuple[StreamState | None, ...]
+    sums_from: int | None
+    """The first bin whose exact sums are still needed; None: the release has ended, nothing is kept."""
+
+
+@dataclass(frozen=True)
+class TickResult:
+    """Everything that a tick leads to; the store commits all of it or nothing."""
+
+    since: Clock
+    """Where the tick started."""
+    clock: Clock
+    arrived: Arrived
+    waiting: pa.Table
+    """Changes that have not taken effect: all of them if bins have ended, else those of this batch."""
+    ended: bool
+    """Whether bins have ended."""
+    folded: tuple[Folded, ...] = ()
+    measured: tuple[Measured, ...] = ()

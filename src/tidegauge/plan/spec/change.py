@@ -1,0 +1,52 @@
+"""What a declaration changes of the one that was committed.
+
+A key that the committed declaration does not have, and that now has its default, is no change: it may be
+newer than the store.  Defaults therefore never change (docs/decisions/defaults-never-change.md).  Neither
+spacing, comments nor the letter case of keywords in a SELECT are changes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidegauge.plan.sql.parse import canonical
+from tidegauge.plan.sql.refusals import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tidegauge.plan.spec.declaration import GaugeSpec
+
+
+def changed(committed: Mapping[str, Any], spec: GaugeSpec) -> list[str]:
+    """Every key that differs between the committed declaration and this one, with how it differs."""
+    return list(
+        _differences(committed, spec.canonical(), spec.canonical(defaults=False), (), spec.source.speaks)
+    )
+
+
+def _differences(old: Any, new: Any, written: Any, place: tuple[str, ...], dialect: str) -> Iterator[str]:
+    """`written` is `new` without the keys that have their defaults."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        besides = written if isinstance(written, dict) else {}
+        for name in sorted(old.keys() | new.keys()):
+            spot = (*place, name)
+            if name not in new:
+                yield f"{'.'.join(spot)}: was removed"
+            elif name in old:
+                yield from _differences(old[name], new[name], besides.get(name), spot, dialect)
+            elif name in besides:
+                yield f"{'.'.join(spot)}: was added"
+    elif old != new and not (_is_select(place) and _same_select(old, new, dialect)):
+        yield f"{'.'.join(place)}: was changed"
+
+
+def _is_select(place: tuple[str, ...]) -> bool:
+    return len(place) == 3 and (place[0], place[2]) == ("release", "sql")
+
+
+def _same_select(old: str, new: str, dialect: str) -> bool:
+    try:
+        return canonical(old, dialect) == canonical(new, dialect)
+    except Refused:  # one of them is no SQL
+        return False

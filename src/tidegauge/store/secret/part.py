@@ -1,0 +1,145 @@
+"""The secret part of a store: rows and units, waiting changes, exact sums, shared noise and stream state."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from tidegauge.model.tick import NOTHING_YET, Clock, StreamState
+from tidegauge.store.secret.form import Plain, Sealed
+from tidegauge.store.secret.pending import WAITING, Keys, Pending
+from tidegauge.store.secret.secrets import SECRETS, Secrets
+from tidegauge.store.secret.state import StoredState
+from tidegauge.store.secret.sums import SUMS, Sums
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tidegauge.model.tick import Measured, TickResult
+    from tidegauge.store.database import Database
+    from tidegauge.store.secret.form import Form
+
+    Layout = Mapping[str, Mapping[str, str]]
+    """Table -> column -> type, as the engine declared the state."""
+
+TABLES: Final = (SECRETS, *SUMS, *WAITING)
+
+_WIDTH: Final = 80
+"""Characters of a sealed number, so that its length says nothing of its size."""
+
+
+class SecretPart:
+    """What a tick needs besides what is public, and what it keeps for the next one."""
+
+    def __init__(self, file: Database) -> None:
+        self._file, self._sealed = file, file.cipher is not None
+        db, cipher = file.connection, file.cipher
+        self._form: Form = Plain() if cipher is None else Sealed(cipher)
+        self.sums = Sums(db, cipher)
+        self.pending = Pending(db, cipher)
+        self.keys = Keys(db, cipher)
+        self.secrets = Secrets(db, cipher, version=file.version)
+
+    # -- rows and units --------------------------------------------------------------------------------------
+
+    def create_state(self, layout: Layout) -> None:
+        """Make the tables of the state, once, when the plan is committed."""
+        self._file.set("layout", json.dumps(layout, sort_keys=False))
+        self._state(layout).create()
+        self.set_clock(Clock(None, NOTHING_YET, 0))
+
+    def state(self) -> StoredState:
+        """The rows and units as they are known."""
+        layout = self._file.get("layout")
+        assert layout is not None, "a plan is committed first"
+        return self._state(json.loads(layout))
+
+    def _state(self, layout: Layout) -> StoredState:
+        return StoredState(self._file.connection, layout, self._form, self.pending, self.keys)
+
+    # -- a tick ----------------------------------------------------------------------------------------------
+
+    @property
+    def clock(self) -> Clock:
+        """The source's position, and up to when everything has taken effect."""
+        return Clock(*(self.secrets.get("clock") or (None, NOTHING_YET, 0)))
+
+    def set_clock(self, clock: Clock) -> None:
+        """Move on; inside the tick's transaction."""
+        self.secrets.set("clock", [clock.position, clock.watermark, clock.arrivals])
+
+    def take(self, result: TickResult) -> None:
+        """Take over state, sums, counts and waiting changes; inside the tick's transaction."""
+        state = self.state() if result.folded else None
+        for folded in result.folded:
+            assert state is not None
+            state.apply(folded)
+            self.sums.add(folded.totals)
+            self.sums.count(folded.counts)
+        self.keys.put(result.arrived.keys)
+        self.sums.count(result.arrived.counts)
+        if result.ended:
+            self.pending.replace(result.waiting)
+        else:
+            self.pending.append(result.waiting)
+
+    def keep(self, measured: Measured) -> None:
+        """Keep what the next measurement needs and erase the rest; inside the tick's transaction."""
+        for component, (shared, stream) in enumerate(
+            zip(measured.shared_noise, measured.streams, strict=True)
+        ):
+            if shared:
+                self.set_shared_noise(measured.release, component, shared)
+            if stream is not None:
+                self.set_stream(measured.release, component, stream)
+        self.sums.drop(measured.release, measured.sums_from)
+        if measured.sums_from is None:
+            for component in range(len(measured.streams)):
+                self.secrets.set(_shared(measured.release, component), None)
+                self.secrets.set(_stream(measured.release, component), None)
+
+    def shared_noise(self, release: str, component: int) -> tuple[int, ...]:
+        """The secret draws, one a cell, that all rows of a component share; empty before the first."""
+        return tuple(self.secrets.get(_shared(release, component)) or ())
+
+    def set_shared_noise(self, release: str, component: int, draws: Sequence[int]) -> None:
+        """Keep them; inside the tick's transaction."""
+        self.secrets.set(_shared(release, component), list(draws))
+
+    def stream(self, release: str, component: int) -> StreamState | None:
+        """The integers that a buffered strategy keeps; None before its first bin."""
+        found = self.secrets.get(_stream(release, component))
+        if found is None:
+            return None
+        bins, rows = found
+        return StreamState(bins, tuple(tuple(int(number) for number in cells) for cells in rows))
+
+    def set_stream(self, release: str, component: int, state: StreamState) -> None:
+        """Keep them; inside the tick's transaction, with the measurements that they led to."""
+        width = _WIDTH if self._sealed else 0
+        rows = [[str(number).rjust(width) for number in cells] for cells in state.rows]
+        self.secrets.set(_stream(release, component), [state.bins, rows])
+
+    def counts(self) -> dict[str, int]:
+        """How many changes did not count, by reason: for the operator alone."""
+        return self.sums.counts()
+
+    # -- the transaction -------------------------------------------------------------------------------------
+
+    def write(self) -> None:
+        """Write what was set, and leave no copy of what was dropped; before the transaction ends."""
+        self.sums.tidy()
+        self.secrets.write()
+
+    def forget(self) -> None:
+        """The transaction was rolled back: drop what was set in memory."""
+        for part in (self._form, self.sums, self.secrets):
+            part.forget()
+
+
+def _shared(release: str, component: int) -> str:
+    return f"shared_noise:{release}:{component}"
+
+
+def _stream(release: str, component: int) -> str:
+    return f"stream_state:{release}:{component}"
