@@ -53,7 +53,7 @@ class NewSpec(GaugeSpec):
         ],
         Field(min_length=1),
     ]
-    engine: NewTable = NewTable()
+    weather: NewTable = NewTable()
 
 
 def declared(**release: Any) -> dict[str, Any]:
@@ -66,9 +66,9 @@ def found(data: dict[str, Any], kind: type[GaugeSpec] = GaugeSpec) -> list[str]:
 
 def test_a_new_key_with_its_default_is_no_change_whether_it_is_written_or_not() -> None:
     assert found(DECLARED, NewSpec) == []
-    assert found(declared(rounding=0) | {"engine": {"kind": "duckdb"}}, NewSpec) == []
+    assert found(declared(rounding=0) | {"weather": {"kind": "duckdb"}}, NewSpec) == []
     assert found(declared(rounding=2), NewSpec) == ["release.n.rounding: was added"]
-    assert found({**DECLARED, "engine": {"kind": "spark"}}, NewSpec) == ["engine: was added"]
+    assert found({**DECLARED, "weather": {"kind": "spark"}}, NewSpec) == ["weather: was added"]
 
 
 def test_a_default_that_is_written_out_is_no_change() -> None:
@@ -109,6 +109,6 @@ def test_a_kept_store_opens_and_runs_on_under_a_later_version(
     assert before == gauge.verify().readings > 0
     list(gauge.run())
     assert len(gauge.published()) == gauge.verify().readings > before
-    file.write_text(file.read_text() + '\n[engine]\nkind = "spark"\n')
-    with pytest.raises(PlanChanged, match="engine: was added"):
+    file.write_text(file.read_text() + '\n[weather]\nkind = "spark"\n')
+    with pytest.raises(PlanChanged, match="weather: was added"):
         opened(tmp_path / "real", DAYS_BEFORE).plan()
