@@ -21,8 +21,8 @@ _PREFIX: Final = "tidegauge-scratch-"
 
 
 _chosen: list[str] = []
-"""The folder for temporary files, where one was chosen.  `tempfile` has a setting of its own, which belongs to the
-process that Tidegauge runs in and is left alone."""
+"""The folder for temporary files, where one was chosen.  `tempfile` has a setting of its own, which belongs
+to the process that Tidegauge runs in and is left alone."""
 
 
 def use(folder: str | None) -> None:

@@ -147,7 +147,8 @@ def from_json(content: bytes) -> list[Row]:
 
 def to_parquet(readings: Sequence[Reading]) -> bytes:
     """The Arrow table as a parquet file."""
-    import pyarrow.parquet as pq  # noqa: PLC0415  (slow to load, and only this needs it)
+    import pyarrow as pa  # noqa: PLC0415  (slow to load)
+    import pyarrow.parquet as pq  # noqa: PLC0415
 
     sink = pa.BufferOutputStream()
     pq.write_table(as_table(readings), sink)
@@ -156,7 +157,8 @@ def to_parquet(readings: Sequence[Reading]) -> bytes:
 
 def from_parquet(content: bytes) -> list[Row]:
     """The rows; raises ValueError where it is something else."""
-    import pyarrow.parquet as pq  # noqa: PLC0415  (slow to load, and only this needs it)
+    import pyarrow as pa  # noqa: PLC0415  (slow to load)
+    import pyarrow.parquet as pq  # noqa: PLC0415
 
     return [Row.of_columns(row) for row in pq.read_table(pa.BufferReader(content)).to_pylist()]
 

@@ -1,16 +1,13 @@
 """What a declaration changes of the one that was committed.
 
 A key that the committed declaration does not have, and that now has its default, is no change: it may be
-newer than the store.  Defaults therefore never change (docs/decisions/defaults-never-change.md).  Neither
+newer than the store.  Defaults therefore never change (docs/decisions/0028-defaults-never-change.md).  Neither
 spacing, comments nor the letter case of keywords in a SELECT are changes.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-
-from tidegauge.plan.sql.parse import canonical
-from tidegauge.plan.sql.refusals import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -46,6 +43,9 @@ def _is_select(place: tuple[str, ...]) -> bool:
 
 
 def _same_select(old: str, new: str, dialect: str) -> bool:
+    from tidegauge.plan.sql.parse import canonical  # noqa: PLC0415  (slow to load, and rarely needed)
+    from tidegauge.plan.sql.refusals import Refused  # noqa: PLC0415
+
     try:
         return canonical(old, dialect) == canonical(new, dialect)
     except Refused:  # one of them is no SQL
