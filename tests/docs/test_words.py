@@ -55,7 +55,6 @@ NOT_YET: Final = {
     "src/tidegauge/source": OWNERS,
     "src/tidegauge/store": OWNERS,
     "src/tidegauge/theory": OWNERS,
-    "docs/theory": "one theorem a page is being written",
     "docs/accuracy.md": "written by bench/accuracy.py",
     "docs/local/results.md": "written by bench/local.py",
 }
