@@ -11,6 +11,7 @@ import stat
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -206,7 +207,10 @@ class TestRepetitions:
         lines = [written(one) + b"\n" for one in events]
         (tmp_path / "000000000000001.jsonl").write_bytes(b"".join([*lines[:3], *lines[1:4]]))
         place = len(b"".join(lines[:2]))
-        former = {"log": "postgresql", "place": [2, 2], "seen": []}
+        last = event(lines[1])
+        assert last is not None
+        content = json.dumps([last.kind, last.before, last.after], sort_keys=True).encode()
+        former = {"log": "postgresql", "place": [2, 2], "seen": [sha256(content).hexdigest()[:16]]}
         position = json.dumps(
             {"file": "000000000000001.jsonl", "offset": place, "clock": clock.now + 2, "replays": former}
         )

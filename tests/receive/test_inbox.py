@@ -273,9 +273,9 @@ def _posted(address: str, body: Any) -> int:
     [
         ((), {"INBOX_TOKEN": ""}, "source.token: the environment variable INBOX_TOKEN is not set"),
         ((), {"INBOX_TOKEN": "ü"}, "source.token: a header cannot carry it"),
-        (("--listen", "8321"), {}, "--listen: wants HOST:PORT"),
-        (("--listen", "127.0.0.1:99999"), {}, "--listen: wants HOST:PORT"),
-        (("--listen", "192.0.2.1:1"), {}, "--listen: cannot listen there"),
+        (("--listen", "8321"), {}, "--listen: must be HOST:PORT"),
+        (("--listen", "127.0.0.1:99999"), {}, "--listen: must be HOST:PORT"),
+        (("--listen", "192.0.2.1:1"), {}, "--listen: cannot listen on this address"),
     ],
 )
 def test_what_serve_refuses(
@@ -292,7 +292,7 @@ def test_a_source_without_an_inbox(world: Path) -> None:
     text = DECLARATION.replace('inbox = "inbox"\ntoken = "env:INBOX_TOKEN"', 'path = "x"')
     (world / "tidegauge.toml").write_text(text)
     process = start(world, "serve")
-    assert "there is nothing to serve" in process.communicate(timeout=600)[1]
+    assert "is not declared: serve receives change events" in process.communicate(timeout=600)[1]
     assert process.returncode == 2
 
 
