@@ -191,7 +191,7 @@ def test_of_an_endless_release_and_of_one_whose_window_is_its_period(tmp_path: P
         {t: TRUTH.count(t) - TRUTH.count(t - 8) for t in due(8)}, abs=1e-4
     )
     assert told(one, "each_so_far") == pytest.approx({t: TRUTH.count(t) for t in due(0)}, abs=1e-4)
-    assert "at no further loss (errors over the first 1,000 readings):" in explain(one.plan())
+    assert "at no further privacy loss (errors over the first 1,000 readings):" in explain(one.plan())
     chosen = one.plan().as_json()["releases"]["now_change"]["chosen"]
     assert [reading for reading, _ in chosen["growth"]] == [1, 10, 100, 1000]
     state = one.status()["releases"]

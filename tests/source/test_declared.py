@@ -383,7 +383,7 @@ def test_an_entry_that_is_none(tidegauge: Shell, entry: str) -> None:
         (("--kind", "debezium"), "--table: say which table"),
         ((".",), "there are no events"),
         (("--install",), "tidegauge.toml is not here"),
-        (("app.db", "--install"), "--install: installs what tidegauge.toml declares"),
+        (("app.db", "--install"), "--install: reads tidegauge.toml and takes no argument"),
     ],
 )
 def test_what_init_cannot_begin_with(tidegauge: Shell, words: tuple[str, ...], finding: str) -> None:

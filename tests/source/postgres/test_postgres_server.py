@@ -111,7 +111,7 @@ def test_a_slot_that_the_server_has_given_up(start: Callable[..., Server]) -> No
     with pytest.raises(SourceError, match="given up the replication slot s"):
         list(source.read(loaded.position, now()))
     assert failed(source.doctor(loaded.position)) == {"slot": '[source] on_lost = "reload"'}
-    assert failed(source.doctor()) == {"slot": "SELECT pg_drop_replication_slot('s');"}
+    assert failed(source.doctor()) == {"slot": "[source] slot = 's_2'"}
     source.close()
     again = Postgres(server.dsn(), "t", entry="id", slot="s", on_lost="reload")
     assert failed(again.doctor(loaded.position)) == {}
