@@ -17,6 +17,8 @@ import signal
 import sys
 import threading
 from contextlib import contextmanager, suppress
+from itertools import pairwise
+from time import gmtime, strftime
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -92,6 +94,11 @@ class Ending:
         what = "Interrupted." if self.signal == signal.SIGINT else "Stopped by SIGTERM."
         bar = os.isatty(2) and os.environ.get("TERM", "dumb") != "dumb"
         line = f"{_CLEARED if bar else ''}{what}{f' {self._after}' if self._after else ''}\n"
+        if ("--log", "json") in pairwise(
+            sys.argv
+        ) or "--log=json" in sys.argv:  # every line is an object there
+            now = strftime("%Y-%m-%dT%H:%M:%SZ", gmtime())
+            line = f'{{"time": "{now}", "level": "info", "event": "{what}"}}\n'
         with suppress(OSError):
             os.write(2, line.encode())  # not sys.stderr: the main thread may hold its lock
 
