@@ -22,10 +22,10 @@ import pytest
 from tests.recovery.town import Load, SQLiteTown
 from tests.run.gauge_life import COLUMNS, gauge, life
 from tidegauge.errors import StoreError, StoreLocked
-from tidegauge.model.source import FollowedSource
+from tidegauge.model.source import GivenSource
 from tidegauge.run.gauge import Gauge
 from tidegauge.store import database
-from tidegauge.store.secret.state import StoredState
+from tidegauge.store.database import Database
 from tidegauge.testing import Clock, Script
 
 NOISY = {"epsilon": 1}
@@ -128,14 +128,20 @@ class Glitch(Clock):
         return self.now / SECOND
 
 
+class _Followed(GivenSource):
+    """A script that is read as a live source is."""
+
+    follows = True
+
+
 @pytest.mark.parametrize(("wrong", "live"), [(3600, True), (3600, False), (-8, True)])
 def test_a_clock_that_is_wrong_for_four_seconds(
     tmp_path: Path, steady: list[dict[str, Any]], caplog: pytest.LogCaptureFixture, wrong: int, *, live: bool
 ) -> None:
     caplog.set_level("INFO", "tidegauge")
     at = Glitch(33 * SECOND, 37 * SECOND, wrong * SECOND)
-    script = type("Followed", (Script, FollowedSource), {}) if live else Script
-    one = slow(tmp_path / "one", at, source=script(COLUMNS, slow_life(), size=7), steady=at.steady)
+    script = Script(COLUMNS, slow_life(), size=7)
+    one = slow(tmp_path / "one", at, source=_Followed(script) if live else script, steady=at.steady)
     late = [at.now / SECOND - reading.time.timestamp() for reading in one.run(follow=True)]
     assert len(late) == 3 * 21
     assert min(late) >= 0  # by the true time, no window was closed before its end ...
@@ -241,16 +247,18 @@ def test_a_store_that_may_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """The same where nothing can be mounted: SQLite itself stops at a number of pages."""
     calm = slow(tmp_path / "calm", Clock(10**15))
     list(calm.run())
-    one, real = slow(tmp_path / "one", Clock(10**15)), StoredState.apply
+    one, prepare = slow(tmp_path / "one", Clock(10**15)), Database._prepare
     refusals: list[str] = []
     room = 0
 
-    def tight(self: StoredState, folded: Any) -> None:
-        (pages,) = self._db.execute("PRAGMA page_count").fetchone()
-        self._db.execute(f"PRAGMA max_page_count = {pages + room}")
-        real(self, folded)
+    def tight(self: Database, key: bytes | None, *, write: bool, **more: Any) -> None:
+        prepare(self, key, write=write, **more)
+        if write:
+            self.connection.execute("VACUUM")  # no page is free
+            (pages,) = self.connection.execute("PRAGMA page_count").fetchone()
+            self.connection.execute(f"PRAGMA max_page_count = {pages + room}")
 
-    monkeypatch.setattr(StoredState, "apply", tight)
+    monkeypatch.setattr(Database, "_prepare", tight)
     for room in (0, 1, 0, 2, 0, 3, 1000):  # noqa: B007  (tight sees it)
         try:
             list(one.run())
