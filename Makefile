@@ -21,10 +21,10 @@ $(READY): requirements.lock pyproject.toml
 demo: $(READY)  ## build an invented hospital and publish its year
 	$(BIN)/tidegauge demo $(DEMO)
 
-test: $(READY) lint types  ## lint, types and the whole suite but the long ones; the same examples every time
-	HYPOTHESIS_PROFILE=fixed $(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term -m "not slow"
+test: $(READY) lint types  ## lint, types and the suite without its long tests; the same examples every time
+	HYPOTHESIS_PROFILE=fixed $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
-test-all: $(READY) lint types  ## the long tests as well, and new random examples
+test-all: $(READY) lint types  ## the long tests as well, new random examples, and coverage
 	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term
 
 lint: $(READY)  ## ruff

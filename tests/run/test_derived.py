@@ -402,7 +402,6 @@ KEYS: dict[str, Any] = {
     "bounds": {"age": [0, 1]},
     "grid": {"age": 1},
     "start": "2026-01-01",
-    "every": "1 day",
     "for": "ever",
     "share": "0.5",
     "weight": 2,
@@ -425,7 +424,7 @@ def test_no_other_key_goes_with_of(key: str) -> None:
     message = refused(now=COUNT, six={**over("now", 6), key: KEYS[key]})
     assert message == (
         f"release.six.{key}: does not go with 'of': what is derived is decoded from what another release measures, and "
-        "takes 'of' and 'window' alone"
+        "takes 'of', 'window' and 'every' alone"
     )
 
 

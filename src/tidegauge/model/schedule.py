@@ -8,11 +8,12 @@ before the start, and needs nothing of bin 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SpecError
+from tidegauge.model.calendar import Zone, beginnings, is_local
 from tidegauge.model.quantity import Span, moment, rfc3339
 
 if TYPE_CHECKING:
@@ -26,12 +27,16 @@ MOST_BINS: Final = 1 << 22
 
 @dataclass(frozen=True)
 class Schedule:
-    """Readings at start, start + every, ...; `count` of them, or without end if None."""
+    """Readings at start, start + every, ...; `count` of them, or without end if None.
+
+    `zone`: the time zone in which whole days and months are counted; None is UTC.
+    """
 
     start: int
     every: Span
     count: int | None = None
     window: Span | None = None
+    zone: Zone | None = None
 
     def __post_init__(self) -> None:
         if self.count is not None and self.count < 1:
@@ -46,24 +51,36 @@ class Schedule:
                 f"{MOST_BINS:,} is the most: read less often, over a shorter window, for a shorter time, or "
                 "for = 'ever'"
             )
+        if self.zone is not None and is_local(self.every) and not is_local(self.bin_width):
+            raise SpecError(
+                f"every = '{self.every}' counts local days of {self.zone.name}, and window = '{self.window}' "
+                "is not a whole number of days; make both whole days, or 'every' shorter than a day"
+            )
 
     @classmethod
-    def lasting(cls, start: int, every: Span, duration: Span | None, window: Span | None = None) -> Schedule:
-        """The schedule whose last reading is not later than start + duration; None is for ever."""
+    def lasting(
+        cls,
+        start: int,
+        every: Span,
+        duration: Span | None,
+        window: Span | None = None,
+        zone: Zone | None = None,
+    ) -> Schedule:
+        """The schedule whose last reading is not later than start + duration; None: it has no end."""
         if duration is None:
-            return cls(start, every, None, window)
+            return cls(start, every, None, window, zone)
         low, high = 0, 1
-        end = _end_after(duration, start)
+        end = _end_after(duration, start, zone)
         if end is None:
             raise SpecError(
                 f"for = '{duration}' goes beyond the year 9999; shorten it, or write for = 'ever'"
             )
-        while _by(end, every, start, high):
+        while _by(end, every, start, zone, high):
             low, high = high, 2 * high
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if _by(end, every, start, middle) else (low, middle)
-        return cls(start, every, low + 1, window)
+            low, high = (middle, high) if _by(end, every, start, zone, middle) else (low, middle)
+        return cls(start, every, low + 1, window, zone)
 
     @property
     def sliding(self) -> bool:
@@ -115,9 +132,18 @@ class Schedule:
         """The first bin that any reading needs: 0, or 1 where bin 0 lies before the first window."""
         return 1 if self.sliding else 0
 
+    @property
+    def slack(self) -> int:
+        """How much shorter consecutive bins can be than as many bins of equal length, in microseconds."""
+        return self.zone.spread if self.zone is not None and is_local(self.bin_width) else 0
+
     def bin_end(self, index: int) -> int:
         """The instant at which this bin ends (and the next begins)."""
-        return self.bin_width.after(self.start, index - self.offset)
+        return _after(self.bin_width, self.start, self.zone, index - self.offset)
+
+    def before(self, span: Span, at: int) -> int:
+        """The instant one span before another; days and months are those of the zone."""
+        return _after(span, at, self.zone, -1)
 
     def bin_moment(self, index: int) -> datetime:
         """The same instant as theory takes it."""
@@ -174,20 +200,76 @@ class Schedule:
     def __str__(self) -> str:
         last = "ever" if self.count is None else f"{self.count} readings"
         window = "" if self.window is None else f", change over {self.window}"
-        return f"every {self.every} from {rfc3339(self.start)}, {last}{window}"
+        zone = f" ({self.zone.name})" if self.zone is not None else ""
+        return f"every {self.every} from {rfc3339(self.start)}{zone}, {last}{window}"
 
 
-def _end_after(span: Span, start: int, times: int = 1) -> int | None:
+@dataclass(frozen=True)
+class RollUp:
+    """Readings of a schedule that is read less often than it is measured."""
+
+    times: Schedule
+    """When it is read; it has no window."""
+    span: int | None
+    """The most bins that a reading sums; None is all."""
+
+
+_CHECKED: Final = 1000
+"""Readings of an endless roll-up whose times are compared with those of its release."""
+
+
+def roll_up(schedule: Schedule, every: Span, window: Span | None) -> RollUp:
+    """The readings of a schedule at the ends of longer periods, from the first whole one on.
+
+    Months, quarters, years and weeks begin with the calendar's.  Raises SpecError where a period or a window
+    does not begin and end with bins of the schedule.
+    """
+    begin = schedule.bin_end(schedule.bin_of_reading(0))
+    loaded = schedule.bin_end(0)
+    start = first = next(beginnings(every, begin, schedule.zone))
+    later = 0
+    while window is not None and _after(window, start, schedule.zone, -1) < loaded:
+        later += 1
+        start = _after(every, first, schedule.zone, later)
+    last = None if schedule.count is None else schedule.bin_end(schedule.bin_of_reading(schedule.count - 1))
+    if last is not None and start > last:
+        raise SpecError(f"the release ends before the first reading, at {rfc3339(start)}")
+    times = Schedule(start, every, None, None, schedule.zone)
+    if last is not None:
+        times = replace(times, count=times.bin_at(last + 1))
+    span = None
+    for number in range(min(times.count or _CHECKED, _CHECKED)):
+        end = schedule.bin_at(at := times.bin_end(number))
+        if schedule.bin_end(end) != at or schedule.reading_of_bin(end) is None:
+            raise SpecError(
+                f"every = '{every}' must be a whole multiple of the release's own, {schedule.every}"
+            )
+        if window is not None:
+            first = schedule.bin_at(before := times.before(window, at))
+            if schedule.bin_end(first) != before:
+                raise SpecError(f"window = '{window}' must be a whole multiple of {schedule.bin_width}")
+            span = max(span or 0, end - first)
+    return RollUp(times, span)
+
+
+def _after(span: Span, start: int, zone: Zone | None, times: int) -> int:
+    """The instant so many spans after start; days and months are those of the zone."""
+    if zone is None or not is_local(span):
+        return span.after(start, times)
+    return zone.after(span, start, times)
+
+
+def _end_after(span: Span, start: int, zone: Zone | None, times: int = 1) -> int | None:
     """The instant so many spans after start; None where no calendar has it."""
     try:
-        at = span.after(start, times)
+        at = _after(span, start, zone, times)
         moment(at)
     except (ValueError, OverflowError):
         return None
     return at
 
 
-def _by(end: int, span: Span, start: int, times: int) -> bool:
+def _by(end: int, span: Span, start: int, zone: Zone | None, times: int) -> bool:
     """Whether so many spans after start are over by the end."""
-    at = _end_after(span, start, times)
+    at = _end_after(span, start, zone, times)
     return at is not None and at <= end

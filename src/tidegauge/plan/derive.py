@@ -11,6 +11,7 @@ import numpy as np
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.aggregates import aggregate_of
 from tidegauge.model.quantity import Span
+from tidegauge.model.schedule import roll_up
 from tidegauge.plan.plan import Derived
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ def _span(name: str, spec: DerivedSpec, release: Release) -> int | None:
             f"{of} {why}. Derive from a release whose aggregate adds up, such as COUNT or SUM",
             key=f"release.{name}.of",
         )
+    if spec.every is not None:
+        try:
+            return roll_up(schedule, spec.every, window_of(spec, schedule)).span
+        except SpecError as error:
+            raise SpecError(str(error), key=f"release.{name}") from None
     key = f"release.{name}.window"
     if spec.window == schedule.window:
         own = "running value" if spec.window is None else f"change over {spec.window}"
@@ -56,6 +62,12 @@ def _span(name: str, spec: DerivedSpec, release: Release) -> int | None:
     if schedule.count is not None and schedule.first_telling(span) >= schedule.count:
         raise SpecError(f"{spec.window} is longer than all that {of} measures{_longest(schedule)}", key=key)
     return span
+
+
+def window_of(spec: DerivedSpec, schedule: Schedule) -> Span | None:
+    """The window of a derived series; a roll-up of changes is the change over each of its own periods."""
+    rolled = spec.every is not None and spec.window is None and schedule.window is not None
+    return spec.every if rolled else spec.window
 
 
 def _fitting(window: Span, schedule: Schedule) -> str:
@@ -110,4 +122,6 @@ def derive(
 ) -> Derived:
     """The derived series, with its error under the strategy that was chosen and under every other option."""
     found = tuple(replace(option.over(span).candidate(plan.loss), loss=Fraction(0)) for option in options)
-    return Derived(name, spec.of, spec.window, found[plan.candidates.index(plan.chosen)], found)
+    window = window_of(spec, plan.release.schedule)
+    chosen = found[plan.candidates.index(plan.chosen)]
+    return Derived(name, spec.of, window, chosen, found, spec.every)

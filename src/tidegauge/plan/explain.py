@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tidegauge.model.budget import Budget
-    from tidegauge.plan.plan import Candidate, Derived, Plan, ReleasePlan, Series
+    from tidegauge.plan.plan import Candidate, Derived, Plan, ReleasePlan
+    from tidegauge.plan.series import Series
 
 
 def explain(plan: Plan, *, why: bool = False) -> str:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pydantic import TypeAdapter
 
 from tidegauge.mechanism.aggregates import aggregate_of
-from tidegauge.mechanism.decode import Decoder
 from tidegauge.mechanism.encode import ComponentPlan
 from tidegauge.mechanism.noise.samplers import DiscreteGaussian, DiscreteLaplace, Noise
 from tidegauge.mechanism.registry import build
@@ -20,12 +19,13 @@ from tidegauge.mechanism.registry import record as strategy_record
 from tidegauge.model.budget import Budget
 from tidegauge.model.program import Program, Release
 from tidegauge.model.quantity import Span
-from tidegauge.model.schedule import Schedule
+from tidegauge.plan.series import Series, derived_series
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tidegauge.mechanism.aggregate import Formula
+    from tidegauge.mechanism.decode import Decoder
 
 Measure = Literal["epsilon", "rho"]
 _PROGRAM: Final = TypeAdapter(Program)
@@ -110,39 +110,6 @@ class ReleasePlan:
 
 
 @dataclass(frozen=True)
-class Series:
-    """What is published under one name: a release as declared, or another window of its measurements."""
-
-    name: str
-    plan: ReleasePlan
-    """How it is measured."""
-    window: Span | None
-    span: int | None
-    """Bins that a reading sums; None is all."""
-    first: int = 0
-    """The release's first reading whose window does not begin before the measurements."""
-
-    @cached_property
-    def decoder(self) -> Decoder:
-        """What turns the measurements into readings."""
-        release = self.plan.release
-        return Decoder(release.query, release.schedule, self.plan.component_plans, self.span)
-
-    @property
-    def level(self) -> bool:
-        """Whether it is a running value and not a change."""
-        return self.window is None
-
-    @property
-    def timetable(self) -> Schedule:
-        """When it is read, as a release of its own would have it."""
-        schedule = self.plan.release.schedule
-        start = schedule.bin_end(schedule.bin_of_reading(self.first))
-        count = None if schedule.count is None else schedule.count - self.first
-        return Schedule(start, schedule.every, count, self.window)
-
-
-@dataclass(frozen=True)
 class Derived:
     """Another series of a measured release, at no privacy loss: another window, or its running value."""
 
@@ -153,12 +120,12 @@ class Derived:
     """Its error under the strategy that was chosen for the release, and ..."""
     candidates: tuple[Candidate, ...]
     """... under every other that was considered."""
+    every: Span | None = None
+    """How often it is read, where that is less often than the release."""
 
     def series(self, plan: ReleasePlan) -> Series:
         """What is published of it."""
-        schedule = plan.release.schedule
-        span = None if self.window is None else schedule.bins_in(self.window)
-        return Series(self.name, plan, self.window, span, schedule.first_telling(span))
+        return derived_series(self.name, plan, self.window, self.every)
 
     def record(self) -> dict[str, Any]:
         """All that is needed to go on publishing it."""
@@ -168,6 +135,7 @@ class Derived:
             "window": None if self.window is None else str(self.window),
             "chosen": _candidate_record(self.chosen),
             "candidates": [_candidate_record(candidate) for candidate in self.candidates],
+            **({} if self.every is None else {"every": str(self.every)}),
         }
 
     @classmethod
@@ -179,6 +147,7 @@ class Derived:
             window=None if record["window"] is None else Span.parse(record["window"]),
             chosen=_candidate(record["chosen"]),
             candidates=tuple(_candidate(candidate) for candidate in record["candidates"]),
+            every=Span.parse(record["every"]) if "every" in record else None,
         )
 
 
@@ -243,7 +212,7 @@ class Plan:
             "measure": self.measure,
             "total": str(self.total),
             "columns": self.columns,
-            "program": _PROGRAM.dump_python(self.program, mode="json"),
+            "program": _program_record(self.program),
             "releases": {plan.release.name: plan.record() for plan in self.releases},
             "protects": self.protects,
             "warnings": list(self.warnings),
@@ -298,7 +267,7 @@ class Plan:
             "candidates": [candidate.as_json(self.measure) for candidate in shown.candidates],
             "promise": plan.promise,
             **({} if derived or (formula := plan.formula) is None else {"mean": formula.as_json()}),
-            "schedule": str(series.timetable),
+            "schedule": series.schedule_text,
         }
 
     def __str__(self) -> str:
@@ -311,6 +280,15 @@ def address(record: Mapping[str, Any]) -> str:
     """What a plan with this record is known by."""
     text = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _program_record(program: Program) -> dict[str, Any]:
+    """Without the zones of schedules that have none: plans from before there were zones keep their hash."""
+    record: dict[str, Any] = _PROGRAM.dump_python(program, mode="json")
+    for release in record["releases"]:
+        if release["schedule"]["zone"] is None:
+            del release["schedule"]["zone"]
+    return record
 
 
 def _release(release: Release, record: dict[str, Any], matrices: Mapping[str, str]) -> ReleasePlan:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from tidegauge.errors import BudgetExceeded, SpecError
 from tidegauge.mechanism.search.task import Search
+from tidegauge.model.calendar import committed_zone, is_local
 from tidegauge.model.constraint import Unconstrained
 from tidegauge.model.program import Limit, Program, Release, Scope
+from tidegauge.model.quantity import DAY
 from tidegauge.model.schedule import Schedule
 from tidegauge.plan.certify import accounted, exposure
 from tidegauge.plan.choose import more_if_asked, options
@@ -22,10 +24,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tidegauge.model.budget import Budget
+    from tidegauge.model.calendar import Zone
     from tidegauge.model.constraint import Constraint
+    from tidegauge.model.quantity import Span
     from tidegauge.plan.choose import Option
     from tidegauge.plan.plan import Measure
-    from tidegauge.plan.spec.declaration import ConstraintSpec, GaugeSpec, ReleaseSpec
+    from tidegauge.plan.spec.declaration import ConstraintSpec, GaugeSpec
 
 
 _HINT = (
@@ -53,10 +57,7 @@ def make_plan(
     budget = spec.budget.budget
     measure: Measure = "epsilon" if budget.pure else "rho"
     total = accounted(budget)
-    releases = {
-        name: _release(name, one, table, columns, now, dialect=spec.source.speaks)
-        for name, one in spec.measured.items()
-    }
+    releases = {name: _release(name, spec, table=table, columns=columns, now=now) for name in spec.measured}
     spans = {name: derived_spans(spec.derived, release) for name, release in releases.items()}
     found = {
         name: _options(release, spec, spans[name], pure=budget.pure, cache=cache, ask=ask)
@@ -127,10 +128,8 @@ def split(spec: GaugeSpec, best: Mapping[str, Option]) -> dict[str, Fraction]:
     return {name: given[name] if name in given else left * wants[name] / whole for name in spec.measured}
 
 
-def _release(
-    name: str, spec: ReleaseSpec, table: str, columns: Mapping[str, str], now: int, *, dialect: str
-) -> Release:
-    key = f"release.{name}"
+def _release(name: str, gauge: GaugeSpec, *, table: str, columns: Mapping[str, str], now: int) -> Release:
+    spec, key = gauge.measured[name], f"release.{name}"
     query = compile_query(
         spec.sql,
         table=table,
@@ -138,7 +137,7 @@ def _release(
         groups=spec.groups,
         bounds=spec.bounds,
         grids=spec.grid,
-        dialect=dialect,
+        dialect=gauge.source.speaks,
         key=f"{key}.sql",
     )
     if spec.clip is not None and query.kind != "flow":
@@ -149,12 +148,22 @@ def _release(
         spec = spec.model_copy(update={"window": spec.every})
     try:
         duration = None if spec.for_ == "ever" else spec.for_
-        schedule = Schedule.lasting(
-            now if spec.start is None else spec.start, spec.every, duration, spec.window
-        )
+        start = now if spec.start is None else spec.start
+        zone = _zone(gauge.calendar.time_zone, start, spec.every, duration, spec.window)
+        schedule = Schedule.lasting(start, spec.every, duration, spec.window, zone)
     except SpecError as error:
-        raise SpecError(str(error), key=key) from None
+        raise SpecError(str(error), key=None if error.key else key) from None
     return Release(name, query, schedule, spec.clip)
+
+
+def _zone(
+    name: str | None, start: int, every: Span, duration: Span | None, window: Span | None
+) -> Zone | None:
+    """The zone whose days or months a release counts; None where it counts none."""
+    if name is None or not is_local(every):
+        return None
+    first = start if window is None else window.after(start, -1)
+    return committed_zone(name, first - 2 * DAY, None if duration is None else duration.after(start))
 
 
 def _scopes(spec: GaugeSpec, columns: Mapping[str, str]) -> tuple[Scope, ...]:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tidegauge.plan.plan import Plan, ReleasePlan, Series
+    from tidegauge.plan.plan import Plan, ReleasePlan
+    from tidegauge.plan.series import Series
     from tidegauge.store.public.part import PublicPart
 
     Rows = list[NDArray[np.float64]]
@@ -39,7 +40,7 @@ def decode(
     `readings`: their numbers; None, for a bin at whose end nothing is read, is passed over.
     `through`: use the measurements of all bins up to this one, later ones included (smoothed).
     """
-    schedule, decoder = series.plan.release.schedule, series.decoder
+    schedule = series.plan.release.schedule
     return [
         Published(
             series.name,
@@ -52,8 +53,8 @@ def decode(
             estimate.high,
         )
         for reading in readings
-        if reading is not None and reading >= series.first
-        for cell, estimate in enumerate(decoder.estimates(reading, rows, through=through))
+        if reading is not None and series.read_at(reading)
+        for cell, estimate in enumerate(series.decoder_at(reading).estimates(reading, rows, through=through))
     ]
 
 

@@ -30,7 +30,7 @@ def plan_reading(plan: Plan, published: Published) -> Reading:
     def interval(level: float) -> tuple[float, float]:
         if level == 0.95 or published.value is None or published.stderr is None:
             return published.low, published.high
-        half = series.decoder.half_width(bin_, published.stderr, level)
+        half = series.decoder_at(published.number).half_width(bin_, published.stderr, level)
         return published.value - half, published.value + half
 
     return Reading(

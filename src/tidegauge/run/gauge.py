@@ -85,6 +85,7 @@ class Gauge:
         unit: str | None = None,
         max_rows: int | None = None,
         engine: str = "duckdb",
+        time_zone: str | None = None,
         key: str | None = None,
         witness: str | Path | None = None,
         store: str | Path = "tidegauge.db",
@@ -101,7 +102,7 @@ class Gauge:
         declared = {"source": source, "constraint": constraint, "budget": budget, "release": releases}
         self.spec = spec or GaugeSpec.parse(
             {name: value for name, value in declared.items() if value is not None}
-            | {"engine": {"kind": engine}}
+            | {"engine": {"kind": engine}, "calendar": {"time_zone": time_zone}}
             | {"store": {"key": key, "witness": None if witness is None else str(witness)}}
         )
         self.path, self._base = Path(store), Path(base)
@@ -332,15 +333,11 @@ class Gauge:
             plan = None if store.public.plan is None else self._committed(store.public)
             releases = {}
             for name, series in {} if plan is None else plan.series.items():
-                release = series.plan.release
-                schedule, first = release.schedule, store.public.next_bin(release.name)
-                done = max(series.first, -(-(first - schedule.offset) // schedule.stride))
-                finished = schedule.count is not None and done >= schedule.count
-                upcoming = None if finished else rfc3339(schedule.bin_end(schedule.bin_of_reading(done)))
+                done, upcoming = series.progress(store.public.next_bin(series.plan.release.name))
                 releases[name] = {
-                    "readings": done - series.first,
+                    "readings": done,
                     "readings_total": series.timetable.count,
-                    "next": upcoming,
+                    "next": None if upcoming is None else rfc3339(upcoming),
                 }
             reached = store.secret.clock.watermark
             return {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from tidegauge.mechanism.strategy import Row, Strategy, StrategyKind
-from tidegauge.model.constraint import AtMost, Both, Either
+from tidegauge.model.constraint import AtMost, Both, Either, Within
 from tidegauge.theory.folds import dcr_folds
 from tidegauge.theory.joint import joint
 from tidegauge.theory.sensitivity import Sensitivity
@@ -104,11 +104,29 @@ class Disjoint(Strategy):
 def bin_folds(constraint: Constraint, schedule: Schedule, count: int | None) -> int:
     """Most bins of a schedule that one unit can change."""
     width = schedule.bin_width
+    if schedule.slack:
+        constraint = eased(constraint, schedule.slack)
     if not width.months:
         return dcr_folds(constraint, width=f"{width.micros} microseconds", count=count)
     # Calendar months are not equally long; in 400 years every run of them occurs.
     bins = range(2 * _GREGORIAN // width.months if count is None else count)
     return dcr_folds(constraint, times=[schedule.bin_moment(index) for index in bins])
+
+
+def eased(constraint: Constraint, slack: int) -> Constraint:
+    """The constraint with every bound on time longer by `slack` microseconds.
+
+    Local bins are bins of equal length for a unit that has so much more time (docs/theory/T10-paths.md).
+    """
+    match constraint:
+        case Within(bound=bound, temporal=True):
+            return Within(f"{int(bound) + slack} microseconds")
+        case Both(left, right):
+            return Both(eased(left, slack), eased(right, slack))
+        case Either(left, right):
+            return Either(eased(left, slack), eased(right, slack))
+        case _:
+            return constraint
 
 
 def most_mutations(constraint: Constraint) -> int | None:

@@ -29,6 +29,7 @@ from tidegauge.model.declared import Name, Secret, Table
 from tidegauge.model.program import Limit
 from tidegauge.model.quantity import Span
 from tidegauge.model.query import Value
+from tidegauge.plan.spec.calendar import CalendarSpec, with_local_starts
 from tidegauge.plan.spec.source import DeclaredSource, ObjectSpec, spec_of
 from tidegauge.plan.spec.values import Duration, Number, Time, a_strategy, an_end, plainly
 
@@ -151,10 +152,11 @@ class ReleaseSpec(Table):
 
 
 class DerivedSpec(Table):
-    """Another window of what a release measures."""
+    """Another window of what a release measures, or the same less often."""
 
     of: Name
     window: Duration | None = None
+    every: Duration | None = None
 
 
 def _way(release: object) -> str:
@@ -190,6 +192,12 @@ class GaugeSpec(Table):
     release: Annotated[dict[str, AnyRelease], Field(min_length=1)]
     store: StoreSpec = StoreSpec()
     engine: EngineSpec = EngineSpec()
+    calendar: CalendarSpec = CalendarSpec()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _local_times(cls, data: Any) -> Any:
+        return with_local_starts(data)
 
     @model_validator(mode="after")
     def _whole(self) -> GaugeSpec:
@@ -228,11 +236,13 @@ class GaugeSpec(Table):
 
         How the source is reached is no part of it: passwords, hosts and slots may change in the years of a
         gauge.
-        The default engine is left out: gauges from before there was a choice did not commit one.
+        The default engine and calendar are left out: gauges from before there was a choice have none.
         """
         left_out: dict[str, Any] = {"store": True, "source": set(self.source.REACH)}
         if self.engine == EngineSpec():
             left_out["engine"] = True
+        if self.calendar == CalendarSpec():
+            left_out["calendar"] = True
         form: dict[str, Any] = json.loads(
             json.dumps(
                 self.model_dump(
@@ -314,7 +324,7 @@ def _explain(model: type[BaseModel], problem: Any) -> str:
         case "extra_forbidden" if derived and place[-1] in _keys_at(ReleaseSpec, []):
             return (
                 f"{key}: does not go with 'of': what is derived is decoded from what another release "
-                "measures, and takes 'of' and 'window' alone"
+                "measures, and takes 'of', 'window' and 'every' alone"
             )
         case "extra_forbidden":
             model = create_model("One", release=(dict[str, DerivedSpec], ...)) if derived else model

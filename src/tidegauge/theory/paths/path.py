@@ -79,9 +79,9 @@ def _touched(bound: Exact | None, schedule: Schedule) -> int | None:
         return None
     if not bound.temporal:
         raise SpecError("a release on the clock needs a length of time: write within = '30 days'")
-    width = schedule.bin_width
+    width, apart = schedule.bin_width, bound.value + schedule.slack
     if not width.months:
-        return ceil(bound.value / width.micros) + 1
+        return ceil(apart / width.micros) + 1
     if schedule.bins is None:
-        return ceil(bound.value / (width.months * _SHORTEST_MONTH)) + 1
-    return most_span([schedule.bin_end(i) for i in range(schedule.bins)], bound.value)
+        return ceil(apart / (width.months * _SHORTEST_MONTH)) + 1
+    return most_span([schedule.bin_end(i) for i in range(schedule.bins)], apart)

@@ -1,0 +1,105 @@
+"""Series: what is published of the measurements of a release, when, and over which window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from tidegauge.mechanism.decode import Decoder
+from tidegauge.model.schedule import Schedule, roll_up
+
+if TYPE_CHECKING:
+    from tidegauge.model.quantity import Span
+    from tidegauge.plan.plan import ReleasePlan
+
+
+@dataclass(frozen=True)
+class Series:
+    """What is published under one name: a release as declared, or another window of its measurements."""
+
+    name: str
+    plan: ReleasePlan
+    """How it is measured."""
+    window: Span | None
+    span: int | None
+    """Bins that a reading sums; None is all.  Where windows are not equally long, the most."""
+    first: int = 0
+    """The release's first reading whose window does not begin before the measurements."""
+    own: Schedule | None = None
+    """When it is read, where it is read less often than the release."""
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        """What turns the measurements into readings."""
+        return self._decoder(self.span)
+
+    def decoder_at(self, reading: int) -> Decoder:
+        """What turns the measurements into this reading of the release."""
+        if self.own is None or self.window is None:
+            return self.decoder
+        schedule = self.plan.release.schedule
+        end = schedule.bin_of_reading(reading)
+        return self._decoder(end - schedule.bin_at(self.own.before(self.window, schedule.bin_end(end))))
+
+    def _decoder(self, span: int | None) -> Decoder:
+        release = self.plan.release
+        return Decoder(release.query, release.schedule, self.plan.component_plans, span)
+
+    @property
+    def level(self) -> bool:
+        """Whether it is a running value and not a change."""
+        return self.window is None
+
+    def read_at(self, reading: int) -> bool:
+        """Whether it has a reading with this reading of the release."""
+        if self.own is None:
+            return reading >= self.first
+        schedule = self.plan.release.schedule
+        end = schedule.bin_end(schedule.bin_of_reading(reading))
+        found = self.own.bin_at(end)
+        ended = self.own.count is not None and found >= self.own.count
+        return end >= self.own.start and not ended and self.own.bin_end(found) == end
+
+    def progress(self, next_bin: int) -> tuple[int, int | None]:
+        """How many readings there are before this bin is measured, and when the next is due.
+
+        None: there is no further one.
+        """
+        schedule, own = self.plan.release.schedule, self.own
+        if own is None:
+            done = max(self.first, -(-(next_bin - schedule.offset) // schedule.stride))
+            finished = schedule.count is not None and done >= schedule.count
+            upcoming = None if finished else schedule.bin_end(schedule.bin_of_reading(done))
+            return done - self.first, upcoming
+        last = schedule.bin_end(next_bin - 1) if next_bin else own.start - 1
+        done = own.bin_at(last + 1) if last >= own.start else 0
+        if own.count is not None and done >= own.count:
+            return own.count, None
+        return done, own.bin_end(done)
+
+    @property
+    def timetable(self) -> Schedule:
+        """When it is read; its window is `window`."""
+        if self.own is not None:
+            return self.own
+        schedule = self.plan.release.schedule
+        start = schedule.bin_end(schedule.bin_of_reading(self.first))
+        count = None if schedule.count is None else schedule.count - self.first
+        return Schedule(start, schedule.every, count, self.window, schedule.zone)
+
+    @property
+    def schedule_text(self) -> str:
+        """When it is read and over what, in words."""
+        over = "" if self.own is None or self.window is None else f", change over {self.window}"
+        return f"{self.timetable}{over}"
+
+
+def derived_series(name: str, plan: ReleasePlan, window: Span | None, every: Span | None) -> Series:
+    """A series that is derived from a release."""
+    schedule = plan.release.schedule
+    if every is None:
+        span = None if window is None else schedule.bins_in(window)
+        return Series(name, plan, window, span, schedule.first_telling(span))
+    rolled = roll_up(schedule, every, window)
+    return Series(name, plan, window, rolled.span, own=rolled.times)
