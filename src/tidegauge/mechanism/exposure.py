@@ -7,7 +7,7 @@ from math import isqrt
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidegauge.theory.accounting.precise import above
-from tidegauge.theory.paths.path import Domain, Limits, limits
+from tidegauge.theory.paths.path import BinCase, Domain, bin_cases
 from tidegauge.theory.paths.tree import Costs
 from tidegauge.theory.sensitivity import Sensitivity, most_counted, sensitivity
 
@@ -25,32 +25,32 @@ class Flow(NamedTuple):
     bins: int | None
 
 
-def over_lives(
+def over_cases(
     exposure: Exposure,
     *,
-    stock: Callable[[Limits], tuple[Fraction, Fraction]],
+    stock: Callable[[BinCase], tuple[Fraction, Fraction]],
     flow: Callable[[Flow], tuple[Fraction, Fraction]],
 ) -> Sensitivity:
-    """The largest sensitivity of a row (L1, squared L2) over all limits, times the rows of a unit.  [T1]"""
-    allowed = limits(exposure.constraint, exposure.schedule)
+    """The largest sensitivity of a row (L1, squared L2) over all cases, times the rows of a unit.  [T1]"""
+    allowed = bin_cases(exposure.constraint, exposure.schedule)
     if exposure.kind == "flow":
-        found = [flow(_flow(exposure, limit)) for limit in allowed]
+        found = [flow(_flow(exposure, case)) for case in allowed]
     else:
-        found = [stock(limit) for limit in allowed]
+        found = [stock(case) for case in allowed]
     return Sensitivity(
         l1=exposure.rows * max(l1 for l1, _ in found),
         l2_squared=exposure.rows**2 * max(square for _, square in found),
     )
 
 
-def _flow(exposure: Exposure, limit: Limits) -> Flow:
-    each = most_counted(mutations=limit.changes, clip=exposure.clip)
-    bins = exposure.schedule.bins if limit.bins is None else limit.bins
-    most = [count for count in (limit.changes, bins and each * bins) if count is not None]
+def _flow(exposure: Exposure, case: BinCase) -> Flow:
+    each = most_counted(mutations=case.changes, clip=exposure.clip)
+    bins = exposure.schedule.bins if case.bins is None else case.bins
+    most = [count for count in (case.changes, bins and each * bins) if count is not None]
     return Flow(min(most), each, bins)
 
 
-_TELLING: Final = 3
+_ENOUGH_GROUPS: Final = 3
 """For a hierarchy three groups are as bad as any number: three colours tell neighbouring bins apart."""
 
 
@@ -60,22 +60,22 @@ def costs(exposure: Exposure, *, coarse: bool = False) -> tuple[Costs, Costs]:
     `coarse`: any two contributions are taken to be as far apart as two can be.
     """
     values = sorted({0, min(exposure.lower, 0), max(exposure.upper, 0)}, key=bool)
-    groups = min(exposure.groups, _TELLING)
-    if groups > 1 and (coarse or (groups == _TELLING and len(values) < 3)):
+    groups = min(exposure.groups, _ENOUGH_GROUPS)
+    if groups > 1 and (coarse or (groups == _ENOUGH_GROUPS and len(values) < 3)):
         change = sensitivity(lower=exposure.lower, upper=exposure.upper, grouped=True)
         (_, largest), nothing = spread(exposure), Fraction(0)
         return (
             Costs(((nothing, largest), (largest, nothing)), change.l1),
             Costs(((nothing, largest**2), (largest**2, nothing)), change.l2_squared),
         )
-    places = [(0, 0), *((group, value) for group in range(groups) for value in values[1:])]
+    states = [(0, 0), *((group, value) for group in range(groups) for value in values[1:])]
     return tuple(  # type: ignore[return-value]
-        Costs(tuple(tuple(_moved(*start, *end, power) for end in places) for start in places))
+        Costs(tuple(tuple(_cost(*start, *end, power) for end in states) for start in states))
         for power in (1, 2)
     )
 
 
-def _moved(group: int, value: int, other: int, after: int, power: int) -> Fraction:
+def _cost(group: int, value: int, other: int, after: int, power: int) -> Fraction:
     """Cost of a row that changes from one group to another, in measurements of both."""
     if group == other:
         return Fraction(abs(after - value) ** power)
@@ -91,20 +91,20 @@ def spread(exposure: Exposure) -> tuple[Fraction, Fraction]:
     )
 
 
-def most_changes(limit: Limits, bins: int | None) -> int:
+def most_changes(case: BinCase, bins: int | None) -> int:
     """Bins in which a row can change, of so many (None: without end)."""
-    return min(most for most in (*limit, bins) if most is not None)
+    return min(most for most in (*case, bins) if most is not None)
 
 
 def stock_square(
-    exposure: Exposure, limit: Limits, *, first: int, most: Callable[[Limits, Domain], float]
+    exposure: Exposure, case: BinCase, *, first: int, most: Callable[[BinCase, Domain], float]
 ) -> Fraction:
     """Squared L2 sensitivity of a stock, from the bound `most` for a row whose largest value is 1.  [T10]
 
     `first`: the first bin that is measured; where that is not bin 0, the row may exist before.
     """
     _, M = spread(exposure)
-    return M**2 * Fraction(most(limit, domain(exposure, first))) if M else Fraction(0)
+    return M**2 * Fraction(most(case, domain(exposure, first))) if M else Fraction(0)
 
 
 def domain(exposure: Exposure, first: int) -> Domain:

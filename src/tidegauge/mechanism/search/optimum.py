@@ -23,7 +23,7 @@ from tidegauge.mechanism.search.shaping import shaped
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategies.dense import MOST_BINS, Dense, most_energy
 from tidegauge.mechanism.strategy import MANY
-from tidegauge.theory.paths.path import ON_OFF, Limits
+from tidegauge.theory.paths.path import ON_OFF, BinCase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,25 +39,25 @@ _QUICK: Final = 256
 """Bins up to which the optimum for two changes is found in a second, and so without being asked for ..."""
 _QUICK_GAP: Final = 3e-3
 """... to this much of the least error there is."""
-_MOST_JUMPS: Final = 16
+_MOST_CHANGES: Final = 16
 """Changes for which there is an optimum; or any number of them ..."""
 _MOST_BITS: Final = 128
-"""... in a reach of so many bins ..."""
-_MOST_MOVES: Final = 32
+"""... in a within of so many bins ..."""
+_MOST_GROUP_CHANGES: Final = 32
 """... and where they may be moves between groups."""
 _LOOKED: Final = 10
 """Rounds after which the worst path is looked for, where that takes as long as a round."""
 
 
 class Problem(NamedTuple):
-    """What a dense strategy is optimal for: `jumps` changes in `reach` bins, readings every `stride` bins."""
+    """What a dense strategy is optimal for: `changes` changes in `within` bins, readings every `stride` bins."""
 
     bins: int
     first: int
     span: int | None
     stride: int
-    jumps: int
-    reach: int
+    changes: int
+    within: int
     worst: bool
     grouped: bool = False
 
@@ -75,17 +75,20 @@ class Problem(NamedTuple):
     @property
     def key(self) -> str:
         """Its name in the folder."""
-        return hashlib.sha256(json.dumps(self._asdict(), sort_keys=True).encode()).hexdigest()[:16]
+        named = self._asdict()
+        # The names that files were written under: what was optimised before must be found again.
+        named |= {"jumps": named.pop("changes"), "reach": named.pop("within")}
+        return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
     def quick(self) -> bool:
         """Whether it is solved in less than a second."""
-        return self.jumps <= 2 and not self.grouped and self.size <= _QUICK
+        return self.changes <= 2 and not self.grouped and self.size <= _QUICK
 
     @classmethod
     def of(
         cls,
-        limits: Sequence[Limits],
+        cases: Sequence[BinCase],
         *,
         bins: int,
         first: int,
@@ -95,12 +98,12 @@ class Problem(NamedTuple):
         grouped: bool = False,
     ) -> Problem | None:
         """None where entries may change too often in too long a time, or there are too many bins."""
-        known = [limit.within(bins - first) for limit in limits]
-        jumps, reach = (max(each) for each in zip(*known, strict=True))
-        most = _MOST_MOVES if grouped and reach < bins - first else _MOST_BITS
-        if not 1 < bins - first <= MOST_BINS or (jumps > _MOST_JUMPS and reach > most):
+        known = [case.within(bins - first) for case in cases]
+        changes, within = (max(each) for each in zip(*known, strict=True))
+        most = _MOST_GROUP_CHANGES if grouped and within < bins - first else _MOST_BITS
+        if not 1 < bins - first <= MOST_BINS or (changes > _MOST_CHANGES and within > most):
             return None
-        return cls(bins, first, span, stride, jumps, reach, worst, grouped and jumps > 1)
+        return cls(bins, first, span, stride, changes, within, worst, grouped and changes > 1)
 
 
 def dense_problem(search: Search) -> Problem | None:
@@ -112,7 +115,7 @@ def dense_problem(search: Search) -> Problem | None:
     if schedule.bins is None or (exposure.kind == "flow" and exposure.clip is not None):
         return None
     return Problem.of(
-        search.task.limits,
+        search.task.cases,
         bins=schedule.bins,
         first=schedule.base,
         span=schedule.span,
@@ -168,8 +171,8 @@ def optimise(problem: Problem, folder: Path | None, *, rounds: int | None = None
 def rounded(problem: Problem, gram: Floats) -> Dense:
     """The strategy whose columns have these inner products, in the form with the least certified error."""
     forms = [gram]
-    if (problem.jumps > 2 or problem.grouped) and problem.span is None and problem.worst:
-        forms += shaped(gram, symmetric=problem.jumps % 2 == 0 and problem.reach == problem.size)
+    if (problem.changes > 2 or problem.grouped) and problem.span is None and problem.worst:
+        forms += shaped(gram, symmetric=problem.changes % 2 == 0 and problem.within == problem.size)
     best = min(forms, key=lambda form: _certified(problem, form))
     root = np.linalg.cholesky(best[::-1, ::-1]).T[::-1, ::-1]
     return Dense.of(shapes.rounded(root / np.abs(root).max(), shapes.BITS), problem.first)
@@ -179,36 +182,36 @@ def optimal_gram(problem: Problem, *, rounds: int | None = None, gap: float) -> 
     """Inner products of the best columns found, and a lower bound on the error (at rho = 1/2) of any."""
     count, ends = problem.size, problem.ends
     weights = np.full(len(ends), 1 / len(ends))
-    paths = path_distribution(count, jumps=problem.jumps, reach=problem.reach, grouped=problem.grouped)
-    best, least, limit, mean = np.inf, np.eye(count), 0.0, np.eye(count)
-    for turn in range(1, (rounds or paths.rounds) + 1):
+    paths = path_distribution(count, changes=problem.changes, within=problem.within, grouped=problem.grouped)
+    best, least, lowest, mean = np.inf, np.eye(count), 0.0, np.eye(count)
+    for round_ in range(1, (rounds or paths.rounds) + 1):
         demand = _demand(weights, ends, problem.span, count)
         moments = paths.moments()
         root, back = _roots(moments)
         middle, _ = _roots(root @ demand @ root)
         gram = back @ middle @ back
-        limit = max(limit, float(np.trace(middle)))
+        lowest = max(lowest, float(np.trace(middle)))
         errors = _errors(gram, ends, problem.span)
         if paths.noisy:  # both energies and errors are convex in it, so the mean of many is better than each
-            mean += min(2 / turn, 1.0) * (gram / (gram * moments).sum() - mean)
-        if not paths.noisy or turn % _LOOKED == 0:
+            mean += min(2 / round_, 1.0) * (gram / (gram * moments).sum() - mean)
+        if not paths.noisy or round_ % _LOOKED == 0:
             seen, spread = (mean, _errors(mean, ends, problem.span)) if paths.noisy else (gram, errors)
             value = sqrt(paths.most(seen) * (spread.max() if problem.worst else spread.mean()))
             if value < best:
                 best, least = value, seen.copy()
-            if best <= limit * (1 + gap):
+            if best <= lowest * (1 + gap):
                 break
         if problem.worst:
             weights = weights * errors
             weights /= weights.sum()
         paths.shift(gram)
-    return least, limit
+    return least, lowest
 
 
 def _certified(problem: Problem, gram: Floats) -> float:
     errors = _errors(gram, problem.ends, problem.span)
     domain = ON_OFF._replace(groups=MANY if problem.grouped else 1)
-    energy = most_energy(gram, Limits(problem.jumps, problem.reach), domain)
+    energy = most_energy(gram, BinCase(problem.changes, problem.within), domain)
     return energy * float(errors.max() if problem.worst else errors.mean())
 
 

@@ -32,17 +32,17 @@ class Crowd:
     noisy = True
     rounds = 200
 
-    def __init__(self, bins: int, jumps: int, reach: int) -> None:
-        self.bins, self.jumps, self.reach = bins, jumps, reach
+    def __init__(self, bins: int, count: int, within: int) -> None:
+        self.bins, self.count, self.within = bins, count, within
         self.chance = np.random.default_rng(_SEED)
         start = self.chance.integers(bins, size=(_CROWD, 1))
-        apart = self.chance.random((_CROWD, min(reach, bins) - 1)).argsort(axis=1)[:, : jumps - 1] + 1
+        apart = self.chance.random((_CROWD, min(within, bins) - 1)).argsort(axis=1)[:, : count - 1] + 1
         first = np.concatenate([start, start + apart], axis=1)
         self.changes = np.sort(np.where(first < bins, first, bins), axis=1)
-        self.signs: Floats = np.where(np.arange(jumps) % 2, -1.0, 1.0)
+        self.signs: Floats = np.where(np.arange(count) % 2, -1.0, 1.0)
         self.weights = np.zeros((bins + 1, bins + 1))
         self.worst = self.changes[:_KNOWN]
-        self.turn, self.found = 0, np.eye(bins)
+        self.round, self.found = 0, np.eye(bins)
         for _ in range(4):
             self.found = self._drawn()
 
@@ -54,8 +54,8 @@ class Crowd:
         """In the scale of the mean energy, as if each weight were multiplied by a power of its energy."""
         mean = float((gram * self.found).sum())
         self.weights[:-1, :-1] += 1.5 * SOFTEST / mean * gram
-        self.turn += 1
-        self.found = self.found + 4 / (self.turn + 4) * (self._drawn() - self.found)
+        self.round += 1
+        self.found = self.found + 4 / (self.round + 4) * (self._drawn() - self.found)
 
     def most(self, gram: Floats) -> float:
         """The most energy that single shifts of changes reach from the sample and the worst paths known."""
@@ -65,7 +65,7 @@ class Crowd:
         fields = self._fields(padded, paths)
         for _ in range(40):
             before = paths.copy()
-            for at in range(self.jumps):
+            for at in range(self.count):
                 fields -= self.signs[at] * padded[paths[:, at]]
                 paths[:, at] = self._gains(padded, fields, paths, at).argmax(axis=1)
                 fields += self.signs[at] * padded[paths[:, at]]
@@ -79,7 +79,7 @@ class Crowd:
     def _fields(self, weights: Floats, paths: Integers) -> Floats:
         """What all changes of each path together weigh on every bin."""
         fields = np.zeros((len(paths), self.bins + 1))
-        for at in range(self.jumps):
+        for at in range(self.count):
             fields += self.signs[at] * weights[paths[:, at]]
         return fields
 
@@ -87,16 +87,16 @@ class Crowd:
         """What each place of one change adds to the weight of each path; -inf where it may not be."""
         bins, places = self.bins, np.arange(self.bins + 1)
         low = paths[:, at - 1] + 1 if at else np.zeros(len(paths), dtype=np.int64)
-        high = paths[:, at + 1] if at < self.jumps - 1 else np.full(len(paths), bins)
+        high = paths[:, at + 1] if at < self.count - 1 else np.full(len(paths), bins)
         allowed = (places >= np.minimum(low, bins)[:, None]) & (
             (places < high[:, None]) | (places == bins) & (high == bins)[:, None]
         )
-        if self.reach < bins:
+        if self.within < bins:
             if at:
-                allowed &= (places < paths[:, :1] + self.reach) | (places == bins)
+                allowed &= (places < paths[:, :1] + self.within) | (places == bins)
             else:
                 last = np.where(paths[:, 1:] < bins, paths[:, 1:], -1).max(axis=1)
-                allowed &= places > (last - self.reach)[:, None]
+                allowed &= places > (last - self.within)[:, None]
                 allowed[:, bins] &= last < 0
         gains: Floats = np.where(allowed, 2 * self.signs[at] * others + weights.diagonal(), -np.inf)
         return gains
@@ -106,7 +106,7 @@ class Crowd:
         crowd, bins = self.changes.shape[0], self.bins
         found = np.zeros((bins + 1, bins + 1))
         fields = self._fields(self.weights, self.changes)
-        for at in range(self.jumps):
+        for at in range(self.count):
             fields -= self.signs[at] * self.weights[self.changes[:, at]]
             gains = self._gains(self.weights, fields, self.changes, at)
             chances: Floats = np.exp(gains - gains.max(axis=1, keepdims=True))
@@ -118,7 +118,7 @@ class Crowd:
             found += crossed + crossed.T + (rest @ rest.T).toarray() + np.diag(chances.sum(axis=0))
             self.changes[:, at] = np.minimum((sums < drawn).sum(axis=1), bins)
             fields += self.signs[at] * self.weights[self.changes[:, at]]
-        found /= crowd * self.jumps
+        found /= crowd * self.count
         return found[:bins, :bins]
 
     def _others(self, at: int) -> csr_array:
@@ -137,14 +137,14 @@ class Switches:
     noisy = True
     rounds = 300
 
-    def __init__(self, bins: int, reach: int) -> None:
-        self.bins, self.reach = bins, reach
+    def __init__(self, bins: int, within: int) -> None:
+        self.bins, self.within = bins, within
         self.chance = np.random.default_rng(_SEED)
-        self.starts = self.chance.integers(bins - reach + 1, size=_CROWD)
-        self.bits = self.chance.integers(2, size=(_CROWD, reach)).astype(np.float64)
+        self.starts = self.chance.integers(bins - within + 1, size=_CROWD)
+        self.bits = self.chance.integers(2, size=(_CROWD, within)).astype(np.float64)
         self.weights = np.zeros((bins, bins))
         self.worst = (self.starts[:_KNOWN], self.bits[:_KNOWN])
-        self.turn, self.found = 0, self._drawn()
+        self.round, self.found = 0, self._drawn()
 
     def moments(self) -> Floats:
         """A mean over the last rounds, and a few single changes."""
@@ -153,8 +153,8 @@ class Switches:
     def shift(self, gram: Floats) -> None:
         """In the scale of the mean energy, as if each weight were multiplied by a power of its energy."""
         self.weights += SOFTEST / float((gram * self.moments()).sum()) * levels(gram)
-        self.turn += 1
-        self.found = self.found + 4 / (self.turn + 4) * (self._drawn() - self.found)
+        self.round += 1
+        self.found = self.found + 4 / (self.round + 4) * (self._drawn() - self.found)
 
     def most(self, gram: Floats) -> float:
         """The most energy that switching single bins reaches from the sample and the worst paths known."""
@@ -173,7 +173,7 @@ class Switches:
 
     def _drawn(self) -> Floats:
         self._switch(self.weights, self.starts, self.bits, self.chance)
-        last = self.bins - self.reach
+        last = self.bins - self.within
         for step in (np.full(len(self.starts), last), 1 + self.chance.integers(3, size=len(self.starts))):
             moved = self.starts + self.chance.integers(-step, step + 1)
             moved = np.where((moved < 0) | (moved > last), self.starts, moved)
@@ -188,7 +188,7 @@ class Switches:
 
     def _levels(self, starts: Integers, bits: Floats) -> Floats:
         at = np.arange(self.bins)[None, :] - starts[:, None]
-        return np.where(at < 0, 0.0, np.take_along_axis(bits, np.clip(at, 0, self.reach - 1), axis=1))
+        return np.where(at < 0, 0.0, np.take_along_axis(bits, np.clip(at, 0, self.within - 1), axis=1))
 
     def _energies(self, weights: Floats, starts: Integers, bits: Floats) -> Floats:
         found = self._levels(starts, bits)
@@ -204,9 +204,9 @@ class Switches:
         fields, members = self._levels(starts, bits) @ weights, np.arange(len(starts))
         tails = weights[::-1].cumsum(axis=0)[::-1]
         own = tails[:, ::-1].cumsum(axis=1)[:, ::-1].diagonal()
-        for at in range(self.reach):
+        for at in range(self.within):
             place, old = starts + at, bits[:, at].copy()
-            if at < self.reach - 1:
+            if at < self.within - 1:
                 alone, rows, field = weights[place, place], weights, fields[members, place]
             else:
                 after = np.arange(self.bins)[None, :] >= place[:, None]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidegauge.mechanism.exposure import domain
 from tidegauge.mechanism.strategy import MANY
-from tidegauge.theory.paths.path import ON_OFF, Limits, limits
+from tidegauge.theory.paths.path import ON_OFF, BinCase, bin_cases
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,7 @@ class Task(NamedTuple):
     """What decides which parameters are best; equal for releases that are read and changed alike."""
 
     schedule: Schedule
-    limits: tuple[Limits, ...]
+    cases: tuple[BinCase, ...]
     domain: Domain
     pure: bool
     worst: bool
@@ -50,10 +50,10 @@ class Search:
         exposure = self.exposure
         groups = MANY if exposure.grouped else 1
         if exposure.kind == "flow":  # changes in one bin add up, as if one of them had that size
-            allowed: tuple[Limits, ...] = (Limits(1, None),)
+            allowed: tuple[BinCase, ...] = (BinCase(1, None),)
             found = ON_OFF._replace(groups=groups)
         else:
-            allowed, found = limits(exposure.constraint, self.schedule), domain(exposure, 0)
+            allowed, found = bin_cases(exposure.constraint, self.schedule), domain(exposure, 0)
             # Which end of the range is which, and how many groups there are, does not decide what is best.
             found = found._replace(high=max(found[:2]), low=round(min(found[:2]), 2), groups=groups)
         return Task(self.schedule, allowed, found, self.pure, self.worst)

@@ -16,7 +16,7 @@ import numpy as np
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategies.buffered import Buffered
 from tidegauge.mechanism.strategies.hierarchy import Hierarchy
-from tidegauge.theory.paths.path import ON_OFF, Limits
+from tidegauge.theory.paths.path import ON_OFF, BinCase
 from tidegauge.theory.paths.toeplitz import toeplitz_paths
 from tidegauge.theory.paths.tree import Costs, hierarchy_paths
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _UNIT = Costs(((Fraction(0), Fraction(1)), (Fraction(1), Fraction(0))))
 _SEVERAL, _MANY = 8, 32
-"""Changes from which on a hierarchy is tuned for one limit at a time, and for its folds alone."""
+"""Changes from which on a hierarchy is tuned for one case at a time, and for its folds alone."""
 _FEW_BINS, _ENOUGH, _MANY_BINS = 1 << 10, 1 << 11, 1 << 15
 """Bins up to which buffers are tuned in full; noise is; several ladders of buffers are compared."""
 _LONG_BURST = 128
@@ -66,7 +66,7 @@ class Target:
             readings = np.linspace(0, count - 1, _JUDGED).astype(np.int64)
         return cls(schedule.offset + schedule.stride * readings, schedule.span, worst)
 
-    def level(self, variances: Floats) -> float:
+    def judged(self, variances: Floats) -> float:
         """The variance that counts."""
         return float(variances.max() if self.worst else variances.mean())
 
@@ -74,7 +74,7 @@ class Target:
 def error(strategy: Strategy, exposure: Exposure, target: Target, *, pure: bool) -> float:
     """Root mean squared error at epsilon = 1 (pure) or rho = 1/2, in grid units, worst or mean."""
     sensitivity = strategy.sensitivity(exposure)
-    level = target.level(strategy.variances(target.bins, target.span))
+    level = target.judged(strategy.variances(target.bins, target.span))
     return float(sensitivity.l1) * sqrt(2 * level) if pure else sqrt(float(sensitivity.l2_squared) * level)
 
 
@@ -97,7 +97,7 @@ def _digits(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-class Level(NamedTuple):
+class RunningNoise(NamedTuple):
     """Noise of running values: a damped root; white noise and a shared offset relative to its innovations."""
 
     beta: float
@@ -108,16 +108,16 @@ class Level(NamedTuple):
         """What a change does to so many rows before the offset is taken off."""
         return shapes.rounded_convex(shapes.damped_root(count, self.beta, self.white), 40) / 2**40
 
-    def over(self, count: int, known: int, target: Target) -> Level:
+    def over(self, count: int, known: int, target: Target) -> RunningNoise:
         """The best for `count` bins, if this is the best for `known`: damped as much slower or faster."""
         if target.span is not None or count == known:
             return self
         return self._replace(beta=1 - _digits(min((1 - self.beta) * known / count, 0.9)))
 
 
-def _enough(least: int, count: int, limits: Sequence[Limits], span: int | None) -> int:
+def _enough(least: int, count: int, cases: Sequence[BinCase], span: int | None) -> int:
     """Bins that suffice to find the best for more: some windows, and enough for changes to be rare."""
-    return min(count, max(least, 4 * (span or 0), *(8 * limit.within(count)[0] for limit in limits)))
+    return min(count, max(least, 4 * (span or 0), *(8 * case.within(count)[0] for case in cases)))
 
 
 def _early(target: Target, first: int, count: int) -> Target:
@@ -133,7 +133,7 @@ class _Judge:
     """Weighs the noise of levels that are read at the target's bins against what an entry can do to them."""
 
     target: Target
-    limits: Sequence[Limits]
+    cases: Sequence[BinCase]
     first: int
     domain: Domain
 
@@ -143,57 +143,57 @@ class _Judge:
         noise = shapes.inverse(np.diff(shape, prepend=0.0))
         variances = np.cumsum(shapes.lag_difference(noise, span) ** 2)[ages]
         whole = np.full(len(ages), True) if span is None else ages < span
-        level = self.target.level(variances + np.where(whole, offset, 0.0))
+        level = self.target.judged(variances + np.where(whole, offset, 0.0))
         return sqrt(level * max(self._bounds(shape, offset)))
 
     def _bounds(self, shape: Floats, offset: float) -> list[float]:
         return [
-            toeplitz_paths(shape, limits=limit, domain=self.domain, offset=offset, coarse=True, quick=True)
-            for limit in self.limits
+            toeplitz_paths(shape, case=case, domain=self.domain, offset=offset, coarse=True, quick=True)
+            for case in self.cases
         ]
 
     def weighty(self, shape: Floats, offset: float) -> _Judge:
         """For kinds of lives that weigh much here; the others are not looked at again."""
-        if len(self.limits) == 1:
+        if len(self.cases) == 1:
             return self
         bounds = self._bounds(shape, offset)
-        pairs = zip(self.limits, bounds, strict=True)
-        return replace(self, limits=[limit for limit, bound in pairs if bound > 0.6 * max(bounds)])
+        pairs = zip(self.cases, bounds, strict=True)
+        return replace(self, cases=[case for case, bound in pairs if bound > 0.6 * max(bounds)])
 
 
-def level(
+def running_noise(
     target: Target,
-    limits: Sequence[Limits],
+    cases: Sequence[BinCase],
     *,
     bins: int,
     first: int = 0,
     domain: Domain = ON_OFF,
-    known: Level | None = None,
-) -> Level:
+    known: RunningNoise | None = None,
+) -> RunningNoise:
     """A damped root with white noise and offset.  For very many bins: as for fewer, damped more slowly.
 
     `known`: what is best where values have one sign, to go on from where they have both.
     """
     count = bins - first
     least = _ENOUGH if target.span is None else 2 * _ENOUGH
-    if count > (enough := _enough(least, count, limits, target.span)):
+    if count > (enough := _enough(least, count, cases, target.span)):
         early = _early(target, first, enough)
         near = None if known is None else known.over(enough, count, target)
-        found = level(early, limits, bins=first + enough, first=first, domain=domain, known=near)
+        found = running_noise(early, cases, bins=first + enough, first=first, domain=domain, known=near)
         return found.over(count, enough, target)
-    changes = [limit.within(count) for limit in limits]
-    jumps, bursts = max(jumps for jumps, _ in changes), _bursts(changes, count)
-    judge = _Judge(target, limits, first, domain)
+    changes = [case.within(count) for case in cases]
+    most, bursts = max(count for count, _ in changes), _bursts(changes, count)
+    judge = _Judge(target, cases, first, domain)
 
-    def noise(at: Floats) -> Level:
+    def noise(at: Floats) -> RunningNoise:
         beta = 1 - exp(min(at[0], -0.05))
-        return Level(beta, max(float(at[2]), 0.0) if len(at) > 2 else 0.0, exp(min(at[1], 3.0)))
+        return RunningNoise(beta, max(float(at[2]), 0.0) if len(at) > 2 else 0.0, exp(min(at[1], 3.0)))
 
     def value(at: Floats) -> float:
         found = noise(at)
         return judge.error(found.shape(count), found.offset)
 
-    pace = 0.1 if bursts else {1: 0.3, 2: 1.6}.get(jumps, 2.5 * jumps)
+    pace = 0.1 if bursts else {1: 0.3, 2: 1.6}.get(most, 2.5 * most)
     start = [log(min(0.6, pace / count)), log(0.12 if target.span is None else 1.3)]
     steps = [1.0, 0.7]
     if bursts:
@@ -207,23 +207,25 @@ def level(
         start[2:] = [known.white] if bursts else []
         steps, rounds = [0.5, 1.0, max(0.3 * known.white, 0.1)][: len(start)], 14
     beta, white, offset = map(_digits, noise(nelder_mead(value, start, steps, rounds)))
-    return Level(1 - _digits(1 - beta), white, offset)
+    return RunningNoise(1 - _digits(1 - beta), white, offset)
 
 
 @lru_cache(maxsize=64)
-def level_for(task: Task) -> Level:
+def running_noise_for(task: Task) -> RunningNoise:
     """The best noise for a release with an end; for values of both signs, from that for one sign."""
     bins, first = task.schedule.bins, task.schedule.base
     assert bins is not None
-    known = level_for(task._replace(domain=task.domain._replace(low=0.0))) if task.domain.low else None
+    known = (
+        running_noise_for(task._replace(domain=task.domain._replace(low=0.0))) if task.domain.low else None
+    )
     target = Target.of(task.schedule, worst=task.worst)
-    return level(target, task.limits, bins=bins, first=first, domain=task.domain, known=known)
+    return running_noise(target, task.cases, bins=bins, first=first, domain=task.domain, known=known)
 
 
 def buffered(
-    noise: Level,
+    noise: RunningNoise,
     target: Target,
-    limits: Sequence[Limits],
+    cases: Sequence[BinCase],
     *,
     bins: int,
     first: int = 0,
@@ -234,10 +236,10 @@ def buffered(
     How to tilt it is found for fewer bins.
     """
     count = bins - first
-    judge = _Judge(target, limits, first, domain).weighty(noise.shape(count), noise.offset)
-    limits = judge.limits
-    few = _enough(_FEW_BINS, count, limits, target.span)
-    brief = _Judge(_early(target, first, few), limits, first, domain)
+    judge = _Judge(target, cases, first, domain).weighty(noise.shape(count), noise.offset)
+    cases = judge.cases
+    few = _enough(_FEW_BINS, count, cases, target.span)
+    brief = _Judge(_early(target, first, few), cases, first, domain)
     shapes_wanted = {count: noise.shape(count), few: noise.over(few, count, target).shape(few)}
 
     def strategy(count: int, rungs: tuple[float, float], tilt: Floats) -> Buffered:
@@ -248,7 +250,7 @@ def buffered(
     def value(found: Buffered, judge: _Judge = judge) -> float:
         return judge.error(found.shape, found.offset)
 
-    bursts = max(_bursts([limit.within(count) for limit in limits], count), default=0)
+    bursts = max(_bursts([case.within(count) for case in cases], count), default=0)
     fastest = (0.7, 0.5, 0.35) if count <= _MANY_BINS and not (bursts or domain.low) else (0.5,)
     even, ladders = np.zeros(5), [(fast, slow) for fast in fastest for slow in (0.3, 2.5)]
     best = min(ladders, key=lambda rungs: value(strategy(count, rungs, even)))
@@ -283,7 +285,7 @@ def _exponentials(wanted: Floats, rungs: tuple[float, float], tilt: Floats) -> s
 
 def _bursts(changes: list[tuple[int, int]], count: int) -> list[int]:
     """The reaches in which an entry may change in every bin."""
-    return [reach for jumps, reach in changes if 2 < jumps >= reach < count]
+    return [span for most, span in changes if 2 < most >= span < count]
 
 
 def _white(bursts: list[int]) -> float:
@@ -292,7 +294,7 @@ def _white(bursts: list[int]) -> float:
 
 
 def hierarchy(
-    target: Target, limits: Sequence[Limits], *, pure: bool, bins: int | None, levels: bool
+    target: Target, cases: Sequence[BinCase], *, pure: bool, bins: int | None, levels: bool
 ) -> Hierarchy:
     """Branching, height, and how the initial load is measured; with Laplace noise a scale for every layer.
 
@@ -306,63 +308,61 @@ def hierarchy(
             if height > 1 and branching ** (height - 1) > leaves:
                 break
             found = Hierarchy(branching, height, bins, "leaf" if levels else "none")
-            level = target.level(found.variances(target.bins, target.span))
-            folds = max(_folds(limit, branching, height, leaves) for limit in limits)
+            level = target.judged(found.variances(target.bins, target.span))
+            folds = max(_folds(case, branching, height, leaves) for case in cases)
             quick.append((level * folds ** (2 / power), branching, found))
     some = [found for *_, found in sorted(quick, key=lambda one: one[:2])[:8]]
-    some += [_with_load(found, limits, power) for found in some if levels]
+    some += [_with_load(found, cases, power) for found in some if levels]
 
     def value(found: Hierarchy) -> float:
-        level = target.level(found.variances(target.bins, target.span))
-        most = max(float(_most(found, limit, power)) for limit in limits)
+        level = target.judged(found.variances(target.bins, target.span))
+        most = max(float(_most(found, case, power)) for case in cases)
         return sqrt(level) * (most if pure else sqrt(most))
 
     best = min(some, key=value)
     return _with_scales(best, value) if pure and best.height > 1 else best
 
 
-def _folds(limit: Limits, branching: int, height: int, leaves: int) -> int:
+def _folds(case: BinCase, branching: int, height: int, leaves: int) -> int:
     """T4, for regular bins."""
     total = 0
     for layer in range(height):
-        most = [-(-leaves // branching**layer), limit.changes]
-        if limit.bins is not None:
-            most.append(-(-(limit.bins - 1) // branching**layer) + 1)
+        most = [-(-leaves // branching**layer), case.changes]
+        if case.bins is not None:
+            most.append(-(-(case.bins - 1) // branching**layer) + 1)
         total += min(count for count in most if count is not None)
     return total
 
 
-def _most(found: Hierarchy, limit: Limits, power: int) -> Fraction:
+def _most(found: Hierarchy, case: BinCase, power: int) -> Fraction:
     """Most that changes by 1 add up to; a quick upper bound where there are many."""
     *layers, load = (1 / scale**power for scale in found.scales)
-    if limit.changes is not None and limit.changes > _SEVERAL and limit.bins is not None:
+    if case.changes is not None and case.changes > _SEVERAL and case.bins is not None:
         return min(
-            _most(found, Limits(limit.changes, None), power), _most(found, Limits(None, limit.bins), power)
+            _most(found, BinCase(case.changes, None), power), _most(found, BinCase(None, case.bins), power)
         )
-    if limit.changes is not None and limit.changes > _MANY:
-        leaves = found.bins or limit.changes * found.branching**found.height
+    if case.changes is not None and case.changes > _MANY:
+        leaves = found.bins or case.changes * found.branching**found.height
         nodes = (-(-leaves // found.branching**layer) for layer in range(found.height))
-        return load + sum(
-            (w * min(limit.changes, n) for w, n in zip(layers, nodes, strict=True)), Fraction(0)
-        )
-    ends = found.bins is not None and (limit.bins is None or 4 * limit.bins > found.bins)
+        return load + sum((w * min(case.changes, n) for w, n in zip(layers, nodes, strict=True)), Fraction(0))
+    ends = found.bins is not None and (case.bins is None or 4 * case.bins > found.bins)
     return hierarchy_paths(
         _UNIT,
         weights=layers,
         base={"apart": load, "none": Fraction(0)}.get(found.load),
         branching=found.branching,
         leaves=found.bins if ends else None,
-        limits=limit,
+        case=case,
     )
 
 
-def _with_load(found: Hierarchy, limits: Sequence[Limits], power: int) -> Hierarchy:
+def _with_load(found: Hierarchy, cases: Sequence[BinCase], power: int) -> Hierarchy:
     """The initial load as a node of its own, with the least noise that makes no path worse."""
-    total = max(_most(found, limit, power) for limit in limits)
+    total = max(_most(found, case, power) for case in cases)
     rest = [
-        _most(found, Limits(*(None if most is None else most - 1 for most in limit)), power)
-        for limit in limits
-        if 1 not in limit
+        _most(found, BinCase(*(None if most is None else most - 1 for most in case)), power)
+        for case in cases
+        if 1 not in case
     ]
     weight = max(total - max(rest, default=Fraction(0)), Fraction(1))
     scale = Fraction(ceil(1024 / float(weight) ** (1 / power)), 1024)

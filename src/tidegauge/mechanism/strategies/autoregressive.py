@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.exposure import in_grid_units, over_lives, spread
+from tidegauge.mechanism.exposure import in_grid_units, over_cases, spread
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, refuse_running_values, says
 from tidegauge.theory.paths.autoregressive import AutoregressiveRows, autoregressive_paths
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search, Task
-    from tidegauge.theory.paths.path import Limits
+    from tidegauge.theory.paths.path import BinCase
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]
@@ -130,19 +130,19 @@ class Autoregressive(Strategy):
         shift = None if exposure.grouped or not self.shared_noise else 1 / self.shared_noise
         domain = in_grid_units(exposure, self.first)
 
-        def most(limit: Limits, shift: Fraction | None) -> Fraction:
+        def most(case: BinCase, shift: Fraction | None) -> Fraction:
             rows = AutoregressiveRows(b, shift, bins, Fraction(1, _FINER))
-            return autoregressive_paths(rows, limits=limit, domain=domain)
+            return autoregressive_paths(rows, case=case, domain=domain)
 
-        def stock(limit: Limits) -> tuple[Fraction, Fraction]:
-            return self._both(most(limit, shift), most(limit, None), 2 * S)
+        def stock(case: BinCase) -> tuple[Fraction, Fraction]:
+            return self._both(most(case, shift), most(case, None), 2 * S)
 
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
             largest = counts.total * M
             total = largest * (1 + (bins - 1) * (1 - b))
             return self._both(total, total, largest)
 
-        return over_lives(exposure, stock=stock, flow=flow)
+        return over_cases(exposure, stock=stock, flow=flow)
 
     def _both(self, l1: Fraction, total: Fraction, largest: Fraction) -> tuple[Fraction, Fraction]:
         """L1, and an L2 bound from the largest change of a row and the total of all."""
@@ -158,7 +158,7 @@ def _tuned(task: Task) -> Autoregressive:
     assert bins is not None
     target, domain = tune.Target.of(task.schedule, worst=task.worst), task.domain
     count, grouped = bins - first, domain.groups > 1
-    changes = max(limit.within(count)[0] for limit in task.limits)
+    changes = max(case.within(count)[0] for case in task.cases)
     apart, middle = domain.high + domain.low, abs(domain.high - domain.low) / 2
 
     def strategy(at: Floats) -> Autoregressive:
@@ -168,7 +168,7 @@ def _tuned(task: Task) -> Autoregressive:
 
     def value(at: Floats) -> float:
         found = strategy(at)
-        level = target.level(found.variances(target.bins, target.span)) * float(found.denominator) ** 2
+        level = target.judged(found.variances(target.bins, target.span)) * float(found.denominator) ** 2
         b, shared = found.memory / 2**16, float(found.shared_noise)
         later = min(changes, count - 1)
         size = 1 + later * (1 + b) + (count - 1 - later) * (1 - b)

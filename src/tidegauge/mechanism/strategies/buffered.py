@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.exposure import most_changes, over_lives, root_above, spread, square_of, stock_square
+from tidegauge.mechanism.exposure import most_changes, over_cases, root_above, spread, square_of, stock_square
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategies.buffers import BILLION, BITS, GAIN, MILLION, SHAPE, Buffers
 from tidegauge.mechanism.strategy import Row, Strategy, StrategyKind, refuse_running_values, says
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search, Task
     from tidegauge.mechanism.strategy import Exposure
-    from tidegauge.theory.paths.path import Domain, Limits
+    from tidegauge.theory.paths.path import BinCase, Domain
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]
@@ -200,9 +200,9 @@ class Buffered(Strategy):
             most = whole**2 * self.denominator**2
             return root_above(most * count * cells), most
 
-        def stock(limit: Limits) -> tuple[Fraction, Fraction]:
-            changes = most_changes(limit, count) * (2 if exposure.grouped else 1)
-            exact = stock_square(exposure, limit, first=self.first, most=self._most)
+        def stock(case: BinCase) -> tuple[Fraction, Fraction]:
+            changes = most_changes(case, count) * (2 if exposure.grouped else 1)
+            exact = stock_square(exposure, case, first=self.first, most=self._most)
             return fixed_point(exact, S * changes, changes if exposure.grouped else 1)
 
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
@@ -210,11 +210,11 @@ class Buffered(Strategy):
             exact = most**2 * Fraction(square_of(self._units.tolist()), 4**SHAPE)
             return fixed_point(exact, most, counts.total if exposure.grouped else 1)
 
-        return over_lives(exposure, stock=stock, flow=flow)
+        return over_cases(exposure, stock=stock, flow=flow)
 
-    def _most(self, limit: Limits, domain: Domain) -> float:
+    def _most(self, case: BinCase, domain: Domain) -> float:
         coarse = len(self.shape) > _TRIED
-        return toeplitz_paths(self.shape, offset=self.offset, limits=limit, domain=domain, coarse=coarse)
+        return toeplitz_paths(self.shape, offset=self.offset, case=case, domain=domain, coarse=coarse)
 
 
 @lru_cache(maxsize=64)
@@ -223,8 +223,8 @@ def _tuned(task: Task) -> Buffered:
 
     bins, first = task.schedule.bins, task.schedule.base
     assert bins is not None
-    noise, target = tune.level_for(task), tune.Target.of(task.schedule, worst=task.worst)
-    return tune.buffered(noise, target, task.limits, bins=bins, first=first, domain=task.domain)
+    noise, target = tune.running_noise_for(task), tune.Target.of(task.schedule, worst=task.worst)
+    return tune.buffered(noise, target, task.cases, bins=bins, first=first, domain=task.domain)
 
 
 def _candidates(search: Search) -> Iterator[Buffered]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.exposure import most_changes, over_lives, root_above, spread, square_of, stock_square
+from tidegauge.mechanism.exposure import most_changes, over_cases, root_above, spread, square_of, stock_square
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategies.triangular import MOST_BINS, Triangular
 from tidegauge.mechanism.strategy import StrategyKind, says
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search
     from tidegauge.mechanism.strategy import Exposure
-    from tidegauge.theory.paths.path import Domain, Limits
+    from tidegauge.theory.paths.path import BinCase, Domain
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]
@@ -120,9 +120,9 @@ class Damped(Triangular):
             error = (Fraction(1, 2) + Fraction(1, 2**10)) / self.denominator
             return (root_above(square) + largest * changes * root_above(count) * error) ** 2
 
-        def stock(limit: Limits) -> tuple[Fraction, Fraction]:
-            changes = most_changes(limit, count) * (2 if exposure.grouped else 1)
-            exact = stock_square(exposure, limit, first=self.first, most=self._most)
+        def stock(case: BinCase) -> tuple[Fraction, Fraction]:
+            changes = most_changes(case, count) * (2 if exposure.grouped else 1)
+            exact = stock_square(exposure, case, first=self.first, most=self._most)
             return self._both(rounded_up(exact, S, changes), changes if exposure.grouped else 1)
 
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
@@ -131,15 +131,15 @@ class Damped(Triangular):
             square = rounded_up(most**2 * Fraction(square_of(units), 4**_DIGITS), most, 1)
             return self._both(square, counts.total if exposure.grouped else 1)
 
-        return over_lives(exposure, stock=stock, flow=flow)
+        return over_cases(exposure, stock=stock, flow=flow)
 
     def _both(self, square: Fraction, groups: int) -> tuple[Fraction, Fraction]:
         """An L1 for completeness: over so many rows, in as many groups as are touched, it is at most this."""
         size = root_above(square * len(self._shape) * groups)
         return size * self.denominator, square * self.denominator**2
 
-    def _most(self, limit: Limits, domain: Domain) -> float:
-        return toeplitz_paths(self._shape, offset=self.offset, limits=limit, domain=domain)
+    def _most(self, case: BinCase, domain: Domain) -> float:
+        return toeplitz_paths(self._shape, offset=self.offset, case=case, domain=domain)
 
 
 def _candidates(search: Search) -> Iterator[Damped]:
@@ -147,7 +147,7 @@ def _candidates(search: Search) -> Iterator[Damped]:
 
     bins, first = search.schedule.bins, search.schedule.base
     if not search.pure and bins is not None and bins - first <= MOST_BINS:
-        yield Damped(bins, *tune.level_for(search.task), first)
+        yield Damped(bins, *tune.running_noise_for(search.task), first)
 
 
 KIND: Final = StrategyKind(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from tidegauge.errors import SpecError, StoreCorrupt
-from tidegauge.mechanism.exposure import most_changes, over_lives, root_above, spread, stock_square
+from tidegauge.mechanism.exposure import most_changes, over_cases, root_above, spread, stock_square
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategies.triangular import Triangular
 from tidegauge.mechanism.strategy import StrategyKind, says
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search
     from tidegauge.mechanism.strategy import Exposure
-    from tidegauge.theory.paths.path import Domain, Limits
+    from tidegauge.theory.paths.path import BinCase, Domain
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]
@@ -126,42 +126,42 @@ class Dense(Triangular):
         _, M = spread(exposure)
         most = int(self.gram.diagonal().max())
 
-        def stock(limit: Limits) -> tuple[Fraction, Fraction]:
-            square = stock_square(exposure, limit, first=self.first, most=self._most)
-            return self._both(square, 2 * most_changes(limit, len(self.entries)) if exposure.grouped else 1)
+        def stock(case: BinCase) -> tuple[Fraction, Fraction]:
+            square = stock_square(exposure, case, first=self.first, most=self._most)
+            return self._both(square, 2 * most_changes(case, len(self.entries)) if exposure.grouped else 1)
 
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
             return self._both((M * counts.total) ** 2 * most, counts.total if exposure.grouped else 1)
 
-        return over_lives(exposure, stock=stock, flow=flow)
+        return over_cases(exposure, stock=stock, flow=flow)
 
-    def _most(self, limit: Limits, domain: Domain) -> float:
-        return most_energy(self.gram, limit, domain)
+    def _most(self, case: BinCase, domain: Domain) -> float:
+        return most_energy(self.gram, case, domain)
 
     def _both(self, square: Fraction, groups: int) -> tuple[Fraction, Fraction]:
         """An L1 for completeness: over so many rows, in as many groups as are touched, it is at most this."""
         return root_above(square * len(self.entries) * groups), square
 
 
-def most_energy(gram: Floats, limits: Limits, domain: Domain = ON_OFF) -> float:
+def most_energy(gram: Floats, case: BinCase, domain: Domain = ON_OFF) -> float:
     """The least certified bound of what one entry can do, the largest value of which is 1.  [T14]"""
-    bound, (jumps, _) = gram_paths(gram, limits=limits, domain=domain), limits.within(len(gram))
-    if jumps <= 2 and domain == ON_OFF:
+    bound, (changes, _) = gram_paths(gram, case=case, domain=domain), case.within(len(gram))
+    if changes <= 2 and domain == ON_OFF:
         return bound
     most, apart = max(domain.high, domain.low), above(Fraction(domain.high) + Fraction(domain.low))
     if (
         domain.groups > 1 or apart > most
     ):  # both sides of nothing are as two groups, of which each weighs on the other
-        groups = dense_groups(gram, limits=limits, loaded=domain.loaded)
+        groups = dense_groups(gram, case=case, loaded=domain.loaded)
         bound = min(bound, above_product(most, apart, groups))
     if domain.groups > 1:
         return bound
-    path = most * _root(dense_paths(gram, limits=limits))
+    path = most * _root(dense_paths(gram, case=case))
     if apart > most:  # to one side, and then to and fro; or, if it was there before, only to and fro
-        later = limits.after_load(len(gram))[0] if domain.loaded else 0
+        later = case.after_load(len(gram))[0] if domain.loaded else 0
         fewer, back = (
-            _root(dense_paths(gram, limits=limits._replace(changes=count))) if count else 0.0
-            for count in (jumps - 1, later)
+            _root(dense_paths(gram, case=case._replace(changes=count))) if count else 0.0
+            for count in (changes - 1, later)
         )
         path = max(path + (apart - most) * fewer, apart * back)
     return min(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.exposure import most_changes, over_lives, spread
+from tidegauge.mechanism.exposure import most_changes, over_cases, spread
 from tidegauge.mechanism.strategies.hierarchy import Hierarchy
 from tidegauge.mechanism.strategies.toeplitz import Toeplitz
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, says
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search
-    from tidegauge.theory.paths.path import Limits
+    from tidegauge.theory.paths.path import BinCase
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]
@@ -179,8 +179,8 @@ class Epochs(Strategy):
             for power in (1, 2)
         )
 
-        def stock(limit: Limits) -> tuple[Fraction, Fraction]:
-            later = most_changes(limit, None) - 1
+        def stock(case: BinCase) -> tuple[Fraction, Fraction]:
+            later = most_changes(case, None) - 1
             if exposure.grouped:
                 return (1 + 2 * later) * M * one, (1 + 2 * later) * S * M * two
             return (M + later * S) * one, (M**2 + later * S**2) * two
@@ -188,7 +188,7 @@ class Epochs(Strategy):
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
             return counts.total * M * one, (counts.total * M) ** 2 * two
 
-        return over_lives(exposure, stock=stock, flow=flow)
+        return over_cases(exposure, stock=stock, flow=flow)
 
 
 def _candidates(search: Search) -> Iterator[Epochs]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.exposure import costs, over_lives, spread
+from tidegauge.mechanism.exposure import costs, over_cases, spread
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, refuse_running_values, says
 from tidegauge.theory.paths.path import ON_OFF
 from tidegauge.theory.paths.tree import Costs, hierarchy_paths
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search, Task
-    from tidegauge.theory.paths.path import Limits
+    from tidegauge.theory.paths.path import BinCase
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]
     Indices = NDArray[np.int64]
 
 
-_TOLD_APART: Final = 1 << 11
+_DISTINGUISHED: Final = 1 << 11
 """Bins times changes up to which values of both signs in groups are computed exactly."""
 
 _HIGHEST: Final = 40
@@ -138,21 +138,21 @@ class Hierarchy(Strategy):
     def smoothed(self, bin_: int, span: int | None, *, through: int) -> Floats:
         """Generalised least squares from the nodes complete at the end of bin `through`."""
         plan = _Layout(self, through + self._shift)
-        start, end = self._stretch(plan, bin_, span)
+        start, end = self._summed(plan, bin_, span)
         self._add(plan, end, 1.0)
         self._add(plan, start, -1.0)
         return plan.weights
 
-    def _stretch(self, plan: _Layout, bin_: int, span: int | None) -> tuple[int, int]:
+    def _summed(self, plan: _Layout, bin_: int, span: int | None) -> tuple[int, int]:
         """The leaves (start, end] that are summed; an initial load measured apart is added at once."""
         if span is not None and span <= bin_:
             return bin_ - span + self._shift, bin_ + self._shift
-        self._refuse_levels()
+        self._require_initial_load()
         if self.load == "apart":
             plan.weights[0] = 1.0
         return 0, bin_ + self._shift
 
-    def _refuse_levels(self) -> None:
+    def _require_initial_load(self) -> None:
         if self.load == "none":
             refuse_running_values()
 
@@ -203,7 +203,7 @@ class Hierarchy(Strategy):
         known, noise = self._knowledge[0], [float(scale) ** 2 for scale in self.scales]
         whole = np.full(len(bins), True) if span is None else bins < span
         if whole.any():
-            self._refuse_levels()
+            self._require_initial_load()
         start = np.where(whole, 0, bins - (span or 0) + self._shift)
         total = np.where(whole, noise[-1] if self.load == "apart" else 0.0, 0.0)
         bins = bins + self._shift
@@ -229,22 +229,24 @@ class Hierarchy(Strategy):
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
         """Exact over all allowed paths; for values of both signs in many groups sometimes an upper bound."""
 
-        def stock(limit: Limits) -> tuple[Fraction, Fraction]:
-            l1, l2 = costs(exposure, coarse=self._many(limit))
-            return self._most(l1, limit, 1), self._most(l2, limit, 2)
+        def stock(case: BinCase) -> tuple[Fraction, Fraction]:
+            l1, l2 = costs(exposure, coarse=self._many(case))
+            return self._most(l1, case, 1), self._most(l2, case, 2)
 
-        return over_lives(exposure, stock=stock, flow=lambda flow: self._flow(flow, spread(exposure)[1]))
+        return over_cases(exposure, stock=stock, flow=lambda flow: self._flow(flow, spread(exposure)[1]))
 
-    def _many(self, limit: Limits) -> bool:
+    def _many(self, case: BinCase) -> bool:
         """Whether there are so many paths that groups and signs are not distinguished."""
-        jumps, reach = limit
-        return jumps is not None and reach is not None and (self._leaves or reach**2) * jumps > _TOLD_APART
+        changes, bins = case
+        return (
+            changes is not None and bins is not None and (self._leaves or bins**2) * changes > _DISTINGUISHED
+        )
 
     def _weights(self, power: int) -> tuple[list[Fraction], Fraction]:
         *layers, load = (1 / scale**power for scale in self.scales)
         return layers, load if self.load == "apart" else Fraction(0)
 
-    def _most(self, cost: Costs, limit: Limits, power: int) -> Fraction:
+    def _most(self, cost: Costs, case: BinCase, power: int) -> Fraction:
         layers, load = self._weights(power)
         return hierarchy_paths(
             cost,
@@ -252,7 +254,7 @@ class Hierarchy(Strategy):
             base=None if self.load == "leaf" else load,
             branching=self.branching,
             leaves=self._leaves,
-            limits=limit,
+            case=case,
         )
 
     def _flow(self, flow: Flow, largest: Fraction) -> tuple[Fraction, Fraction]:
@@ -289,7 +291,7 @@ def _tuned(task: Task) -> Hierarchy:
     from tidegauge.mechanism.search import tune  # noqa: PLC0415  (it tries hierarchies)
 
     target, schedule = tune.Target.of(task.schedule, worst=task.worst), task.schedule
-    return tune.hierarchy(target, task.limits, pure=task.pure, bins=schedule.bins, levels=not schedule.base)
+    return tune.hierarchy(target, task.cases, pure=task.pure, bins=schedule.bins, levels=not schedule.base)
 
 
 def _candidates(search: Search) -> Iterator[Hierarchy]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.exposure import domain, over_lives, spread
+from tidegauge.mechanism.exposure import domain, over_cases, spread
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, says
 from tidegauge.theory.joint import joint
 from tidegauge.theory.paths.gram import row_paths
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search
     from tidegauge.model.schedule import Schedule
-    from tidegauge.theory.paths.path import Limits
+    from tidegauge.theory.paths.path import BinCase
 
 
 _SHORT: Final = 12
@@ -107,13 +107,17 @@ class Sliding(Strategy):
             )
             return found.l1, found.l2_squared
 
-        def folds(jumps: int | None, bins: int | None) -> int:
-            most = [self.readings, jumps and jumps * seen, bins and -(-(bins - 1 + self.span) // self.stride)]
+        def folds(changes: int | None, bins: int | None) -> int:
+            most = [
+                self.readings,
+                changes and changes * seen,
+                bins and -(-(bins - 1 + self.span) // self.stride),
+            ]
             return min(count for count in most if count is not None)
 
-        def stock(limit: Limits) -> tuple[Fraction, Fraction]:
-            found = both(folds(*limit))
-            exact = self._every_path(exposure, limit)
+        def stock(case: BinCase) -> tuple[Fraction, Fraction]:
+            found = both(folds(*case))
+            exact = self._every_path(exposure, case)
             return found if exact is None else (min(found[0], exact[0]), min(found[1], exact[1]))
 
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
@@ -121,16 +125,16 @@ class Sliding(Strategy):
                 folds(counts.total, counts.bins), counts.total, min(counts.total, counts.each * self.span)
             )
 
-        return over_lives(exposure, stock=stock, flow=flow)
+        return over_cases(exposure, stock=stock, flow=flow)
 
-    def _every_path(self, exposure: Exposure, limit: Limits) -> tuple[Fraction, Fraction] | None:
+    def _every_path(self, exposure: Exposure, case: BinCase) -> tuple[Fraction, Fraction] | None:
         """What T3 bounds, exactly, for a release so short that all paths can be tried."""
         if self.readings is None or self.readings > _SHORT:
             return None
         ages = np.arange(self.span + (self.readings - 1) * self.stride)
         starts = self.stride * np.arange(self.readings)[:, None]
         rows = ((starts <= ages) & (ages < starts + self.span)).astype(np.float64)
-        found = row_paths(rows, limits=limit, domain=domain(exposure, 1))
+        found = row_paths(rows, case=case, domain=domain(exposure, 1))
         _, M = spread(exposure)
         return None if found is None else (M * Fraction(found[0]), M**2 * Fraction(found[1]))
 

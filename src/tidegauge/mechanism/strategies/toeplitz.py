@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.exposure import most_changes, over_lives, spread, square_of, stock_square
+from tidegauge.mechanism.exposure import most_changes, over_cases, spread, square_of, stock_square
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, refuse_running_values, says
 from tidegauge.theory.paths.toeplitz import falling_paths, toeplitz_paths
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search
-    from tidegauge.theory.paths.path import Domain, Limits
+    from tidegauge.theory.paths.path import BinCase, Domain
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]
@@ -133,17 +133,17 @@ class Toeplitz(Strategy):
 
     def weights(self, bin_: int, span: int | None) -> Floats:
         """By the inverse series: there are as many rows as bins."""
-        self._refuse_levels(bin_, span)
+        self._require_initial_load(bin_, span)
         return shapes.lag_difference(self._decoder(bin_ - self.first + 1), span)[::-1]
 
     def variances(self, bins: NDArray[np.int64], span: int | None) -> Floats:
         """In closed form for all bins at once."""
-        self._refuse_levels(int(bins.min()), span)
+        self._require_initial_load(int(bins.min()), span)
         ages = bins - self.first
         decoder = shapes.lag_difference(self._decoder(int(ages.max()) + 1), span)
         return np.cumsum(decoder**2)[ages]
 
-    def _refuse_levels(self, bin_: int, span: int | None) -> None:
+    def _require_initial_load(self, bin_: int, span: int | None) -> None:
         if self.first and (span is None or span > bin_):
             refuse_running_values()
 
@@ -152,26 +152,26 @@ class Toeplitz(Strategy):
         size, square = int(np.abs(self.coefficients).sum()), square_of(self.coefficients.tolist())
         S, M = spread(exposure)
 
-        def stock(limit: Limits) -> tuple[Fraction, Fraction]:
-            changes = most_changes(limit, self.bins) * (2 if exposure.grouped else 1)
+        def stock(case: BinCase) -> tuple[Fraction, Fraction]:
+            changes = most_changes(case, self.bins) * (2 if exposure.grouped else 1)
             return (
                 S * changes * size,
-                stock_square(exposure, limit, first=self.first, most=self._most) * self.denominator**2,
+                stock_square(exposure, case, first=self.first, most=self._most) * self.denominator**2,
             )
 
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
             most = M * counts.total
             return most * size, most**2 * square
 
-        return over_lives(exposure, stock=stock, flow=flow)
+        return over_cases(exposure, stock=stock, flow=flow)
 
-    def _most(self, limit: Limits, domain: Domain) -> float:
+    def _most(self, case: BinCase, domain: Domain) -> float:
         a = self.coefficients / self.denominator
-        if self.bins is None and limit.bins is None:
-            return falling_paths(a, changes=most_changes(limit, None), domain=domain)
+        if self.bins is None and case.bins is None:
+            return falling_paths(a, changes=most_changes(case, None), domain=domain)
         if self.bins is None:  # all bins that a path can reach, and all rows that can see it
-            a = np.concatenate([a, np.zeros(limit.bins or 0)])
-        return toeplitz_paths(a, limits=limit, domain=domain)
+            a = np.concatenate([a, np.zeros(case.bins or 0)])
+        return toeplitz_paths(a, case=case, domain=domain)
 
 
 def _candidates(search: Search) -> Iterator[Toeplitz]:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tidegauge.theory.paths.path import Limits
+    from tidegauge.theory.paths.path import BinCase
 
     Floats = NDArray[np.float64]
 
@@ -51,14 +51,14 @@ _ANCHORED: Final = 3 * 10**8
 _GOLDEN: Final = (5**0.5 - 1) / 2
 
 
-def dense_paths(gram: Floats, *, limits: Limits) -> float:
+def dense_paths(gram: Floats, *, case: BinCase) -> float:
     """Largest squared length of any measurement of an on/off unit, from its columns' inner products.  [T14]
 
     Certified: from above for every matrix; tightly where, on levels, columns far apart are negatively
                correlated by one shared level.
     Proof:     docs/theory/T14.md
     """
-    changes, span = limits.within(len(gram))
+    changes, span = case.within(len(gram))
     scale = float(gram.diagonal().max())
     if scale <= 0:
         return 0.0
@@ -71,21 +71,21 @@ def dense_paths(gram: Floats, *, limits: Limits) -> float:
     return above_product(scale, above_sum(bound, perturbed(FINE, changes, ON_OFF)))
 
 
-def dense_groups(gram: Floats, *, limits: Limits, loaded: bool = False) -> float:
+def dense_groups(gram: Floats, *, case: BinCase, loaded: bool = False) -> float:
     """The same where a change may lead to another group, each group measured separately.  [T14]
 
     Requires: a unit contributes at most 1 to the group that it is in, and nothing below 0.
     Loaded:   the unit may be in a group before the first bin, by the first of its changes.
     Proof:    docs/theory/T14-groups.md
     """
-    changes, span = limits.within(len(gram))
+    changes, span = case.within(len(gram))
     scale = float(gram.diagonal().max())
     if scale <= 0:
         return 0.0
     unit = on_grid(gram / scale)
     intervals = _GroupIntervals(unit, again=changes > 2)
     bound = intervals.most(changes, span)
-    later, left = limits.after_load(len(gram)) if loaded else (0, 0)
+    later, left = case.after_load(len(gram)) if loaded else (0, 0)
     for returns in range(later // 2 + 1 if later else 0):  # to the group of before the first bin
         missing = _chained(unit, min(2 * returns + 1, later), left) if returns else 1.0
         bound = max(bound, missing + intervals.most(later - returns, left, apart=returns > 0))
