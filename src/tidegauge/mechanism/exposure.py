@@ -1,4 +1,4 @@
-"""What one unit can do to a release, in the terms in which strategies compute their sensitivity."""
+"""The changes of one unit to a release, in the form from which strategies compute their sensitivity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Flow(NamedTuple):
-    """Changes of one row that a flow counts: in total, in one bin, and in how many bins at most."""
+    """Most changes of one row that a flow counts: in total, in one bin, and the most bins with changes."""
 
     total: int
     each: int
@@ -31,7 +31,10 @@ def over_cases(
     stock: Callable[[BinCase], tuple[Fraction, Fraction]],
     flow: Callable[[Flow], tuple[Fraction, Fraction]],
 ) -> Sensitivity:
-    """The largest sensitivity of a row (L1, squared L2) over all cases, times the rows of a unit.  [T1]"""
+    """The largest sensitivity of a row over all cases of the constraint, times the rows of a unit.  [T1]
+
+    `stock`, `flow`: L1 and squared L2 sensitivity of one row, for one case.
+    """
     allowed = bin_cases(exposure.constraint, exposure.schedule)
     if exposure.kind == "flow":
         found = [flow(_flow(exposure, case)) for case in allowed]
@@ -51,13 +54,13 @@ def _flow(exposure: Exposure, case: BinCase) -> Flow:
 
 
 _ENOUGH_GROUPS: Final = 3
-"""For a hierarchy three groups are as bad as any number: three colours tell neighbouring bins apart."""
+"""In a hierarchy, three groups have the sensitivity of any larger number: neighbors differ with three."""
 
 
 def costs(exposure: Exposure, *, coarse: bool = False) -> tuple[Costs, Costs]:
     """Costs of a changed measurement of a stock, in L1 and in squared L2.  [T1]
 
-    `coarse`: any two contributions are taken to be as far apart as two can be.
+    `coarse`: assume the largest distance between any two contributions.
     """
     values = sorted({0, min(exposure.lower, 0), max(exposure.upper, 0)}, key=bool)
     groups = min(exposure.groups, _ENOUGH_GROUPS)
@@ -76,14 +79,14 @@ def costs(exposure: Exposure, *, coarse: bool = False) -> tuple[Costs, Costs]:
 
 
 def _cost(group: int, value: int, other: int, after: int, power: int) -> Fraction:
-    """Cost of a row that changes from one group to another, in measurements of both."""
+    """Cost of a row that changes its group or value, over the measurements of both groups."""
     if group == other:
         return Fraction(abs(after - value) ** power)
     return Fraction(abs(value) ** power + abs(after) ** power)
 
 
 def spread(exposure: Exposure) -> tuple[Fraction, Fraction]:
-    """S, how far apart two contributions of a row can lie, and M, the size of the largest.  [T1]"""
+    """S, the largest distance of two contributions of a row, and M, the largest size of one.  [T1]"""
     low, high = exposure.lower, exposure.upper
     return (
         sensitivity(lower=low, upper=high).l1,
@@ -92,7 +95,7 @@ def spread(exposure: Exposure) -> tuple[Fraction, Fraction]:
 
 
 def most_changes(case: BinCase, bins: int | None) -> int:
-    """Bins in which a row can change, of so many (None: without end)."""
+    """Most bins in which a row can change, out of `bins` (None: without end)."""
     return min(most for most in (*case, bins) if most is not None)
 
 
@@ -101,31 +104,31 @@ def stock_square(
 ) -> Fraction:
     """Squared L2 sensitivity of a stock, from the bound `most` for a row whose largest value is 1.  [T10]
 
-    `first`: the first bin that is measured; where that is not bin 0, the row may exist before.
+    `first`: the first measured bin; if it is not bin 0, the row may exist before it.
     """
     _, M = spread(exposure)
     return M**2 * Fraction(most(case, domain(exposure, first))) if M else Fraction(0)
 
 
 def domain(exposure: Exposure, first: int) -> Domain:
-    """Where a row can go, its largest value being 1; rounded so that it can go no further."""
+    """The values and groups of a row, in units of its largest value; rounded up."""
     _, M = spread(exposure)
     high, low = (above(Fraction(max(end, 0)) / (M or 1)) for end in (exposure.upper, -exposure.lower))
     return Domain(high, low, exposure.groups, loaded=bool(first))
 
 
 def in_grid_units(exposure: Exposure, first: int) -> Domain:
-    """Where a row can go, exactly: bounds are up to 2^50 grid units."""
+    """The values and groups of a row in grid units, exactly: bounds are at most 2^50 units."""
     return Domain(float(max(exposure.upper, 0)), float(max(-exposure.lower, 0)), exposure.groups, bool(first))
 
 
 def root_above(square: Fraction | int) -> Fraction:
-    """Not below the root, and above it by no more than one part in 2^60."""
+    """The square root, rounded up by at most one part in 2^60."""
     top, bottom = square.as_integer_ratio()
     shift = max(0, 128 - top.bit_length() + bottom.bit_length())
     return Fraction(isqrt((top << 2 * shift) // bottom) + 1, 1 << shift) if square else Fraction(0)
 
 
 def square_of(units: Iterable[int]) -> int:
-    """The sum of the squares of whole numbers of any size."""
+    """The sum of the squares of integers of any size."""
     return sum(unit * unit for unit in units)

@@ -1,4 +1,4 @@
-"""AVG: the ratio of a sum and a count, both measured.  Its error depends on how many rows it is over."""
+"""AVG: the ratio of a measured sum and a measured count.  The error depends on the number of rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tidegauge.model.query import Component, Query
 
 SIZES: Final = (1000, 100)
-"""Numbers of rows for which the formula is also worked out."""
+"""Numbers of rows for which examples of the formula are shown."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Mean(Aggregate):
         return [_estimate(part, float(total), float(count), errors) for total, count in pairs]
 
     def half_width(self, errors: Sequence[ErrorDistribution], stderr: float, level: float) -> float:
-        """The reading's own standard error, times the wider tail of its two sums."""
+        """The standard error of the reading, times the larger ratio of half-width to standard error of its sums."""
         return stderr * max(
             (error.half_width(level) / error.stderr for error in errors if error.stderr), default=0.0
         )
@@ -80,7 +80,7 @@ class Mean(Aggregate):
     def formula(
         self, component: Component, errors: Sequence[ErrorDistribution], half_width: float
     ) -> MeanError:
-        """By the number of rows; one strategy measures both sums, so their errors keep proportion."""
+        """The error by the number of rows.  One strategy measures sum and count, so their errors are proportional."""
         total, count = errors
         middle = half_width * self.planned_rows
         if not total.stderr:
