@@ -36,7 +36,7 @@ class Estimate:
 
 
 class Formula(ABC):
-    """How the error of a reading depends on a number that only its reader knows, such as the number of rows."""
+    """How the error of a reading depends on a number that its reader knows, such as its rows."""
 
     @abstractmethod
     def as_json(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class Aggregate(ABC):
     def decode(
         self, query: Query, values: Sequence[Floats], errors: Sequence[ErrorDistribution]
     ) -> list[Estimate]:
-        """One estimate per cell, from the estimated sums of each component and the distribution of their errors."""
+        """One estimate per cell, from the estimated sums of each component and their errors."""
 
     @abstractmethod
     def half_width(self, errors: Sequence[ErrorDistribution], stderr: float, level: float) -> float:

@@ -144,7 +144,7 @@ class Strategy(ABC):
 
     @property
     def adaptive(self) -> bool:
-        """Whether the guarantee also holds for data that react to readings; true if rows use ended bins only."""
+        """Whether the guarantee holds for data that react to readings: rows use ended bins only."""
         return True
 
     @property
@@ -232,7 +232,7 @@ class StrategyKind:
     valid: str = ""
     """When the kind is valid, for the message that refuses it otherwise."""
     asked: Callable[[Search], bool] = field(default=_none)
-    """Whether there is a candidate that takes minutes to find, and is therefore found only with --optimise."""
+    """Whether there is a candidate that takes minutes to find, and so needs --optimise."""
 
     @property
     def name(self) -> str:

@@ -72,7 +72,7 @@ class Mean(Aggregate):
         return [_estimate(part, float(total), float(count), errors) for total, count in pairs]
 
     def half_width(self, errors: Sequence[ErrorDistribution], stderr: float, level: float) -> float:
-        """The standard error of the reading, times the larger ratio of half-width to standard error of its sums."""
+        """The standard error of the reading, times the wider of the relative tails of its two sums."""
         return stderr * max(
             (error.half_width(level) / error.stderr for error in errors if error.stderr), default=0.0
         )
@@ -80,7 +80,7 @@ class Mean(Aggregate):
     def formula(
         self, component: Component, errors: Sequence[ErrorDistribution], half_width: float
     ) -> MeanError:
-        """The error by the number of rows.  One strategy measures sum and count, so their errors are proportional."""
+        """The error by the number of rows; the errors of sum and count are proportional."""
         total, count = errors
         middle = half_width * self.planned_rows
         if not total.stderr:

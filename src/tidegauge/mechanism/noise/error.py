@@ -45,7 +45,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class ErrorDistribution:
-    """The distribution of an error, symmetric about 0.  `+` combines the distributions of independent errors."""
+    """The distribution of an error, symmetric about 0.  `+` combines independent errors."""
 
     parts: tuple[Part, ...] = ()
 

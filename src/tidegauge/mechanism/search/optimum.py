@@ -127,7 +127,7 @@ def dense_problem(search: Search) -> Problem | None:
 
 
 def recall(folder: Path, problem: Problem) -> Dense | None:
-    """The stored optimum of this problem, or None.  A file whose content does not match its name is ignored."""
+    """The stored optimum of this problem, or None.  Files that do not match their name are ignored."""
     for path in sorted(folder.glob(f"dense-{problem.key}-*.npz")):
         try:
             with np.load(path) as stored:

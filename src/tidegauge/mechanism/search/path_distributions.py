@@ -1,8 +1,9 @@
-"""Distributions on the paths of a row, which shift towards those that the measurements reveal most.
+"""Distributions on the paths of a row.  Each round shifts weight to the paths that measurements reveal most.
 
-All of them are soft: a path has a weight that grows with the energies it has had.  Where there are few
-kinds of paths each has its own weight; moves between groups are a chain, summed over exactly; and of long
-paths with many changes a sample is redrawn, change by change, in every round.
+The energy of a path is its squared length under the measurement.  The weight of a path grows with its
+energies in all rounds so far.  If there are few paths, each has its own weight.  Paths through groups form a
+chain, and sums over the chain are exact.  Long paths with many changes are represented by a sample, and
+every round redraws the changes of the sample one by one.
 """
 
 from __future__ import annotations
@@ -20,29 +21,29 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 LISTED: Final = 13
-"""Bins of a within up to which all patterns of changes are listed."""
+"""Spans, in bins, up to which all patterns of changes are listed."""
 
 
 class PathDistribution(Protocol):
-    """What the search for an optimum asks of a distribution on paths."""
+    """The distribution on paths that a search for an optimum uses."""
 
     noisy: bool
-    """Whether moments are estimates, so that several rounds are to be averaged."""
+    """Whether moments are estimates from a sample, so that the search averages over rounds."""
     rounds: int
-    """In which a search with it comes to an end."""
+    """Most rounds of a search with this distribution."""
 
     def moments(self) -> Floats:
-        """Mean outer product of the changes of a path."""
+        """The mean outer product of the changes of a path."""
 
     def shift(self, gram: Floats) -> None:
-        """Towards the paths with most energy."""
+        """Shift weight to the paths with the largest energy."""
 
     def most(self, gram: Floats) -> float:
-        """The most energy of any path that is known."""
+        """The largest energy of any known path."""
 
 
 def path_distribution(bins: int, *, changes: int, within: int, grouped: bool) -> PathDistribution:
-    """The distribution for entries with so many changes in so many bins, all paths being alike at first."""
+    """The distribution for units with these changes in these bins; at first all paths have equal weight."""
     if grouped and changes > 1:
         return GroupChanges(bins, changes, within)
     if changes <= 2:
@@ -53,7 +54,7 @@ def path_distribution(bins: int, *, changes: int, within: int, grouped: bool) ->
 
 
 class Pairs:
-    """Single changes and pairs of them."""
+    """Paths of one change, and of two changes."""
 
     noisy = False
     rounds = 200
@@ -65,18 +66,18 @@ class Pairs:
         self.two = 0.7 * self.near / max(self.near.sum(), 1)
 
     def moments(self) -> Floats:
-        """Of changes by one and their reversals."""
+        """Moments of changes by 1 and of their reversals."""
         return _of_intervals(self.one, self.two)
 
     def shift(self, gram: Floats) -> None:
-        """Each by the square of its energy."""
+        """Multiply each weight by the square of the energy."""
         one, two = self._energies(gram)
         self.one, self.two = self.one * one**2, self.two * two**2
         total = self.one.sum() + self.two.sum()
         self.one, self.two = np.maximum(self.one / total, 1e-12), self.two / total
 
     def most(self, gram: Floats) -> float:
-        """Exactly."""
+        """The largest energy, exactly."""
         one, two = self._energies(gram)
         return float(max(one.max(), two.max()))
 
@@ -86,9 +87,9 @@ class Pairs:
 
 
 class GroupChanges:
-    """Periods in one group after another, each in a new one; all changes within `within` bins.
+    """Paths through groups, each interval in a new group; all changes within `within` bins.
 
-    One row for each window: that in which all bins are, or that in which the first bin has the first change.
+    Arrays have one row per window of bins: one window of all bins, or one per bin of the first change.
     """
 
     noisy = False
@@ -105,7 +106,7 @@ class GroupChanges:
         self.energies = np.zeros((bins, bins)), np.zeros(bins)
 
     def moments(self) -> Floats:
-        """Of all intervals together, by summing over what comes before and after each."""
+        """Moments over all intervals, by sums over the intervals before and after each."""
         from scipy.special import logsumexp  # noqa: PLC0415  (slow to load)
 
         closed, lasting = self._there(*self.energies)
@@ -130,13 +131,13 @@ class GroupChanges:
         return _of_intervals(np.maximum(one, 1e-12), two)
 
     def shift(self, gram: Floats) -> None:
-        """In the scale of the mean energy, as if each weight were multiplied by a power of its energy."""
+        """Multiply each weight by a power of the energy, in units of the mean energy."""
         scale = SOFTEST / float((gram * self.moments()).sum())
         closed, lasting = _intervals(gram)
         self.energies = self.energies[0] + scale * closed, self.energies[1] + scale * lasting
 
     def most(self, gram: Floats) -> float:
-        """Exactly, where no two intervals in one group have more energy than each alone."""
+        """The largest energy; exact if two intervals in one group never add to each other's energy."""
         closed, lasting = self._there(*_intervals(gram))
         so_far, best = self.first, 0.0
         for change in range(self.most_changes):
@@ -146,7 +147,7 @@ class GroupChanges:
         return best
 
     def _there(self, closed: Floats, lasting: Floats) -> tuple[Floats, Floats]:
-        """In every window: of a stay from one bin to a later one, and of one that lasts."""
+        """Values per window: of intervals from bin to later bin, and of intervals that do not end."""
         later = np.triu(np.ones((self.positions.shape[1],) * 2, dtype=bool), 1)
         fits = later[None] & self.inside[:, None, :]
         found = np.where(fits, closed[self.positions[:, :, None], self.positions[:, None, :]], -np.inf)
@@ -154,7 +155,7 @@ class GroupChanges:
 
 
 class Patterns:
-    """All changes within a few bins: every pattern of them, from every start."""
+    """All patterns of changes within a few bins, from every start."""
 
     noisy = False
     rounds = 600
@@ -170,7 +171,7 @@ class Patterns:
         self.distribution: Floats = fits / fits.sum()
 
     def moments(self) -> Floats:
-        """Start by start."""
+        """Moments, summed over all starts."""
         found = np.zeros((self.bins + self.within, self.bins + self.within))
         for start in range(self.bins):
             there = slice(start, start + self.within)
@@ -180,12 +181,12 @@ class Patterns:
         return found
 
     def shift(self, gram: Floats) -> None:
-        """Each by the square of its energy."""
+        """Multiply each weight by the square of the energy."""
         self.distribution = self.distribution * self._energies(gram) ** 2
         self.distribution /= self.distribution.sum()
 
     def most(self, gram: Floats) -> float:
-        """Exactly."""
+        """The largest energy, exactly."""
         return float(self._energies(gram).max())
 
     def _energies(self, gram: Floats) -> Floats:
@@ -199,12 +200,12 @@ class Patterns:
 
 
 def _intervals(gram: Floats) -> tuple[Floats, Floats]:
-    """Energies of intervals that begin and end, and of those that last."""
+    """Energies of intervals that end, and of intervals that do not end."""
     squares = gram.diagonal()
     return np.add.outer(squares, squares) - 2 * gram, squares
 
 
 def _of_intervals(lasting: Floats, closed: Floats) -> Floats:
-    """Moments of changes that are made (`lasting`), or made and reversed (`closed`), by their chances."""
+    """Moments from the probabilities of intervals that do not end (`lasting`) and that end (`closed`)."""
     moments: Floats = np.diag(lasting + closed.sum(axis=0) + closed.sum(axis=1)) - closed - closed.T
     return moments

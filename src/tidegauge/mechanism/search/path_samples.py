@@ -1,4 +1,4 @@
-"""Samples of paths where there are too many to list: redrawn piece by piece in every round of a search."""
+"""Samples of paths, where there are too many paths to list.  Every round of a search redraws the sample."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ if TYPE_CHECKING:
 SOFTEST: Final = 2.0
 """The power of its energy by which a path's weight grows in a round."""
 _CROWD: Final = 1000
+"""Paths in a sample."""
 _KNOWN: Final = 50
+"""Worst paths that are kept from round to round."""
 _SEED: Final = 20260101
-"""Public: what is searched for has nothing to do with data."""
+"""Public: the search reads no data."""
 
 
 class Crowd:
-    """A sample of paths with many changes; every round redraws each change, given the others.
+    """A sample of paths with many changes.  Every round redraws each change, given the other changes.
 
-    changes[p, i] is the bin of the i-th change of path p, or the number of bins where it has no such change.
+    changes[p, i]: the bin of the i-th change of path p; the number of bins if there is no such change.
     """
 
     noisy = True
@@ -47,18 +49,18 @@ class Crowd:
             self.found = self._drawn()
 
     def moments(self) -> Floats:
-        """A mean over the last rounds."""
+        """The mean over the last rounds."""
         return self.found
 
     def shift(self, gram: Floats) -> None:
-        """In the scale of the mean energy, as if each weight were multiplied by a power of its energy."""
+        """Multiply each weight by a power of the energy, in units of the mean energy."""
         mean = float((gram * self.found).sum())
         self.weights[:-1, :-1] += 1.5 * SOFTEST / mean * gram
         self.round += 1
         self.found = self.found + 4 / (self.round + 4) * (self._drawn() - self.found)
 
     def most(self, gram: Floats) -> float:
-        """The most energy that single shifts of changes reach from the sample and the worst paths known."""
+        """The largest energy found by shifting single changes of the sample and of the worst known paths."""
         padded = np.zeros((self.bins + 1, self.bins + 1))
         padded[:-1, :-1] = gram
         paths = np.concatenate([self.worst, self.changes[:: len(self.changes) // 200]])
@@ -77,14 +79,14 @@ class Crowd:
         return float(energies.max())
 
     def _fields(self, weights: Floats, paths: Integers) -> Floats:
-        """What all changes of each path together weigh on every bin."""
+        """For each path and bin, the sum of the weights between the bin and all changes of the path."""
         fields = np.zeros((len(paths), self.bins + 1))
         for at in range(self.count):
             fields += self.signs[at] * weights[paths[:, at]]
         return fields
 
     def _gains(self, weights: Floats, others: Floats, paths: Integers, at: int) -> Floats:
-        """What each place of one change adds to the weight of each path; -inf where it may not be."""
+        """The weight that each path gains if one change is in each bin; -inf if the bin is not allowed."""
         bins, places = self.bins, np.arange(self.bins + 1)
         low = paths[:, at - 1] + 1 if at else np.zeros(len(paths), dtype=np.int64)
         high = paths[:, at + 1] if at < self.count - 1 else np.full(len(paths), bins)
@@ -102,7 +104,7 @@ class Crowd:
         return gains
 
     def _drawn(self) -> Floats:
-        """Redraw each change of each path; the mean moments over the distribution of each redraw."""
+        """Redraw each change of each path.  Returns the mean moments over all redraws."""
         crowd, bins = self.changes.shape[0], self.bins
         found = np.zeros((bins + 1, bins + 1))
         fields = self._fields(self.weights, self.changes)
@@ -122,7 +124,7 @@ class Crowd:
         return found[:bins, :bins]
 
     def _others(self, at: int) -> csr_array:
-        """All changes but one of each path: [bin, path]."""
+        """All changes of each path except one, as a sparse matrix [bin, path]."""
         from scipy.sparse import csr_array  # noqa: PLC0415  (slow to load)
 
         others = np.delete(self.changes, at, axis=1)
@@ -132,7 +134,7 @@ class Crowd:
 
 
 class Switches:
-    """Paths that are on or off in any bin of a window and settle in its last; switched bin by bin."""
+    """Paths that may be on or off in every bin of a window, and keep their last state after it."""
 
     noisy = True
     rounds = 300
@@ -147,17 +149,17 @@ class Switches:
         self.round, self.found = 0, self._drawn()
 
     def moments(self) -> Floats:
-        """A mean over the last rounds, and a few single changes."""
+        """The mean over the last rounds, mixed with a few single changes."""
         return 0.99 * self.found + 0.01 / self.bins * np.eye(self.bins)
 
     def shift(self, gram: Floats) -> None:
-        """In the scale of the mean energy, as if each weight were multiplied by a power of its energy."""
+        """Multiply each weight by a power of the energy, in units of the mean energy."""
         self.weights += SOFTEST / float((gram * self.moments()).sum()) * levels(gram)
         self.round += 1
         self.found = self.found + 4 / (self.round + 4) * (self._drawn() - self.found)
 
     def most(self, gram: Floats) -> float:
-        """The most energy that switching single bins reaches from the sample and the worst paths known."""
+        """The largest energy found by switching single bins of the sample and of the worst known paths."""
         weights, some = levels(gram), slice(None, None, len(self.starts) // 200)
         starts = np.concatenate([self.worst[0], self.starts[some]])
         bits = np.concatenate([self.worst[1], self.bits[some]])
@@ -198,7 +200,7 @@ class Switches:
     def _switch(
         self, weights: Floats, starts: Integers, bits: Floats, chance: np.random.Generator | None
     ) -> None:
-        """Each bit in turn: drawn given the others, or (without chance) as has more energy."""
+        """Redraw each bit, given the others; without `chance`, choose the value with the larger energy."""
         from scipy.special import expit  # noqa: PLC0415  (slow to load)
 
         fields, members = self._levels(starts, bits) @ weights, np.arange(len(starts))

@@ -29,7 +29,7 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True)
 class Search:
-    """A request for candidates: the readings, the changes of one unit, the noise, and the error to minimise."""
+    """A request for candidates: readings, changes of one unit, noise, and error to minimise."""
 
     schedule: Schedule
     exposure: Exposure

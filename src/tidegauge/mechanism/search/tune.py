@@ -1,6 +1,6 @@
-"""The best parameters of each kind of strategy, for what will be read and how an entry may change.
+"""The best parameters of each kind of strategy, for the readings and for the changes that a unit may make.
 
-Tuning is quick and approximate; what it finds is certified afterwards by the strategy's own sensitivity.
+Tuning is quick and approximate.  The sensitivity of the strategy then certifies the result.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ if TYPE_CHECKING:
 
 _UNIT = Costs(((Fraction(0), Fraction(1)), (Fraction(1), Fraction(0))))
 _SEVERAL, _MANY = 8, 32
-"""Changes from which on a hierarchy is tuned for one case at a time, and for its folds alone."""
+"""Most changes for which a hierarchy is tuned with both bounds of a case, and with exact paths."""
 _FEW_BINS, _ENOUGH, _MANY_BINS = 1 << 10, 1 << 11, 1 << 15
-"""Bins up to which buffers are tuned in full; noise is; several ladders of buffers are compared."""
+"""Most bins for which: buffers are tuned in full; noise is tuned in full; several ladders are compared."""
 _LONG_BURST = 128
-"""Bins in a row, in all of which an entry may change, that are many."""
+"""A long run of bins in all of which a unit may change."""
 _SOME_OFFSET = 1e-6
-"""A smaller shared offset hides nothing."""
+"""A shared offset below this has no effect and is left out."""
 _RUNGS = 7
 """Rates on a ladder of buffers."""
 _ENDLESS = 3650
-"""Readings over which a release without an end is judged ..."""
+"""Readings over which a release without an end is tuned ..."""
 _JUDGED = 1 << 13
-"""... and of which many one that has more of them."""
+"""... and the number of readings to which a longer release is thinned out."""
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """Readings: sums of `span` bins (None: all) ending with these, judged by worst or mean error."""
+    """The readings to tune for: sums of `span` bins (None: all) that end with `bins`; worst or mean error."""
 
     bins: NDArray[np.int64]
     span: int | None
@@ -59,7 +59,7 @@ class Target:
 
     @classmethod
     def of(cls, schedule: Schedule, *, worst: bool = True) -> Target:
-        """All readings of a schedule: the first thousands where it has no end, some where there are many."""
+        """The readings of a schedule; the first thousands if it has no end, a selection if there are many."""
         count = _ENDLESS if schedule.count is None else schedule.count
         readings = np.arange(count)
         if count > _JUDGED:
@@ -67,12 +67,12 @@ class Target:
         return cls(schedule.offset + schedule.stride * readings, schedule.span, worst)
 
     def judged(self, variances: Floats) -> float:
-        """The variance that counts."""
+        """The worst variance, or the mean."""
         return float(variances.max() if self.worst else variances.mean())
 
 
 def error(strategy: Strategy, exposure: Exposure, target: Target, *, pure: bool) -> float:
-    """Root mean squared error at epsilon = 1 (pure) or rho = 1/2, in grid units, worst or mean."""
+    """Root mean squared error at epsilon = 1 (pure) or rho = 1/2, in grid units; worst or mean."""
     sensitivity = strategy.sensitivity(exposure)
     level = target.judged(strategy.variances(target.bins, target.span))
     return float(sensitivity.l1) * sqrt(2 * level) if pure else sqrt(float(sensitivity.l2_squared) * level)
@@ -81,7 +81,7 @@ def error(strategy: Strategy, exposure: Exposure, target: Target, *, pure: bool)
 def nelder_mead(
     value: Callable[[Floats], float], start: Sequence[float], steps: Sequence[float], rounds: int
 ) -> Floats:
-    """Where scipy's Nelder-Mead finds the least value in so many tries; `steps` span its first simplex."""
+    """The argument with the least value that scipy's Nelder-Mead finds; `steps` span the first simplex."""
     from scipy.optimize import minimize  # noqa: PLC0415  (slow to load)
 
     corners = [list(start)] + [
@@ -93,35 +93,35 @@ def nelder_mead(
 
 
 def _digits(value: float) -> float:
-    """Few enough digits to be written down, as part of a committed plan."""
+    """The value with four digits, short enough for a committed plan."""
     return float(f"{value:.4g}")
 
 
 class RunningNoise(NamedTuple):
-    """Noise of running values: a damped root; white noise and a shared offset relative to its innovations."""
+    """Noise of running values: a damped root, plus white noise and a shared offset in units of the root."""
 
     beta: float
     white: float
     offset: float
 
     def shape(self, count: int) -> Floats:
-        """What a change does to so many rows before the offset is taken off."""
+        """The effect of a change on this many rows, before the offset is removed."""
         return shapes.rounded_convex(shapes.damped_root(count, self.beta, self.white), 40) / 2**40
 
     def over(self, count: int, known: int, target: Target) -> RunningNoise:
-        """The best for `count` bins, if this is the best for `known`: damped as much slower or faster."""
+        """The noise for `count` bins, if this noise is best for `known` bins: the damping is rescaled."""
         if target.span is not None or count == known:
             return self
         return self._replace(beta=1 - _digits(min((1 - self.beta) * known / count, 0.9)))
 
 
 def _enough(least: int, count: int, cases: Sequence[BinCase], span: int | None) -> int:
-    """Bins that suffice to find the best for more: some windows, and enough for changes to be rare."""
+    """A number of bins that is enough to tune for more bins: several windows, and few changes per bin."""
     return min(count, max(least, 4 * (span or 0), *(8 * case.within(count)[0] for case in cases)))
 
 
 def _early(target: Target, first: int, count: int) -> Target:
-    """The target of a release with so many bins; every bin is read where no shorter window is."""
+    """The target cut to `count` bins; every bin is a reading if no window is that short."""
     if target.span is None:
         return replace(target, bins=first + np.arange(count))
     soon = target.bins[target.bins < first + count]
@@ -130,7 +130,7 @@ def _early(target: Target, first: int, count: int) -> Target:
 
 @dataclass(frozen=True)
 class _Judge:
-    """Weighs the noise of levels that are read at the target's bins against what an entry can do to them."""
+    """Computes the error of the target's readings for a noise, from its variance and its sensitivity."""
 
     target: Target
     cases: Sequence[BinCase]
@@ -138,7 +138,7 @@ class _Judge:
     domain: Domain
 
     def error(self, shape: Floats, offset: float) -> float:
-        """Root mean squared, at rho = 1/2: nearly, and quickly."""
+        """Root mean squared error at rho = 1/2; quick and approximate."""
         ages, span = self.target.bins - self.first, self.target.span
         noise = shapes.inverse(np.diff(shape, prepend=0.0))
         variances = np.cumsum(shapes.lag_difference(noise, span) ** 2)[ages]
@@ -153,7 +153,7 @@ class _Judge:
         ]
 
     def weighty(self, shape: Floats, offset: float) -> _Judge:
-        """For kinds of lives that weigh much here; the others are not looked at again."""
+        """The same for the cases with a large sensitivity here; the other cases are left out."""
         if len(self.cases) == 1:
             return self
         bounds = self._bounds(shape, offset)
@@ -170,9 +170,9 @@ def running_noise(
     domain: Domain = ON_OFF,
     known: RunningNoise | None = None,
 ) -> RunningNoise:
-    """A damped root with white noise and offset.  For very many bins: as for fewer, damped more slowly.
+    """The best damped root, white noise and offset.  Very many bins are tuned as fewer bins, then rescaled.
 
-    `known`: what is best where values have one sign, to go on from where they have both.
+    `known`: the best noise for values of one sign, as a start for values of both signs.
     """
     count = bins - first
     least = _ENOUGH if target.span is None else 2 * _ENOUGH
@@ -201,7 +201,7 @@ def running_noise(
         steps.append(0.3 * start[-1])
     judge = judge.weighty(noise(np.array(start)).shape(count), noise(np.array(start)).offset)
     rounds = 30
-    if known is not None:  # much the same, with less to hide; each try takes longer
+    if known is not None:  # the optimum is near; each try takes longer
         faster = max(log(max(1 - known.beta, 1e-9)), start[0])
         start[:2] = [faster, log(max(known.offset, 1e-6)) - 2 * domain.low]
         start[2:] = [known.white] if bursts else []
@@ -212,7 +212,7 @@ def running_noise(
 
 @lru_cache(maxsize=64)
 def running_noise_for(task: Task) -> RunningNoise:
-    """The best noise for a release with an end; for values of both signs, from that for one sign."""
+    """The best noise for a release with an end.  Values of both signs start from the noise for one sign."""
     bins, first = task.schedule.bins, task.schedule.base
     assert bins is not None
     known = (
@@ -231,9 +231,9 @@ def buffered(
     first: int = 0,
     domain: Domain = ON_OFF,
 ) -> Buffered:
-    """Buffers that come near to this noise: the best of a few ladders of them, tilted as suits it best.
+    """Buffers that approximate this noise: the best of a few ladders of rates, with tuned weights.
 
-    How to tilt it is found for fewer bins.
+    The weights are tuned for fewer bins.
     """
     count = bins - first
     judge = _Judge(target, cases, first, domain).weighty(noise.shape(count), noise.offset)
@@ -262,9 +262,9 @@ def buffered(
 
 
 def _exponentials(wanted: Floats, rungs: tuple[float, float], tilt: Floats) -> str:
-    """Buffers at rates on a geometric ladder, by non-negative least squares, then tilted.
+    """Buffers with rates on a geometric ladder.  Weights: non-negative least squares, then tilted.
 
-    Every octave of ages counts alike, by its relative error.
+    The fit minimises relative errors, and every octave of ages has the same weight.
     """
     from scipy.optimize import nnls  # noqa: PLC0415  (slow to load)
 
@@ -284,21 +284,21 @@ def _exponentials(wanted: Floats, rungs: tuple[float, float], tilt: Floats) -> s
 
 
 def _bursts(changes: list[tuple[int, int]], count: int) -> list[int]:
-    """The reaches in which an entry may change in every bin."""
+    """The spans in which a unit may change in every bin."""
     return [span for most, span in changes if 2 < most >= span < count]
 
 
 def _white(bursts: list[int]) -> float:
-    """How much white noise to begin with, from experience."""
+    """The white noise to start from, found by experiment."""
     return float(0.36 * max(bursts) ** 0.65)
 
 
 def hierarchy(
     target: Target, cases: Sequence[BinCase], *, pure: bool, bins: int | None, levels: bool
 ) -> Hierarchy:
-    """Branching, height, and how the initial load is measured; with Laplace noise a scale for every layer.
+    """The best branching, height and measurement of the initial load; for Laplace noise also scales.
 
-    `levels`: whether the initial load counts at all.
+    `levels`: whether readings are running values, so that the initial load is measured.
     """
     leaves = (bins or int(target.bins.max()) + 1) - 1
     power = 1 if pure else 2
@@ -324,7 +324,7 @@ def hierarchy(
 
 
 def _folds(case: BinCase, branching: int, height: int, leaves: int) -> int:
-    """T4, for regular bins."""
+    """Most nodes that one unit can change, by T4 for bins of equal width."""
     total = 0
     for layer in range(height):
         most = [-(-leaves // branching**layer), case.changes]
@@ -335,7 +335,7 @@ def _folds(case: BinCase, branching: int, height: int, leaves: int) -> int:
 
 
 def _most(found: Hierarchy, case: BinCase, power: int) -> Fraction:
-    """Most that changes by 1 add up to; a quick upper bound where there are many."""
+    """The sensitivity to changes by 1; a quick upper bound if there are many changes."""
     *layers, load = (1 / scale**power for scale in found.scales)
     if case.changes is not None and case.changes > _SEVERAL and case.bins is not None:
         return min(
@@ -357,7 +357,7 @@ def _most(found: Hierarchy, case: BinCase, power: int) -> Fraction:
 
 
 def _with_load(found: Hierarchy, cases: Sequence[BinCase], power: int) -> Hierarchy:
-    """The initial load as a node of its own, with the least noise that makes no path worse."""
+    """Measure the initial load as a separate node, with the least noise that raises no sensitivity."""
     total = max(_most(found, case, power) for case in cases)
     rest = [
         _most(found, BinCase(*(None if most is None else most - 1 for most in case)), power)
@@ -370,7 +370,7 @@ def _with_load(found: Hierarchy, cases: Sequence[BinCase], power: int) -> Hierar
 
 
 def _with_scales(found: Hierarchy, value: Callable[[Hierarchy], float]) -> Hierarchy:
-    """More noise where there are fewer nodes in a sum."""
+    """Tune the noise of each layer: layers with fewer nodes in a reading get more noise."""
     free = found.height - 1 + (found.load == "apart")
 
     def scaled(at: Floats) -> Hierarchy:

@@ -1,4 +1,4 @@
-"""A hierarchical release: bins, every c bins, every c^2 ...; each node is measured once, when complete."""
+"""A hierarchical release: nodes of 1, c, c^2, ... bins.  Each node is measured once, when it is complete."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
 
 _DISTINGUISHED: Final = 1 << 11
-"""Bins times changes up to which values of both signs in groups are computed exactly."""
+"""Most bins times changes for which values of both signs in groups are computed exactly."""
 
 _HIGHEST: Final = 40
-"""Doublings from a bin to the longest node."""
+"""The longest node has 2^40 bins."""
 
 
 @dataclass(frozen=True)
 class Hierarchy(Strategy):
-    """Trees of `height` layers whose leaves are the bins, with or without bin 0.
+    """Trees of `height` layers.  The leaves are the bins, with or without bin 0.
 
-    Decoded by generalised least squares over all nodes that are complete.
+    Decoding: generalised least squares over all complete nodes.
     """
 
     name: ClassVar[str] = "hierarchy"
@@ -50,9 +50,9 @@ class Hierarchy(Strategy):
     height: int
     bins: int | None
     load: Literal["apart", "leaf", "none"] = "apart"
-    """The initial load, bin 0: measured once by itself, as a leaf like any other bin, or not at all."""
+    """How the initial load (bin 0) is measured: as a separate node, as a leaf, or not at all."""
     relative: tuple[Fraction, ...] = ()
-    """Noise of each layer, and of the initial load after them; all equal where nothing is said."""
+    """Scale of the noise of each layer, then of the initial load; empty: all are 1."""
 
     def __post_init__(self) -> None:
         if self.branching < 2 or self.height < 1:
@@ -70,7 +70,7 @@ class Hierarchy(Strategy):
 
     @property
     def parameters(self) -> dict[str, int | float | str]:
-        """Branching and height; scales where they differ."""
+        """Branching, height, bins, load; and scales if they are not all 1."""
         found: dict[str, int | float | str] = {
             "branching": self.branching,
             "height": self.height,
@@ -81,12 +81,12 @@ class Hierarchy(Strategy):
 
     @property
     def scales(self) -> tuple[Fraction, ...]:
-        """Of the layers from the bottom up, then of the initial load."""
+        """The scales of the layers from the bottom up, then of the initial load."""
         return self.relative or (Fraction(1),) * (self.height + 1)
 
     @property
     def _shift(self) -> int:
-        """What a bin's number is short of its leaf's, which is counted from 1."""
+        """The number of a leaf, counted from 1, minus the number of its bin."""
         return int(self.load == "leaf")
 
     @property
@@ -106,7 +106,7 @@ class Hierarchy(Strategy):
         )
 
     def needed_from(self, bin_: int) -> int:
-        """Where the first node of the top layer begins that is not complete."""
+        """The start of the first incomplete node of the top layer."""
         top: int = self.branching ** (self.height - 1)
         return max((bin_ + self._shift) // top * top + 1 - self._shift, 0)
 
@@ -118,10 +118,9 @@ class Hierarchy(Strategy):
             found[places] = layer
         return found
 
-    # How much a node knows of its own sum: V of all that lies below and itself, and the part that is its own.
-
     @cached_property
     def _knowledge(self) -> tuple[Floats, Floats]:
+        """By layer: variance of a node's sum from its subtree, and weight of its own measurement."""
         variance, own = np.empty(self.height), np.ones(self.height)
         for layer in range(self.height):
             noise = float(self.scales[layer]) ** 2
@@ -132,11 +131,11 @@ class Hierarchy(Strategy):
         return variance, own
 
     def weights(self, bin_: int, span: int | None) -> Floats:
-        """Generalised least squares from the nodes complete by then."""
+        """Generalised least squares over the nodes that are complete at the end of `bin_`."""
         return self.smoothed(bin_, span, through=bin_)
 
     def smoothed(self, bin_: int, span: int | None, *, through: int) -> Floats:
-        """Generalised least squares from the nodes complete at the end of bin `through`."""
+        """Generalised least squares over the nodes that are complete at the end of bin `through`."""
         plan = _Layout(self, through + self._shift)
         start, end = self._summed(plan, bin_, span)
         self._add(plan, end, 1.0)
@@ -144,7 +143,7 @@ class Hierarchy(Strategy):
         return plan.weights
 
     def _summed(self, plan: _Layout, bin_: int, span: int | None) -> tuple[int, int]:
-        """The leaves (start, end] that are summed; an initial load measured apart is added at once."""
+        """The leaves (start, end] of the sum.  Sets the weight of an initial load measured apart."""
         if span is not None and span <= bin_:
             return bin_ - span + self._shift, bin_ + self._shift
         self._require_initial_load()
@@ -157,7 +156,7 @@ class Hierarchy(Strategy):
             refuse_running_values()
 
     def _add(self, plan: _Layout, leaf: int, sign: float) -> None:
-        """Add the sum of the leaves 1..leaf, as the plan's nodes tell it."""
+        """Add the weights of the best estimate of the sum of the leaves 1..leaf."""
         at = 0
         for layer in reversed(range(self.height)):
             size = self.branching**layer
@@ -169,17 +168,18 @@ class Hierarchy(Strategy):
             at = complete * size
 
     def _spread(self, plan: _Layout, layer: int, first: int, end: int, weight: float) -> None:
-        """Add what the nodes first..end of a layer know of their own sums, from themselves and from below."""
+        """Add the weights of the estimated sums of the nodes first..end, each from its own subtree."""
         for below in range(layer, -1, -1):
             size = self.branching ** (layer - below)
             plan.weights[plan.places[below][first * size : end * size]] += weight * self._knowledge[1][below]
             weight *= 1 - self._knowledge[1][below]
 
     def _add_inside(self, plan: _Layout, layer: int, index: int, leaves: int, sign: float) -> None:
-        """Add the first so many leaves of a complete node that is part of no larger one.
+        """Add the weights of the first `leaves` leaves of a complete node that has no complete parent.
 
-        Each child's best estimate is its own and an equal part of what the children miss of their parent's:
-        the sum is `share` times the parent and a contrast of its children, and so on downwards.
+        The best estimate of a child is its own estimate plus an equal part of the difference between parent
+        and children.  The sum is therefore `share` times the parent plus a contrast of its children, and so
+        on in the layers below.
         """
         digits, rest, shares = [], leaves, [0.0]
         for below in reversed(range(layer)):
@@ -227,7 +227,7 @@ class Hierarchy(Strategy):
         return total
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
-        """Exact over all allowed paths; for values of both signs in many groups sometimes an upper bound."""
+        """Exact; for long releases with values of both signs in groups an upper bound."""
 
         def stock(case: BinCase) -> tuple[Fraction, Fraction]:
             l1, l2 = costs(exposure, coarse=self._many(case))
@@ -236,7 +236,7 @@ class Hierarchy(Strategy):
         return over_cases(exposure, stock=stock, flow=lambda flow: self._flow(flow, spread(exposure)[1]))
 
     def _many(self, case: BinCase) -> bool:
-        """Whether there are so many paths that groups and signs are not distinguished."""
+        """Whether there are too many paths to distinguish groups and signs."""
         changes, bins = case
         return (
             changes is not None and bins is not None and (self._leaves or bins**2) * changes > _DISTINGUISHED
@@ -258,7 +258,7 @@ class Hierarchy(Strategy):
         )
 
     def _flow(self, flow: Flow, largest: Fraction) -> tuple[Fraction, Fraction]:
-        """So many changes in the initial load, the others where every layer has most of them in one node."""
+        """The worst split of the changes: some in the initial load, the rest in as few nodes as possible."""
         found = []
         for loaded in range(min(flow.total, flow.each) + 1):
             (absolute, load), (square, load_square) = self._weights(1), self._weights(2)
@@ -273,7 +273,7 @@ class Hierarchy(Strategy):
 
 
 class _Layout:
-    """Where the nodes complete by a bin stand among the rows, and a weight for each row."""
+    """The positions of the complete nodes among the rows, and a weight for each row."""
 
     def __init__(self, tree: Hierarchy, through: int) -> None:
         self.through = through

@@ -1,4 +1,4 @@
-"""A sliding-window release: every reading measures its own window, whole and by itself."""
+"""A sliding-window release: each window that is read is measured as a whole."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _SHORT: Final = 12
-"""Readings up to which it may be possible to try all paths."""
+"""Most readings for which all paths may be tried."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ class Sliding(Strategy):
 
     @classmethod
     def of(cls, schedule: Schedule) -> Sliding:
-        """Its own windows, for a schedule of sliding windows."""
+        """The strategy for the windows of this schedule.  Raises SpecError if they do not slide."""
         if schedule.span is None or not schedule.sliding:
             raise SpecError("this schedule has no sliding window")
         return cls(schedule.span, schedule.stride, schedule.count)
 
     @property
     def parameters(self) -> dict[str, int | float | str]:
-        """In bins."""
+        """Span and stride in bins, and the number of readings."""
         return {
             "span": self.span,
             "stride": self.stride,
@@ -66,29 +66,29 @@ class Sliding(Strategy):
         return None if rest or outside else reading
 
     def rows(self, bin_: int) -> tuple[Row, ...]:
-        """The window that ends with this bin, if one does."""
+        """The window that ends with this bin, if there is one."""
         reading = self._reading(bin_)
         return () if reading is None else (Row(0, reading, ((bin_ - self.span + 1, bin_, 1),)),)
 
     def needed_from(self, bin_: int) -> int:
-        """Where the next window begins."""
+        """The first bin of the next window."""
         return max(-(-(bin_ + 1 - self.span) // self.stride), 0) * self.stride + 1
 
     def weights(self, bin_: int, span: int | None) -> NDArray[np.float64]:
-        """The window itself: no other tells anything about it."""
+        """Weight 1 for the window itself; other windows are not used."""
         reading = self._reading(bin_)
         if reading is None or span != self.span:
             raise SpecError("a sliding release measures its own windows alone")
         return np.append(np.zeros(reading), 1.0)
 
     def variances(self, bins: NDArray[np.int64], span: int | None) -> NDArray[np.float64]:
-        """All alike."""
+        """1 for every window."""
         for bin_ in (bins.min(), bins.max()):
             self.weights(int(bin_), span)
         return np.ones(len(bins))
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
-        """T3's folds, each a change of one window."""
+        """One unit changes at most as many windows as T3 says."""
         seen = -(-self.span // self.stride)
 
         def both(
@@ -128,7 +128,7 @@ class Sliding(Strategy):
         return over_cases(exposure, stock=stock, flow=flow)
 
     def _every_path(self, exposure: Exposure, case: BinCase) -> tuple[Fraction, Fraction] | None:
-        """What T3 bounds, exactly, for a release so short that all paths can be tried."""
+        """The exact sensitivity of a release so short that all paths can be tried; None for others."""
         if self.readings is None or self.readings > _SHORT:
             return None
         ages = np.arange(self.span + (self.readings - 1) * self.stride)

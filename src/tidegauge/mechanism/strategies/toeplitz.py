@@ -1,4 +1,4 @@
-"""Toeplitz measurements: every row weighs the changes by how long ago they were, in the same way."""
+"""Toeplitz measurements: the weight of a change in a row depends only on the age of the change."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 _LONGEST_ROWS: Final = 1 << 15
-"""Bins beyond which rows that speak of every past bin are too long."""
+"""Most bins for which rows may contain every past bin."""
 
 
 @dataclass(frozen=True)
 class Toeplitz(Strategy):
-    """One row a bin from the bin `first` on: the changes up to it, weighted by their age alone.
+    """One row per bin from bin `first` on: the changes up to the bin, weighted by their age.
 
     shape "root":    the square root, damped by beta, with white noise beside it; for running values
     shape "window":  the square root of a sliding window of `width` bins; for sliding windows and few changes
@@ -59,7 +59,7 @@ class Toeplitz(Strategy):
 
     @property
     def parameters(self) -> dict[str, int | float | str]:
-        """The shape and what it takes."""
+        """The shape, the bins and the parameters of the shape."""
         return {
             "shape": self.shape,
             "bins": "ever" if self.bins is None else self.bins,
@@ -75,12 +75,12 @@ class Toeplitz(Strategy):
 
     @property
     def denominator(self) -> int:
-        """2^20, for long series more."""
+        """2^20; larger for long releases."""
         return 1 << self._bits
 
     @cached_property
     def coefficients(self) -> Integers:
-        """By age, one for every bin there is (without end: for every one that counts)."""
+        """The coefficients by age, one per bin (without an end: those that are not 0)."""
         if self.bins is None:
             return shapes.rounded(shapes.banded_root(self.width), self._bits)
         count = self.bins - self.first
@@ -93,7 +93,7 @@ class Toeplitz(Strategy):
 
     @cached_property
     def _runs(self) -> list[tuple[int, int, int]]:
-        """Ages between which the coefficient is the same, oldest first, without zeros."""
+        """(first age, last age, coefficient) of each run of equal coefficients; oldest first, no zeros."""
         a = self.coefficients
         starts = np.flatnonzero(np.diff(a, prepend=a[0] + 1))
         ends = np.append(starts[1:], len(a)) - 1
@@ -101,7 +101,7 @@ class Toeplitz(Strategy):
         return [run for run in runs if run[2]][::-1]
 
     def rows(self, bin_: int) -> tuple[Row, ...]:
-        """The changes up to this bin."""
+        """One row: the weighted changes up to this bin."""
         age = bin_ - self.first
         if age < 0:
             return ()
@@ -113,15 +113,15 @@ class Toeplitz(Strategy):
         return (Row(0, age, ranges),)
 
     def needed_from(self, bin_: int) -> int:
-        """As far back as the next row goes."""
+        """The first bin of the next row."""
         return max(bin_ + 2 - self.width, self.first) if self.shape == "banded" else self.first
 
     def layers(self, through: int) -> Integers:
-        """All alike."""
+        """Layer 0 for every row."""
         return np.zeros(max(through - self.first + 1, 0), dtype=np.int64)
 
     def _decoder(self, count: int) -> Floats:
-        """What the running sum takes of the rows, by their age."""
+        """The weights of the rows in a running value, by their age."""
         known: Floats = self.__dict__.get("_known", np.empty(0))
         if len(known) < count:
             series = np.zeros(1 << (count - 1).bit_length())
@@ -132,7 +132,7 @@ class Toeplitz(Strategy):
         return known[:count]
 
     def weights(self, bin_: int, span: int | None) -> Floats:
-        """By the inverse series: there are as many rows as bins."""
+        """By the inverse series; there are as many rows as bins."""
         self._require_initial_load(bin_, span)
         return shapes.lag_difference(self._decoder(bin_ - self.first + 1), span)[::-1]
 
@@ -148,7 +148,7 @@ class Toeplitz(Strategy):
             refuse_running_values()
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
-        """Certified, from the rounded coefficients."""
+        """An upper bound for the rounded coefficients."""
         size, square = int(np.abs(self.coefficients).sum()), square_of(self.coefficients.tolist())
         S, M = spread(exposure)
 
@@ -169,7 +169,7 @@ class Toeplitz(Strategy):
         a = self.coefficients / self.denominator
         if self.bins is None and case.bins is None:
             return falling_paths(a, changes=most_changes(case, None), domain=domain)
-        if self.bins is None:  # all bins that a path can reach, and all rows that can see it
+        if self.bins is None:  # all bins of a path, and all rows that contain them
             a = np.concatenate([a, np.zeros(case.bins or 0)])
         return toeplitz_paths(a, case=case, domain=domain)
 
