@@ -53,7 +53,6 @@ NOT_YET: Final = {
     "src/tidegauge/run": OWNERS,
     "src/tidegauge/source": OWNERS,
     "src/tidegauge/store": OWNERS,
-    "src/tidegauge/theory": OWNERS,
     "docs/accuracy.md": "written by bench/accuracy.py",
     "docs/local/results.md": "written by bench/local.py",
 }

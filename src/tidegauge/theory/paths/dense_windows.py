@@ -1,12 +1,13 @@
 """The bound for units that may change any number of times within a span, for measurements by any matrix.
 
-A path is on or off at will in all bins of a window but the last, in which it settles for the rest of time.
-Its energy is s'Qs for bits s, one of them for all time after the window.  With s = (1 + sigma) / 2 and one
-more sign for the constant it is sigma' R sigma, and for every d for which Diag(d) - R has no negative eigenvalue
+A path may be on or off in every bin of a window.  Its state in the last bin is its state for the rest of
+time.  The energy of the path is s'Qs for bits s, the last of which is for all time after the window.  With
+s = (1 + sigma) / 2, and one more sign for the constant, the energy is sigma' R sigma.  For every d for which
+Diag(d) - R has no negative eigenvalue,
 
-    sigma' R sigma  <=  sum of d;
+    sigma' R sigma  <=  sum of d.
 
-where its least eigenvalue is -e, the sum of d plus e times their number is a bound.
+If the least eigenvalue is -e, the sum of d plus e times the number of signs is a bound.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 WIDEST: Final = 256
 """Widest span for which the bound is found in time."""
 _TIGHT: Final = 3e-4
+"""Relative gap at which the search for a diagonal ends."""
 _REFINED: Final = 48
+"""Most windows for which a diagonal is searched."""
 
 
 def any_changes(gram: Floats, span: int) -> float:

@@ -131,7 +131,7 @@ def _shapes(changes: int, domain: Domain, *, loaded: bool = False) -> Floats:
 def _between(changes: int, *, loaded: bool) -> Floats:
     """For each interval, the change with which it begins and the one with which it ends."""
     intervals: Floats = np.eye(changes) - np.eye(changes, k=1)
-    if loaded:  # what was there before is taken away at the first change, and missing ever after
+    if loaded:  # the earlier contribution is removed at the first change
         intervals = np.vstack([-np.eye(1, changes), intervals])
     return intervals
 

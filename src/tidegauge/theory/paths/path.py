@@ -2,7 +2,7 @@
 
 A unit contributes s in [lo, hi] to a stock and changes s in at most k bins, all within a span of consecutive
 bins. Linear measurements of s are linear in the values that it takes, so every norm is largest where these
-lie at the ends of the range: the changes alternate between +S and -S, S = hi - lo (T10).
+are at the ends of the range. The changes then alternate between +S and -S, S = hi - lo (T10).
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def bin_cases(constraint: Constraint, schedule: Schedule) -> tuple[BinCase, ...]
     """The cases of a constraint, in bins of a schedule.  [T10]
 
     Bins:     bin 0 is (-inf, t0], bin i is (t(i-1), t(i)].
-    Requires: the constraint is enforced; a schedule without an end needs a bound in each case, otherwise SpecError.
+    Requires: the constraint is enforced.
+    Raises:   SpecError if the schedule has no end and a case has no bound.
     Proof:    docs/theory/T10-paths.md
     """
     found = dict.fromkeys(

@@ -2,7 +2,7 @@
 
 Let s be the unit's state at the ends of the bins.  A node is changed when the states at its two ends differ,
 so a path's total is a sum over nodes of a cost of (state before, state after): a (max, +) matrix product
-along the leaves, with the node's own cost added when its subtree is complete.
+along the leaves. The cost of a node is added when its subtree is complete.
 """
 
 from __future__ import annotations
