@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.strategies import (
@@ -54,7 +54,7 @@ def kind_of(name: str) -> StrategyKind:
     return _KINDS[name]
 
 
-def record(strategy: Strategy) -> dict[str, Any]:
+def record(strategy: Strategy) -> dict[str, int | float | str]:
     """The strategy as a committed plan records it, without its attachments."""
     return {"name": strategy.name, **strategy.parameters}
 

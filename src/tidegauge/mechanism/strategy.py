@@ -217,6 +217,16 @@ def _none(search: Search) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
+class Recorded:
+    """A strategy as a committed plan records it, or as a declaration pins it."""
+
+    parameters: Mapping[str, Any]
+    """The values that `Strategy.parameters` gave; not yet checked."""
+    attachments: Mapping[str, str]
+    """The long texts of the plan, by their digests."""
+
+
+@dataclass(frozen=True, eq=False)
 class StrategyKind:
     """One kind of strategy, as the planner, the store and `plan --explain` see it."""
 
@@ -227,8 +237,8 @@ class StrategyKind:
     """The valid strategies of this kind for a search, with the best parameters."""
     fixed: Mapping[str, str]
     """Parameters that the schedule fixes, and the property of Schedule that gives each value."""
-    read: Callable[[dict[str, Any], Mapping[str, str]], Strategy] | None = None
-    """Builds one from its parameters and the plan's attachments; None: parameters are the class's fields."""
+    read: Callable[[Recorded], Strategy] | None = None
+    """Builds a strategy from its record; None: the parameters are the fields of the class."""
     valid: str = ""
     """When the kind is valid, for the message that refuses it otherwise."""
     asked: Callable[[Search], bool] = field(default=_none)
@@ -247,7 +257,7 @@ class StrategyKind:
             name: None if name in self.fixed and value == "ever" else value
             for name, value in parameters.items()
         }
-        return self.strategy(**values) if self.read is None else self.read(values, attachments)
+        return self.strategy(**values) if self.read is None else self.read(Recorded(values, attachments))
 
 
 def says(text: str) -> Callable[[Schedule], str]:

@@ -275,14 +275,16 @@ def test_any_tuned_offset_makes_a_strategy(offset: float) -> None:
     assert (found.offset > 0) is (offset == 20.0)
 
 
-def test_hours_of_two_years() -> None:
-    found = offered(17_520, AtMost(16))
+@pytest.mark.parametrize("bins", [4_200, pytest.param(17_520, marks=pytest.mark.slow)])
+def test_more_bins_than_a_matrix_has(bins: int) -> None:
+    """Hours of half a year, and of two years."""
+    found = offered(bins, AtMost(16))
     assert "damped" not in found
-    root = error(found["toeplitz"], 17_520, AtMost(16))
-    assert error(found["buffered"], 17_520, AtMost(16)) < 0.85 * root
+    root = error(found["toeplitz"], bins, AtMost(16))
+    assert error(found["buffered"], bins, AtMost(16)) < 0.85 * root
     assert build("buffered", found["buffered"].parameters) == found["buffered"]
-    weights = found["buffered"].weights(17_519, None)
-    variance = found["buffered"].variances(np.array([17_519]), None)[0]
+    weights = found["buffered"].weights(bins - 1, None)
+    variance = found["buffered"].variances(np.array([bins - 1]), None)[0]
     assert weights @ weights == pytest.approx(variance, rel=1e-9)
 
 

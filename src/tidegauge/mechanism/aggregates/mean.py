@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from tidegauge.mechanism.aggregate import Aggregate, Estimate, Formula, Part
 from tidegauge.mechanism.noise.error import ratio, ratio_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tidegauge.mechanism.aggregate import Floats
     from tidegauge.mechanism.noise.error import ErrorDistribution
@@ -32,7 +32,7 @@ class MeanError(Formula):
     bound: float
     count: float
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Mapping[str, object]:
         """The fields that plan --json shows."""
         return {
             "formula": "half_width = half_width_times_rows / rows",

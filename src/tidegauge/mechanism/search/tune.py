@@ -181,8 +181,7 @@ def running_noise(
         near = None if known is None else known.over(enough, count, target)
         found = running_noise(early, cases, bins=first + enough, first=first, domain=domain, known=near)
         return found.over(count, enough, target)
-    changes = [case.within(count) for case in cases]
-    most, bursts = max(count for count, _ in changes), _bursts(changes, count)
+    most, bursts = max(case.within(count)[0] for case in cases), _bursts(cases, count)
     judge = _Judge(target, cases, first, domain)
 
     def noise(at: Floats) -> RunningNoise:
@@ -250,7 +249,7 @@ def buffered(
     def value(found: Buffered, judge: _Judge = judge) -> float:
         return judge.error(found.shape, found.offset)
 
-    bursts = max(_bursts([case.within(count) for case in cases], count), default=0)
+    bursts = max(_bursts(cases, count), default=0)
     fastest = (0.7, 0.5, 0.35) if count <= _MANY_BINS and not (bursts or domain.low) else (0.5,)
     even, ladders = np.zeros(5), [(fast, slow) for fast in fastest for slow in (0.3, 2.5)]
     best = min(ladders, key=lambda rungs: value(strategy(count, rungs, even)))
@@ -283,8 +282,9 @@ def _exponentials(wanted: Floats, rungs: tuple[float, float], tilt: Floats) -> s
     return " ".join(f"{weight / 1e6:.6g}:{forgotten:.9g}" for weight, forgotten in parts if weight)
 
 
-def _bursts(changes: list[tuple[int, int]], count: int) -> list[int]:
+def _bursts(cases: Sequence[BinCase], count: int) -> list[int]:
     """The spans in which a unit may change in every bin."""
+    changes = (case.within(count) for case in cases)
     return [span for most, span in changes if 2 < most >= span < count]
 
 

@@ -21,13 +21,13 @@ from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, 
 from tidegauge.theory.paths.autoregressive import AutoregressiveRows, autoregressive_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search, Task
+    from tidegauge.mechanism.strategy import Recorded
     from tidegauge.theory.paths.path import BinCase
     from tidegauge.theory.sensitivity import Sensitivity
 
@@ -183,9 +183,9 @@ def _candidates(search: Search) -> Iterator[Autoregressive]:
         yield _tuned(search.task)
 
 
-def _read(parameters: dict[str, Any], attachments: Mapping[str, str]) -> Autoregressive:
+def _read(recorded: Recorded) -> Autoregressive:
     """From recorded parameters; in older records `shared_noise` is called `veil`."""
-    del attachments
+    parameters = dict(recorded.parameters)
     known = [parameters.pop(name) for name in ("shared_noise", "veil") if name in parameters]
     if len(known) != 1:
         raise SpecError("an autoregressive strategy needs shared_noise, once")

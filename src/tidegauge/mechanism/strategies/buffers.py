@@ -34,6 +34,13 @@ BITS: Final = 24
 MILLION, BILLION = 10**6, 10**9
 
 
+class _Slow(NamedTuple):
+    """A buffer: its weight in millionths, and the part that it keeps in each bin, in billionths."""
+
+    weight: int
+    kept: int
+
+
 class Gain(NamedTuple):
     """The gains of one row: its factor, the offset it removes, its weight in the estimate."""
 
@@ -56,10 +63,10 @@ class Buffers(Stream):
     first: int
 
     @cached_property
-    def _slow(self) -> list[tuple[int, int]]:
-        """(weight, kept part) of the buffers that do not forget everything at once."""
+    def _slow(self) -> list[_Slow]:
+        """The buffers that do not forget everything at once."""
         parts = zip(self.weights, self.forgets, strict=True)
-        return [(weight, BILLION - forgets) for weight, forgets in parts if forgets < BILLION]
+        return [_Slow(weight, BILLION - forgets) for weight, forgets in parts if forgets < BILLION]
 
     @property
     def width(self) -> int:

@@ -29,14 +29,13 @@ from tidegauge.theory.paths.path import ON_OFF
 from tidegauge.theory.paths.rounding import U, above_product
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search
-    from tidegauge.mechanism.strategy import Exposure
+    from tidegauge.mechanism.strategy import Exposure, Recorded
     from tidegauge.theory.paths.path import BinCase, Domain
     from tidegauge.theory.sensitivity import Sensitivity
 
@@ -189,11 +188,12 @@ def _asked(search: Search) -> bool:
     return not search.pure and optimum.dense_problem(search) is not None
 
 
-def _read(parameters: dict[str, Any], attachments: Mapping[str, str]) -> Dense:
-    digest = str(parameters.get("digest", ""))
-    if digest not in attachments:
+def _read(recorded: Recorded) -> Dense:
+    digest = str(recorded.parameters.get("digest", ""))
+    if digest not in recorded.attachments:
         raise SpecError("an optimised dense strategy is found, not given: pin it by its name alone")
-    return Dense.unpacked(attachments[digest], digest=digest, first=int(parameters["first"]))
+    first = int(recorded.parameters["first"])
+    return Dense.unpacked(recorded.attachments[digest], digest=digest, first=first)
 
 
 KIND: Final = StrategyKind(

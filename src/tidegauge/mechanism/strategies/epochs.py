@@ -22,13 +22,13 @@ from tidegauge.mechanism.strategies.toeplitz import Toeplitz
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, says
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search
+    from tidegauge.mechanism.strategy import Recorded
     from tidegauge.theory.paths.path import BinCase
     from tidegauge.theory.sensitivity import Sensitivity
 
@@ -196,9 +196,8 @@ def _candidates(search: Search) -> Iterator[Epochs]:
         yield Epochs(64, branching=8, pure=True) if search.pure else Epochs(64)
 
 
-def _read(parameters: dict[str, Any], attachments: Mapping[str, str]) -> Epochs:
-    del attachments
-    return Epochs(**(parameters | {"pure": bool(parameters["pure"])}))
+def _read(recorded: Recorded) -> Epochs:
+    return Epochs(**{**recorded.parameters, "pure": bool(recorded.parameters["pure"])})
 
 
 KIND: Final = StrategyKind(

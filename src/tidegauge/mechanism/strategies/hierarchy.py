@@ -16,13 +16,13 @@ from tidegauge.theory.paths.path import ON_OFF
 from tidegauge.theory.paths.tree import Costs, hierarchy_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search, Task
+    from tidegauge.mechanism.strategy import Recorded
     from tidegauge.theory.paths.path import BinCase
     from tidegauge.theory.sensitivity import Sensitivity
 
@@ -298,8 +298,8 @@ def _candidates(search: Search) -> Iterator[Hierarchy]:
     yield _tuned(search.task._replace(domain=ON_OFF))
 
 
-def _read(parameters: dict[str, Any], attachments: Mapping[str, str]) -> Hierarchy:
-    del attachments
+def _read(recorded: Recorded) -> Hierarchy:
+    parameters = dict(recorded.parameters)
     scales = tuple(map(Fraction, str(parameters.pop("scales", "")).split()))
     return Hierarchy(**parameters, relative=scales)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,14 @@ if TYPE_CHECKING:
 
 _LONGEST_ROWS: Final = 1 << 15
 """Most bins for which rows may contain every past bin."""
+
+
+class _Run(NamedTuple):
+    """Ages with one coefficient, both ends included."""
+
+    newest: int
+    oldest: int
+    weight: int
 
 
 @dataclass(frozen=True)
@@ -92,13 +100,13 @@ class Toeplitz(Strategy):
         return shapes.rounded_convex(shapes.damped_root(count, self.beta, self.white), self._bits)
 
     @cached_property
-    def _runs(self) -> list[tuple[int, int, int]]:
-        """(first age, last age, coefficient) of each run of equal coefficients; oldest first, no zeros."""
+    def _runs(self) -> list[_Run]:
+        """The runs of equal coefficients, the oldest first, without zeros."""
         a = self.coefficients
         starts = np.flatnonzero(np.diff(a, prepend=a[0] + 1))
         ends = np.append(starts[1:], len(a)) - 1
         runs = zip(starts.tolist(), ends.tolist(), a[starts].tolist(), strict=True)
-        return [run for run in runs if run[2]][::-1]
+        return [_Run(*run) for run in runs if run[2]][::-1]
 
     def rows(self, bin_: int) -> tuple[Row, ...]:
         """One row: the weighted changes up to this bin."""
@@ -106,9 +114,9 @@ class Toeplitz(Strategy):
         if age < 0:
             return ()
         ranges = tuple(
-            (max(bin_ - oldest, self.first), bin_ - newest, weight)
-            for newest, oldest, weight in self._runs
-            if newest <= age
+            (max(bin_ - run.oldest, self.first), bin_ - run.newest, run.weight)
+            for run in self._runs
+            if run.newest <= age
         )
         return (Row(0, age, ranges),)
 
