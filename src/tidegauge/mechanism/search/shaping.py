@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tidegauge.theory.paths.dense import levels, on_changes, shared_level
+from tidegauge.theory.paths.rounding import positive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +38,7 @@ def shaped(gram: Floats, *, symmetric: bool) -> Iterator[Floats]:
     yield from _evened(_form(plain, np.zeros(bins), bins))
     covariance: Floats = np.linalg.inv(plain).astype(np.float64)
     smooth = _smooth((covariance + covariance[::-1, ::-1]) / 2 if symmetric else covariance)
-    if not _decodable(smooth):
+    if not positive(smooth, 0.0):
         return
     found: Floats = np.linalg.inv(smooth).astype(np.float64)
     yield from _evened(found)
@@ -58,17 +59,9 @@ def _form(found: Floats, v: Floats, near: int) -> Floats:
 
 def _evened(form: Floats) -> Iterator[Floats]:
     """The form for changes, scaled so that all errors are equal; nothing if it cannot be decoded."""
-    if _decodable(form):
+    if positive(form, 0.0):
         deviations = np.sqrt(np.linalg.inv(form).diagonal())
         yield on_changes(form * np.outer(deviations, deviations))
-
-
-def _decodable(matrix: Floats) -> bool:
-    try:
-        np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        return False
-    return True
 
 
 def _row_level(found: Floats, near: int) -> Floats:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tidegauge.theory.paths.rounding import U, above_sum, least_eigenvalue
+from tidegauge.theory.paths.rounding import U, above_sum, least_eigenvalue, positive
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -97,17 +97,9 @@ def _diagonal(form: Floats, near: Floats | None) -> tuple[Floats, float]:
             if decrement < 1e-3:
                 break
             size = 1.0 if decrement < 0.1 else 1 / (1 + decrement**0.5)
-            while not _positive(np.diag(found + size * step) - form):
+            while not positive(np.diag(found + size * step) - form, 0.0):
                 size /= 2
             found = found + size * step
         if count / stiffness < _TIGHT * found.sum():
             return found, _bound(form, found)
         stiffness *= 8
-
-
-def _positive(matrix: Floats) -> bool:
-    try:
-        np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        return False
-    return True
