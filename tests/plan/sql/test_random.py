@@ -224,7 +224,7 @@ def test_groups_beside_plain_sql(
 
 @pytest.mark.slow
 @GROUPED
-@settings(deadline=None, max_examples=200)
+@settings(derandomize=True, deadline=None, max_examples=60)
 def test_many_groups_beside_plain_sql(
     rows: list[dict[str, Any]], one: Any, two: Any, value: str, where: str
 ) -> None:
@@ -347,7 +347,7 @@ def test_nothing_in_the_data_fails(where: str, value: str, group: str, values: l
 
 @pytest.mark.slow
 @ANYTHING
-@settings(deadline=None, max_examples=300)
+@settings(derandomize=True, deadline=None, max_examples=100)
 def test_nothing_in_the_data_fails_whatever_is_asked(
     where: str, value: str, group: str, values: list[Any]
 ) -> None:
