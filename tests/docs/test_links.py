@@ -38,6 +38,20 @@ def test_the_architecture_page_links_its_stations() -> None:
     assert folders - {target.removeprefix("../src/tidegauge/") for target in linked} <= {"demo"}
 
 
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_both_pages_link_every_registry_and_every_contract(page: str) -> None:
+    linked = {
+        (ROOT / page).parent.joinpath(target.partition("#")[0]).resolve()
+        for target in LINK.findall((ROOT / page).read_text("utf-8"))
+        if "://" not in target
+    }
+    source = ROOT / "src" / "tidegauge"
+    registries = {*source.rglob("registry.py"), source / "mechanism" / "aggregates" / "__init__.py"}
+    contracts = ("model/source.py", "model/engine.py", "mechanism/strategy.py", "mechanism/aggregate.py")
+    assert len(registries) == 5
+    assert {*registries, *(source / name for name in contracts), source / "model/publisher.py"} <= linked
+
+
 def test_decisions_are_numbered_without_a_gap() -> None:
     names = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("*.md"))
     assert [name[:5] for name in names] == [f"{number:04}-" for number in range(1, len(names) + 1)]

@@ -1,7 +1,7 @@
 """Certified sensitivities against every life there is, enumerated in time from the definitions alone.
 
 A life is a set of instants, half a day apart, that obeys the constraint as it is written; at each of them the unit's rows may
-go anywhere.  Nothing here knows of limits, folds or alternating paths.
+go anywhere.  Nothing here knows of cases, folds or alternating paths.
 """
 
 from __future__ import annotations

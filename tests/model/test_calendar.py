@@ -16,7 +16,7 @@ from tidegauge.model.calendar import Zone, beginnings, committed_zone, local_ins
 from tidegauge.model.constraint import AtMost, Within
 from tidegauge.model.quantity import DAY, HOUR, SECOND, Span, instant, moment, rfc3339
 from tidegauge.model.schedule import Schedule, roll_up
-from tidegauge.theory.paths.path import limits
+from tidegauge.theory.paths.path import bin_cases
 
 ZONES = ["Europe/Berlin", "America/New_York", "America/Sao_Paulo", "Australia/Lord_Howe", "Africa/Casablanca"]
 
@@ -90,7 +90,7 @@ def test_no_unit_changes_more_bins_than_the_bounds_say(name: str, count: int | N
         for end in ends[:400]
         for begin in (end - 1, end, end + 1)
     )
-    (limit,) = limits(within, schedule)
+    (limit,) = bin_cases(within, schedule)
     assert limit.bins is not None
     assert most <= limit.bins <= most + 1
     assert most <= bin_folds(within, schedule, count) <= most + 1

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Mutant:
-    """In a function of a module, one text takes the place of another; `caught_by` are arguments of pytest."""
+    """In a function of a module, `new` replaces `old`.  `caught_by`: arguments of pytest."""
 
     name: str
     module: str
@@ -31,7 +31,7 @@ class Mutant:
 
 
 def package() -> Path:
-    """Where the package lies."""
+    """The folder of the package."""
     spec = importlib.util.find_spec("tidegauge")
     assert spec is not None
     assert spec.origin is not None
@@ -39,9 +39,9 @@ def package() -> Path:
 
 
 def place(mutant: Mutant, root: Path) -> tuple[Path, int, int]:
-    """The file that has the text, and where in it the text begins and ends.
+    """The file with the text, and the start and end of the text in the file.
 
-    The text must be there exactly once: in the function, or, where that was moved, in the whole package.
+    The text must occur exactly once: in the function, or, if the function was moved, in the whole package.
     """
     for file, function in _functions(mutant, root):
         source = file.read_text("utf-8")
@@ -62,7 +62,7 @@ def _sources(root: Path) -> list[tuple[Path, str]]:
 
 
 def _functions(mutant: Mutant, root: Path) -> Iterator[tuple[Path, ast.FunctionDef]]:
-    """The function, if the module has it."""
+    """The function, if it is in the module."""
     inside = Path(*mutant.module.split(".")[1:])
     for file in (root / inside.with_suffix(".py"), root / inside / "__init__.py"):
         if file.exists():
@@ -78,7 +78,7 @@ def _functions(mutant: Mutant, root: Path) -> Iterator[tuple[Path, ast.FunctionD
 
 
 def apply(mutant: Mutant, folder: Path) -> Path:
-    """A copy of the package with the error in it; returns what PYTHONPATH must be."""
+    """Make a copy of the package with the error.  Returns the folder for PYTHONPATH."""
     copy = folder / "src" / "tidegauge"
     shutil.copytree(package(), copy, ignore=shutil.ignore_patterns("__pycache__"))
     file, begin, end = place(mutant, copy)
@@ -91,7 +91,7 @@ def apply(mutant: Mutant, folder: Path) -> Path:
 
 
 def run(selection: tuple[str, ...], path: Path) -> subprocess.CompletedProcess[str]:
-    """Run some tests on the package that lies there."""
+    """Run some tests on the package in this folder."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV"))
     }

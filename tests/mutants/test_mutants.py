@@ -1,7 +1,6 @@
-"""Errors that someone could make in one line, and the quick tests that find each of them.
+"""One-line errors, and the quick tests that find each of them.
 
-Every error is made in a copy of the package, on which a few tests are run: they must fail there, and pass on the package
-as it is.
+Each error is made in a copy of the package.  The named tests must fail on the copy, and pass on the package.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 WORST, KNOWN, EXACT = (f"tests/adjacency/test_{name}.py" for name in ("worst", "known", "exact"))
 
 
-def life(words: str) -> tuple[str, ...]:
-    """The lives in test_worst.py whose names have these words."""
+def worst(words: str) -> tuple[str, ...]:
+    """The tests of test_worst.py whose names contain these words."""
     return WORST, "-k", " and ".join(words.split())
 
 
@@ -34,44 +33,44 @@ def known(world: str) -> tuple[str, ...]:
 
 MUTANTS = [
     Mutant("the noise of a layer grows with the root of its scale", "tidegauge.mechanism.encode", "scaled",
-           "noise.sigma_squared * factor**2", "noise.sigma_squared * factor", life("layers bins gaussian")),
+           "noise.sigma_squared * factor**2", "noise.sigma_squared * factor", worst("layers bins gaussian")),
     Mutant("a flow counts one row too many", "tidegauge.engine.duckdb.views", "Views.flow_change",
-           "<= {self.program.max_rows}", "<= {self.program.max_rows + 1}", life("flow several gaussian")),
-    Mutant("nobody was there before the first window", "tidegauge.mechanism.strategies.disjoint", "Disjoint.sensitivity",
-           "if not self.base:", "if self.base >= 0:", life("before first window gaussian")),
+           "<= {self.program.max_rows}", "<= {self.program.max_rows + 1}", worst("flow several gaussian")),
+    Mutant("no unit exists before the first window", "tidegauge.mechanism.strategies.disjoint", "Disjoint.sensitivity",
+           "if not self.base:", "if self.base >= 0:", worst("before first window gaussian")),
     Mutant("a release's own constraint is planned as the shared one", "tidegauge.plan.planner", "_constraint",
            "spec.measured[name].constraint or spec.constraint", "spec.constraint or spec.measured[name].constraint",
-           life("constraint own gaussian")),
+           worst("constraint own gaussian")),
     Mutant("the shared draw is drawn at every tick", "tidegauge.run.tick", "draw_once",
-           "law is None or known:", "law is None:", life("remembers gaussian")),
-    Mutant("a stretch is one microsecond too long", "tidegauge.engine.duckdb.statements", "Statements.numbered",
-           "instant - first <= within", "instant - first <= within + 1", life("stretch microsecond gaussian")),
+           "law is None or known:", "law is None:", worst("remembers gaussian")),
+    Mutant("changes may be one microsecond further apart", "tidegauge.engine.duckdb.statements", "Statements.numbered",
+           "instant - first <= within", "instant - first <= within + 1", worst("stretch microsecond gaussian")),
     Mutant("a second value takes the place of the first in the journal", "tidegauge.store.public.journal", "Journal.seal",
            "INSERT INTO journal", "INSERT OR REPLACE INTO journal", ("tests/store/test_once.py",)),
-    Mutant("nobody retires", "tidegauge.plan.planner", "_scope",
+    Mutant("no unit retires", "tidegauge.plan.planner", "_scope",
            'retire=spec.on_excess == "retire"', "retire=False", exact("retires")),
     Mutant("a label is read again", "tidegauge.engine.duckdb.statements", "Statements.numbered",
            "CASE WHEN known.unit IS NULL THEN labels.label ELSE known.label END", "labels.label", exact("label")),
     Mutant("one change too many is accepted", "tidegauge.engine.duckdb.statements", "Statements.numbered",
-           "coalesce(ord <= at_most, true)", "coalesce(ord <= at_most + 1, true)", life("most three gaussian")),
+           "coalesce(ord <= at_most, true)", "coalesce(ord <= at_most + 1, true)", worst("most three gaussian")),
     Mutant("changes are accepted whatever their number", "tidegauge.engine.duckdb.statements", "Statements.accepted",
-           "USING (unit, instant) WHERE inside", "USING (unit, instant)", life("most three gaussian")),
+           "USING (unit, instant) WHERE inside", "USING (unit, instant)", worst("most three gaussian")),
     Mutant("a move between groups counts once", "tidegauge.theory.sensitivity", "sensitivity",
            "2 * magnitude, max(2 * magnitude**2, spread**2)", "magnitude, max(magnitude**2, spread**2)",
-           life("change group twice gaussian")),
+           worst("change group twice gaussian")),
     Mutant("the range of values is taken from its lower end", "tidegauge.theory.sensitivity", "sensitivity",
-           "max(high, Fraction(0)) - min(low, Fraction(0))", "high - low", life("nothing value far gaussian")),
+           "max(high, Fraction(0)) - min(low, Fraction(0))", "high - low", worst("nothing value far gaussian")),
     Mutant("the last windows are too few", "tidegauge.theory.folds", "_most_span",
-           "min(bisect_left(ends, end + reach, i), last) - i + 1",
-           "bisect_left(ends, end + reach, i) - i + (1 if bisect_left(ends, end + reach, i) <= last else i - len(ends))",
+           "min(bisect_left(ends, end + longest, i), last) - i + 1",
+           "bisect_left(ends, end + longest, i) - i + (1 if bisect_left(ends, end + longest, i) <= last else i - len(ends))",
            ("tests/theory/test_folds.py", "-k", "span")),
     Mutant("a flow counts one change a window", "tidegauge.theory.joint", "joint",
-           "most = most_counted(mutations=mutations, clip=clip)", "most = 1", life("changes flow one gaussian")),
-    Mutant("Gaussian noise is a tenth too small wherever it is spoken of", "tidegauge.mechanism.noise.samplers", "gaussian_for",
+           "most = most_counted(mutations=mutations, clip=clip)", "most = 1", worst("changes flow one gaussian")),
+    Mutant("Gaussian noise is a tenth too small in plans and draws", "tidegauge.mechanism.noise.samplers", "gaussian_for",
            "DiscreteGaussian(l2_squared / (2 * rho))", "DiscreteGaussian(l2_squared * 81 / (200 * rho))",
-           life("most three gaussian")),
-    Mutant("Laplace noise is a tenth too small wherever it is spoken of", "tidegauge.mechanism.noise.samplers", "laplace_for",
-           "DiscreteLaplace(l1 / epsilon)", "DiscreteLaplace(l1 * 9 / (10 * epsilon))", life("most three laplace")),
+           worst("most three gaussian")),
+    Mutant("Laplace noise is a tenth too small in plans and draws", "tidegauge.mechanism.noise.samplers", "laplace_for",
+           "DiscreteLaplace(l1 / epsilon)", "DiscreteLaplace(l1 * 9 / (10 * epsilon))", worst("most three laplace")),
     Mutant("noise is a tenth too small when it is drawn", "tidegauge.mechanism.noise.samplers", "Noise.sample",
            "list(self._measurement()([0] * count))", "[one * 9 // 10 for one in self._measurement()([0] * count)]",
            ("tests/adjacency/test_drawn.py", "-k", "wide and disjoint or wide and strategy1")),
@@ -90,24 +89,24 @@ MUTANTS = [
            "max(since.watermark, reached)", 'max(since.watermark, reached, pc.max(batch.rows["time"]).as_py() or reached)',
            known("beyond_the_clock")),
     Mutant("bins are measured again after a restart", "tidegauge.store.store", "Store.progress",
-           "Progress(self.secret.clock, self.public.next_bins)", "Progress(self.secret.clock, {})", life("most three gaussian")),
+           "Progress(self.secret.clock, self.public.next_bins)", "Progress(self.secret.clock, {})", worst("most three gaussian")),
     Mutant("the ledger reserves without limit", "tidegauge.store.public.ledger", "Ledger.reserve",
            "if needed > left:", "if needed > left + budget:", ("tests/store/test_store.py", "-k", "ledger_never")),
     Mutant("a clip is ignored", "tidegauge.engine.duckdb.statements", "Statements.totals",
-           "WHERE most IS NULL OR ordinal <= most", "", life("flow clipped windows gaussian")),
+           "WHERE most IS NULL OR ordinal <= most", "", worst("flow clipped windows gaussian")),
     Mutant("a sliding window starts from nothing", "tidegauge.mechanism.strategies.sliding", "Sliding.sensitivity",
-           "firsts=0", "firsts=1", life("long sliding gaussian")),
+           "firsts=0", "firsts=1", worst("long sliding gaussian")),
     Mutant("values are not clamped", "tidegauge.engine.duckdb.render", "_steps",
            'f"LEAST(GREATEST({render(value)}, {low}), {high})"', "render(value)", ("tests/plan/sql/test_engine.py", "-k", "sums_averages")),
     Mutant("a missing value counts as one", "tidegauge.engine.duckdb.render", "_steps",
            "IS NULL THEN 0 ELSE {shifted}", "IS NULL THEN 1 ELSE {shifted}", exact("values missing")),
     Mutant("one row of a unit too many counts", "tidegauge.engine.duckdb.views", "Views.contributing",
            "count(prior.entry) < {self.program.max_rows}", "count(prior.entry) <= {self.program.max_rows}",
-           life("several rows gaussian")),
+           worst("several rows gaussian")),
     Mutant("a finer grid needs less noise", "tidegauge.plan.choose", "component_plan",
-           "sensitivity.l2_squared * refine**2", "sensitivity.l2_squared * refine", life("most three gaussian")),
+           "sensitivity.l2_squared * refine**2", "sensitivity.l2_squared * refine", worst("most three gaussian")),
     Mutant("each part of a mean has the whole budget", "tidegauge.plan.choose", "Option.component_plans",
-           "loss / len(self.sensitivities)", "loss", life("mean gaussian")),
+           "loss / len(self.sensitivities)", "loss", worst("mean gaussian")),
     Mutant("an emptied table keeps its rows", "tidegauge.engine.duckdb.arrival", "Arrival._events",
            "WHERE last.alive", "WHERE NOT last.alive", exact("emptied")),
 ]  # fmt: skip
@@ -115,7 +114,7 @@ MUTANTS = [
 
 @lru_cache(maxsize=1024)
 def passes(selection: tuple[str, ...]) -> bool:
-    """Whether these tests pass on the package as it is."""
+    """Whether these tests pass on the unchanged package."""
     return run(selection, package().parent).returncode == 0
 
 

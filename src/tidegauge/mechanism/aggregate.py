@@ -1,13 +1,13 @@
-"""What a release publishes of its sums: the contract of every aggregate."""
+"""The contract of every aggregate: which sums it measures, and how readings are computed from them."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Part = Literal["rows", "numbers", "values", "distances"]
 """What is summed of each row.
 
-rows: 1 where there is a value; numbers: 1 where there is a number; values: the number itself, clamped;
-distances: its distance from the middle of the bounds.
+rows: 1 if there is a value; numbers: 1 if there is a number; values: the number, clamped to the bounds;
+distances: the distance of the number from the middle of the bounds.
 """
 
 
@@ -36,10 +36,10 @@ class Estimate:
 
 
 class Formula(ABC):
-    """How the error of a reading depends on what only its reader knows, such as a number of rows."""
+    """How the error of a reading depends on a number that its reader knows, such as its rows."""
 
     @abstractmethod
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Mapping[str, object]:
         """The fields that plan --json shows."""
 
     @abstractmethod
@@ -55,30 +55,30 @@ class Aggregate(ABC):
     parts: ClassVar[tuple[Part, ...]]
     """The components that are measured, in order."""
     unit: ClassVar[str]
-    """What its errors are counted in."""
+    """The unit of its errors, in words."""
     no_windows: ClassVar[str] = ""
     """Why no other windows can be derived from its measurements; empty where they can."""
     planned_rows: ClassVar[int] = 1
-    """Errors are predicted for readings over so many rows, where they fall with that number."""
+    """The number of rows for which errors are predicted, where errors depend on the number of rows."""
     promise: ClassVar[str] = ""
-    """What predicted half-widths hold for, where that is not every reading."""
+    """The readings for which predicted half-widths hold; empty: all readings."""
     never_negative: ClassVar[bool] = False
     """Whether a running value below 0 can only be noise."""
 
     @property
     def bounded(self) -> bool:
-        """Whether bounds of the values have to be declared."""
+        """Whether the release must declare bounds of the values."""
         return not {"values", "distances"}.isdisjoint(self.parts)
 
     @abstractmethod
     def decode(
         self, query: Query, values: Sequence[Floats], errors: Sequence[ErrorDistribution]
     ) -> list[Estimate]:
-        """One estimate a cell, from each component's estimated sums and the distribution of their errors."""
+        """One estimate per cell, from the estimated sums of each component and their errors."""
 
     @abstractmethod
     def half_width(self, errors: Sequence[ErrorDistribution], stderr: float, level: float) -> float:
-        """How far the truth may be from a reading with this standard error, with this probability."""
+        """Half-width of the noise interval, at this level, of a reading with this standard error."""
 
     def formula(
         self, component: Component, errors: Sequence[ErrorDistribution], half_width: float

@@ -1,4 +1,4 @@
-"""From noisy integers to readings with their error: public from here on, floats allowed."""
+"""From noisy integers to readings with errors.  Everything here is public, so floats are allowed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Decoder:
-    """Turns what was measured of one release into readings of its last `span` bins (None: all)."""
+    """Turns the measurements of one release into readings: sums of the last `span` bins (None: all bins)."""
 
     query: Query
     schedule: Schedule
@@ -32,7 +32,7 @@ class Decoder:
     span: int | None
 
     def error(self, component: int, bin_: int, through: int | None = None) -> ErrorDistribution:
-        """How far the component's estimate at this bin is from the truth."""
+        """The distribution of the error of the component's estimate at this bin."""
         return _error(
             self.component_plans[component], self.query.components[component], bin_, self.span, through
         )
@@ -40,9 +40,10 @@ class Decoder:
     def estimates(
         self, reading: int, measured: Sequence[NDArray[np.float64]], *, through: int | None = None
     ) -> list[Estimate]:
-        """One reading of every cell, from all rows measured when it was taken (per component: rows by cells).
+        """One estimate per cell, from all measurements up to the reading's bin.
 
-        With `through`, from all rows of bins 0..through: smoothed, better, and no longer what was published.
+        `measured`: for each component an array of rows by cells.  `through`: use the rows of bins 0..through
+        instead; this smoothed estimate is more precise, and differs from the published one.
         """
         bin_ = self.schedule.bin_of_reading(reading)
         errors = [self.error(j, bin_, through) for j in range(len(self.component_plans))]
@@ -55,7 +56,7 @@ class Decoder:
         return aggregate_of(self.query.aggregate).decode(self.query, values, errors)
 
     def half_width(self, bin_: int, stderr: float, level: float) -> float:
-        """How far the truth may be from a reading at this bin, with this probability."""
+        """Half-width of the noise interval, at this level, of a reading at this bin."""
         errors = [self.error(j, bin_) for j in range(len(self.component_plans))]
         return aggregate_of(self.query.aggregate).half_width(errors, stderr, level)
 

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from tidegauge.mechanism.strategy import Strategy, Stream, Whole
 
 _NARROW: Final = 2**62
-"""Sums that stay below this are exact in 64-bit integers; others are computed with Python's own."""
+"""Sums below this are exact in 64-bit integers; larger ones use Python's integers."""
 
 
 @dataclass(frozen=True)
 class ComponentPlan:
-    """How one component is measured: by which strategy, on how fine a grid, with how much noise."""
+    """How one component is measured: the strategy, the grid and the noise."""
 
     strategy: Strategy
     refine: int
-    """A measured integer is 1/refine of the strategy's own unit, so that the noise is many steps wide."""
+    """A measured 1 is 1/refine of the strategy's unit, so that the noise is many steps wide."""
     noise: Noise
     """In measured integers, for a layer of scale 1."""
 
@@ -49,7 +49,7 @@ class Measurement(NamedTuple):
 
 
 def scaled(noise: Noise, factor: Fraction) -> Noise:
-    """The same kind of noise, this many times as wide."""
+    """Noise of the same kind whose scale is multiplied by `factor`."""
     if factor == 1:
         return noise
     if isinstance(noise, DiscreteLaplace):
@@ -69,10 +69,10 @@ def measure(
 ) -> list[Measurement]:
     """Every measurement that these bins complete, in the strategy's order.
 
-    totals:        the exact change by (bin, cell) of every bin in the rows; absent is 0
-    shared_noise:  one number a cell: its shared noise, or 0
-    stream_state:  of a strategy that is a stream (width by cells; None: before the first bin);
-                   updated in place to the last of these bins
+    totals:        the exact change by (bin, cell); an absent key counts 0
+    shared_noise:  the shared noise of each cell, or 0
+    stream_state:  for a strategy with a stream, its state (width by cells; None: before the first bin);
+                   updated in place
     """
     cells, stream = len(shared_noise), component_plan.strategy.stream
     if stream is None:
@@ -130,7 +130,7 @@ def _combinations(
 def _streamed(
     stream: Stream, totals: Mapping[tuple[int, int], int], bins: range, state: Whole
 ) -> Iterator[tuple[int, int, int, list[int]]]:
-    """The same from the stream state, which is updated with every bin."""
+    """The same from the stream state.  Updates the stream state in place."""
     cells = range(state.shape[1])
     for bin_ in bins:
         changes = np.array([totals.get((bin_, cell), 0) for cell in cells], dtype=object)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class AddedUp(NamedTuple):
-    """Parts and a whole that agree, and their variances; all as unbiased as they were."""
+    """Parts that add up to their whole, and all variances.  The correction adds no bias."""
 
     parts: Floats
     whole: float
@@ -23,7 +23,7 @@ class AddedUp(NamedTuple):
 
 
 def add_up(parts: Floats, whole: float, part_variances: Floats, whole_variance: float) -> AddedUp:
-    """Make independent estimates of the parts add up to that of the whole, by least squares."""
+    """Correct independent estimates by least squares, so that the parts add up to the whole."""
     total = part_variances.sum() + whole_variance
     missing = whole - parts.sum()
     return AddedUp(
@@ -35,14 +35,14 @@ def add_up(parts: Floats, whole: float, part_variances: Floats, whole_variance: 
 
 
 class Clipped(NamedTuple):
-    """A count that is not negative, and by how much that is too large on average if it is the truth."""
+    """A count that is not negative, and its bias if the true count equals this value."""
 
     value: float
     bias: float
 
 
 def not_negative(value: float, stderr: float) -> Clipped:
-    """An estimate cut off at 0, and its bias if errors are normal: at most 0.4 standard errors."""
+    """The estimate, but at least 0, and its bias for normal errors: at most 0.4 standard errors."""
     kept = max(value, 0.0)
     if not stderr:
         return Clipped(kept, 0.0)

@@ -1,8 +1,8 @@
-"""Every kind of strategy, by its name.  A new one is a file in `strategies` and a line here."""
+"""Every kind of strategy, by its name.  A new kind is a file in `strategies` and one line below."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.strategies import (
@@ -26,14 +26,14 @@ _KINDS: Final[dict[str, StrategyKind]] = {}
 
 
 def register(kind: StrategyKind) -> None:
-    """Make a kind of strategy available to plans.  Raises SpecError where its name is taken."""
+    """Make a kind of strategy available to plans.  Raises SpecError if its name is taken."""
     if kind.name in _KINDS:
         raise SpecError(f"there are two strategies called {kind.name!r}")
     _KINDS[kind.name] = kind
 
 
 def unregister(name: str) -> None:
-    """Take a kind of strategy away again."""
+    """Remove a kind of strategy that `register` added."""
     del _KINDS[name]
 
 
@@ -48,14 +48,14 @@ def find(name: str) -> StrategyKind | None:
 
 
 def kind_of(name: str) -> StrategyKind:
-    """The kind with this name.  Raises SpecError where there is none."""
+    """The kind with this name.  Raises SpecError if there is none."""
     if name not in _KINDS:
         raise SpecError(f"there is no strategy called {name!r}; there are: {', '.join(sorted(_KINDS))}")
     return _KINDS[name]
 
 
-def record(strategy: Strategy) -> dict[str, Any]:
-    """The strategy as a committed plan has it; its attachments are kept beside it."""
+def record(strategy: Strategy) -> dict[str, int | float | str]:
+    """The strategy as a committed plan records it, without its attachments."""
     return {"name": strategy.name, **strategy.parameters}
 
 
@@ -65,7 +65,7 @@ def build(
     *,
     attachments: Mapping[str, str] | None = None,
 ) -> Strategy:
-    """The strategy with this name and these parameters, as a committed plan has them."""
+    """The strategy with this name and these parameters, as a committed plan records them."""
     return kind_of(name).from_record(parameters, attachments or {})
 
 

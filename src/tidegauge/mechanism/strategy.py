@@ -1,7 +1,7 @@
-"""What is measured, and how readings are decoded from it: the contract of every strategy.
+"""The contract of every strategy: what is measured, and how readings are decoded from measurements.
 
 Let x[b] be the exact change of one cell in bin b, an integer.  A strategy measures integer combinations of
-them, each once, when the last bin in it has ended:
+these changes.  Each is measured once, when its last bin has ended:
 
     y[r] = sum over b of C[r, b] x[b]  +  noise of scale  s * scales[layer of r]
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 MANY: Final = 1 << 30
-"""Number of groups where it is not known."""
+"""The number of groups where the number is not known."""
 
 
 @dataclass(frozen=True)
@@ -78,21 +78,21 @@ class Row:
     ranges: tuple[tuple[int, int, int], ...]
     """(first bin, last bin, coefficient), both ends included."""
     shared: int = 0
-    """How many times the cell's shared noise is added to it, where the strategy has shared noise."""
+    """How many times the shared noise of the cell is added to the row."""
 
 
 def refuse_running_values() -> NoReturn:
-    """Refuse a sum from the beginning on, for a strategy that does not measure the initial load."""
+    """Refuse a running value, for a strategy that does not measure the initial load."""
     raise SpecError("this strategy does not measure the initial load: it gives changes, not running values")
 
 
 class Stream(ABC):
-    """Measures from a few integers of each cell, as secret as the bins that they replace."""
+    """Measures from a few integers per cell.  They are as secret as the bins that they replace."""
 
     @property
     @abstractmethod
     def width(self) -> int:
-        """Integers in the stream state of each cell; all of them are 0 before the first bin."""
+        """The number of integers in the stream state of a cell; all are 0 before the first bin."""
 
     @abstractmethod
     def advance(self, bin_: int, state: Whole, changes: Whole) -> tuple[Whole, Whole]:
@@ -110,11 +110,11 @@ class Strategy(ABC):
     @property
     @abstractmethod
     def parameters(self) -> dict[str, int | float | str]:
-        """The values that it is built from, as a committed plan records them and plan --json shows them."""
+        """The arguments of its constructor, as a committed plan records them and plan --json shows them."""
 
     @property
     def attachments(self) -> dict[str, str]:
-        """Long texts by their digests that a committed plan keeps once beside the parameters."""
+        """Long texts, by their digests, that a committed plan stores once, beside the parameters."""
         return {}
 
     def folds(self, exposure: Exposure) -> int | None:
@@ -124,12 +124,12 @@ class Strategy(ABC):
 
     @property
     def plain_sums(self) -> bool:
-        """Whether readings are plain sums of measured integers, so that without noise they are exact."""
+        """Whether readings are plain sums of measured integers, and so exact if the noise is 0."""
         return False
 
     @property
     def denominator(self) -> int:
-        """The coefficients C are integers over this: a measured 1 is 1/denominator of a grid unit."""
+        """The common denominator of the coefficients C: a measured 1 is 1/denominator of a grid unit."""
         return 1
 
     @property
@@ -144,12 +144,12 @@ class Strategy(ABC):
 
     @property
     def adaptive(self) -> bool:
-        """Whether the guarantee holds for data that react to readings: rows contain ended bins only."""
+        """Whether the guarantee holds for data that react to readings: rows use ended bins only."""
         return True
 
     @property
     def stream(self) -> Stream | None:
-        """How it is measured from a stream state; None: from the bins, by `rows`.
+        """How the strategy measures from a stream state; None: it measures from the bins, by `rows`.
 
         A stream has one layer and no shared noise.  Its `rows` are its linear map to the nearest integers,
         for tests.
@@ -158,7 +158,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def rows(self, bin_: int) -> tuple[Row, ...]:
-        """What is measured when this bin ends, in order."""
+        """The rows that are measured when this bin ends, in order."""
 
     @abstractmethod
     def weights(self, bin_: int, span: int | None) -> NDArray[np.float64]:
@@ -169,15 +169,15 @@ class Strategy(ABC):
 
     @abstractmethod
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
-        """The most that one unit can move all measurements together, each divided by its layer's scale.
+        """The most that one unit can move all measurements together, each divided by the scale of its layer.
 
-        Exact or certified from above, in measured integers; refused where the constraint leaves it unbounded.
+        Exact or an upper bound, in measured integers.  Raises SpecError if the constraint sets no bound.
         """
 
     def smoothed(self, bin_: int, span: int | None, *, through: int) -> NDArray[np.float64]:
-        """Like weights, but from all rows of bins 0..through: an estimate that later rows improve.
+        """Weights like those of `weights`, over all rows of bins 0..through, so that later rows can help.
 
-        By default later rows add nothing.
+        By default later rows have weight 0.
         """
         early = self.weights(bin_, span)
         return np.concatenate([early, np.zeros(len(self.layers(through)) - len(early))])
@@ -197,7 +197,7 @@ class Strategy(ABC):
         return np.array(found)
 
     def needed_from(self, bin_: int) -> int:
-        """The first bin whose exact change is still needed after `bin_` is measured; 0: all are."""
+        """The first bin whose exact change is still needed after `bin_` was measured; 0: all bins are."""
         del bin_
         return 0
 
@@ -217,37 +217,47 @@ def _none(search: Search) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
+class Recorded:
+    """A strategy as a committed plan records it, or as a declaration pins it."""
+
+    parameters: Mapping[str, Any]
+    """The values that `Strategy.parameters` gave; not yet checked."""
+    attachments: Mapping[str, str]
+    """The long texts of the plan, by their digests."""
+
+
+@dataclass(frozen=True, eq=False)
 class StrategyKind:
-    """All that planning, committing and explaining need to know of one kind of strategy."""
+    """One kind of strategy, as the planner, the store and `plan --explain` see it."""
 
     strategy: type[Strategy]
     describe: Callable[[Schedule], str]
-    """What it measures, as `plan --explain` says it: "it <measures ...>"."""
+    """What the strategy measures, for `plan --explain`; completes a sentence that begins with "it"."""
     candidates: Callable[[Search], Iterable[Strategy]]
-    """Those that are valid for the search, with the best parameters."""
+    """The valid strategies of this kind for a search, with the best parameters."""
     fixed: Mapping[str, str]
-    """Parameters that the schedule fixes, each with the schedule's property that it must be equal to."""
-    read: Callable[[dict[str, Any], Mapping[str, str]], Strategy] | None = None
-    """Builds one from its parameters and the plan's attachments; None: parameters are the class's fields."""
+    """Parameters that the schedule fixes, and the property of Schedule that gives each value."""
+    read: Callable[[Recorded], Strategy] | None = None
+    """Builds a strategy from its record; None: the parameters are the fields of the class."""
     valid: str = ""
-    """Where it is valid, for the message that refuses it elsewhere."""
+    """When the kind is valid, for the message that refuses it otherwise."""
     asked: Callable[[Search], bool] = field(default=_none)
-    """Whether there is a candidate that takes minutes to find and so is found only when asked for."""
+    """Whether there is a candidate that takes minutes to find, and so needs --optimise."""
 
     @property
     def name(self) -> str:
-        """What plans call it."""
+        """The name of the kind in plans."""
         return self.strategy.name
 
     def from_record(
         self, parameters: Mapping[str, int | float | str], attachments: Mapping[str, str]
     ) -> Strategy:
-        """The strategy that a plan committed, or that a declaration pins."""
+        """The strategy that a committed plan records, or that a declaration names."""
         values = {
             name: None if name in self.fixed and value == "ever" else value
             for name, value in parameters.items()
         }
-        return self.strategy(**values) if self.read is None else self.read(values, attachments)
+        return self.strategy(**values) if self.read is None else self.read(Recorded(values, attachments))
 
 
 def says(text: str) -> Callable[[Schedule], str]:

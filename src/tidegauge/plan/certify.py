@@ -29,17 +29,16 @@ if TYPE_CHECKING:
 
 
 DUST: Final = Fraction(1, 10**9)
-"""Tolerance of a release's loss: roundings of a search may differ between machines, and no more."""
+"""Tolerance of the loss of a release: searches may round differently on different machines."""
 OLDER: Final = Fraction(1, 1000)
-"""The same for plans from before expressions: some of their bounds were stated up to 3/10,000 below what is proved
-now."""
+"""The same for plans with stored SQL: some older bounds were up to 3/10,000 below those proved now."""
 
 
 def certified(record: Mapping[str, Any], commits: Iterable[Mapping[str, Any]]) -> Plan:
-    """The committed plan of this record, its privacy loss computed again.
+    """The committed plan of this record, after its privacy loss was computed again.
 
-    `commits`: the bodies of the ledger's entries.  Raises StoreCorrupt where the plan needs more than the
-    ledger reserved, also where a changed record was hashed again.
+    `commits`: the bodies of the ledger's rows.  Raises StoreCorrupt if the plan needs more than the ledger
+    reserved, also if a record was changed and hashed again.
     """
     reserved = [one for one in commits if one.get("plan") == address(record)]
     if not reserved:
@@ -61,7 +60,7 @@ def certified(record: Mapping[str, Any], commits: Iterable[Mapping[str, Any]]) -
 
 
 def certify(plan: Plan) -> None:
-    """Raise StoreCorrupt where a release adds too little noise for its loss, or all exceed the budget."""
+    """Raise StoreCorrupt if a release adds too little noise, or if the plan exceeds its budget."""
     _require_declared(plan)
     if plan.needed > plan.total:
         raise StoreCorrupt("the plan needs more than the budget; nothing was read or spent")
@@ -80,7 +79,7 @@ def certify(plan: Plan) -> None:
 
 
 def accounted(budget: Budget) -> Fraction:
-    """The budget in the measure that is accounted in: epsilon if pure, else rho."""
+    """The budget as one number: epsilon if the budget is pure, else rho."""
     if budget.rho is not None:
         return budget.rho
     assert budget.epsilon is not None
@@ -88,7 +87,7 @@ def accounted(budget: Budget) -> Fraction:
 
 
 def _require_declared(plan: Plan) -> None:
-    """The budget, and whom the guarantee protects, are those of the declaration."""
+    """Raise StoreCorrupt unless budget and protected unit are those of the declaration."""
     source, declared = plan.declaration["source"], Budget(**plan.declaration["budget"])
     protected = source.get("unit"), source.get("max_rows")
     if (
@@ -104,7 +103,7 @@ def _require_declared(plan: Plan) -> None:
 
 
 def _require_fitting(plan: ReleasePlan) -> None:
-    """Each component has one plan, on a grid, and strategies are for the windows that are measured."""
+    """Raise StoreCorrupt unless each component has one plan, on a grid, for the windows of the release."""
     query = plan.release.query
     parts = aggregate_of(query.aggregate).parts
     if not len(plan.component_plans) == len(query.components) == len(parts):
@@ -124,9 +123,9 @@ def _require_fitting(plan: ReleasePlan) -> None:
 def loss(
     plan: ReleasePlan, program: Program, known: dict[tuple[Strategy, Exposure], Sensitivity] | None = None
 ) -> Fraction:
-    """What all measurements of a release together can cost one unit.
+    """The privacy loss of one unit from all measurements of a release together.
 
-    `known`: sensitivities that were computed a moment ago, for releases that are measured alike.
+    `known`: sensitivities computed so far, shared by releases with equal strategies; updated in place.
     """
     constraint, found = enforced(program, plan.release.name), {} if known is None else known
     total = Fraction(0)
@@ -139,7 +138,7 @@ def loss(
 
 
 def exposure(release: Release, part: Component, constraint: Constraint, rows: int) -> Exposure:
-    """What one unit can do to one component of a release."""
+    """The bounds on the changes of one unit to one component of a release."""
     return Exposure(
         constraint=constraint,
         schedule=release.schedule,
@@ -154,11 +153,13 @@ def exposure(release: Release, part: Component, constraint: Constraint, rows: in
 
 
 def enforced(program: Program, release: str) -> Constraint:
-    """The enforced constraint on the units of this release; of several labels, any may be the worst."""
+    """The enforced constraint on the units of this release.  A unit may have any of several labels."""
     (scope,) = (scope for scope in program.scopes if release in scope.releases)
     labels = [label for label, _ in scope.limits]
     if (labels != [None]) if scope.by is None else (None in labels or len(set(labels)) < len(labels)):
-        raise SpecError("a limit is for all units, or for those with a label of the column that names it")
+        raise SpecError(
+            "a constraint is for all units, or for the units with a label of the column that names it"
+        )
     first, *others = (_constraint(limit) for _, limit in scope.limits)
     for other in others:
         first = Either(first, other)

@@ -1,4 +1,4 @@
-"""Which strategy: every valid one, its exact loss, its predicted error, and the best of them."""
+"""The choice of a strategy: every valid strategy with its sensitivity and predicted error; the best first."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 Aim = Literal["worst", "mean"]
 HORIZON: Final = 1000
-"""Readings over which the error of an endless release is predicted."""
+"""Readings over which the error of a release without an end is predicted."""
 _MILESTONES: Final = (1, 10, 100, HORIZON)
 _WIDE: Final = 64
-"""Steps of the measured grid that the noise should be wide, so that its distribution is nearly continuous."""
+"""Least width of the noise, in steps of the measured grid, so that its distribution is nearly continuous."""
 _NO_NOISE: Final = Fraction(1, 16)
-"""Noise narrower than this many steps counts as none; a finer grid would only make it visible."""
+"""Noise below this width, in steps, counts as none: the grid is then not refined."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """One strategy for one release, before any budget is given to it."""
+    """One strategy for one release, before the release has a budget."""
 
     release: Release
     strategy: Strategy
@@ -48,14 +48,14 @@ class Option:
     folds: int | None
     pure: bool
     span: int | None
-    """Bins that a reading sums; None is all."""
+    """Bins that a reading sums; None: all."""
     worst: float
     """Standard deviation of the worst reading for a loss of 1, in published units."""
     mean: float
     at: int
     """The worst reading."""
     growth: tuple[tuple[int, float], ...] = ()
-    """Of an endless release: the worst of its first so many readings."""
+    """For a release without an end: (n, worst standard deviation of the first n readings)."""
 
     def gives(self, span: int | None) -> bool:
         """Whether sums of the last `span` bins (None: all) can be decoded from its measurements."""
@@ -75,7 +75,7 @@ class Option:
         return replace(self, span=span, **found)
 
     def error(self, aim: Aim) -> float:
-        """What is to be made small."""
+        """The error that the release minimises."""
         return self.worst if aim == "worst" else self.mean
 
     def relative_error(self, aim: Aim) -> float:
@@ -85,12 +85,12 @@ class Option:
         return self.error(aim) / most * aggregate_of(self.release.query.aggregate).planned_rows
 
     def component_plans(self, loss: Fraction) -> tuple[ComponentPlan, ...]:
-        """The least noise for this loss, shared equally by the components."""
+        """The least noise for this privacy loss, which the components share equally."""
         each = loss / len(self.sensitivities)
         return tuple(component_plan(self.strategy, one, each, pure=self.pure) for one in self.sensitivities)
 
     def possible(self, loss: Fraction) -> bool:
-        """Whether noise for this loss can be drawn on the strategy's grid; a fine grid may be too fine."""
+        """Whether noise for this loss can be drawn; on a fine grid it may be too many steps wide."""
         try:
             self.component_plans(loss)
         except SpecError:
@@ -98,7 +98,7 @@ class Option:
         return True
 
     def exact(self, loss: Fraction) -> bool:
-        """Whether readings are exact: plain sums of integers, and for so much loss there is no noise."""
+        """Whether readings are exact: they are plain sums of integers, and the noise of this loss is 0."""
         without_noise = all(
             one.l1 / each < _NO_NOISE if self.pure else one.l2_squared / (2 * each) < _NO_NOISE**2
             for one in self.sensitivities
@@ -107,7 +107,7 @@ class Option:
         return without_noise and self.strategy.plain_sums
 
     def candidate(self, loss: Fraction) -> Candidate:
-        """What it gives for this loss."""
+        """The candidate with the noise of this privacy loss."""
         shrink = float(loss) if self.pure else sqrt(loss)
         tail = self._tail(loss)
         part, first = self.release.query.components[0], self.component_plans(loss)[0]
@@ -126,7 +126,7 @@ class Option:
         )
 
     def _memory(self) -> int:
-        """Most exact numbers that are stored of each cell, until the last reading (or the thousandth)."""
+        """Most exact numbers stored per cell, up to the last reading (without an end: the thousandth)."""
         schedule = self.release.schedule
         last = schedule.bin_of_reading((schedule.count or HORIZON) - 1)
         kept = 0 if self.strategy.stream is None else self.strategy.stream.width
@@ -145,7 +145,7 @@ class Option:
 def component_plan(
     strategy: Strategy, sensitivity: Sensitivity, loss: Fraction, *, pure: bool
 ) -> ComponentPlan:
-    """The least noise for this loss, on a grid so fine that the noise is many steps wide (or none)."""
+    """The least noise for this loss, on a grid on which the noise is many steps wide (or 0)."""
     width = sensitivity.l1 / loss if pure else Fraction(sqrt(sensitivity.l2_squared / (2 * loss)))
     refine = 1
     while width >= _NO_NOISE and width * refine < _WIDE:
@@ -165,9 +165,9 @@ def options(
     *,
     pinned: Mapping[str, int | float | str] | None,
 ) -> list[Option]:
-    """Every valid strategy (or the one that was pinned), the best first.
+    """Every valid strategy, the best first; or only the pinned strategy.
 
-    `exposures`: what one unit can do to each component of the release.
+    `exposures`: the bounds on the changes of one unit to each component of the release.
     """
     found = candidates(search) if pinned is None else [_pinned(release, pinned, search)]
     made = (_option(release, strategy, exposures, pure=search.pure) for strategy in found)
@@ -175,7 +175,7 @@ def options(
 
 
 def more_if_asked(search: Search, found: Sequence[Option]) -> bool:
-    """Whether there is another candidate that takes minutes to find and that was not asked for."""
+    """Whether --optimise would find another candidate."""
     offered = {option.strategy.name for option in found}
     return len(found) > 1 and any(kind.asked(search) for kind in kinds() if kind.name not in offered)
 
@@ -203,9 +203,9 @@ def _pinned(release: Release, pinned: Mapping[str, int | float | str], search: S
 
 
 def fitting(strategy: Strategy, release: Release) -> Strategy:
-    """The strategy, if it is for the release's own windows.
+    """The strategy.  Raises SpecError if it is not for the windows of this release.
 
-    A strategy for others would count too few of them, and so too little loss.  Raises SpecError.
+    A strategy for other windows could count too few of them, and so state too small a loss.
     """
     schedule = release.schedule
     for field in fields(strategy):  # type: ignore[arg-type]
@@ -223,7 +223,7 @@ def fitting(strategy: Strategy, release: Release) -> Strategy:
 
 @lru_cache(maxsize=256)
 def _sensitivity(strategy: Strategy, exposure: Exposure) -> Sensitivity:
-    """Once for all releases that are exposed alike, such as the counts of several means."""
+    """The sensitivity, computed once for releases with equal exposure."""
     return strategy.sensitivity(exposure)
 
 
@@ -259,7 +259,7 @@ def _errors(
     span: int | None,
     first: int = 0,
 ) -> _Errors:
-    """How far the release's readings from the `first` on are from the truth, where they sum `span` bins."""
+    """Errors of the readings from `first` on, each a sum of `span` bins (None: all)."""
     schedule, component = release.schedule, release.query.components[0]
     readings = np.arange(first, first + HORIZON if schedule.count is None else schedule.count)
     scale = float(sensitivities[0].l1) * sqrt(2) if pure else sqrt(sensitivities[0].l2_squared / 2)

@@ -1,4 +1,4 @@
-"""Series derived from a release at no further privacy loss: changes over other windows, running values."""
+"""Series derived from a release without further privacy loss: changes over other windows, running values."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def window_of(spec: DerivedSpec, schedule: Schedule) -> Span | None:
 
 
 def _fitting(window: Span, schedule: Schedule) -> str:
-    """The width of a bin, and the windows around this one that are made of some."""
+    """The width of a bin, and the nearest windows that are a whole number of bins."""
     width = schedule.bin_width
     bin_width = f"{width}, in which the release is measured"
     if width.months or window.months:
@@ -94,10 +94,10 @@ _HALF: Final = 2
 
 
 def able(found: Sequence[Option], spans: Mapping[str, int | None], aim: Aim) -> list[Option]:
-    """The strategies that give all derived series, the best first.
+    """The strategies from which all derived series can be decoded, the best first.
 
     Score: the largest ratio of its error to the best option's, over the release itself and, counting half
-    as much, the derived series; the lowest score wins.  Raises SpecError where no option gives all of them.
+    as much, the derived series; the lowest score wins.  Raises SpecError if no option gives all of them.
     """
     for name, span in spans.items():
         if not any(option.gives(span) for option in found):

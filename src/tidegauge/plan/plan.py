@@ -1,4 +1,4 @@
-"""A plan: frozen, content-addressed; what is shown is what runs."""
+"""A plan: frozen and content-addressed.  `plan` shows the same object that `run` executes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PROGRAM: Final = TypeAdapter(Program)
 
 @dataclass(frozen=True)
 class Candidate:
-    """A strategy that was considered, and what it would cost and give."""
+    """A strategy that was considered, with its privacy loss and predicted error."""
 
     strategy: str
     parameters: dict[str, int | float | str]
@@ -46,9 +46,9 @@ class Candidate:
     noise: float
     """Standard deviation of one measurement, in published units of what it measures."""
     memory: int
-    """Exact numbers that are kept of each cell."""
+    """Exact numbers that are stored per cell."""
     growth: tuple[tuple[int, float], ...] = ()
-    """Of an endless release: (readings, the worst 95 % half-width among the first so many)."""
+    """For a release without an end: (n, worst 95 % half-width of the first n readings)."""
 
     def as_json(self, measure: Measure) -> dict[str, Any]:
         """The fields that plan --json shows."""
@@ -77,29 +77,29 @@ class ReleasePlan:
     candidates: tuple[Candidate, ...]
     promise: str
     hint: str = ""
-    """What the planner left undone and would do if it were asked; of no use once the plan is committed."""
+    """A longer search that the user can ask for; empty: none.  Not part of a committed plan."""
 
     @property
     def series(self) -> Series:
-        """What is published of it under its own name."""
+        """The series that is published under the name of the release."""
         schedule = self.release.schedule
         return Series(self.release.name, self, schedule.window, schedule.span)
 
     @property
     def decoder(self) -> Decoder:
-        """What turns its measurements into readings."""
+        """Decodes the measurements into readings."""
         return self.series.decoder
 
     @property
     def formula(self) -> Formula | None:
-        """How the error depends on the number of rows that a reading is over; None where it does not."""
+        """How the error depends on the number of rows of a reading; None if it does not."""
         query, bin_ = self.release.query, self.release.schedule.bin_of_reading(0)
         errors = [self.decoder.error(component, bin_) for component in range(len(self.component_plans))]
         worst = self.chosen.half_width_worst
         return aggregate_of(query.aggregate).formula(query.components[0], errors, worst)
 
     def record(self) -> dict[str, Any]:
-        """All that is needed to go on measuring."""
+        """The record from which a later process continues to measure."""
         return {
             "loss": str(self.loss),
             "channels": [_component_plan_record(component_plan) for component_plan in self.component_plans],
@@ -111,24 +111,24 @@ class ReleasePlan:
 
 @dataclass(frozen=True)
 class Derived:
-    """Another series of a measured release, at no privacy loss: another window, or its running value."""
+    """Another series of a measured release, without privacy loss: another window, or its running value."""
 
     name: str
     of: str
     window: Span | None
     chosen: Candidate
-    """Its error under the strategy that was chosen for the release, and ..."""
+    """The error under the chosen strategy of the release, and ..."""
     candidates: tuple[Candidate, ...]
-    """... under every other that was considered."""
+    """... under every candidate."""
     every: Span | None = None
     """How often it is read, where that is less often than the release."""
 
     def series(self, plan: ReleasePlan) -> Series:
-        """What is published of it."""
+        """The series that is published under this name."""
         return derived_series(self.name, plan, self.window, self.every)
 
     def record(self) -> dict[str, Any]:
-        """All that is needed to go on publishing it."""
+        """The record from which a later process continues to publish it."""
         return {
             "name": self.name,
             "of": self.of,
@@ -140,7 +140,7 @@ class Derived:
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Derived:
-        """As it was committed."""
+        """The derived series that was committed."""
         return cls(
             name=record["name"],
             of=record["of"],
@@ -153,13 +153,13 @@ class Derived:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that run will do, decided before anything is read."""
+    """Everything that `run` will do, decided before any data are read."""
 
     declaration: dict[str, Any]
     budget: Budget
     measure: Measure
     total: Fraction
-    """The budget in the measure that is accounted in."""
+    """The budget as one number, in the unit of `measure`."""
     columns: dict[str, str]
     program: Program
     releases: tuple[ReleasePlan, ...]
@@ -167,36 +167,36 @@ class Plan:
     warnings: tuple[str, ...] = ()
     derived: tuple[Derived, ...] = ()
     committed: Mapping[str, Any] | None = field(default=None, init=False, compare=False, repr=False)
-    """The record that the plan was read from; None: it was planned now."""
+    """The record of a committed plan; None for a new plan."""
 
     @cached_property
     def series(self) -> dict[str, Series]:
-        """All that is published, by its name: every release, and after it what is derived from it."""
+        """All published series by name: every release, followed by the series derived from it."""
         return {one.name: one for release in self.releases for one in self.series_of(release)}
 
     def series_of(self, release: ReleasePlan) -> tuple[Series, ...]:
-        """What is published of what a release measures: its own readings, and what is derived."""
+        """The series of a release: its own, and those derived from it."""
         return (release.series, *(one.series(release) for one in self.derived_of(release)))
 
     def derived_of(self, release: ReleasePlan) -> tuple[Derived, ...]:
-        """What else is published of a release."""
+        """The series derived from a release."""
         return tuple(one for one in self.derived if one.of == release.release.name)
 
     @property
     def needed(self) -> Fraction:
-        """The whole lifetime loss."""
+        """The privacy loss over the whole lifetime of the gauge."""
         return sum((release.loss for release in self.releases), Fraction(0))
 
     @property
     def hash(self) -> str:
-        """The plan's address: equal plans, equal hashes."""
+        """The hash of the record: equal plans have equal hashes."""
         return address(self.record())
 
     def record(self) -> dict[str, Any]:
         """The plan as it is committed, with the attachments of its strategies.
 
-        Of a plan that was committed: its record as it was stored, so that a field which a later version
-        adds never changes the hash.
+        For a committed plan this is the stored record, so that a field added by a later version never changes
+        the hash.
         """
         if self.committed is not None:
             return dict(self.committed)
@@ -222,7 +222,7 @@ class Plan:
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Plan:
-        """The plan that was committed, whatever this version would plan today."""
+        """The committed plan of this record, even if this version would plan differently."""
         program = _PROGRAM.validate_python(record["program"])
         matrices = record.get("matrices", {})
         plan = cls(
@@ -277,7 +277,7 @@ class Plan:
 
 
 def address(record: Mapping[str, Any]) -> str:
-    """What a plan with this record is known by."""
+    """The hash that identifies the plan of this record."""
     text = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""From a declaration to a plan: valid strategies, their privacy loss, their error, and the best of them."""
+"""From a declaration to a plan: find the valid strategies, predict their errors, choose the best."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def make_plan(
 ) -> Plan:
     """The plan of a declared gauge.  Reads no data and spends nothing.
 
-    `leaves_out`: size in bytes from which on the source may leave out values that did not change.
-    `cache`: the folder where optimised matrices are kept.  `ask`: find them also where that takes minutes.
-    Raises SpecError or BudgetExceeded where the declaration cannot be carried out.
+    `leaves_out`: size in bytes from which the source may leave out values that did not change.
+    `cache`: the folder of optimised matrices.  `ask`: search for them even if the search takes minutes.
+    Raises SpecError or BudgetExceeded if the declaration cannot be carried out.
     """
     budget = spec.budget.budget
     measure: Measure = "epsilon" if budget.pure else "rho"
@@ -111,8 +111,8 @@ def _program(
 def split(spec: GaugeSpec, best: Mapping[str, Option]) -> dict[str, Fraction]:
     """Each release's share of the budget: the declared one, or a part of the rest.
 
-    Releases without a share get errors that are equal in proportion to what one unit can contribute, each
-    error times the release's weight.  An error falls with the loss (pure) or with its root.
+    Releases without a share get equal relative errors: error times weight, over the most that one unit can
+    contribute.  An error is inversely proportional to the loss (pure) or to the square root of the loss.
     """
     given = {name: release.share for name, release in spec.measured.items() if release.share is not None}
     left = 1 - sum(given.values(), Fraction(0))
@@ -195,7 +195,7 @@ def _options(
     cache: Path | None,
     ask: bool,
 ) -> tuple[list[Option], str]:
-    """Every valid strategy that also gives the derived series (`spans`), and a hint at slower searches."""
+    """Every valid strategy that also gives the derived series (`spans`), and a hint about longer searches."""
     name = release.name
     constraint, declared = _constraint(spec, name), spec.measured[name]
     if isinstance(constraint, Unconstrained) and release.schedule.count is None:
@@ -231,7 +231,7 @@ def _plan_release(possible: list[Option], *, loss: Fraction, hint: str) -> Relea
 
 
 def promise(*, pure: bool, adaptive: bool) -> str:
-    """What the reader of the releases may rely on."""
+    """The guarantee to readers, as one sentence."""
     account = "pure epsilon (basic composition)" if pure else "zero-concentrated (rho)"
     data = (
         "also when the data react to what was published"

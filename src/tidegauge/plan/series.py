@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Series:
-    """What is published under one name: a release as declared, or another window of its measurements."""
+    """The readings under one name: those of a release, or of another window of its measurements."""
 
     name: str
     plan: ReleasePlan
-    """How it is measured."""
+    """The release that is measured."""
     window: Span | None
     span: int | None
     """Bins that a reading sums; None is all.  Where windows are not equally long, the most."""
     first: int = 0
-    """The release's first reading whose window does not begin before the measurements."""
+    """The first reading of the release whose window lies within the measurements."""
     own: Schedule | None = None
     """When it is read, where it is read less often than the release."""
 
     @cached_property
     def decoder(self) -> Decoder:
-        """What turns the measurements into readings."""
+        """Decodes the measurements into readings."""
         return self._decoder(self.span)
 
     def decoder_at(self, reading: int) -> Decoder:
-        """What turns the measurements into this reading of the release."""
+        """Decodes the measurements into this reading of the release."""
         if self.own is None or self.window is None:
             return self.decoder
         schedule = self.plan.release.schedule

@@ -36,11 +36,11 @@ def most_span(times: Sequence[Quantity], bound: Length) -> int:
 
 
 def _most_span(times: Sequence[Quantity], bound: Exact) -> int:
-    *moments, reach = alike(*times, bound)
+    *moments, longest = alike(*times, bound)
     ends = _distinct(moments)
     last = len(ends) - 1
     return max(
-        (min(bisect_left(ends, end + reach, i), last) - i + 1 for i, end in enumerate(ends)), default=0
+        (min(bisect_left(ends, end + longest, i), last) - i + 1 for i, end in enumerate(ends)), default=0
     )
 
 

@@ -1,4 +1,4 @@
-"""Noise as a value: its exact law, its limits, and who may draw it."""
+"""Noise as a value: its exact distribution, its bounds, and who may draw it."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidegauge.mechanism.registry import build
+from tidegauge.mechanism.search import tune
 from tidegauge.mechanism.search.candidates import candidates
 from tidegauge.mechanism.search.optimum import dense_problem
 from tidegauge.mechanism.search.task import Search
@@ -317,21 +318,34 @@ def test_a_clipped_flow_has_no_known_optimum() -> None:
         assert (dense_problem(Search(schedule, exposure, pure=False)) is not None) == known
 
 
-@pytest.mark.parametrize("pure", [False, True])
-@pytest.mark.parametrize(
-    ("every", "count", "window"),
-    [(3600, 17_520, None), (60, 86_400, 1440), (60, 300_000, 1440), (60, None, 10_080)],
-)
-def test_hours_and_minutes_are_planned_as_well(
-    every: int, count: int | None, window: int | None, pure: bool
-) -> None:
-    """Windows longer than what suffices to tune a strategy, and more readings than are worth judging one by one."""
+def check_that_it_is_planned(every: int, count: int | None, window: int | None, *, pure: bool) -> None:
     step = Span(micros=every * 10**6)
     schedule = Schedule(0, step, count, None if window is None else Span(micros=window * step.micros))
     exposure = Exposure(AtMost(8), schedule, "stock", 0, 1)
-    begun = thread_time()
     found = candidates(Search(schedule, exposure, pure=pure))
     assert {strategy.name for strategy in found} >= {"disjoint", "hierarchy"}
-    assert thread_time() - begun < 10
     if count is not None and not pure:
         assert ("buffered" in {strategy.name for strategy in found}) == (count <= 2**17)
+
+
+@pytest.mark.parametrize("pure", [False, True])
+@pytest.mark.parametrize(
+    ("every", "count", "window"), [(60, 8_500, 1_100), (60, 300_000, 1440), (60, None, 10_080)]
+)
+def test_minutes_are_planned_as_well(every: int, count: int | None, window: int | None, pure: bool) -> None:
+    """Windows that need more bins than other tuning, and more readings than are judged one by one."""
+    assert count is None or count > tune._JUDGED
+    assert window is not None
+    assert 4 * window > 2 * tune._ENOUGH
+    check_that_it_is_planned(every, count, window, pure=pure)
+
+
+@slow
+@pytest.mark.parametrize("pure", [False, True])
+@pytest.mark.parametrize(("every", "count", "window"), [(3600, 17_520, None), (60, 86_400, 1440)])
+def test_years_of_hours_and_months_of_minutes_are_planned_in_seconds(
+    every: int, count: int, window: int | None, pure: bool
+) -> None:
+    begun = thread_time()
+    check_that_it_is_planned(every, count, window, pure=pure)
+    assert thread_time() - begun < 10

@@ -28,7 +28,7 @@ from tidegauge.mechanism.strategy import MANY, Exposure
 from tidegauge.model.constraint import AtMost, Within
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.model.schedule import Schedule
-from tidegauge.theory.paths.path import ON_OFF, Domain, limits
+from tidegauge.theory.paths.path import ON_OFF, Domain, bin_cases
 from tidegauge.theory.paths.toeplitz import toeplitz_paths
 
 if TYPE_CHECKING:
@@ -189,9 +189,9 @@ def test_fixed_point_costs_next_to_nothing(bins: int, constraint: Constraint, gr
     strategy = Buffered(bins, PARTS, 0.15)
     exposure = Exposure(constraint, Schedule(0, DAILY, bins), "stock", 0, 1, grouped=grouped)
     certified = float(strategy.sensitivity(exposure).l2_squared) / strategy.denominator**2
-    (limit,) = limits(constraint, exposure.schedule)
+    (case,) = bin_cases(constraint, exposure.schedule)
     domain = ON_OFF._replace(groups=MANY if grouped else 1)
-    exact = toeplitz_paths(strategy.shape, limits=limit, domain=domain, offset=strategy.offset)
+    exact = toeplitz_paths(strategy.shape, case=case, domain=domain, offset=strategy.offset)
     assert exact < certified < exact * (1 + 1e-4) ** 2
 
 
@@ -268,19 +268,23 @@ def test_it_is_as_good_as_a_full_matrix(count: int, constraint: Constraint, grou
 @pytest.mark.parametrize("offset", [0.0, 1e-12, 20.0])
 def test_any_tuned_offset_makes_a_strategy(offset: float) -> None:
     schedule = Schedule(0, DAILY, 30)
-    target, allowed = tune.Target.of(schedule), limits(AtMost(2), schedule)
-    found = tune.buffered(tune.Level(0.9, 0.0, offset), target, allowed, bins=30, domain=Domain(groups=MANY))
+    target, allowed = tune.Target.of(schedule), bin_cases(AtMost(2), schedule)
+    found = tune.buffered(
+        tune.RunningNoise(0.9, 0.0, offset), target, allowed, bins=30, domain=Domain(groups=MANY)
+    )
     assert (found.offset > 0) is (offset == 20.0)
 
 
-def test_hours_of_two_years() -> None:
-    found = offered(17_520, AtMost(16))
+@pytest.mark.parametrize("bins", [4_200, pytest.param(17_520, marks=pytest.mark.slow)])
+def test_more_bins_than_a_matrix_has(bins: int) -> None:
+    """Hours of half a year, and of two years."""
+    found = offered(bins, AtMost(16))
     assert "damped" not in found
-    root = error(found["toeplitz"], 17_520, AtMost(16))
-    assert error(found["buffered"], 17_520, AtMost(16)) < 0.85 * root
+    root = error(found["toeplitz"], bins, AtMost(16))
+    assert error(found["buffered"], bins, AtMost(16)) < 0.85 * root
     assert build("buffered", found["buffered"].parameters) == found["buffered"]
-    weights = found["buffered"].weights(17_519, None)
-    variance = found["buffered"].variances(np.array([17_519]), None)[0]
+    weights = found["buffered"].weights(bins - 1, None)
+    variance = found["buffered"].variances(np.array([bins - 1]), None)[0]
     assert weights @ weights == pytest.approx(variance, rel=1e-9)
 
 

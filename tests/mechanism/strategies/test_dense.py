@@ -1,4 +1,4 @@
-"""Optimised matrices: how near the limit they come, and that nothing but their content is trusted."""
+"""Optimised matrices: how near the lower bound they come, and that nothing but their content is trusted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tidegauge.mechanism.strategy import MANY, Exposure
 from tidegauge.model.constraint import AtMost, Unconstrained, Within
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.model.schedule import Schedule
-from tidegauge.theory.paths.path import Domain, Limits, limits
+from tidegauge.theory.paths.path import BinCase, Domain, bin_cases
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,13 +40,13 @@ DAILY = Span(micros=DAY)
 
 
 def test_dense_meets_its_bound_and_is_kept(tmp_path: Path) -> None:
-    problem = Problem.of([Limits(1, None)], bins=32, first=0, span=None, stride=1, worst=True)
+    problem = Problem.of([BinCase(1, None)], bins=32, first=0, span=None, stride=1, worst=True)
     assert problem is not None
     found = optimise(problem, tmp_path)
     schedule = Schedule(0, DAILY, 32)
     reached = error(found, Exposure(AtMost(1), schedule, "stock", 0, 1), Target.of(schedule), pure=False)
-    _, limit = optimal_gram(problem, rounds=200, gap=1e-3)
-    assert limit <= reached <= limit * 1.002
+    _, bound = optimal_gram(problem, rounds=200, gap=1e-3)
+    assert bound <= reached <= bound * 1.002
     known = recall(tmp_path, problem)
     assert known == found
     assert known.matrix.tolist() == found.matrix.tolist()
@@ -56,39 +56,39 @@ def test_dense_meets_its_bound_and_is_kept(tmp_path: Path) -> None:
 
 def test_dense_for_pairs_and_windows(tmp_path: Path) -> None:
     for first, span, allowed in [
-        (0, None, Limits(2, None)),
-        (1, 5, Limits(1, None)),
-        (0, None, Limits(None, 2)),
+        (0, None, BinCase(2, None)),
+        (1, 5, BinCase(1, None)),
+        (0, None, BinCase(None, 2)),
     ]:
         problem = Problem.of([allowed], bins=24, first=first, span=span, stride=1, worst=True)
         assert problem is not None
-        gram, limit = optimal_gram(problem, rounds=150, gap=2e-3)
-        assert limit > 1
+        gram, bound = optimal_gram(problem, rounds=150, gap=2e-3)
+        assert bound > 1
         assert np.linalg.eigvalsh(gram)[0] > 0
 
 
-def problem_of(limits: Limits, bins: int, *, grouped: bool = False) -> Problem | None:
-    return Problem.of([limits], bins=bins, first=0, span=None, stride=1, worst=True, grouped=grouped)
+def problem_of(case: BinCase, bins: int, *, grouped: bool = False) -> Problem | None:
+    return Problem.of([case], bins=bins, first=0, span=None, stride=1, worst=True, grouped=grouped)
 
 
 def test_what_there_is_an_optimum_for() -> None:
     for allowed, bins, grouped in [
-        (Limits(16, None), 1024, False),
-        (Limits(16, None), 1024, True),
-        (Limits(None, 100), 365, False),
-        (Limits(None, 30), 365, True),
-        (Limits(40, None), 30, True),
+        (BinCase(16, None), 1024, False),
+        (BinCase(16, None), 1024, True),
+        (BinCase(None, 100), 365, False),
+        (BinCase(None, 30), 365, True),
+        (BinCase(40, None), 30, True),
     ]:
         assert problem_of(allowed, bins, grouped=grouped) is not None
     for allowed, bins, grouped in [
-        (Limits(1, None), 2000, False),
-        (Limits(17, None), 1024, False),
-        (Limits(None, 200), 365, False),
-        (Limits(None, 60), 365, True),
+        (BinCase(1, None), 2000, False),
+        (BinCase(17, None), 1024, False),
+        (BinCase(None, 200), 365, False),
+        (BinCase(None, 60), 365, True),
     ]:
         assert problem_of(allowed, bins, grouped=grouped) is None
-    assert problem_of(Limits(1, None), 9, grouped=True) == problem_of(Limits(1, None), 9)
-    assert len({problem_of(Limits(2, None), 9, grouped=one) for one in (False, True)}) == 2
+    assert problem_of(BinCase(1, None), 9, grouped=True) == problem_of(BinCase(1, None), 9)
+    assert len({problem_of(BinCase(2, None), 9, grouped=one) for one in (False, True)}) == 2
 
 
 @pytest.mark.parametrize(
@@ -108,21 +108,21 @@ def test_what_there_is_an_optimum_for() -> None:
 def test_the_optimum_for_many_changes_is_near_its_limit_and_better_than_damped(
     tmp_path: Path, constraint: Constraint, bins: int, grouped: bool, better: float
 ) -> None:
-    """Its certified error is never below the limit, and far enough below that of the next best strategy."""
+    """Its certified error is never below the lower bound, and far enough below that of the next best strategy."""
     schedule = Schedule(0, DAILY, bins)
     exposure = Exposure(constraint, schedule, "stock", 0, 1, grouped=grouped)
     problem = dense_problem(Search(schedule, exposure, pure=False))
     assert problem is not None
     assert not problem.quick
     assert offered(problem, tmp_path, ask=False) is None
-    gram, limit = optimal_gram(problem, rounds=80, gap=1e-3)
+    gram, bound = optimal_gram(problem, rounds=80, gap=1e-3)
     found, target = rounded(problem, gram), Target.of(schedule)
     reached = error(found, exposure, target, pure=False)
-    level = tune.level(
-        target, limits(constraint, schedule), bins=bins, domain=Domain(groups=MANY if grouped else 1)
+    level = tune.running_noise(
+        target, bin_cases(constraint, schedule), bins=bins, domain=Domain(groups=MANY if grouped else 1)
     )
     damped = Damped(bins, *level)
-    assert limit < reached < limit * 1.05
+    assert bound < reached < bound * 1.05
     assert reached < better * error(damped, exposure, target, pure=False)
 
 
@@ -132,13 +132,13 @@ def test_sliding_windows_have_an_optimum_for_many_changes_too() -> None:
         exposure = Exposure(AtMost(3), schedule, "stock", 0, 1, grouped=grouped)
         problem = dense_problem(Search(schedule, exposure, pure=False))
         assert problem is not None
-        gram, limit = optimal_gram(problem, rounds=40, gap=1e-3)
+        gram, bound = optimal_gram(problem, rounds=40, gap=1e-3)
         found = rounded(problem, gram)
-        assert error(found, exposure, Target.of(schedule), pure=False) > limit
+        assert error(found, exposure, Target.of(schedule), pure=False) > bound
 
 
 def test_a_kept_matrix_that_was_changed_is_passed_over(tmp_path: Path) -> None:
-    problem = Problem.of([Limits(1, None)], bins=8, first=0, span=None, stride=1, worst=False)
+    problem = Problem.of([BinCase(1, None)], bins=8, first=0, span=None, stride=1, worst=False)
     assert problem is not None
     found = optimise(problem, tmp_path)
     (path,) = tmp_path.iterdir()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -187,11 +188,7 @@ def test_conditions_beside_plain_sql(rows: list[dict[str, Any]], conditions: lis
     )
 
 
-@given(rows=st.lists(ROW, max_size=12), one=GROUPING, two=GROUPING, value=NUMERIC, where=CONDITION)
-@settings(derandomize=True, deadline=None, max_examples=60)
-def test_groups_beside_plain_sql(
-    rows: list[dict[str, Any]], one: Any, two: Any, value: str, where: str
-) -> None:
+def check_groups(rows: list[dict[str, Any]], one: Any, two: Any, value: str, where: str) -> None:
     sql = f"SELECT {one[0]} AS g, {two[0]} AS h, {{}} FROM t WHERE {where} GROUP BY g, h"
     declared: dict[str, Any] = {
         "groups": {"g": one[1], "h": two[1]},
@@ -212,6 +209,26 @@ def test_groups_beside_plain_sql(
         centre = int(query.components[0].centre * 10000)
         found = {names[cell]: (total + centre * present, present) for cell, (total, present) in cells.items()}
         assert found == {group: numbers for group, numbers in plain.items() if group in names}
+
+
+GROUPED = given(rows=st.lists(ROW, max_size=12), one=GROUPING, two=GROUPING, value=NUMERIC, where=CONDITION)
+
+
+@GROUPED
+@settings(derandomize=True, deadline=None, max_examples=25)
+def test_groups_beside_plain_sql(
+    rows: list[dict[str, Any]], one: Any, two: Any, value: str, where: str
+) -> None:
+    check_groups(rows, one, two, value, where)
+
+
+@pytest.mark.slow
+@GROUPED
+@settings(derandomize=True, deadline=None, max_examples=60)
+def test_many_groups_beside_plain_sql(
+    rows: list[dict[str, Any]], one: Any, two: Any, value: str, where: str
+) -> None:
+    check_groups(rows, one, two, value, where)
 
 
 def _shown(value: Any) -> str:
@@ -300,14 +317,7 @@ ANY_CONDITION = either(
 DOMAINS = {"b": ["true", "false"], **{column: ["2026-01-01", "1970-01-01"] for column in "dsz"}}
 
 
-@given(
-    where=ANY_CONDITION,
-    value=ANY_NUMBER,
-    group=either(ANY_NUMBER, COLUMN),
-    values=st.sampled_from([[0, 1], ["0", "1"]]),
-)
-@settings(derandomize=True, deadline=None, max_examples=100)
-def test_nothing_in_the_data_fails(where: str, value: str, group: str, values: list[Any]) -> None:
+def check_that_nothing_fails(where: str, value: str, group: str, values: list[Any]) -> None:
     grouped = {"groups": {"g": DOMAINS.get(group, values)}}
     bounded = {**grouped, "bounds": {"v": (Fraction(-1, 2), Fraction(10))}}
     queries = [
@@ -319,3 +329,26 @@ def test_nothing_in_the_data_fails(where: str, value: str, group: str, values: l
         )
     ]
     all_measured(queries, NASTY)
+
+
+ANYTHING = given(
+    where=ANY_CONDITION,
+    value=ANY_NUMBER,
+    group=either(ANY_NUMBER, COLUMN),
+    values=st.sampled_from([[0, 1], ["0", "1"]]),
+)
+
+
+@ANYTHING
+@settings(derandomize=True, deadline=None, max_examples=40)
+def test_nothing_in_the_data_fails(where: str, value: str, group: str, values: list[Any]) -> None:
+    check_that_nothing_fails(where, value, group, values)
+
+
+@pytest.mark.slow
+@ANYTHING
+@settings(derandomize=True, deadline=None, max_examples=100)
+def test_nothing_in_the_data_fails_whatever_is_asked(
+    where: str, value: str, group: str, values: list[Any]
+) -> None:
+    check_that_nothing_fails(where, value, group, values)

@@ -27,7 +27,7 @@ from tidegauge.theory.paths.autoregressive import (
 )
 from tidegauge.theory.paths.enumeration import every_path
 from tidegauge.theory.paths.gram import gram_paths, row_paths
-from tidegauge.theory.paths.path import Domain, Limits, limits
+from tidegauge.theory.paths.path import BinCase, Domain, bin_cases
 from tidegauge.theory.paths.toeplitz import falling_paths, toeplitz_paths
 from tidegauge.theory.paths.tree import Costs, hierarchy_paths
 
@@ -41,32 +41,32 @@ if TYPE_CHECKING:
 DAILY = Span(micros=DAY)
 
 
-def changed_bins(bins: int, limit: Limits) -> Iterator[tuple[int, ...]]:
+def changed_bins(bins: int, case: BinCase) -> Iterator[tuple[int, ...]]:
     """Every set of bins in which a unit may change, straight from the definition."""
     yield ()
     for first in range(bins):
-        later = range(first + 1, bins if limit.bins is None else min(first + limit.bins, bins))
-        for more in range(len(later) + 1 if limit.changes is None else limit.changes):
+        later = range(first + 1, bins if case.bins is None else min(first + case.bins, bins))
+        for more in range(len(later) + 1 if case.changes is None else case.changes):
             yield from ((first, *rest) for rest in combinations(later, more))
 
 
-def worst_energy(gram: Floats, limit: Limits) -> float:
+def worst_energy(gram: Floats, case: BinCase) -> float:
     best = 0.0
-    for changed in changed_bins(len(gram), limit):
+    for changed in changed_bins(len(gram), case):
         signs = (-1.0) ** np.arange(len(changed))
         best = max(best, float(signs @ gram[np.ix_(changed, changed)] @ signs))
     return best
 
 
-def walks(bins: int, limit: Limits, domain: Domain) -> Iterator[Floats]:
+def walks(bins: int, case: BinCase, domain: Domain) -> Iterator[Floats]:
     """Every path, as its changes by group and bin; loaded: the first may come before the first bin."""
     nothing = np.zeros(domain.groups)
     places = [nothing]
     for group, value in product(range(domain.groups), {domain.high, -domain.low} - {0.0}):
         places.append(value * np.eye(domain.groups)[group])
-    starts = [(nothing, limit)]
-    if domain.loaded and limit.changes != 1 and limit.bins != 1:
-        fewer = Limits(*(None if most is None else most - 1 for most in limit))
+    starts = [(nothing, case)]
+    if domain.loaded and case.changes != 1 and case.bins != 1:
+        fewer = BinCase(*(None if most is None else most - 1 for most in case))
         starts += [(place, fewer) for place in places[1:]]
     for start, left in starts:
         for walk in product(range(len(places)), repeat=bins):
@@ -81,10 +81,8 @@ def walks(bins: int, limit: Limits, domain: Domain) -> Iterator[Floats]:
             yield moved
 
 
-def worst_walk(gram: Floats, limit: Limits, domain: Domain) -> float:
-    return max(
-        float(np.einsum("gi,ij,gj->", moved, gram, moved)) for moved in walks(len(gram), limit, domain)
-    )
+def worst_walk(gram: Floats, case: BinCase, domain: Domain) -> float:
+    return max(float(np.einsum("gi,ij,gj->", moved, gram, moved)) for moved in walks(len(gram), case, domain))
 
 
 def best_found(gram: Floats, weights: list[float], span: int | None, rng: np.random.Generator) -> float:
@@ -127,43 +125,43 @@ def convex_series(rng: np.random.Generator, count: int) -> Floats:
     return result
 
 
-def some_limits(rng: np.random.Generator, count: int) -> Limits:
+def some_case(rng: np.random.Generator, count: int) -> BinCase:
     changes = int(rng.integers(1, count + 1)) if rng.random() < 0.6 else None
     bins = int(rng.integers(1, count + 1)) if rng.random() < 0.5 else None
-    return Limits(changes, bins)
+    return BinCase(changes, bins)
 
 
 def test_limits_of_constraints() -> None:
     schedule = Schedule(0, DAILY, 100)
-    assert limits(AtMost(3), schedule) == (Limits(3, None),)
-    assert limits(Within("30 days"), schedule) == (Limits(None, 31),)
-    assert limits(Within("36 hours"), schedule) == (Limits(None, 3),)
-    assert limits(AtMost(3) & Within("2 days"), schedule) == (Limits(3, 3),)
-    assert set(limits(AtMost(3) | Within("2 days"), schedule)) == {Limits(3, None), Limits(None, 3)}
-    assert limits(Unconstrained(), schedule) == (Limits(None, None),)
-    assert limits(AtMost(3), Schedule(0, DAILY, None)) == (Limits(3, None),)
+    assert bin_cases(AtMost(3), schedule) == (BinCase(3, None),)
+    assert bin_cases(Within("30 days"), schedule) == (BinCase(None, 31),)
+    assert bin_cases(Within("36 hours"), schedule) == (BinCase(None, 3),)
+    assert bin_cases(AtMost(3) & Within("2 days"), schedule) == (BinCase(3, 3),)
+    assert set(bin_cases(AtMost(3) | Within("2 days"), schedule)) == {BinCase(3, None), BinCase(None, 3)}
+    assert bin_cases(Unconstrained(), schedule) == (BinCase(None, None),)
+    assert bin_cases(AtMost(3), Schedule(0, DAILY, None)) == (BinCase(3, None),)
 
 
 def test_limits_of_months() -> None:
     monthly = Span(months=1)
-    assert limits(Within("59 days"), Schedule(0, monthly, 24)) == (
-        Limits(None, 3),
+    assert bin_cases(Within("59 days"), Schedule(0, monthly, 24)) == (
+        BinCase(None, 3),
     )  # January and February 1970
-    assert limits(Within("60 days"), Schedule(0, monthly, 24)) == (Limits(None, 4),)
-    assert limits(Within("59 days"), Schedule(0, monthly, None)) == (
-        Limits(None, 4),
+    assert bin_cases(Within("60 days"), Schedule(0, monthly, 24)) == (BinCase(None, 4),)
+    assert bin_cases(Within("59 days"), Schedule(0, monthly, None)) == (
+        BinCase(None, 4),
     )  # two Februaries, for all we know
 
 
 @pytest.mark.parametrize("constraint", [Unconstrained(), AtMost(2) | Unconstrained()])
 def test_limits_refuse_what_is_unbounded(constraint: AtMost) -> None:
     with pytest.raises(SpecError, match="nothing bounds the loss"):
-        limits(constraint, Schedule(0, DAILY, None))
+        bin_cases(constraint, Schedule(0, DAILY, None))
 
 
 def test_limits_refuse_plain_numbers() -> None:
     with pytest.raises(SpecError, match="length of time"):
-        limits(Within(30), Schedule(0, DAILY, 10))
+        bin_cases(Within(30), Schedule(0, DAILY, 10))
 
 
 # --- hierarchies
@@ -177,7 +175,7 @@ def worst_in_tree(
     base: Fraction,
     branching: int,
     leaves: int,
-    limit: Limits,
+    case: BinCase,
 ) -> Fraction:
     nodes = [
         (weight, index * branching**layer + 1, (index + 1) * branching**layer + 1)
@@ -185,7 +183,7 @@ def worst_in_tree(
         for index in range(leaves // branching**layer)
     ]
     best = Fraction(0)
-    for changed in changed_bins(leaves + 1, limit):
+    for changed in changed_bins(leaves + 1, case):
         for values in product(states, repeat=len(changed)):
             path = [0] * (leaves + 2)
             for bin_, value in zip(changed, values, strict=True):
@@ -207,15 +205,15 @@ def test_hierarchy_paths_are_exact(states: tuple[int, ...], power: int) -> None:
         branching, height = int(rng.integers(2, 5)), int(rng.integers(1, 4))
         leaves = int(rng.integers(1, 8 if len(states) == 2 else 6))
         weights = [Fraction(int(rng.integers(1, 9)), int(rng.integers(1, 4))) for _ in range(height)]
-        base, limit = Fraction(int(rng.integers(0, 4)), 2), some_limits(rng, leaves + 1)
+        base, case = Fraction(int(rng.integers(0, 4)), 2), some_case(rng, leaves + 1)
         shape = {"weights": weights, "base": base, "branching": branching, "leaves": leaves}
         worst = worst_in_tree(
             lambda u, v: Fraction(abs(u - v) ** power),
             states,
-            limit=limit,
+            case=case,
             **shape,  # type: ignore[arg-type]
         )
-        assert hierarchy_paths(costs(states, power), limits=limit, **shape) == worst  # type: ignore[arg-type]
+        assert hierarchy_paths(costs(states, power), case=case, **shape) == worst  # type: ignore[arg-type]
 
 
 def test_hierarchy_paths_in_groups() -> None:
@@ -228,24 +226,24 @@ def test_hierarchy_paths_in_groups() -> None:
     for _ in range(15):
         branching, height, leaves = int(rng.integers(2, 4)), int(rng.integers(1, 4)), int(rng.integers(1, 5))
         weights = [Fraction(int(rng.integers(1, 9))) for _ in range(height)]
-        limit = Limits(
+        case = BinCase(
             int(rng.integers(1, 4)), None if rng.random() < 0.5 else int(rng.integers(1, leaves + 2))
         )
         shape = {"weights": weights, "base": Fraction(3), "branching": branching, "leaves": leaves}
-        worst = worst_in_tree(cost, (0, 1, 2, 3), limit=limit, **shape)  # type: ignore[arg-type]
-        assert hierarchy_paths(table, limits=limit, **shape) == worst  # type: ignore[arg-type]
+        worst = worst_in_tree(cost, (0, 1, 2, 3), case=case, **shape)  # type: ignore[arg-type]
+        assert hierarchy_paths(table, case=case, **shape) == worst  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("limit", [Limits(3, None), Limits(None, 3), Limits(2, 4)])
-def test_hierarchy_without_end_is_a_long_one(limit: Limits) -> None:
+@pytest.mark.parametrize("case", [BinCase(3, None), BinCase(None, 3), BinCase(2, 4)])
+def test_hierarchy_without_end_is_a_long_one(case: BinCase) -> None:
     for branching, height in [(2, 3), (3, 2), (2, 1)]:
         shape = {
             "weights": [Fraction(j + 1) for j in range(height)],
             "base": Fraction(1),
             "branching": branching,
         }
-        ever = hierarchy_paths(costs((0, 1), 1), leaves=None, limits=limit, **shape)  # type: ignore[arg-type]
-        long = hierarchy_paths(costs((0, 1), 1), leaves=40, limits=limit, **shape)  # type: ignore[arg-type]
+        ever = hierarchy_paths(costs((0, 1), 1), leaves=None, case=case, **shape)  # type: ignore[arg-type]
+        long = hierarchy_paths(costs((0, 1), 1), leaves=40, case=case, **shape)  # type: ignore[arg-type]
         assert ever == long
 
 
@@ -257,13 +255,13 @@ def test_hierarchy_without_end_needs_a_limit() -> None:
             base=Fraction(1),
             branching=2,
             leaves=None,
-            limits=Limits(None, None),
+            case=BinCase(None, None),
         )
 
 
 def test_awkward_weights_are_rounded_up() -> None:
     weights = [Fraction(10**12 + 1, 10**12), Fraction(1, 7)]
-    shape = {"base": Fraction(0), "branching": 2, "leaves": 8, "limits": Limits(3, None)}
+    shape = {"base": Fraction(0), "branching": 2, "leaves": 8, "case": BinCase(3, None)}
     found = hierarchy_paths(costs((0, 1), 1), weights=weights, **shape)  # type: ignore[arg-type]
     exact = worst_in_tree(
         lambda u, v: Fraction(u != v),
@@ -272,7 +270,7 @@ def test_awkward_weights_are_rounded_up() -> None:
         base=Fraction(0),
         branching=2,
         leaves=8,
-        limit=Limits(3, None),
+        case=BinCase(3, None),
     )
     assert exact <= found <= exact * (1 + Fraction(1, 2**25))
 
@@ -297,7 +295,7 @@ def test_many_changes_have_a_price_instead_of_a_count(kind: str, monkeypatch: py
                 "base": Fraction(int(rng.integers(0, 16)), 8),
                 "branching": int(rng.integers(2, 6)),
                 "leaves": int(rng.integers(span or changes, 160)),
-                "limits": Limits(changes, span),
+                "case": BinCase(changes, span),
             }
             found = hierarchy_paths(table, **shape)  # type: ignore[arg-type]
             with monkeypatch.context() as counted:
@@ -314,7 +312,7 @@ def test_a_price_is_never_too_low_for_few_changes_either(monkeypatch: pytest.Mon
     rng = np.random.default_rng(9)
     for _ in range(12):
         leaves = int(rng.integers(2, 8))
-        limit = Limits(int(rng.integers(1, leaves)), some_limits(rng, leaves).bins)
+        case = BinCase(int(rng.integers(1, leaves)), some_case(rng, leaves).bins)
         shape = {
             "weights": [Fraction(int(rng.integers(1, 9))) for _ in range(rng.integers(1, 4))],
             "base": Fraction(int(rng.integers(0, 4)), 2),
@@ -324,10 +322,10 @@ def test_a_price_is_never_too_low_for_few_changes_either(monkeypatch: pytest.Mon
         worst = worst_in_tree(
             lambda u, v: Fraction(u != v),
             (0, 1),
-            limit=limit,
+            case=case,
             **shape,  # type: ignore[arg-type]
         )
-        assert worst <= hierarchy_paths(costs((0, 1), 1), limits=limit, **shape)  # type: ignore[arg-type]
+        assert worst <= hierarchy_paths(costs((0, 1), 1), case=case, **shape)  # type: ignore[arg-type]
 
 
 # --- matrices
@@ -338,9 +336,9 @@ def test_toeplitz_paths_match_every_path() -> None:
     for _ in range(80):
         count = int(rng.integers(2, 10))
         series, offset = convex_series(rng, count), float(rng.choice([0.0, rng.uniform(0.01, 1)]))
-        limit = some_limits(rng, count)
-        worst = worst_energy(whitened_gram(series, offset), limit)
-        found = toeplitz_paths(series, limits=limit, offset=offset)
+        case = some_case(rng, count)
+        worst = worst_energy(whitened_gram(series, offset), case)
+        found = toeplitz_paths(series, case=case, offset=offset)
         assert worst <= found <= worst * 1.001
 
 
@@ -352,44 +350,44 @@ def test_certified_bound_is_never_below(monkeypatch: pytest.MonkeyPatch) -> None
         for _ in range(60):
             count = int(rng.integers(3, 10))
             series, offset = convex_series(rng, count), float(rng.choice([0.0, rng.uniform(0.01, 1)]))
-            limit = some_limits(rng, count)
-            worst = worst_energy(whitened_gram(series, offset), limit)
-            assert worst <= toeplitz_paths(series, limits=limit, offset=offset, coarse=coarse)
+            case = some_case(rng, count)
+            worst = worst_energy(whitened_gram(series, offset), case)
+            assert worst <= toeplitz_paths(series, case=case, offset=offset, coarse=coarse)
 
 
 @pytest.mark.parametrize(
-    ("beta", "offset", "limit"),
+    ("beta", "offset", "case"),
     [
-        (0.9, 0.15, Limits(4, None)),
-        (0.95, 0.2, Limits(3, None)),
-        (1.0, 0.0, Limits(4, None)),
-        (0.98, 0.1, Limits(4, 20)),
-        (1.0, 0.1, Limits(None, 7)),
+        (0.9, 0.15, BinCase(4, None)),
+        (0.95, 0.2, BinCase(3, None)),
+        (1.0, 0.0, BinCase(4, None)),
+        (0.98, 0.1, BinCase(4, 20)),
+        (1.0, 0.1, BinCase(None, 7)),
     ],
 )
 def test_certified_bound_is_tight(
-    beta: float, offset: float, limit: Limits, monkeypatch: pytest.MonkeyPatch
+    beta: float, offset: float, case: BinCase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Within 3 % of the worst path, for the shapes that are used."""
     monkeypatch.setattr(convex, "affordable", lambda **_: False)
     count = 26
     steps = np.arange(1, count)
     series = np.cumsum(np.concatenate([[1.0], np.cumprod((steps - 1.5) / steps * beta)]))
-    worst = worst_energy(whitened_gram(series, offset), limit)
-    found = toeplitz_paths(series, limits=limit, offset=offset)
+    worst = worst_energy(whitened_gram(series, offset), case)
+    found = toeplitz_paths(series, case=case, offset=offset)
     assert worst <= found <= worst * 1.03**2
 
 
-@pytest.mark.parametrize("limit", [Limits(80, None), Limits(61, 90), Limits(200, 300)])
+@pytest.mark.parametrize("case", [BinCase(80, None), BinCase(61, 90), BinCase(200, 300)])
 @pytest.mark.parametrize(("beta", "offset"), [(0.8, 0.1), (0.999, 0.0)])
 def test_many_intervals_need_not_be_chained_one_by_one(
-    limit: Limits, beta: float, offset: float, monkeypatch: pytest.MonkeyPatch
+    case: BinCase, beta: float, offset: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = np.arange(1, 400)
     series = np.cumsum(np.concatenate([[1.0], np.cumprod((steps - 1.5) / steps * beta)]))
-    found = toeplitz_paths(series, limits=limit, offset=offset)
+    found = toeplitz_paths(series, case=case, offset=offset)
     monkeypatch.setattr(on_intervals, "_CHAINED", 10**6)
-    chained = toeplitz_paths(series, limits=limit, offset=offset)
+    chained = toeplitz_paths(series, case=case, offset=offset)
     assert chained * 0.9999 <= found <= chained * 1.001
 
 
@@ -397,12 +395,12 @@ def test_any_toeplitz_and_any_matrix() -> None:
     rng = np.random.default_rng(3)
     for _ in range(40):
         count = int(rng.integers(2, 8))
-        series, limit = rng.normal(size=count), some_limits(rng, count)
-        worst = worst_energy(whitened_gram(series, 0.0), limit)
-        assert worst <= toeplitz_paths(series, limits=limit) <= worst * 1.001
+        series, case = rng.normal(size=count), some_case(rng, count)
+        worst = worst_energy(whitened_gram(series, 0.0), case)
+        assert worst <= toeplitz_paths(series, case=case) <= worst * 1.001
         matrix = np.tril(rng.normal(size=(count, count)))
-        worst = worst_energy(matrix.T @ matrix, limit)
-        assert worst <= gram_paths(matrix.T @ matrix, limits=limit) <= worst * 1.001
+        worst = worst_energy(matrix.T @ matrix, case)
+        assert worst <= gram_paths(matrix.T @ matrix, case=case) <= worst * 1.001
 
 
 def test_bounds_for_many_changes_of_any_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -413,12 +411,12 @@ def test_bounds_for_many_changes_of_any_matrix(monkeypatch: pytest.MonkeyPatch) 
         for _ in range(25):
             count = int(rng.integers(3, 8))
             series = np.sort(rng.exponential(size=count))[::-1] if falling else rng.normal(size=count)
-            limit, gram = some_limits(rng, count), whitened_gram(series, 0.0)
-            worst = worst_energy(gram, limit)
-            assert worst <= toeplitz_paths(series, limits=limit)
-            assert worst <= gram_paths(gram, limits=limit)
+            case, gram = some_case(rng, count), whitened_gram(series, 0.0)
+            worst = worst_energy(gram, case)
+            assert worst <= toeplitz_paths(series, case=case)
+            assert worst <= gram_paths(gram, case=case)
             if falling:
-                changes, _ = limit.within(count)
+                changes, _ = case.within(count)
                 assert worst <= falling_paths(series, changes=changes)
 
 
@@ -450,10 +448,10 @@ def some_measurements(rng: np.random.Generator, count: int) -> Iterator[tuple[Fl
 def test_every_walk_is_tried(kind: str) -> None:
     rng = np.random.default_rng(len(kind))
     for _ in range(4):
-        limit = some_limits(rng, 4)
+        case = some_case(rng, 4)
         for gram, bound in some_measurements(rng, 4):
-            worst = worst_walk(gram, limit, DOMAINS[kind])
-            assert worst <= bound(limits=limit, domain=DOMAINS[kind]) <= worst * 1.001
+            worst = worst_walk(gram, case, DOMAINS[kind])
+            assert worst <= bound(case=case, domain=DOMAINS[kind]) <= worst * 1.001
 
 
 @pytest.mark.parametrize("kind", DOMAINS)
@@ -462,52 +460,52 @@ def test_where_walks_are_too_many_no_bound_is_below(kind: str, monkeypatch: pyte
     monkeypatch.setattr("tidegauge.theory.paths.gram.affordable", lambda **_: False)
     rng = np.random.default_rng(len(kind) + 1)
     for count in (2, 3, 4, 4, 4, 4):
-        limit = some_limits(rng, count)
+        case = some_case(rng, count)
         for gram, bound in some_measurements(rng, count):
-            assert worst_walk(gram, limit, DOMAINS[kind]) <= bound(limits=limit, domain=DOMAINS[kind])
+            assert worst_walk(gram, case, DOMAINS[kind]) <= bound(case=case, domain=DOMAINS[kind])
 
 
-@pytest.mark.parametrize("limit", [Limits(2, None), Limits(3, None), Limits(4, 8), Limits(None, 6)])
+@pytest.mark.parametrize("case", [BinCase(2, None), BinCase(3, None), BinCase(4, 8), BinCase(None, 6)])
 @pytest.mark.parametrize("kind", [kind for kind in DOMAINS if "groups" not in kind])
-def test_longer_ones_as_well(kind: str, limit: Limits, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_longer_ones_as_well(kind: str, case: BinCase, monkeypatch: pytest.MonkeyPatch) -> None:
     """Against the enumeration, which the tests above hold to the definition."""
     rng = np.random.default_rng(len(kind) + 2)
     for _ in range(3):
         count = int(rng.integers(9, 13))
         for gram, bound in some_measurements(rng, count):
             band = np.array([np.append(np.diagonal(gram, lag), np.zeros(lag)) for lag in range(count)]).T
-            worst = every_path(band[:, : limit.within(count)[1]], limits=limit, domain=DOMAINS[kind])
+            worst = every_path(band[:, : case.within(count)[1]], case=case, domain=DOMAINS[kind])
             with monkeypatch.context() as certified:
                 certified.setattr(convex, "affordable", lambda **_: False)
                 certified.setattr("tidegauge.theory.paths.gram.affordable", lambda **_: False)
-                assert worst <= bound(limits=limit, domain=DOMAINS[kind])
+                assert worst <= bound(case=case, domain=DOMAINS[kind])
 
 
 @pytest.mark.parametrize(
-    ("limit", "noise"),
+    ("case", "noise"),
     [
-        (Limits(3, None), (0.95, 0.0, 0.12)),
-        (Limits(4, None), (0.93, 0.0, 0.16)),
-        (Limits(8, None), (0.75, 0.0, 0.15)),
-        (Limits(4, 12), (0.9, 0.0, 0.1)),
-        (Limits(None, 20), (0.999, 2.0, 0.03)),
+        (BinCase(3, None), (0.95, 0.0, 0.12)),
+        (BinCase(4, None), (0.93, 0.0, 0.16)),
+        (BinCase(8, None), (0.75, 0.0, 0.15)),
+        (BinCase(4, 12), (0.9, 0.0, 0.1)),
+        (BinCase(None, 20), (0.999, 2.0, 0.03)),
     ],
 )
 @pytest.mark.parametrize("low", [1.0, 0.4])
 def test_values_of_both_signs_are_bounded_tightly(
-    limit: Limits, noise: tuple[float, float, float], low: float, monkeypatch: pytest.MonkeyPatch
+    case: BinCase, noise: tuple[float, float, float], low: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Within 3 % of the worst path that is found, for shapes that are used."""
     monkeypatch.setattr(convex, "affordable", lambda **_: False)
     rng, count, (beta, white, offset) = np.random.default_rng(12), 60, noise
     series = rounded_convex(damped_root(count, beta, white), 40) / 2**40
     gram, apart, found = whitened_gram(series, offset), 1.0 + low, 0.0
-    most, _ = limit.within(count)
+    most, _ = case.within(count)
     for changes in range(max(most - 2, 1), most + 1):
         for first in (1.0, low):
             later = [apart * (-1.0) ** (change + 1) for change in range(changes - 1)]
-            found = max(found, best_found(gram, [first, *later], limit.bins, rng))
-    bound = toeplitz_paths(series, limits=limit, domain=Domain(1.0, low), offset=offset)
+            found = max(found, best_found(gram, [first, *later], case.bins, rng))
+    bound = toeplitz_paths(series, case=case, domain=Domain(1.0, low), offset=offset)
     assert found <= bound <= found * 1.03**2
 
 
@@ -518,22 +516,27 @@ def test_a_single_bin_that_an_entry_comes_to_from_before(
     monkeypatch.setattr(convex, "affordable", lambda **_: tried)
     monkeypatch.setattr("tidegauge.theory.paths.gram.affordable", lambda **_: tried)
     domain = Domain(groups=3, loaded=True)
-    for limit, most in ((Limits(1, None), 1), (Limits(3, None), 2), (Limits(3, 1), 1), (Limits(None, 2), 2)):
-        assert toeplitz_paths(np.ones(1), limits=limit, domain=domain) == pytest.approx(most, rel=1e-5)
-        assert gram_paths(np.eye(1), limits=limit, domain=domain) == pytest.approx(most, rel=1e-5)
+    for case, most in (
+        (BinCase(1, None), 1),
+        (BinCase(3, None), 2),
+        (BinCase(3, 1), 1),
+        (BinCase(None, 2), 2),
+    ):
+        assert toeplitz_paths(np.ones(1), case=case, domain=domain) == pytest.approx(most, rel=1e-5)
+        assert gram_paths(np.eye(1), case=case, domain=domain) == pytest.approx(most, rel=1e-5)
 
 
 def test_rows_of_their_own() -> None:
     rng = np.random.default_rng(13)
     for kind, domain in DOMAINS.items():
-        rows, limit = rng.normal(size=(3, 4)), some_limits(rng, 4)
-        found = row_paths(rows, limits=limit, domain=domain)
+        rows, case = rng.normal(size=(3, 4)), some_case(rng, 4)
+        found = row_paths(rows, case=case, domain=domain)
         assert found is not None, kind
-        sums = max(float(np.abs(moved @ rows.T).sum()) for moved in walks(4, limit, domain))
+        sums = max(float(np.abs(moved @ rows.T).sum()) for moved in walks(4, case, domain))
         assert sums <= found[0] <= sums * 1.001
-        worst = worst_walk(rows.T @ rows, limit, domain)
+        worst = worst_walk(rows.T @ rows, case, domain)
         assert worst <= found[1] <= worst * 1.001
-    assert row_paths(np.ones((3, 60)), limits=Limits(3, None), domain=Domain()) is None
+    assert row_paths(np.ones((3, 60)), case=BinCase(3, None), domain=Domain()) is None
 
 
 @pytest.mark.parametrize("loaded", [False, True])
@@ -542,12 +545,12 @@ def test_what_is_remembered(loaded: bool) -> None:
     rng, bins = np.random.default_rng(14), 4
     finer = 0
     for _ in range(48):
-        memory, limit = Fraction(int(rng.integers(0, 17)), 16), some_limits(rng, bins)
+        memory, case = Fraction(int(rng.integers(0, 17)), 16), some_case(rng, bins)
         veil = None if rng.random() < 0.3 else Fraction(int(rng.integers(1, 48)), 16)
         step = Fraction(1, int(rng.choice([1, 2, 8])))
         groups = 1 if veil is not None or rng.random() < 0.3 else int(rng.integers(2, 4))
         domain = Domain(1.0, float(rng.choice([0.0, 0.5, 1.0])) if groups < 3 else 0.0, groups, loaded)
-        levels = np.cumsum(np.array(list(walks(bins, limit, domain))), axis=2)
+        levels = np.cumsum(np.array(list(walks(bins, case, domain))), axis=2)
         before = np.concatenate([np.zeros((*levels.shape[:2], 1)), levels[:, :, :-1]], axis=2)
         rows = levels - float(memory) * before
         pull = np.array([1.0] + [float(1 - memory)] * (bins - 1))
@@ -560,9 +563,7 @@ def test_what_is_remembered(loaded: bool) -> None:
 
         shifts = [step * n for n in range(-int(2 / step), int(2 / step) + 1)] if veil else [Fraction(0)]
         worst = min(map(cost, shifts))
-        found = autoregressive_paths(
-            AutoregressiveRows(memory, veil, bins, step), limits=limit, domain=domain
-        )
+        found = autoregressive_paths(AutoregressiveRows(memory, veil, bins, step), case=case, domain=domain)
         assert found == worst if groups == 1 else worst <= found <= worst * Fraction(1001, 1000)
         if veil:  # a finer draw would have a better shift: to state that one would be too little
             finer += min(cost(Fraction(n, 64)) for n in range(-128, 129)) < worst
@@ -595,4 +596,4 @@ def test_refusals() -> None:
     with pytest.raises(SpecError, match="must not rise"):
         falling_paths(np.array([1.0, 2.0]), changes=1)
     with pytest.raises(SpecError, match="shared offset"):
-        toeplitz_paths(np.array([1.0, 0.9, 0.0]), limits=Limits(1, None), offset=0.1)
+        toeplitz_paths(np.array([1.0, 0.9, 0.0]), case=BinCase(1, None), offset=0.1)

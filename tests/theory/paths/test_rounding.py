@@ -15,7 +15,7 @@ from tidegauge.mechanism.strategies.dense import most_energy
 from tidegauge.theory.paths import rounding as _rounding
 from tidegauge.theory.paths.dense import dense_groups, dense_paths
 from tidegauge.theory.paths.gram import gram_paths, row_paths
-from tidegauge.theory.paths.path import Domain, Limits
+from tidegauge.theory.paths.path import BinCase, Domain
 from tidegauge.theory.paths.rounding import Grid, correlated, least_eigenvalue
 from tidegauge.theory.paths.stationary import Stationary
 from tidegauge.theory.paths.toeplitz import falling_paths, toeplitz_paths
@@ -88,10 +88,10 @@ def test_energies_of_intervals(monkeypatch: pytest.MonkeyPatch, wrong: bool) -> 
     assert fine is not wrong
 
 
-def energies(gram: Exact, limit: Limits, ends: tuple[Fraction, Fraction]) -> Iterator[Fraction]:
+def energies(gram: Exact, case: BinCase, ends: tuple[Fraction, Fraction]) -> Iterator[Fraction]:
     """Of every path between the ends, from nothing, by the definition."""
     bins = len(gram)
-    most, span = limit.within(bins)
+    most, span = case.within(bins)
     for count in range(1, most + 1):
         for changed in combinations(range(bins), count):
             if changed[-1] - changed[0] < span:
@@ -129,15 +129,15 @@ CASES = [
 def test_toeplitz_bounds_that_try_every_path(monkeypatch: pytest.MonkeyPatch, wrong: bool) -> None:
     fine = True
     for bins, changes, span, offset, low in CASES:
-        coefficients, limit = shape(bins, 0.95, 0.1), Limits(changes, span)
+        coefficients, case = shape(bins, 0.95, 0.1), BinCase(changes, span)
         gram = whitened(exactly(coefficients), Fraction(offset))
-        worst = max(energies(gram, limit, (Fraction(1), -Fraction(low))))
+        worst = max(energies(gram, case, (Fraction(1), -Fraction(low))))
         with monkeypatch.context() as changed:
             if wrong:
                 rounded_wrongly(changed)
                 changed.setattr("tidegauge.theory.paths.toeplitz._off", lambda *_: -(2.0**-45))
                 changed.setattr("tidegauge.theory.paths.enumeration.dot_error", lambda *_: -(2.0**-45))
-            found = toeplitz_paths(coefficients, limits=limit, domain=Domain(1.0, low), offset=offset)
+            found = toeplitz_paths(coefficients, case=case, domain=Domain(1.0, low), offset=offset)
         fine &= covers([found], [worst], worst)
     assert fine is not wrong
 
@@ -150,15 +150,15 @@ def test_bounds_of_longer_paths_are_never_below_the_worst(seed: int) -> None:
     span = None if rng.random() < 0.4 else int(rng.integers(changes, bins + 1))
     coefficients = shape(bins, float(rng.uniform(0.5, 1)), float(rng.choice([0.0, 0.4])))
     offset = float(rng.choice([0.0, 0.2]))
-    low, limit = float(rng.choice([0.0, 0.3, 1.0])), Limits(changes, span)
+    low, case = float(rng.choice([0.0, 0.3, 1.0])), BinCase(changes, span)
     gram = whitened(exactly(coefficients), Fraction(offset))
-    worst = max(energies(gram, limit, (Fraction(1), -Fraction(low))))
+    worst = max(energies(gram, case, (Fraction(1), -Fraction(low))))
     floats = np.array([[float(one) for one in row] for row in gram])
     with pytest.MonkeyPatch.context() as few:
         for module in ("toeplitz", "gram"):
             few.setattr(f"tidegauge.theory.paths.{module}.affordable", lambda **_: False)
-        found = [toeplitz_paths(coefficients, limits=limit, domain=Domain(1.0, low), offset=offset)]
-        found.append(most_energy(floats, limit, Domain(1.0, low)) * (1 + 1e-15))
+        found = [toeplitz_paths(coefficients, case=case, domain=Domain(1.0, low), offset=offset)]
+        found.append(most_energy(floats, case, Domain(1.0, low)) * (1 + 1e-15))
     assert all(Fraction(one) >= worst for one in found)
 
 
@@ -172,8 +172,8 @@ def test_any_matrix(monkeypatch: pytest.MonkeyPatch, wrong: bool) -> None:
         gram = [[Fraction(one, 3) for one in row] for row in whole]
         floats = np.array([[float(one) for one in row] for row in gram])
         exact = [exactly(row) for row in floats]
-        for limit, low in ((Limits(2, None), 0.0), (Limits(3, 4), 0.0), (Limits(3, None), 0.3)):
-            worst = max(energies(exact, limit, (Fraction(1), -Fraction(low))))
+        for case, low in ((BinCase(2, None), 0.0), (BinCase(3, 4), 0.0), (BinCase(3, None), 0.3)):
+            worst = max(energies(exact, case, (Fraction(1), -Fraction(low))))
             with monkeypatch.context() as changed:
                 if wrong:
                     rounded_wrongly(changed)
@@ -183,7 +183,7 @@ def test_any_matrix(monkeypatch: pytest.MonkeyPatch, wrong: bool) -> None:
                             f"tidegauge.theory.{module}.dot_error",
                             lambda terms, size: -(2.0**-50) * size * terms,
                         )
-                found = gram_paths(floats, limits=limit, domain=Domain(1.0, low))
+                found = gram_paths(floats, case=case, domain=Domain(1.0, low))
             fine &= covers([found], [worst], worst)
     assert fine is not wrong
 
@@ -194,19 +194,19 @@ def test_full_matrices_are_never_below_the_worst_path() -> None:
         root = np.tril(rng.integers(0, 2**10, (6, 6))) + 2**10 * np.eye(6, dtype=np.int64)
         gram = (root.T @ root).astype(np.float64)
         exact = [exactly(row) for row in gram]
-        for limit in (Limits(3, None), Limits(4, 5), Limits(None, 3)):
-            on_off = max(energies(exact, limit, (Fraction(1), Fraction(0))))
-            assert Fraction(dense_paths(gram, limits=limit)) >= on_off
-            assert Fraction(dense_groups(gram, limits=limit)) >= on_off
+        for case in (BinCase(3, None), BinCase(4, 5), BinCase(None, 3)):
+            on_off = max(energies(exact, case, (Fraction(1), Fraction(0))))
+            assert Fraction(dense_paths(gram, case=case)) >= on_off
+            assert Fraction(dense_groups(gram, case=case)) >= on_off
 
 
 def test_sums_and_lengths_of_given_rows() -> None:
     rows = np.array([[1.0, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]])
-    found = row_paths(rows, limits=Limits(2, None), domain=Domain(1.0, 0.3))
+    found = row_paths(rows, case=BinCase(2, None), domain=Domain(1.0, 0.3))
     assert found is not None
     assert covers([found[0]], [2 * (1 + Fraction(0.3))], Fraction(3)) or found[0] >= 2.6
     gram = [exactly(row) for row in rows.T @ rows]
-    worst = max(energies(gram, Limits(2, None), (Fraction(1), -Fraction(0.3))))
+    worst = max(energies(gram, BinCase(2, None), (Fraction(1), -Fraction(0.3))))
     assert covers([found[1]], [worst], worst)
 
 

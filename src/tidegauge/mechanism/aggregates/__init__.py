@@ -1,4 +1,4 @@
-"""Every aggregate, by its name.  A new one is a file in this folder and a line here."""
+"""Every aggregate, by its name.  A new aggregate is a file in this folder and one line below."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _AGGREGATES: Final[dict[str, Aggregate]] = {}
 
 
 def register(aggregate: Aggregate) -> None:
-    """Make an aggregate available to releases.  Raises SpecError where its name is taken."""
+    """Make an aggregate available to releases.  Raises SpecError if its name is taken."""
     if aggregate.name in _AGGREGATES:
         raise SpecError(f"there are two aggregates called {aggregate.name!r}")
     _AGGREGATES[aggregate.name] = aggregate
 
 
 def unregister(name: str) -> None:
-    """Take an aggregate away again."""
+    """Remove an aggregate that `register` added."""
     del _AGGREGATES[name]
 
 
@@ -32,7 +32,7 @@ def names() -> frozenset[str]:
 
 
 def aggregate_of(name: str) -> Aggregate:
-    """The aggregate with this name.  Raises SpecError where there is none."""
+    """The aggregate with this name.  Raises SpecError if there is none."""
     if name not in _AGGREGATES:
         raise SpecError(f"there is no aggregate called {name!r}; there are: {', '.join(sorted(_AGGREGATES))}")
     return _AGGREGATES[name]

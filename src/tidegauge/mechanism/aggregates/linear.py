@@ -1,4 +1,4 @@
-"""COUNT and SUM: what is measured is what is published."""
+"""COUNT and SUM: one component, published as it is estimated."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 class Linear(Aggregate):
-    """One component, and its estimate as it is."""
+    """An aggregate with one component, whose estimate is the reading."""
 
     def decode(
         self, query: Query, values: Sequence[Floats], errors: Sequence[ErrorDistribution]
     ) -> list[Estimate]:
-        """The sums, all with the same error."""
+        """One estimate per cell; all cells have the same error."""
         del query
         stderr, half = errors[0].stderr, errors[0].half_width(0.95)
         return [
@@ -28,7 +28,7 @@ class Linear(Aggregate):
         ]
 
     def half_width(self, errors: Sequence[ErrorDistribution], stderr: float, level: float) -> float:
-        """That of the noise."""
+        """The half-width of the component's noise."""
         del stderr
         return errors[0].half_width(level)
 

@@ -1,23 +1,23 @@
-"""AVG: the ratio of a sum and a count, both measured.  Its error depends on how many rows it is over."""
+"""AVG: the ratio of a measured sum and a measured count.  The error depends on the number of rows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from tidegauge.mechanism.aggregate import Aggregate, Estimate, Formula, Part
 from tidegauge.mechanism.noise.error import ratio, ratio_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tidegauge.mechanism.aggregate import Floats
     from tidegauge.mechanism.noise.error import ErrorDistribution
     from tidegauge.model.query import Component, Query
 
 SIZES: Final = (1000, 100)
-"""Numbers of rows for which the formula is also worked out."""
+"""Numbers of rows for which examples of the formula are shown."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class MeanError(Formula):
     bound: float
     count: float
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Mapping[str, object]:
         """The fields that plan --json shows."""
         return {
             "formula": "half_width = half_width_times_rows / rows",
@@ -72,7 +72,7 @@ class Mean(Aggregate):
         return [_estimate(part, float(total), float(count), errors) for total, count in pairs]
 
     def half_width(self, errors: Sequence[ErrorDistribution], stderr: float, level: float) -> float:
-        """The reading's own standard error, times the wider tail of its two sums."""
+        """The standard error of the reading, times the wider of the relative tails of its two sums."""
         return stderr * max(
             (error.half_width(level) / error.stderr for error in errors if error.stderr), default=0.0
         )
@@ -80,7 +80,7 @@ class Mean(Aggregate):
     def formula(
         self, component: Component, errors: Sequence[ErrorDistribution], half_width: float
     ) -> MeanError:
-        """By the number of rows; one strategy measures both sums, so their errors keep proportion."""
+        """The error by the number of rows; the errors of sum and count are proportional."""
         total, count = errors
         middle = half_width * self.planned_rows
         if not total.stderr:

@@ -1,1 +1,1 @@
-"""Discrete noise: its distributions, its samplers, and the error of what is decoded."""
+"""Discrete noise: distributions, samplers, and the error of decoded estimates."""

@@ -1,4 +1,4 @@
-"""The public distribution of an estimate's error: a weighted sum of independent noises."""
+"""The public distribution of the error of an estimate: a weighted sum of independent noises."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _FINE: Final = 64.0
-"""From this standard deviation on, in steps of its lattice, a distribution is nearly continuous."""
+"""Standard deviation, in steps of the lattice, from which a distribution is nearly continuous."""
 _MODEST: Final = 1e-4
-"""The smallest terms are taken for normal together, up to this much of kurtosis."""
+"""The smallest terms are approximated by one normal term, as long as their kurtosis is below this."""
 _SIGHT: Final = 80.0
-"""Characteristic functions are inverted on a line of this length, in standard deviations."""
+"""Length of the line on which characteristic functions are inverted, in standard deviations."""
 _BLUR: Final = 1 / 256
+"""Standard deviation of the normal noise that smooths terms on different lattices."""
 
 
 class Part(NamedTuple):
@@ -38,19 +39,19 @@ class Part(NamedTuple):
 
     @property
     def variance(self) -> float:
-        """What these terms add to the variance of the sum."""
+        """The variance of the sum of these terms."""
         return self.noise.variance * float(np.square(self.sizes) @ np.asarray(self.counts))
 
 
 @dataclass(frozen=True)
 class ErrorDistribution:
-    """The distribution of an error, symmetric about 0; those of independent errors are combined with +."""
+    """The distribution of an error, symmetric about 0.  `+` combines independent errors."""
 
     parts: tuple[Part, ...] = ()
 
     @classmethod
     def of(cls, weights: Sequence[float] | Floats, noise: Noise) -> ErrorDistribution:
-        """The distribution of the weighted sum of as many independent draws as there are weights."""
+        """The distribution of a weighted sum of independent draws, one draw per weight."""
         sizes = np.abs(np.asarray(weights, dtype=np.float64))
         largest = sizes.max(initial=0.0)
         if not largest:
@@ -68,7 +69,7 @@ class ErrorDistribution:
         return sqrt(sum(part.variance for part in self.parts))
 
     def half_width(self, level: float = 0.95) -> float:
-        """The least h such that the error lies in [-h, h] with this probability, or a little more."""
+        """The least h, rounded up, such that the error is in [-h, h] with this probability."""
         if not 0 < level < 1:
             raise SpecError("lies between 0 and 1", key="level")
         silence = sum(sum(part.counts) * log(part.noise.masses(0)[0]) for part in self.parts)
@@ -93,7 +94,7 @@ class ErrorDistribution:
 def ratio(
     *, sum_value: float, sum_stderr: float, count_value: float, count_stderr: float
 ) -> tuple[float, float] | None:
-    """A mean and its standard error by the delta method; None where noise hides the count.
+    """A mean and its standard error by the delta method; None if the noise hides the count.
 
     Requires: independent errors.
     """
@@ -108,7 +109,7 @@ def ratio_interval(
 ) -> tuple[float, float]:
     """Interval of the mean from both half-widths at one level (Fieller 1954); valid for small counts too.
 
-    All r for which sum - r count is no further from 0 than its own half-width.
+    The interval has every r for which 0 is within the half-width of sum - r count.
     """
     curve = count_value**2 - count_half_width**2
     if count_value <= 0 or curve <= 0:

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 _MOST: Final = 2**52
-"""Largest scale: a draw then leaves the 64-bit integers with a chance below e^-1000."""
+"""Largest scale: a draw leaves the 64-bit integers with probability below e^-1000."""
 _LEAST: Final = 2.0**-10
-"""Least scale of the sampler: draws are 0 but for a chance below e^-1000; more noise is never wrong."""
+"""Least scale of the sampler: a draw differs from 0 with probability below e^-1000.  Rounding up is safe."""
 
 
 class Noise(ABC):
-    """A symmetric distribution on the integers, drawn for real with `sample` and in simulations with `simulate`."""
+    """A symmetric distribution on the integers: `sample` draws for real data, `simulate` from a seed."""
 
     @property
     def variance(self) -> float:
-        """The exact variance; for a small scale it is not that of the continuous distribution."""
+        """The exact variance.  For a small scale, the continuous distribution has another."""
         return self._variance()
 
     def masses(self, reach: int) -> Floats:
@@ -47,7 +47,7 @@ class Noise(ABC):
         return list(self._measurement()([0] * count)) if count else []
 
     def simulate(self, count: int, rng: np.random.Generator) -> list[int]:
-        """Independent draws of the same distribution from a seed: never for real data."""
+        """Independent draws of the same distribution from a seeded generator; never used for real data."""
         return list(map(int, self._simulated(count, rng)))
 
     @abstractmethod
@@ -162,23 +162,23 @@ class DiscreteGaussian(Noise):
 
 
 def laplace_for(l1: Fraction, epsilon: Fraction) -> DiscreteLaplace:
-    """Least noise that makes a vector, moved by at most l1 in all, epsilon-private."""
+    """The least noise that makes a vector of L1 sensitivity `l1` epsilon-private."""
     _positive(l1, epsilon)
     return DiscreteLaplace(l1 / epsilon)
 
 
 def gaussian_for(l2_squared: Fraction, rho: Fraction) -> DiscreteGaussian:
-    """Least noise that makes a vector, moved by at most the root of l2_squared in length, rho-zCDP."""
+    """The least noise that makes a vector of squared L2 sensitivity `l2_squared` rho-zCDP."""
     _positive(l2_squared, rho)
     return DiscreteGaussian(l2_squared / (2 * rho))
 
 
 class Sampler(Protocol):
-    """Where noise comes from."""
+    """A source of noise."""
 
     @property
     def simulated(self) -> bool:
-        """Whether the draws can be foretold; a real ledger takes none of those."""
+        """Whether the draws follow from a seed.  Such draws are refused with a real ledger."""
         ...
 
     def draw(self, noise: Noise, count: int) -> list[int]:
@@ -198,7 +198,7 @@ class SecureSampler:
 
 
 class SimulationSampler:
-    """Draws that a seed repeats: for `simulate`, tests and plots."""
+    """Draws that follow from a seed, for `simulate`, tests and plots."""
 
     simulated: Final = True
 
@@ -206,7 +206,7 @@ class SimulationSampler:
         self._rng = np.random.default_rng(seed)
 
     def draw(self, noise: Noise, count: int) -> list[int]:
-        """The next draws that follow from the seed."""
+        """The next draws from the seeded generator."""
         return noise.simulate(count, self._rng)
 
 
@@ -221,7 +221,7 @@ def _difference_of_geometrics(scale: float, count: int, rng: np.random.Generator
 
 
 def _checked(family: Literal["laplace", "gaussian"], scale: float, loss: Fraction) -> Any:
-    """OpenDP's measurement, after it has confirmed that one grid step loses no more than intended."""
+    """OpenDP's measurement.  Raises TidegaugeError if OpenDP states a larger loss for one grid step."""
     measurement, stated = _opendp(family, scale)
     if not Fraction(stated) <= loss * (1 + Fraction(1, 2**40)):
         raise TidegaugeError(
@@ -233,8 +233,8 @@ def _checked(family: Literal["laplace", "gaussian"], scale: float, loss: Fractio
 
 @lru_cache(maxsize=256)
 def _opendp(family: Literal["laplace", "gaussian"], scale: float) -> tuple[Any, float]:
-    """A measurement of integer vectors and its loss at distance 1."""
-    import opendp.prelude as dp  # noqa: PLC0415  half a second, for those who draw
+    """OpenDP's measurement of integer vectors, and its loss at distance 1."""
+    import opendp.prelude as dp  # noqa: PLC0415  (takes half a second)
 
     dp.enable_features("contrib")
     domain = dp.vector_domain(dp.atom_domain(T="i64"))

@@ -1,4 +1,4 @@
-"""Every strategy that is valid for a release, tuned for what will be read: what the planner chooses from."""
+"""The candidates of the planner: every strategy that is valid for a release, with tuned parameters."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 def candidates(search: Search, *, only: str | None = None) -> list[Strategy]:
-    """Every valid strategy, tuned for the search's readings, kind by kind.
+    """Every valid strategy, tuned for the readings of the search, kind by kind.
 
-    `only`: those of one kind, also where its search takes minutes.  Raises SpecError where there is no such
-    kind.
+    `only`: the strategies of this kind, even if the search takes minutes.  Raises SpecError if there is no
+    such kind.
     """
     chosen = registry.kinds()
     if only is not None:
         chosen, search = (registry.kind_of(only),), replace(search, ask=True)
-    if search.schedule.bins == 1:  # one reading of everything so far: measured once, and nothing to add up
+    if search.schedule.bins == 1:  # one reading: measure everything once
         chosen = tuple(kind for kind in chosen if kind.name == Disjoint.name)
     found = [strategy for kind in chosen for strategy in kind.candidates(search)]
     return found if search.shared else [strategy for strategy in found if strategy.shared is None]

@@ -1,10 +1,11 @@
 """Numerically optimal measurements for rows that change a few times or within few bins; up to 1,024 bins.
 
-For weights w on the readings and a distribution p on the paths, no measurement whose noise is Gaussian
-beats the nuclear norm of the two together, and the one that attains it is known in closed form; weights and
-p then move to where its error and its sensitivity are largest, until bound and measurement meet.  That
-takes a moment for a hundred bins and two changes, and minutes for a thousand bins or many changes, so what
-was asked for is kept in a folder, named after the problem and after its own content.
+For weights w on the readings and a distribution p on the paths, a nuclear norm of both is a lower bound on
+the error of every measurement with Gaussian noise.  The measurement that attains this bound has a closed
+form.  The search then shifts w and p to the readings and paths where this measurement has the largest error
+and sensitivity, until the bound and the error meet.  A search takes a moment for a hundred bins and two
+changes, and minutes for a thousand bins or many changes.  Results of long searches are therefore kept in a
+folder; the name of a file contains a hash of the problem and a hash of the result.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tidegauge.mechanism.search.shaping import shaped
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategies.dense import MOST_BINS, Dense, most_energy
 from tidegauge.mechanism.strategy import MANY
-from tidegauge.theory.paths.path import ON_OFF, Limits
+from tidegauge.theory.paths.path import ON_OFF, BinCase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,34 +37,34 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _QUICK: Final = 256
-"""Bins up to which the optimum for two changes is found in a second, and so without being asked for ..."""
+"""Bins up to which the optimum for two changes is found in a second, and so without --optimise ..."""
 _QUICK_GAP: Final = 3e-3
-"""... to this much of the least error there is."""
-_MOST_JUMPS: Final = 16
-"""Changes for which there is an optimum; or any number of them ..."""
+"""... to within this relative distance of the lower bound."""
+_MOST_CHANGES: Final = 16
+"""Most changes for which an optimum is searched; or any number of changes ..."""
 _MOST_BITS: Final = 128
-"""... in a reach of so many bins ..."""
-_MOST_MOVES: Final = 32
-"""... and where they may be moves between groups."""
+"""... within this many bins ..."""
+_MOST_GROUP_CHANGES: Final = 32
+"""... or, with groups, within this many bins."""
 _LOOKED: Final = 10
-"""Rounds after which the worst path is looked for, where that takes as long as a round."""
+"""Rounds between two searches for the worst path, where such a search takes as long as a round."""
 
 
 class Problem(NamedTuple):
-    """What a dense strategy is optimal for: `jumps` changes in `reach` bins, readings every `stride` bins."""
+    """The setting of an optimum: `changes` changes within `within` bins, readings every `stride` bins."""
 
     bins: int
     first: int
     span: int | None
     stride: int
-    jumps: int
-    reach: int
+    changes: int
+    within: int
     worst: bool
     grouped: bool = False
 
     @property
     def size(self) -> int:
-        """Bins that are measured."""
+        """The number of measured bins."""
         return self.bins - self.first
 
     @property
@@ -74,18 +75,21 @@ class Problem(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Its name in the folder."""
-        return hashlib.sha256(json.dumps(self._asdict(), sort_keys=True).encode()).hexdigest()[:16]
+        """The name of the problem in the folder."""
+        named = self._asdict()
+        # The names that files were written under: what was optimised before must be found again.
+        named |= {"jumps": named.pop("changes"), "reach": named.pop("within")}
+        return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
     def quick(self) -> bool:
-        """Whether it is solved in less than a second."""
-        return self.jumps <= 2 and not self.grouped and self.size <= _QUICK
+        """Whether the search takes less than a second."""
+        return self.changes <= 2 and not self.grouped and self.size <= _QUICK
 
     @classmethod
     def of(
         cls,
-        limits: Sequence[Limits],
+        cases: Sequence[BinCase],
         *,
         bins: int,
         first: int,
@@ -94,25 +98,25 @@ class Problem(NamedTuple):
         worst: bool,
         grouped: bool = False,
     ) -> Problem | None:
-        """None where entries may change too often in too long a time, or there are too many bins."""
-        known = [limit.within(bins - first) for limit in limits]
-        jumps, reach = (max(each) for each in zip(*known, strict=True))
-        most = _MOST_MOVES if grouped and reach < bins - first else _MOST_BITS
-        if not 1 < bins - first <= MOST_BINS or (jumps > _MOST_JUMPS and reach > most):
+        """The problem of a release; None if units may change too often, or if there are too many bins."""
+        known = [case.within(bins - first) for case in cases]
+        changes, within = (max(each) for each in zip(*known, strict=True))
+        most = _MOST_GROUP_CHANGES if grouped and within < bins - first else _MOST_BITS
+        if not 1 < bins - first <= MOST_BINS or (changes > _MOST_CHANGES and within > most):
             return None
-        return cls(bins, first, span, stride, jumps, reach, worst, grouped and jumps > 1)
+        return cls(bins, first, span, stride, changes, within, worst, grouped and changes > 1)
 
 
 def dense_problem(search: Search) -> Problem | None:
-    """What a dense strategy would be the optimum of, if this search can have one.
+    """The problem that a dense strategy solves for this search; None if there is none.
 
-    None is known for a flow that is clipped: its changes may lie in one bin or in many.
+    There is none for a flow with a clip, because its changes may be in one bin or in many.
     """
     schedule, exposure = search.schedule, search.exposure
     if schedule.bins is None or (exposure.kind == "flow" and exposure.clip is not None):
         return None
     return Problem.of(
-        search.task.limits,
+        search.task.cases,
         bins=schedule.bins,
         first=schedule.base,
         span=schedule.span,
@@ -123,7 +127,7 @@ def dense_problem(search: Search) -> Problem | None:
 
 
 def recall(folder: Path, problem: Problem) -> Dense | None:
-    """What was optimised for this problem before; a file that is not what its name says is passed over."""
+    """The stored optimum of this problem, or None.  Files that do not match their name are ignored."""
     for path in sorted(folder.glob(f"dense-{problem.key}-*.npz")):
         try:
             with np.load(path) as stored:
@@ -139,9 +143,9 @@ def recall(folder: Path, problem: Problem) -> Dense | None:
 
 
 def offered(problem: Problem, folder: Path | None, *, ask: bool) -> Dense | None:
-    """The stored optimum; otherwise, where that is quick or `ask`, one that is found now.
+    """The stored optimum, or one that is searched now if the search is quick or `ask` is set; else None.
 
-    What was asked for is kept in the folder.
+    A result of `ask` is stored in the folder.
     """
     if folder is not None and (known := recall(folder, problem)):
         return known
@@ -154,7 +158,7 @@ def offered(problem: Problem, folder: Path | None, *, ask: bool) -> Dense | None
 
 
 def optimise(problem: Problem, folder: Path | None, *, rounds: int | None = None, gap: float = 1e-3) -> Dense:
-    """The best there is for this problem, kept in the folder if there is one."""
+    """The optimum of this problem, stored in the folder if one is given."""
     found = rounded(problem, optimal_gram(problem, rounds=rounds, gap=gap)[0])
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -168,47 +172,47 @@ def optimise(problem: Problem, folder: Path | None, *, rounds: int | None = None
 def rounded(problem: Problem, gram: Floats) -> Dense:
     """The strategy whose columns have these inner products, in the form with the least certified error."""
     forms = [gram]
-    if (problem.jumps > 2 or problem.grouped) and problem.span is None and problem.worst:
-        forms += shaped(gram, symmetric=problem.jumps % 2 == 0 and problem.reach == problem.size)
+    if (problem.changes > 2 or problem.grouped) and problem.span is None and problem.worst:
+        forms += shaped(gram, symmetric=problem.changes % 2 == 0 and problem.within == problem.size)
     best = min(forms, key=lambda form: _certified(problem, form))
     root = np.linalg.cholesky(best[::-1, ::-1]).T[::-1, ::-1]
     return Dense.of(shapes.rounded(root / np.abs(root).max(), shapes.BITS), problem.first)
 
 
 def optimal_gram(problem: Problem, *, rounds: int | None = None, gap: float) -> tuple[Floats, float]:
-    """Inner products of the best columns found, and a lower bound on the error (at rho = 1/2) of any."""
+    """Inner products of the best columns found, and a lower bound on the error (rho = 1/2) of all columns."""
     count, ends = problem.size, problem.ends
     weights = np.full(len(ends), 1 / len(ends))
-    paths = path_distribution(count, jumps=problem.jumps, reach=problem.reach, grouped=problem.grouped)
-    best, least, limit, mean = np.inf, np.eye(count), 0.0, np.eye(count)
-    for turn in range(1, (rounds or paths.rounds) + 1):
+    paths = path_distribution(count, changes=problem.changes, within=problem.within, grouped=problem.grouped)
+    best, least, lowest, mean = np.inf, np.eye(count), 0.0, np.eye(count)
+    for round_ in range(1, (rounds or paths.rounds) + 1):
         demand = _demand(weights, ends, problem.span, count)
         moments = paths.moments()
         root, back = _roots(moments)
         middle, _ = _roots(root @ demand @ root)
         gram = back @ middle @ back
-        limit = max(limit, float(np.trace(middle)))
+        lowest = max(lowest, float(np.trace(middle)))
         errors = _errors(gram, ends, problem.span)
-        if paths.noisy:  # both energies and errors are convex in it, so the mean of many is better than each
-            mean += min(2 / turn, 1.0) * (gram / (gram * moments).sum() - mean)
-        if not paths.noisy or turn % _LOOKED == 0:
+        if paths.noisy:  # energies and errors are convex, so the mean of several is better than each
+            mean += min(2 / round_, 1.0) * (gram / (gram * moments).sum() - mean)
+        if not paths.noisy or round_ % _LOOKED == 0:
             seen, spread = (mean, _errors(mean, ends, problem.span)) if paths.noisy else (gram, errors)
             value = sqrt(paths.most(seen) * (spread.max() if problem.worst else spread.mean()))
             if value < best:
                 best, least = value, seen.copy()
-            if best <= limit * (1 + gap):
+            if best <= lowest * (1 + gap):
                 break
         if problem.worst:
             weights = weights * errors
             weights /= weights.sum()
         paths.shift(gram)
-    return least, limit
+    return least, lowest
 
 
 def _certified(problem: Problem, gram: Floats) -> float:
     errors = _errors(gram, problem.ends, problem.span)
     domain = ON_OFF._replace(groups=MANY if problem.grouped else 1)
-    energy = most_energy(gram, Limits(problem.jumps, problem.reach), domain)
+    energy = most_energy(gram, BinCase(problem.changes, problem.within), domain)
     return energy * float(errors.max() if problem.worst else errors.mean())
 
 
@@ -219,7 +223,7 @@ def _roots(matrix: Floats) -> tuple[Floats, Floats]:
 
 
 def _demand(weights: Floats, ends: NDArray[np.int64], span: int | None, count: int) -> Floats:
-    """The weighted sum of the readings' outer products."""
+    """The weighted sum of the outer products of the readings."""
     later = np.zeros(count + 1)
     later[ends] = weights
     later = np.cumsum(later[::-1])[::-1]

@@ -1,8 +1,8 @@
-"""Give what a search found the form that can be certified tightly, and take out the noise of the search.
+"""Bring the result of a search into a form that has a tight bound, and remove the noise of the search.
 
-On levels, the best inner products Y are those of neighbours, less the product of one shared level v: Y = T
-- vv' with T zero away from the diagonal and not positive beside it.  The covariance that belongs to them
-changes slowly along its diagonals, from both ends of time, and with the distance from its main diagonal.
+Written for running values instead of changes, the best inner products are Y = T - vv'.  T is zero away from
+its diagonal and not positive beside it; v is one vector.  The inverse of Y changes slowly along its
+diagonals, from both ends of time, and with the distance from the main diagonal.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tidegauge.theory.paths.dense import levels, on_changes, shared_level
+from tidegauge.theory.paths.rounding import positive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,20 +22,23 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _ALONG: Final = 0.4
-"""How far means reach in the logarithm of the distance from either end ..."""
+"""Width of the smoothing in the logarithm of the distance from either end ..."""
 _ACROSS: Final = 0.15
 """... and from the main diagonal."""
 _NOTHING: Final = 1e-100
-"""What is shared with so little is shared with none."""
+"""Smaller sums count as 0."""
 
 
 def shaped(gram: Floats, *, symmetric: bool) -> Iterator[Floats]:
-    """Forms of it, on changes, all of them with equal errors of all running sums; `symmetric`: in time."""
+    """Forms of the inner products, for changes; all running values then have equal errors.
+
+    `symmetric`: make the form symmetric in time.
+    """
     bins, plain = len(gram), levels(gram)
     yield from _evened(_form(plain, np.zeros(bins), bins))
     covariance: Floats = np.linalg.inv(plain).astype(np.float64)
     smooth = _smooth((covariance + covariance[::-1, ::-1]) / 2 if symmetric else covariance)
-    if not _decodable(smooth):
+    if not positive(smooth, 0.0):
         return
     found: Floats = np.linalg.inv(smooth).astype(np.float64)
     yield from _evened(found)
@@ -44,7 +48,7 @@ def shaped(gram: Floats, *, symmetric: bool) -> Iterator[Floats]:
 
 
 def _form(found: Floats, v: Floats, near: int) -> Floats:
-    """T - vv' that is nearest to it."""
+    """The nearest T - vv'."""
     apart = np.abs(np.subtract.outer(np.arange(len(v)), np.arange(len(v))))
     own = found.diagonal() + v * v
     between = np.where(apart < near, np.minimum(found + np.outer(v, v), 0.0), 0.0)
@@ -54,22 +58,14 @@ def _form(found: Floats, v: Floats, near: int) -> Floats:
 
 
 def _evened(form: Floats) -> Iterator[Floats]:
-    """On changes, and scaled so that all errors are equal; nothing where it cannot be decoded."""
-    if _decodable(form):
+    """The form for changes, scaled so that all errors are equal; nothing if it cannot be decoded."""
+    if positive(form, 0.0):
         deviations = np.sqrt(np.linalg.inv(form).diagonal())
         yield on_changes(form * np.outer(deviations, deviations))
 
 
-def _decodable(matrix: Floats) -> bool:
-    try:
-        np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        return False
-    return True
-
-
 def _row_level(found: Floats, near: int) -> Floats:
-    """The v >= 0 whose products have the row sums of -Y, over bins that are not near each other."""
+    """The v >= 0 for which vv' has the row sums of -Y, over bins that are not near each other."""
     at = np.arange(len(found))
     far = (np.abs(np.subtract.outer(at, at)) >= near).astype(np.float64)
     sums = np.maximum(_means(-(found * far).sum(axis=1), *_ends(at, len(at))), 0.0)
@@ -81,7 +77,7 @@ def _row_level(found: Floats, near: int) -> Floats:
 
 
 def _smooth(covariance: Floats) -> Floats:
-    """Every diagonal by itself, and then every line across them."""
+    """Smooth every diagonal, then every line across the diagonals."""
     bins, smooth = len(covariance), covariance.copy()
     for lag in range(bins):
         at = np.arange(bins - lag)
@@ -100,18 +96,18 @@ def _smooth(covariance: Floats) -> Floats:
 
 
 def _ends(at: NDArray[np.int64], count: int) -> tuple[Floats, Floats]:
-    """Where bins lie between two ends, in units of the width of a mean."""
+    """The positions of bins between two ends, in units of the smoothing width."""
     return np.log(at + 1) / _ALONG, np.log(count - at) / _ALONG
 
 
 def _twice(values: Floats, *places: Floats) -> Floats:
-    """Means, and those of what they left out: a slope or a bend stays as it is."""
+    """Smooth, then add the smoothed residuals, so that slopes and bends are kept."""
     means = _means(values, *places)
     return means + _means(values - means, *places)
 
 
 def _means(values: Floats, *places: Floats) -> Floats:
-    """Of the values that lie nearest."""
+    """Weighted means of the values at near positions."""
     apart = sum(np.subtract.outer(place, place) ** 2 for place in places)
     nearness = np.exp(-np.asarray(apart) / 2)
     means: Floats = (nearness @ values) / nearness.sum(axis=1)

@@ -1,6 +1,6 @@
-"""The best parameters of each kind of strategy, for what will be read and how an entry may change.
+"""The best parameters of each kind of strategy, for the readings and for the changes that a unit may make.
 
-Tuning is quick and approximate; what it finds is certified afterwards by the strategy's own sensitivity.
+Tuning is quick and approximate.  The sensitivity of the strategy then certifies the result.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategies.buffered import Buffered
 from tidegauge.mechanism.strategies.hierarchy import Hierarchy
-from tidegauge.theory.paths.path import ON_OFF, Limits
+from tidegauge.theory.paths.path import ON_OFF, BinCase
 from tidegauge.theory.paths.toeplitz import toeplitz_paths
 from tidegauge.theory.paths.tree import Costs, hierarchy_paths
 
@@ -34,24 +34,24 @@ if TYPE_CHECKING:
 
 _UNIT = Costs(((Fraction(0), Fraction(1)), (Fraction(1), Fraction(0))))
 _SEVERAL, _MANY = 8, 32
-"""Changes from which on a hierarchy is tuned for one limit at a time, and for its folds alone."""
+"""Most changes for which a hierarchy is tuned with both bounds of a case, and with exact paths."""
 _FEW_BINS, _ENOUGH, _MANY_BINS = 1 << 10, 1 << 11, 1 << 15
-"""Bins up to which buffers are tuned in full; noise is; several ladders of buffers are compared."""
+"""Most bins for which: buffers are tuned in full; noise is tuned in full; several ladders are compared."""
 _LONG_BURST = 128
-"""Bins in a row, in all of which an entry may change, that are many."""
+"""A long run of bins in all of which a unit may change."""
 _SOME_OFFSET = 1e-6
-"""A smaller shared offset hides nothing."""
+"""A shared offset below this has no effect and is left out."""
 _RUNGS = 7
 """Rates on a ladder of buffers."""
 _ENDLESS = 3650
-"""Readings over which a release without an end is judged ..."""
+"""Readings over which a release without an end is tuned ..."""
 _JUDGED = 1 << 13
-"""... and of which many one that has more of them."""
+"""... and the number of readings to which a longer release is thinned out."""
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """Readings: sums of `span` bins (None: all) ending with these, judged by worst or mean error."""
+    """The readings to tune for: sums of `span` bins (None: all) that end with `bins`; worst or mean error."""
 
     bins: NDArray[np.int64]
     span: int | None
@@ -59,29 +59,29 @@ class Target:
 
     @classmethod
     def of(cls, schedule: Schedule, *, worst: bool = True) -> Target:
-        """All readings of a schedule: the first thousands where it has no end, some where there are many."""
+        """The readings of a schedule; the first thousands if it has no end, a selection if there are many."""
         count = _ENDLESS if schedule.count is None else schedule.count
         readings = np.arange(count)
         if count > _JUDGED:
             readings = np.linspace(0, count - 1, _JUDGED).astype(np.int64)
         return cls(schedule.offset + schedule.stride * readings, schedule.span, worst)
 
-    def level(self, variances: Floats) -> float:
-        """The variance that counts."""
+    def judged(self, variances: Floats) -> float:
+        """The worst variance, or the mean."""
         return float(variances.max() if self.worst else variances.mean())
 
 
 def error(strategy: Strategy, exposure: Exposure, target: Target, *, pure: bool) -> float:
-    """Root mean squared error at epsilon = 1 (pure) or rho = 1/2, in grid units, worst or mean."""
+    """Root mean squared error at epsilon = 1 (pure) or rho = 1/2, in grid units; worst or mean."""
     sensitivity = strategy.sensitivity(exposure)
-    level = target.level(strategy.variances(target.bins, target.span))
+    level = target.judged(strategy.variances(target.bins, target.span))
     return float(sensitivity.l1) * sqrt(2 * level) if pure else sqrt(float(sensitivity.l2_squared) * level)
 
 
 def nelder_mead(
     value: Callable[[Floats], float], start: Sequence[float], steps: Sequence[float], rounds: int
 ) -> Floats:
-    """Where scipy's Nelder-Mead finds the least value in so many tries; `steps` span its first simplex."""
+    """The argument with the least value that scipy's Nelder-Mead finds; `steps` span the first simplex."""
     from scipy.optimize import minimize  # noqa: PLC0415  (slow to load)
 
     corners = [list(start)] + [
@@ -93,35 +93,35 @@ def nelder_mead(
 
 
 def _digits(value: float) -> float:
-    """Few enough digits to be written down, as part of a committed plan."""
+    """The value with four digits, short enough for a committed plan."""
     return float(f"{value:.4g}")
 
 
-class Level(NamedTuple):
-    """Noise of running values: a damped root; white noise and a shared offset relative to its innovations."""
+class RunningNoise(NamedTuple):
+    """Noise of running values: a damped root, plus white noise and a shared offset in units of the root."""
 
     beta: float
     white: float
     offset: float
 
     def shape(self, count: int) -> Floats:
-        """What a change does to so many rows before the offset is taken off."""
+        """The effect of a change on this many rows, before the offset is removed."""
         return shapes.rounded_convex(shapes.damped_root(count, self.beta, self.white), 40) / 2**40
 
-    def over(self, count: int, known: int, target: Target) -> Level:
-        """The best for `count` bins, if this is the best for `known`: damped as much slower or faster."""
+    def over(self, count: int, known: int, target: Target) -> RunningNoise:
+        """The noise for `count` bins, if this noise is best for `known` bins: the damping is rescaled."""
         if target.span is not None or count == known:
             return self
         return self._replace(beta=1 - _digits(min((1 - self.beta) * known / count, 0.9)))
 
 
-def _enough(least: int, count: int, limits: Sequence[Limits], span: int | None) -> int:
-    """Bins that suffice to find the best for more: some windows, and enough for changes to be rare."""
-    return min(count, max(least, 4 * (span or 0), *(8 * limit.within(count)[0] for limit in limits)))
+def _enough(least: int, count: int, cases: Sequence[BinCase], span: int | None) -> int:
+    """A number of bins that is enough to tune for more bins: several windows, and few changes per bin."""
+    return min(count, max(least, 4 * (span or 0), *(8 * case.within(count)[0] for case in cases)))
 
 
 def _early(target: Target, first: int, count: int) -> Target:
-    """The target of a release with so many bins; every bin is read where no shorter window is."""
+    """The target cut to `count` bins; every bin is a reading if no window is that short."""
     if target.span is None:
         return replace(target, bins=first + np.arange(count))
     soon = target.bins[target.bins < first + count]
@@ -130,70 +130,69 @@ def _early(target: Target, first: int, count: int) -> Target:
 
 @dataclass(frozen=True)
 class _Judge:
-    """Weighs the noise of levels that are read at the target's bins against what an entry can do to them."""
+    """Computes the error of the target's readings for a noise, from its variance and its sensitivity."""
 
     target: Target
-    limits: Sequence[Limits]
+    cases: Sequence[BinCase]
     first: int
     domain: Domain
 
     def error(self, shape: Floats, offset: float) -> float:
-        """Root mean squared, at rho = 1/2: nearly, and quickly."""
+        """Root mean squared error at rho = 1/2; quick and approximate."""
         ages, span = self.target.bins - self.first, self.target.span
         noise = shapes.inverse(np.diff(shape, prepend=0.0))
         variances = np.cumsum(shapes.lag_difference(noise, span) ** 2)[ages]
         whole = np.full(len(ages), True) if span is None else ages < span
-        level = self.target.level(variances + np.where(whole, offset, 0.0))
+        level = self.target.judged(variances + np.where(whole, offset, 0.0))
         return sqrt(level * max(self._bounds(shape, offset)))
 
     def _bounds(self, shape: Floats, offset: float) -> list[float]:
         return [
-            toeplitz_paths(shape, limits=limit, domain=self.domain, offset=offset, coarse=True, quick=True)
-            for limit in self.limits
+            toeplitz_paths(shape, case=case, domain=self.domain, offset=offset, coarse=True, quick=True)
+            for case in self.cases
         ]
 
     def weighty(self, shape: Floats, offset: float) -> _Judge:
-        """For kinds of lives that weigh much here; the others are not looked at again."""
-        if len(self.limits) == 1:
+        """The same for the cases with a large sensitivity here; the other cases are left out."""
+        if len(self.cases) == 1:
             return self
         bounds = self._bounds(shape, offset)
-        pairs = zip(self.limits, bounds, strict=True)
-        return replace(self, limits=[limit for limit, bound in pairs if bound > 0.6 * max(bounds)])
+        pairs = zip(self.cases, bounds, strict=True)
+        return replace(self, cases=[case for case, bound in pairs if bound > 0.6 * max(bounds)])
 
 
-def level(
+def running_noise(
     target: Target,
-    limits: Sequence[Limits],
+    cases: Sequence[BinCase],
     *,
     bins: int,
     first: int = 0,
     domain: Domain = ON_OFF,
-    known: Level | None = None,
-) -> Level:
-    """A damped root with white noise and offset.  For very many bins: as for fewer, damped more slowly.
+    known: RunningNoise | None = None,
+) -> RunningNoise:
+    """The best damped root, white noise and offset.  Very many bins are tuned as fewer bins, then rescaled.
 
-    `known`: what is best where values have one sign, to go on from where they have both.
+    `known`: the best noise for values of one sign, as a start for values of both signs.
     """
     count = bins - first
     least = _ENOUGH if target.span is None else 2 * _ENOUGH
-    if count > (enough := _enough(least, count, limits, target.span)):
+    if count > (enough := _enough(least, count, cases, target.span)):
         early = _early(target, first, enough)
         near = None if known is None else known.over(enough, count, target)
-        found = level(early, limits, bins=first + enough, first=first, domain=domain, known=near)
+        found = running_noise(early, cases, bins=first + enough, first=first, domain=domain, known=near)
         return found.over(count, enough, target)
-    changes = [limit.within(count) for limit in limits]
-    jumps, bursts = max(jumps for jumps, _ in changes), _bursts(changes, count)
-    judge = _Judge(target, limits, first, domain)
+    most, bursts = max(case.within(count)[0] for case in cases), _bursts(cases, count)
+    judge = _Judge(target, cases, first, domain)
 
-    def noise(at: Floats) -> Level:
+    def noise(at: Floats) -> RunningNoise:
         beta = 1 - exp(min(at[0], -0.05))
-        return Level(beta, max(float(at[2]), 0.0) if len(at) > 2 else 0.0, exp(min(at[1], 3.0)))
+        return RunningNoise(beta, max(float(at[2]), 0.0) if len(at) > 2 else 0.0, exp(min(at[1], 3.0)))
 
     def value(at: Floats) -> float:
         found = noise(at)
         return judge.error(found.shape(count), found.offset)
 
-    pace = 0.1 if bursts else {1: 0.3, 2: 1.6}.get(jumps, 2.5 * jumps)
+    pace = 0.1 if bursts else {1: 0.3, 2: 1.6}.get(most, 2.5 * most)
     start = [log(min(0.6, pace / count)), log(0.12 if target.span is None else 1.3)]
     steps = [1.0, 0.7]
     if bursts:
@@ -201,43 +200,45 @@ def level(
         steps.append(0.3 * start[-1])
     judge = judge.weighty(noise(np.array(start)).shape(count), noise(np.array(start)).offset)
     rounds = 30
-    if known is not None:  # much the same, with less to hide; each try takes longer
+    if known is not None:  # the optimum is near; each try takes longer
         faster = max(log(max(1 - known.beta, 1e-9)), start[0])
         start[:2] = [faster, log(max(known.offset, 1e-6)) - 2 * domain.low]
         start[2:] = [known.white] if bursts else []
         steps, rounds = [0.5, 1.0, max(0.3 * known.white, 0.1)][: len(start)], 14
     beta, white, offset = map(_digits, noise(nelder_mead(value, start, steps, rounds)))
-    return Level(1 - _digits(1 - beta), white, offset)
+    return RunningNoise(1 - _digits(1 - beta), white, offset)
 
 
 @lru_cache(maxsize=64)
-def level_for(task: Task) -> Level:
-    """The best noise for a release with an end; for values of both signs, from that for one sign."""
+def running_noise_for(task: Task) -> RunningNoise:
+    """The best noise for a release with an end.  Values of both signs start from the noise for one sign."""
     bins, first = task.schedule.bins, task.schedule.base
     assert bins is not None
-    known = level_for(task._replace(domain=task.domain._replace(low=0.0))) if task.domain.low else None
+    known = (
+        running_noise_for(task._replace(domain=task.domain._replace(low=0.0))) if task.domain.low else None
+    )
     target = Target.of(task.schedule, worst=task.worst)
-    return level(target, task.limits, bins=bins, first=first, domain=task.domain, known=known)
+    return running_noise(target, task.cases, bins=bins, first=first, domain=task.domain, known=known)
 
 
 def buffered(
-    noise: Level,
+    noise: RunningNoise,
     target: Target,
-    limits: Sequence[Limits],
+    cases: Sequence[BinCase],
     *,
     bins: int,
     first: int = 0,
     domain: Domain = ON_OFF,
 ) -> Buffered:
-    """Buffers that come near to this noise: the best of a few ladders of them, tilted as suits it best.
+    """Buffers that approximate this noise: the best of a few ladders of rates, with tuned weights.
 
-    How to tilt it is found for fewer bins.
+    The weights are tuned for fewer bins.
     """
     count = bins - first
-    judge = _Judge(target, limits, first, domain).weighty(noise.shape(count), noise.offset)
-    limits = judge.limits
-    few = _enough(_FEW_BINS, count, limits, target.span)
-    brief = _Judge(_early(target, first, few), limits, first, domain)
+    judge = _Judge(target, cases, first, domain).weighty(noise.shape(count), noise.offset)
+    cases = judge.cases
+    few = _enough(_FEW_BINS, count, cases, target.span)
+    brief = _Judge(_early(target, first, few), cases, first, domain)
     shapes_wanted = {count: noise.shape(count), few: noise.over(few, count, target).shape(few)}
 
     def strategy(count: int, rungs: tuple[float, float], tilt: Floats) -> Buffered:
@@ -248,7 +249,7 @@ def buffered(
     def value(found: Buffered, judge: _Judge = judge) -> float:
         return judge.error(found.shape, found.offset)
 
-    bursts = max(_bursts([limit.within(count) for limit in limits], count), default=0)
+    bursts = max(_bursts(cases, count), default=0)
     fastest = (0.7, 0.5, 0.35) if count <= _MANY_BINS and not (bursts or domain.low) else (0.5,)
     even, ladders = np.zeros(5), [(fast, slow) for fast in fastest for slow in (0.3, 2.5)]
     best = min(ladders, key=lambda rungs: value(strategy(count, rungs, even)))
@@ -260,9 +261,9 @@ def buffered(
 
 
 def _exponentials(wanted: Floats, rungs: tuple[float, float], tilt: Floats) -> str:
-    """Buffers at rates on a geometric ladder, by non-negative least squares, then tilted.
+    """Buffers with rates on a geometric ladder.  Weights: non-negative least squares, then tilted.
 
-    Every octave of ages counts alike, by its relative error.
+    The fit minimises relative errors, and every octave of ages has the same weight.
     """
     from scipy.optimize import nnls  # noqa: PLC0415  (slow to load)
 
@@ -281,22 +282,23 @@ def _exponentials(wanted: Floats, rungs: tuple[float, float], tilt: Floats) -> s
     return " ".join(f"{weight / 1e6:.6g}:{forgotten:.9g}" for weight, forgotten in parts if weight)
 
 
-def _bursts(changes: list[tuple[int, int]], count: int) -> list[int]:
-    """The reaches in which an entry may change in every bin."""
-    return [reach for jumps, reach in changes if 2 < jumps >= reach < count]
+def _bursts(cases: Sequence[BinCase], count: int) -> list[int]:
+    """The spans in which a unit may change in every bin."""
+    changes = (case.within(count) for case in cases)
+    return [span for most, span in changes if 2 < most >= span < count]
 
 
 def _white(bursts: list[int]) -> float:
-    """How much white noise to begin with, from experience."""
+    """The white noise to start from, found by experiment."""
     return float(0.36 * max(bursts) ** 0.65)
 
 
 def hierarchy(
-    target: Target, limits: Sequence[Limits], *, pure: bool, bins: int | None, levels: bool
+    target: Target, cases: Sequence[BinCase], *, pure: bool, bins: int | None, levels: bool
 ) -> Hierarchy:
-    """Branching, height, and how the initial load is measured; with Laplace noise a scale for every layer.
+    """The best branching, height and measurement of the initial load; for Laplace noise also scales.
 
-    `levels`: whether the initial load counts at all.
+    `levels`: whether readings are running values, so that the initial load is measured.
     """
     leaves = (bins or int(target.bins.max()) + 1) - 1
     power = 1 if pure else 2
@@ -306,63 +308,61 @@ def hierarchy(
             if height > 1 and branching ** (height - 1) > leaves:
                 break
             found = Hierarchy(branching, height, bins, "leaf" if levels else "none")
-            level = target.level(found.variances(target.bins, target.span))
-            folds = max(_folds(limit, branching, height, leaves) for limit in limits)
+            level = target.judged(found.variances(target.bins, target.span))
+            folds = max(_folds(case, branching, height, leaves) for case in cases)
             quick.append((level * folds ** (2 / power), branching, found))
     some = [found for *_, found in sorted(quick, key=lambda one: one[:2])[:8]]
-    some += [_with_load(found, limits, power) for found in some if levels]
+    some += [_with_load(found, cases, power) for found in some if levels]
 
     def value(found: Hierarchy) -> float:
-        level = target.level(found.variances(target.bins, target.span))
-        most = max(float(_most(found, limit, power)) for limit in limits)
+        level = target.judged(found.variances(target.bins, target.span))
+        most = max(float(_most(found, case, power)) for case in cases)
         return sqrt(level) * (most if pure else sqrt(most))
 
     best = min(some, key=value)
     return _with_scales(best, value) if pure and best.height > 1 else best
 
 
-def _folds(limit: Limits, branching: int, height: int, leaves: int) -> int:
-    """T4, for regular bins."""
+def _folds(case: BinCase, branching: int, height: int, leaves: int) -> int:
+    """Most nodes that one unit can change, by T4 for bins of equal width."""
     total = 0
     for layer in range(height):
-        most = [-(-leaves // branching**layer), limit.changes]
-        if limit.bins is not None:
-            most.append(-(-(limit.bins - 1) // branching**layer) + 1)
+        most = [-(-leaves // branching**layer), case.changes]
+        if case.bins is not None:
+            most.append(-(-(case.bins - 1) // branching**layer) + 1)
         total += min(count for count in most if count is not None)
     return total
 
 
-def _most(found: Hierarchy, limit: Limits, power: int) -> Fraction:
-    """Most that changes by 1 add up to; a quick upper bound where there are many."""
+def _most(found: Hierarchy, case: BinCase, power: int) -> Fraction:
+    """The sensitivity to changes by 1; a quick upper bound if there are many changes."""
     *layers, load = (1 / scale**power for scale in found.scales)
-    if limit.changes is not None and limit.changes > _SEVERAL and limit.bins is not None:
+    if case.changes is not None and case.changes > _SEVERAL and case.bins is not None:
         return min(
-            _most(found, Limits(limit.changes, None), power), _most(found, Limits(None, limit.bins), power)
+            _most(found, BinCase(case.changes, None), power), _most(found, BinCase(None, case.bins), power)
         )
-    if limit.changes is not None and limit.changes > _MANY:
-        leaves = found.bins or limit.changes * found.branching**found.height
+    if case.changes is not None and case.changes > _MANY:
+        leaves = found.bins or case.changes * found.branching**found.height
         nodes = (-(-leaves // found.branching**layer) for layer in range(found.height))
-        return load + sum(
-            (w * min(limit.changes, n) for w, n in zip(layers, nodes, strict=True)), Fraction(0)
-        )
-    ends = found.bins is not None and (limit.bins is None or 4 * limit.bins > found.bins)
+        return load + sum((w * min(case.changes, n) for w, n in zip(layers, nodes, strict=True)), Fraction(0))
+    ends = found.bins is not None and (case.bins is None or 4 * case.bins > found.bins)
     return hierarchy_paths(
         _UNIT,
         weights=layers,
         base={"apart": load, "none": Fraction(0)}.get(found.load),
         branching=found.branching,
         leaves=found.bins if ends else None,
-        limits=limit,
+        case=case,
     )
 
 
-def _with_load(found: Hierarchy, limits: Sequence[Limits], power: int) -> Hierarchy:
-    """The initial load as a node of its own, with the least noise that makes no path worse."""
-    total = max(_most(found, limit, power) for limit in limits)
+def _with_load(found: Hierarchy, cases: Sequence[BinCase], power: int) -> Hierarchy:
+    """Measure the initial load as a separate node, with the least noise that raises no sensitivity."""
+    total = max(_most(found, case, power) for case in cases)
     rest = [
-        _most(found, Limits(*(None if most is None else most - 1 for most in limit)), power)
-        for limit in limits
-        if 1 not in limit
+        _most(found, BinCase(*(None if most is None else most - 1 for most in case)), power)
+        for case in cases
+        if 1 not in case
     ]
     weight = max(total - max(rest, default=Fraction(0)), Fraction(1))
     scale = Fraction(ceil(1024 / float(weight) ** (1 / power)), 1024)
@@ -370,7 +370,7 @@ def _with_load(found: Hierarchy, limits: Sequence[Limits], power: int) -> Hierar
 
 
 def _with_scales(found: Hierarchy, value: Callable[[Hierarchy], float]) -> Hierarchy:
-    """More noise where there are fewer nodes in a sum."""
+    """Tune the noise of each layer: layers with fewer nodes in a reading get more noise."""
     free = found.height - 1 + (found.load == "apart")
 
     def scaled(at: Floats) -> Hierarchy:

@@ -1,8 +1,8 @@
-"""The default for long running values with Laplace noise: noise that fades, and shared noise.
+"""The default for long running values with Laplace noise: fading noise, and shared noise.
 
-What is published is s + N + X.  N[t] = b N[t-1] + fresh noise; X is the shared noise, drawn once and never
-published.  Shifting X by half of a row's range makes the row's value +1/2 or -1/2 instead of 0 or 1: a bin
-without a change costs (1 - b) / 2, a change (1 + b) / 2.
+The published value is s + N + X.  N[t] = b N[t-1] + fresh noise.  X is the shared noise, which is drawn once
+and never published.  A shift of X by half the range of a row turns the values 0 and 1 into -1/2 and +1/2.  A
+bin without a change then costs (1 - b) / 2, and a bin with a change costs (1 + b) / 2.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.exposure import in_grid_units, over_lives, spread
+from tidegauge.mechanism.exposure import in_grid_units, over_cases, spread
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, refuse_running_values, says
 from tidegauge.theory.paths.autoregressive import AutoregressiveRows, autoregressive_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search, Task
-    from tidegauge.theory.paths.path import Limits
+    from tidegauge.mechanism.strategy import Recorded
+    from tidegauge.theory.paths.path import BinCase
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]
@@ -38,12 +38,12 @@ _MEMORY: Final = 1 << 16
 _FINER: Final = 1 << 8
 """... and shared noise a whole multiple of 1/256 of a grid unit."""
 _LONGEST: Final = 1 << 17
-"""Bins up to which the sensitivity is computed in about a second."""
+"""Most bins for which the sensitivity is computed in about a second."""
 
 
 @dataclass(frozen=True)
 class Autoregressive(Strategy):
-    """One row a bin: the running value less b times the one before.
+    """One row per bin: the running value minus b times the previous running value.
 
     memory:        b, in 65536ths
     shared_noise:  the scale of the shared noise; 0: there is none
@@ -64,7 +64,7 @@ class Autoregressive(Strategy):
 
     @property
     def parameters(self) -> dict[str, int | float | str]:
-        """Memory and shared noise, exactly."""
+        """Bins, memory and shared noise; exact."""
         return {
             "bins": self.bins,
             "memory": self.memory,
@@ -79,7 +79,7 @@ class Autoregressive(Strategy):
 
     @property
     def shared(self) -> Fraction | None:
-        """In 256ths of a grid unit, where a row counts in 2^-24."""
+        """The scale in 256ths of a grid unit; rows are in units of 2^-24."""
         return self.shared_noise / _MEMORY if self.shared_noise else None
 
     @property
@@ -87,7 +87,7 @@ class Autoregressive(Strategy):
         return Fraction(self.memory, _MEMORY)
 
     def rows(self, bin_: int) -> tuple[Row, ...]:
-        """The level after this bin less b times the level before it, both with the shared draw."""
+        """The running value after this bin minus b times that before it, both with the shared noise."""
         age = bin_ - self.first
         if age < 0:
             return ()
@@ -100,7 +100,7 @@ class Autoregressive(Strategy):
         )
 
     def weights(self, bin_: int, span: int | None) -> Floats:
-        """What is remembered of each row."""
+        """Powers of b by the age of a row."""
         age = bin_ - self.first
         found = float(self._memory) ** np.arange(age, -1, -1.0)
         if span is not None and span <= age:
@@ -120,45 +120,44 @@ class Autoregressive(Strategy):
         return (np.cumsum(kept**2)[ages] + hidden) / self.denominator**2
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
-        """L1 exact for the best shift of the shared noise (of no use with groups); L2 an upper bound.
+        """L1: exact, for the best shift of the shared noise (none with groups).  L2: an upper bound.
 
-        Shared noise is a whole multiple of 1/256 of a grid unit; refined, it has finer steps, of which those
-        are some.
+        Shared noise is a multiple of 1/256 of a grid unit.  A finer grid only adds more possible shifts.
         """
         S, M = spread(exposure)
         b, bins = self._memory, self.bins - self.first
         shift = None if exposure.grouped or not self.shared_noise else 1 / self.shared_noise
         domain = in_grid_units(exposure, self.first)
 
-        def most(limit: Limits, shift: Fraction | None) -> Fraction:
+        def most(case: BinCase, shift: Fraction | None) -> Fraction:
             rows = AutoregressiveRows(b, shift, bins, Fraction(1, _FINER))
-            return autoregressive_paths(rows, limits=limit, domain=domain)
+            return autoregressive_paths(rows, case=case, domain=domain)
 
-        def stock(limit: Limits) -> tuple[Fraction, Fraction]:
-            return self._both(most(limit, shift), most(limit, None), 2 * S)
+        def stock(case: BinCase) -> tuple[Fraction, Fraction]:
+            return self._both(most(case, shift), most(case, None), 2 * S)
 
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
             largest = counts.total * M
             total = largest * (1 + (bins - 1) * (1 - b))
             return self._both(total, total, largest)
 
-        return over_lives(exposure, stock=stock, flow=flow)
+        return over_cases(exposure, stock=stock, flow=flow)
 
     def _both(self, l1: Fraction, total: Fraction, largest: Fraction) -> tuple[Fraction, Fraction]:
-        """L1, and an L2 bound from the largest change of a row and the total of all."""
+        """L1, and a bound on squared L2: the largest change of a row times the total of all changes."""
         return l1 * self.denominator, total * largest * self.denominator**2
 
 
 @lru_cache(maxsize=64)
 def _tuned(task: Task) -> Autoregressive:
-    """Memory and shared noise with the least error; without shared noise where there are groups."""
+    """The memory and shared noise with the least error; no shared noise if there are groups."""
     from tidegauge.mechanism.search import tune  # noqa: PLC0415  (it tunes strategies of this folder)
 
     bins, first = task.schedule.bins, task.schedule.base
     assert bins is not None
     target, domain = tune.Target.of(task.schedule, worst=task.worst), task.domain
     count, grouped = bins - first, domain.groups > 1
-    changes = max(limit.within(count)[0] for limit in task.limits)
+    changes = max(case.within(count)[0] for case in task.cases)
     apart, middle = domain.high + domain.low, abs(domain.high - domain.low) / 2
 
     def strategy(at: Floats) -> Autoregressive:
@@ -168,7 +167,7 @@ def _tuned(task: Task) -> Autoregressive:
 
     def value(at: Floats) -> float:
         found = strategy(at)
-        level = target.level(found.variances(target.bins, target.span)) * float(found.denominator) ** 2
+        level = target.judged(found.variances(target.bins, target.span)) * float(found.denominator) ** 2
         b, shared = found.memory / 2**16, float(found.shared_noise)
         later = min(changes, count - 1)
         size = 1 + later * (1 + b) + (count - 1 - later) * (1 - b)
@@ -184,9 +183,9 @@ def _candidates(search: Search) -> Iterator[Autoregressive]:
         yield _tuned(search.task)
 
 
-def _read(parameters: dict[str, Any], attachments: Mapping[str, str]) -> Autoregressive:
-    """`veil` is the older name of `shared_noise`."""
-    del attachments
+def _read(recorded: Recorded) -> Autoregressive:
+    """From recorded parameters; in older records `shared_noise` is called `veil`."""
+    parameters = dict(recorded.parameters)
     known = [parameters.pop(name) for name in ("shared_noise", "veil") if name in parameters]
     if len(known) != 1:
         raise SpecError("an autoregressive strategy needs shared_noise, once")

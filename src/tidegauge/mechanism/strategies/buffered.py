@@ -1,9 +1,9 @@
-"""Nearly the damped square root with its offset, from a few integers a cell; for long releases.
+"""An approximation of the damped strategy from a few integers per cell; for long releases.
 
-What a change does to the rows after it is a mixture of exponentials, so a row needs no past bins: leaky
-sums of the changes suffice (buffers.py), and one more number removes the shared offset.  Mixtures of
-exponentials fall and are convex, which is all that the certificates of T10 ask for; what fixed point adds
-is bounded in T13.
+The effect of a change on later rows is a mixture of exponentials.  A row can therefore be computed from a few
+leaky sums of the changes (buffers.py), without past bins.  One more number removes the shared offset.
+Mixtures of exponentials fall and are convex, as the bounds of T10 require.  T13 bounds the rounding errors of
+fixed-point arithmetic.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.exposure import most_changes, over_lives, root_above, spread, square_of, stock_square
+from tidegauge.mechanism.exposure import most_changes, over_cases, root_above, spread, square_of, stock_square
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategies.buffers import BILLION, BITS, GAIN, MILLION, SHAPE, Buffers
 from tidegauge.mechanism.strategy import Row, Strategy, StrategyKind, refuse_running_values, says
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search, Task
     from tidegauge.mechanism.strategy import Exposure
-    from tidegauge.theory.paths.path import Domain, Limits
+    from tidegauge.theory.paths.path import BinCase, Domain
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
 LONGEST: Final = 1 << 17
-"""Bins up to which the sensitivity is certified in about a second."""
+"""Most bins for which the sensitivity is certified in about a second."""
 _TRIED: Final = 20_000
-"""Bins up to which every pair of two changes is tried; beyond, they are bounded as more changes are."""
+"""Most bins for which two changes are tried pair by pair; beyond, the bound for more changes is used."""
 _MOST_BUFFERS: Final = 32
 
 
 @dataclass(frozen=True)
 class Buffered(Strategy):
-    """Leaky sums of the changes, weighed, without the best estimate of a shared offset.
+    """Weighted leaky sums of the changes, minus the best estimate of a shared offset.
 
     buffers: "weight:forgets ...".  Weights (multiples of a millionth) add up to 1; each bin removes the part
              `forgets` of a buffer (a multiple of a billionth; 0 forgets nothing, 1 everything).
@@ -98,17 +98,17 @@ class Buffered(Strategy):
 
     @cached_property
     def stream(self) -> Buffers:
-        """The numbers that it keeps."""
+        """The buffers and the estimate of the offset."""
         weights, forgets = self._parts
         return Buffers(weights, forgets, Fraction(self.offset), self.bins, self.first)
 
     def needed_from(self, bin_: int) -> int:
-        """No bin that was measured."""
+        """The next bin: the stream state replaces all measured bins."""
         return bin_ + 1
 
     @cached_property
     def _units(self) -> Integers:
-        """The effect of a change by 1 on later rows, in units of 2^-48: falling and convex exactly."""
+        """The effect of a change by 1 on later rows, in units of 2^-48; exactly falling and convex."""
         weights, forgets = (
             np.array(part) / whole for part, whole in zip(self._parts, (MILLION, BILLION), strict=True)
         )
@@ -122,22 +122,22 @@ class Buffered(Strategy):
 
     @cached_property
     def shape(self) -> Floats:
-        """The same as numbers: these are certified."""
+        """The same as floats, for which the sensitivity is certified."""
         found: Floats = self._units / 2**SHAPE
         return found
 
     @cached_property
     def _noise(self) -> Floats:
-        """What a row's noise does to the levels after it."""
+        """The effect of the noise of a row on later running values."""
         return shapes.inverse(np.diff(self.shape, prepend=0.0))
 
     @cached_property
     def _before(self) -> Floats:
-        """How much more certain the offset is before each row than at the beginning; and after the last."""
+        """The precision of the offset before each row and after the last, relative to that at the start."""
         return np.concatenate([[1.0], 1 + self.offset * np.cumsum(self.shape**2)])
 
     def rows(self, bin_: int) -> tuple[Row, ...]:
-        """The linear map that the stream follows, to the nearest integers."""
+        """The linear map of the stream, rounded to integers."""
         age = bin_ - self.first
         if age < 0:
             return ()
@@ -157,7 +157,7 @@ class Buffered(Strategy):
         return np.zeros(max(through - self.first + 1, 0), dtype=np.int64)
 
     def weights(self, bin_: int, span: int | None) -> Floats:
-        """By the inverse series; what a row teaches of the offset goes to every level after it."""
+        """By the inverse series.  Every row also improves the estimate of the offset."""
         if self.first and (span is None or span > bin_):
             refuse_running_values()
         age = bin_ - self.first
@@ -168,12 +168,12 @@ class Buffered(Strategy):
 
     def _level(self, age: int) -> Floats:
         a, back, after = self.shape[: age + 1], self._noise[age::-1], self._before[1 : age + 2]
-        later = 1 - np.cumsum(back * a)  # the level takes the offset once, of all rows together
+        later = 1 - np.cumsum(back * a)  # the running value has the offset once
         weights: Floats = (back + self.offset * a / after * later) * np.sqrt(after / self._before[: age + 1])
         return weights
 
     def smoothed(self, bin_: int, span: int | None, *, through: int) -> Floats:
-        """As many rows as bins: later ones have nothing to add."""
+        """Later rows have weight 0: there are as many rows as bins."""
         return np.concatenate([self.weights(bin_, span), np.zeros(through - bin_)])
 
     def variances(self, bins: Integers, span: int | None) -> Floats:
@@ -184,7 +184,7 @@ class Buffered(Strategy):
         return (parts + levels) / self.denominator**2
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
-        """Certified: that of the linear map, and what fixed point can add to it.  [T13]"""
+        """The bound of the linear map, plus the effect of fixed-point rounding.  [T13]"""
         S, M = spread(exposure)
         count, stream = len(self._units), self.stream
         apart = int(np.abs(self._units - stream.shape).max()) + 1
@@ -192,7 +192,7 @@ class Buffered(Strategy):
         gains = (1 + (1 + Fraction(self.offset)) * count) / 2**GAIN
 
         def fixed_point(square: Fraction, moved: Fraction, cells: int) -> tuple[Fraction, Fraction]:
-            """An L1 bound over so many rows and cells, and the certified square."""
+            """L1 and squared L2, with fixed-point rounding, from the squared L2 of the linear map."""
             exact, rows, each = root_above(square), root_above(count), root_above(cells)
             rounded = 2 * each * stream.slack + each / 2**BITS
             whole = exact * (1 + root_above(Fraction(self.offset)) * rows * away)
@@ -200,9 +200,9 @@ class Buffered(Strategy):
             most = whole**2 * self.denominator**2
             return root_above(most * count * cells), most
 
-        def stock(limit: Limits) -> tuple[Fraction, Fraction]:
-            changes = most_changes(limit, count) * (2 if exposure.grouped else 1)
-            exact = stock_square(exposure, limit, first=self.first, most=self._most)
+        def stock(case: BinCase) -> tuple[Fraction, Fraction]:
+            changes = most_changes(case, count) * (2 if exposure.grouped else 1)
+            exact = stock_square(exposure, case, first=self.first, most=self._most)
             return fixed_point(exact, S * changes, changes if exposure.grouped else 1)
 
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
@@ -210,11 +210,11 @@ class Buffered(Strategy):
             exact = most**2 * Fraction(square_of(self._units.tolist()), 4**SHAPE)
             return fixed_point(exact, most, counts.total if exposure.grouped else 1)
 
-        return over_lives(exposure, stock=stock, flow=flow)
+        return over_cases(exposure, stock=stock, flow=flow)
 
-    def _most(self, limit: Limits, domain: Domain) -> float:
+    def _most(self, case: BinCase, domain: Domain) -> float:
         coarse = len(self.shape) > _TRIED
-        return toeplitz_paths(self.shape, offset=self.offset, limits=limit, domain=domain, coarse=coarse)
+        return toeplitz_paths(self.shape, offset=self.offset, case=case, domain=domain, coarse=coarse)
 
 
 @lru_cache(maxsize=64)
@@ -223,8 +223,8 @@ def _tuned(task: Task) -> Buffered:
 
     bins, first = task.schedule.bins, task.schedule.base
     assert bins is not None
-    noise, target = tune.level_for(task), tune.Target.of(task.schedule, worst=task.worst)
-    return tune.buffered(noise, target, task.limits, bins=bins, first=first, domain=task.domain)
+    noise, target = tune.running_noise_for(task), tune.Target.of(task.schedule, worst=task.worst)
+    return tune.buffered(noise, target, task.cases, bins=bins, first=first, domain=task.domain)
 
 
 def _candidates(search: Search) -> Iterator[Buffered]:

@@ -1,9 +1,9 @@
-"""The whole numbers that a buffered strategy keeps of a cell, and how each bin moves them.
+"""The stream state of a buffered strategy, and its update with every bin.
 
-A buffer is a sum of the cell's changes that forgets: s <- (1 - forgets) s + change, in fixed point, rounded
-to the nearest.  A row weighs the buffers, takes the best estimate of the shared offset off, and is rounded
-once.  There is no float: poles and weights are decimals, gains are whole numbers over powers of 2, found by
-whole-number arithmetic alone.
+A buffer is a leaky sum of the changes of a cell: s <- (1 - forgets) s + change, in fixed point, rounded to
+the nearest.  A row is the weighted sum of the buffers minus the best estimate of the shared offset, rounded
+once.  There are no floats: rates and weights are decimals, gains are integers over powers of 2, and all
+arithmetic is on integers.
 """
 
 from __future__ import annotations
@@ -24,18 +24,25 @@ if TYPE_CHECKING:
     from tidegauge.mechanism.strategy import Whole
 
 FINE: Final = 64
-"""Buffers are kept in units of 2^-64."""
+"""Buffers are in units of 2^-64."""
 SHAPE: Final = 48
-"""What a change by 1 does to later rows is known in units of 2^-48."""
+"""The effect of a change by 1 on later rows is in units of 2^-48."""
 GAIN: Final = 64
-"""Gains are whole multiples of 2^-64."""
+"""Gains are multiples of 2^-64."""
 BITS: Final = 24
 """Rows are measured in units of 2^-24."""
 MILLION, BILLION = 10**6, 10**9
 
 
+class _Slow(NamedTuple):
+    """A buffer: its weight in millionths, and the part that it keeps in each bin, in billionths."""
+
+    weight: int
+    kept: int
+
+
 class Gain(NamedTuple):
-    """Of one row: its factor, the part of the estimated offset that it removes, its part in the estimate."""
+    """The gains of one row: its factor, the offset it removes, its weight in the estimate."""
 
     scale: int
     taken: int
@@ -44,31 +51,31 @@ class Gain(NamedTuple):
 
 @dataclass(frozen=True)
 class Buffers(Stream):
-    """Buffers with their weights, and the row-by-row whitening of a shared offset.  [T13]"""
+    """Weighted buffers, and the removal of a shared offset row by row.  [T13]"""
 
     weights: tuple[int, ...]
     """In millionths; they add up to a million."""
     forgets: tuple[int, ...]
-    """What a bin takes away from each buffer, in billionths."""
+    """The part of each buffer that a bin removes, in billionths."""
     offset: Fraction
-    """Variance of the shared draw, over that of a row; its denominator is a power of 2."""
+    """Variance of the shared offset over that of a row; the denominator is a power of 2."""
     bins: int
     first: int
 
     @cached_property
-    def _slow(self) -> list[tuple[int, int]]:
-        """(weight, kept) of the buffers that remember anything."""
+    def _slow(self) -> list[_Slow]:
+        """The buffers that do not forget everything at once."""
         parts = zip(self.weights, self.forgets, strict=True)
-        return [(weight, BILLION - forgets) for weight, forgets in parts if forgets < BILLION]
+        return [_Slow(weight, BILLION - forgets) for weight, forgets in parts if forgets < BILLION]
 
     @property
     def width(self) -> int:
-        """A number for each buffer, and one for what is known of the offset."""
+        """One number per buffer, and one for the estimate of the offset."""
         return len(self._slow) + bool(self.offset)
 
     @cached_property
     def shape(self) -> NDArray[np.int64]:
-        """The effect of a change by 1 on each row before the offset is removed, computed with the buffers."""
+        """The effect of a change by 1 on each row before the offset is removed, in fixed point."""
         unit = MILLION << (FINE - SHAPE)
         parts, buffers = self._slow, [1 << FINE] * len(self._slow)
         found = [1 << SHAPE]
@@ -83,7 +90,7 @@ class Buffers(Stream):
 
     @cached_property
     def gains(self) -> list[Gain]:
-        """By the age of the row; the same on every machine."""
+        """The gains by the age of the row; equal on every machine."""
         top, bottom = self.offset.numerator, self.offset.denominator
         before, found = bottom << 2 * SHAPE, []
         for weight in self.shape.tolist():
@@ -95,7 +102,7 @@ class Buffers(Stream):
 
     @property
     def slack(self) -> Fraction:
-        """Bound on the rounding error of the sum of the buffers; buffers forget rounding errors, too."""
+        """Bound on the rounding error of the sum of the buffers.  Buffers also forget rounding errors."""
         parts = zip(self.weights, self.forgets, strict=True)
         return sum(
             (
@@ -107,7 +114,7 @@ class Buffers(Stream):
         ) / (1 << FINE)
 
     def advance(self, bin_: int, state: Whole, changes: Whole) -> tuple[Whole, Whole]:
-        """One bin further: every buffer forgets and takes the changes in; then the row."""
+        """Update every buffer with the changes of the bin, then compute the row."""
         age = bin_ - self.first
         if age < 0:
             return state, np.zeros((0, len(changes)), dtype=object)

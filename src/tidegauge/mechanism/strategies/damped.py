@@ -1,9 +1,9 @@
-"""The default for stocks with Gaussian noise: a damped square root, white noise and an offset as a matrix.
+"""The default for running values with Gaussian noise: a damped square root, white noise and an offset.
 
-The noise of the published level has covariance B B' + offset 1 1', B the Toeplitz root of the spectrum 1 /
-|1 - beta z| + white.  The offset is one draw shared by all readings; it hides a row's value.  Whitened, all
-of it is a lower-triangular matrix on the changes with independent noise on its rows: nothing secret is
-kept.
+The noise of the running values has covariance B B' + offset 1 1'.  B is the Toeplitz root of the spectrum
+1 / |1 - beta z| + white.  The offset is one draw shared by all readings; it hides the value of a row.  A
+lower-triangular matrix of the changes, with independent noise on its rows, gives this covariance.  No secret
+draw has to be kept.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.exposure import most_changes, over_lives, root_above, spread, square_of, stock_square
+from tidegauge.mechanism.exposure import most_changes, over_cases, root_above, spread, square_of, stock_square
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategies.triangular import MOST_BINS, Triangular
 from tidegauge.mechanism.strategy import StrategyKind, says
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search
     from tidegauge.mechanism.strategy import Exposure
-    from tidegauge.theory.paths.path import Domain, Limits
+    from tidegauge.theory.paths.path import BinCase, Domain
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 _DIGITS: Final = 40
-"""The Toeplitz part is known in units of 2^-40."""
+"""The Toeplitz part is in units of 2^-40."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Damped(Triangular):
 
     @property
     def parameters(self) -> dict[str, int | float | str]:
-        """The shape of the noise."""
+        """Bins, and the parameters of the noise."""
         return {
             "bins": self.bins,
             "beta": self.beta,
@@ -82,14 +82,14 @@ class Damped(Triangular):
 
     @cached_property
     def _shape(self) -> Floats:
-        """The Toeplitz part on changes, falling and convex in the very numbers that are certified."""
+        """The Toeplitz part on changes.  These exact numbers fall and are convex, as the bound requires."""
         root = shapes.damped_root(self.bins - self.first, self.beta, self.white)
         found: Floats = shapes.rounded_convex(root, _DIGITS) / 2**_DIGITS
         return found
 
     @cached_property
     def matrix(self) -> Integers:
-        """Row by row, what is new in a level that has the offset's best estimate taken off."""
+        """Each row is a running value minus the offset as estimated from the rows before it."""
         a = self._shape
         found = np.zeros((len(a), len(a)), dtype=np.int32)
         learned, before = np.zeros(len(a)), 1.0
@@ -103,7 +103,7 @@ class Damped(Triangular):
         return found
 
     def variances(self, bins: NDArray[np.int64], span: int | None) -> Floats:
-        """In closed form for all bins; rounding the matrix changes them by less than 1 in 10,000."""
+        """In closed form for all bins; the rounding of the matrix changes them by less than 1 in 10,000."""
         ages = bins - self.first
         noise = shapes.inverse(np.diff(self._shape, prepend=0.0))
         parts = np.cumsum(shapes.lag_difference(noise, span) ** 2)[ages]
@@ -111,18 +111,18 @@ class Damped(Triangular):
         return (parts + levels) / self.denominator**2
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
-        """Certified: that of the exact matrix, and what rounding its entries can add."""
+        """An upper bound: the sensitivity of the exact matrix, plus the effect of rounding the matrix."""
         S, M = spread(exposure)
         count = len(self._shape)
 
         def rounded_up(square: Fraction, largest: Fraction, changes: int) -> Fraction:
-            """A change meets at most half a unit of rounding in each row, and the error of doubles."""
+            """In each row, rounding adds at most half a unit per change, plus the error of doubles."""
             error = (Fraction(1, 2) + Fraction(1, 2**10)) / self.denominator
             return (root_above(square) + largest * changes * root_above(count) * error) ** 2
 
-        def stock(limit: Limits) -> tuple[Fraction, Fraction]:
-            changes = most_changes(limit, count) * (2 if exposure.grouped else 1)
-            exact = stock_square(exposure, limit, first=self.first, most=self._most)
+        def stock(case: BinCase) -> tuple[Fraction, Fraction]:
+            changes = most_changes(case, count) * (2 if exposure.grouped else 1)
+            exact = stock_square(exposure, case, first=self.first, most=self._most)
             return self._both(rounded_up(exact, S, changes), changes if exposure.grouped else 1)
 
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
@@ -131,15 +131,15 @@ class Damped(Triangular):
             square = rounded_up(most**2 * Fraction(square_of(units), 4**_DIGITS), most, 1)
             return self._both(square, counts.total if exposure.grouped else 1)
 
-        return over_lives(exposure, stock=stock, flow=flow)
+        return over_cases(exposure, stock=stock, flow=flow)
 
     def _both(self, square: Fraction, groups: int) -> tuple[Fraction, Fraction]:
-        """An L1 for completeness: over so many rows, in as many groups as are touched, it is at most this."""
+        """L1, bounded by L2 and the number of rows and groups, and squared L2."""
         size = root_above(square * len(self._shape) * groups)
         return size * self.denominator, square * self.denominator**2
 
-    def _most(self, limit: Limits, domain: Domain) -> float:
-        return toeplitz_paths(self._shape, offset=self.offset, limits=limit, domain=domain)
+    def _most(self, case: BinCase, domain: Domain) -> float:
+        return toeplitz_paths(self._shape, offset=self.offset, case=case, domain=domain)
 
 
 def _candidates(search: Search) -> Iterator[Damped]:
@@ -147,7 +147,7 @@ def _candidates(search: Search) -> Iterator[Damped]:
 
     bins, first = search.schedule.bins, search.schedule.base
     if not search.pure and bins is not None and bins - first <= MOST_BINS:
-        yield Damped(bins, *tune.level_for(search.task), first)
+        yield Damped(bins, *tune.running_noise_for(search.task), first)
 
 
 KIND: Final = StrategyKind(

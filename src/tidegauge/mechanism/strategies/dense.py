@@ -1,7 +1,7 @@
-"""Measurements by a full matrix that was optimised numerically, identified by its content.
+"""Measurements by a full, numerically optimised matrix, which is identified by a hash of its content.
 
-The sensitivity is computed from the matrix's integers wherever it is loaded; they are so small that
-the inner products of its columns are exact in double precision.
+The sensitivity is computed from the integers of the matrix each time the matrix is loaded.  The integers are
+small, so inner products of columns are exact in double precision.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from tidegauge.errors import SpecError, StoreCorrupt
-from tidegauge.mechanism.exposure import most_changes, over_lives, root_above, spread, stock_square
+from tidegauge.mechanism.exposure import most_changes, over_cases, root_above, spread, stock_square
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategies.triangular import Triangular
 from tidegauge.mechanism.strategy import StrategyKind, says
@@ -29,28 +29,27 @@ from tidegauge.theory.paths.path import ON_OFF
 from tidegauge.theory.paths.rounding import U, above_product
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search
-    from tidegauge.mechanism.strategy import Exposure
-    from tidegauge.theory.paths.path import Domain, Limits
+    from tidegauge.mechanism.strategy import Exposure, Recorded
+    from tidegauge.theory.paths.path import BinCase, Domain
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int32]
 
 MOST_BINS: Final = 1024
-"""So many products of two entries add up without rounding."""
+"""Most products of two elements that add up without rounding."""
 _CHANGED: Final = "the optimised matrix of the committed plan was changed; nothing was read or spent"
 
 
 @dataclass(frozen=True)
 class Dense(Triangular):
-    """A full matrix, known by the digest of its content."""
+    """A full matrix, identified by the digest of its content."""
 
     name: ClassVar[str] = "dense"
 
@@ -60,7 +59,7 @@ class Dense(Triangular):
 
     @classmethod
     def of(cls, entries: NDArray[np.int64] | Integers, first: int) -> Dense:
-        """The strategy with this matrix, if it is one that can be certified."""
+        """The strategy with this matrix.  Raises SpecError if the matrix cannot be certified."""
         whole, most = np.array(entries), 1 << shapes.BITS
         if (
             whole.ndim != 2
@@ -80,7 +79,7 @@ class Dense(Triangular):
 
     @classmethod
     def unpacked(cls, text: str, *, digest: str, first: int) -> Dense:
-        """The matrix that a committed plan keeps; refused where it is not the one of this digest."""
+        """The matrix that a committed plan stores.  Raises StoreCorrupt if it does not have this digest."""
         try:
             flat = np.frombuffer(zlib.decompress(b64decode(text, validate=True)), dtype=np.uint8)
             below = np.ascontiguousarray(flat.reshape(4, -1).T).view("<i4").ravel()
@@ -96,18 +95,18 @@ class Dense(Triangular):
 
     @cached_property
     def packed(self) -> str:
-        """The matrix as text for a committed plan: equal bytes of its integers side by side, compressed."""
+        """The matrix as text for a committed plan: its integers byte by byte, compressed."""
         below = self.entries[np.tril_indices(len(self.entries))].astype("<i4")
         return b64encode(zlib.compress(below.view(np.uint8).reshape(-1, 4).T.tobytes(), 9)).decode()
 
     @property
     def attachments(self) -> dict[str, str]:
-        """The matrix."""
+        """The matrix as text, by its digest."""
         return {self.digest: self.packed}
 
     @property
     def parameters(self) -> dict[str, int | float | str]:
-        """Its size and digest."""
+        """The number of bins, the digest, and the first bin."""
         return {"bins": len(self.entries) + self.first, "digest": self.digest, "first": self.first}
 
     @property
@@ -117,56 +116,52 @@ class Dense(Triangular):
 
     @cached_property
     def gram(self) -> Floats:
-        """Inner products of the columns; the integers are small enough for them to be exact."""
+        """Inner products of the columns; exact, because the integers are small."""
         exact = self.entries.astype(np.float64)
         return exact.T @ exact
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
-        """From the rounded matrix: exact for at most two changes."""
+        """An upper bound for the rounded matrix; exact for at most two changes."""
         _, M = spread(exposure)
         most = int(self.gram.diagonal().max())
 
-        def stock(limit: Limits) -> tuple[Fraction, Fraction]:
-            square = stock_square(exposure, limit, first=self.first, most=self._most)
-            return self._both(square, 2 * most_changes(limit, len(self.entries)) if exposure.grouped else 1)
+        def stock(case: BinCase) -> tuple[Fraction, Fraction]:
+            square = stock_square(exposure, case, first=self.first, most=self._most)
+            return self._both(square, 2 * most_changes(case, len(self.entries)) if exposure.grouped else 1)
 
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
             return self._both((M * counts.total) ** 2 * most, counts.total if exposure.grouped else 1)
 
-        return over_lives(exposure, stock=stock, flow=flow)
+        return over_cases(exposure, stock=stock, flow=flow)
 
-    def _most(self, limit: Limits, domain: Domain) -> float:
-        return most_energy(self.gram, limit, domain)
+    def _most(self, case: BinCase, domain: Domain) -> float:
+        return most_energy(self.gram, case, domain)
 
     def _both(self, square: Fraction, groups: int) -> tuple[Fraction, Fraction]:
-        """An L1 for completeness: over so many rows, in as many groups as are touched, it is at most this."""
+        """L1, bounded by L2 and the number of rows and groups, and squared L2."""
         return root_above(square * len(self.entries) * groups), square
 
 
-def most_energy(gram: Floats, limits: Limits, domain: Domain = ON_OFF) -> float:
-    """The least certified bound of what one entry can do, the largest value of which is 1.  [T14]"""
-    bound, (jumps, _) = gram_paths(gram, limits=limits, domain=domain), limits.within(len(gram))
-    if jumps <= 2 and domain == ON_OFF:
+def most_energy(gram: Floats, case: BinCase, domain: Domain = ON_OFF) -> float:
+    """The best bound of the squared L2 sensitivity to a unit whose largest value is 1.  [T14]"""
+    bound, (changes, _) = gram_paths(gram, case=case, domain=domain), case.within(len(gram))
+    if changes <= 2 and domain == ON_OFF:
         return bound
     most, apart = max(domain.high, domain.low), above(Fraction(domain.high) + Fraction(domain.low))
-    if (
-        domain.groups > 1 or apart > most
-    ):  # both sides of nothing are as two groups, of which each weighs on the other
-        groups = dense_groups(gram, limits=limits, loaded=domain.loaded)
+    if domain.groups > 1 or apart > most:  # values above and below 0 are bounded as two groups
+        groups = dense_groups(gram, case=case, loaded=domain.loaded)
         bound = min(bound, above_product(most, apart, groups))
     if domain.groups > 1:
         return bound
-    path = most * _root(dense_paths(gram, limits=limits))
-    if apart > most:  # to one side, and then to and fro; or, if it was there before, only to and fro
-        later = limits.after_load(len(gram))[0] if domain.loaded else 0
+    path = most * _root(dense_paths(gram, case=case))
+    if apart > most:  # from 0 to one end, then between both ends; a loaded unit only between both ends
+        later = case.after_load(len(gram))[0] if domain.loaded else 0
         fewer, back = (
-            _root(dense_paths(gram, limits=limits._replace(changes=count))) if count else 0.0
-            for count in (jumps - 1, later)
+            _root(dense_paths(gram, case=case._replace(changes=count))) if count else 0.0
+            for count in (changes - 1, later)
         )
         path = max(path + (apart - most) * fewer, apart * back)
-    return min(
-        bound, above_product(path, path) * (1 + 32 * U)
-    )  # a few roundings, and none of them takes away
+    return min(bound, above_product(path, path) * (1 + 32 * U))  # covers a few roundings
 
 
 def _root(square: float) -> float:
@@ -193,11 +188,12 @@ def _asked(search: Search) -> bool:
     return not search.pure and optimum.dense_problem(search) is not None
 
 
-def _read(parameters: dict[str, Any], attachments: Mapping[str, str]) -> Dense:
-    digest = str(parameters.get("digest", ""))
-    if digest not in attachments:
+def _read(recorded: Recorded) -> Dense:
+    digest = str(recorded.parameters.get("digest", ""))
+    if digest not in recorded.attachments:
         raise SpecError("an optimised dense strategy is found, not given: pin it by its name alone")
-    return Dense.unpacked(attachments[digest], digest=digest, first=int(parameters["first"]))
+    first = int(recorded.parameters["first"])
+    return Dense.unpacked(recorded.attachments[digest], digest=digest, first=first)
 
 
 KIND: Final = StrategyKind(

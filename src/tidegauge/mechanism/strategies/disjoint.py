@@ -1,4 +1,4 @@
-"""Disjoint windows: every bin is measured once, and readings add them up.  [T2, T9]"""
+"""Disjoint windows: every bin is measured once, and a reading is a sum of bins.  [T2, T9]"""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tidegauge.model.schedule import Schedule
 
 _GREGORIAN = 4800
-"""Months after which the calendar repeats itself."""
+"""Months after which the calendar repeats."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Disjoint(Strategy):
 
     @property
     def parameters(self) -> dict[str, int | float | str]:
-        """Only where it begins."""
+        """The first measured bin."""
         return {"base": self.base}
 
     def rows(self, bin_: int) -> tuple[Row, ...]:
@@ -53,11 +53,11 @@ class Disjoint(Strategy):
         return True
 
     def _measured(self, schedule: Schedule) -> int | None:
-        """How many bins are measured; None: without end."""
+        """The number of measured bins; None: without end."""
         return None if schedule.bins is None else schedule.bins - self.base
 
     def needed_from(self, bin_: int) -> int:
-        """Nothing of a bin is needed once it is measured."""
+        """The next bin: a measured bin is not needed again."""
         return bin_ + 1
 
     def weights(self, bin_: int, span: int | None) -> NDArray[np.float64]:
@@ -69,12 +69,12 @@ class Disjoint(Strategy):
         return weights
 
     def variances(self, bins: NDArray[np.int64], span: int | None) -> NDArray[np.float64]:
-        """As many as there are bins in the span."""
+        """The number of bins in the span."""
         counts = (bins - self.base + 1).astype(np.float64)
         return counts if span is None else np.minimum(counts, span)
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
-        """One unit changes at most `folds` bins; where bin 0 is not measured, it may be in a group before."""
+        """One unit changes at most `folds` bins.  If bin 0 is not measured, the unit may exist before."""
         measured = self._measured(exposure.schedule)
         folds = bin_folds(exposure.constraint, exposure.schedule, measured)
         entering = self._joint(exposure, folds, firsts=1)
@@ -108,7 +108,7 @@ def bin_folds(constraint: Constraint, schedule: Schedule, count: int | None) -> 
         constraint = eased(constraint, schedule.slack)
     if not width.months:
         return dcr_folds(constraint, width=f"{width.micros} microseconds", count=count)
-    # Calendar months are not equally long; in 400 years every run of them occurs.
+    # Calendar months have different lengths; 400 years contain every possible sequence of months.
     bins = range(2 * _GREGORIAN // width.months if count is None else count)
     return dcr_folds(constraint, times=[schedule.bin_moment(index) for index in bins])
 
@@ -130,7 +130,7 @@ def eased(constraint: Constraint, slack: int) -> Constraint:
 
 
 def most_mutations(constraint: Constraint) -> int | None:
-    """The most mutations that the constraint lets a unit have, or None where it sets no number."""
+    """Most changes that the constraint accepts for a unit; None if it sets no number."""
     match constraint:
         case AtMost(mutations):
             return mutations

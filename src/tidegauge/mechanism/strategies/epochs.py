@@ -1,7 +1,7 @@
-"""Running values without an end: strategies for a finite time, begun anew whenever time has doubled.
+"""Running values without an end: a new strategy for a finite time starts whenever the time has doubled.
 
-The sums of past epochs stay as they were last decoded; an epoch's noise is larger the more measurements one
-change can touch in it, so that a change costs the same in every epoch.
+The estimated sum of a past epoch does not change any more.  Longer epochs have more noise, so that a change
+costs the same privacy loss in every epoch.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.exposure import most_changes, over_lives, spread
+from tidegauge.mechanism.exposure import most_changes, over_cases, spread
 from tidegauge.mechanism.strategies.hierarchy import Hierarchy
 from tidegauge.mechanism.strategies.toeplitz import Toeplitz
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, says
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search
-    from tidegauge.theory.paths.path import Limits
+    from tidegauge.mechanism.strategy import Recorded
+    from tidegauge.theory.paths.path import BinCase
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]
 
 _LONGEST: Final = 8192
-"""Epochs do not grow beyond: rows of the square root would grow with them."""
+"""Longest epoch, in bins: the rows of the square root grow with the epoch."""
 
 
 @dataclass(frozen=True)
 class Epochs(Strategy):
-    """Epochs of `start` bins, as many again, twice as many, ...: square roots (branching 0) or trees."""
+    """Epochs of n, n, 2n, 4n, ... bins, n = `start`: square roots (branching 0) or trees."""
 
     name: ClassVar[str] = "epochs"
 
     start: int
     branching: int = 0
     pure: bool = False
-    """Whether noise grows for the L1 norm (Laplace) or the L2 norm (Gaussian)."""
+    """Whether the noise of epochs is scaled for the L1 norm (Laplace) or the L2 norm (Gaussian)."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.start <= _LONGEST or self.start & (self.start - 1) or self.branching in {-1, 1}:
@@ -57,12 +57,12 @@ class Epochs(Strategy):
 
     @property
     def parameters(self) -> dict[str, int | float | str]:
-        """The strategy of each epoch."""
+        """The first length, the branching, and the norm."""
         return {"start": self.start, "branching": self.branching, "pure": int(self.pure)}
 
     @cached_property
     def _lengths(self) -> list[int]:
-        """Of the epochs, until they no longer grow."""
+        """The lengths of the epochs; the last length repeats."""
         lengths = [self.start]
         while sum(lengths) <= _LONGEST:
             lengths.append(sum(lengths))
@@ -81,11 +81,11 @@ class Epochs(Strategy):
 
     @property
     def denominator(self) -> int:
-        """Of the longest epoch's coefficients."""
+        """The denominator of the longest epoch."""
         return self._inner[-1].denominator
 
     def _sizes(self, power: int) -> list[Fraction]:
-        """What one change by 1 adds up to in each epoch, in L1 or squared L2."""
+        """L1 (power 1) or squared L2 (power 2) of a change by 1 in each epoch."""
         if self.branching:
             return [Fraction(inner.height) for inner in self._inner if isinstance(inner, Hierarchy)]
         series = [inner.coefficients.tolist() for inner in self._inner if isinstance(inner, Toeplitz)]
@@ -93,13 +93,13 @@ class Epochs(Strategy):
 
     @cached_property
     def scales(self) -> tuple[Fraction, ...]:
-        """Of each epoch, the last for all later ones."""
+        """The scale of each epoch; the last is for all later epochs."""
         sizes = self._sizes(1 if self.pure else 2)
         shares = [float(size / sizes[0]) for size in sizes]
         return tuple(Fraction(round(1024 * (share if self.pure else sqrt(share))), 1024) for share in shares)
 
     def _epochs(self, through: int) -> Iterator[tuple[int, int]]:
-        """(which length, first bin) of every epoch that has begun."""
+        """(index of its length, first bin) of every epoch that has started by bin `through`."""
         start = 0
         for epoch in count():
             if start > through:
@@ -109,7 +109,7 @@ class Epochs(Strategy):
             start += self._lengths[which]
 
     def rows(self, bin_: int) -> tuple[Row, ...]:
-        """What the epoch's strategy measures, with the epoch as its layer."""
+        """The rows of the epoch's strategy; their layer is the epoch."""
         *_, (epoch, start) = self._epochs(bin_)
         inner = self._inner[epoch]
         finer = self.denominator // inner.denominator
@@ -123,11 +123,11 @@ class Epochs(Strategy):
         )
 
     def weights(self, bin_: int, span: int | None) -> Floats:
-        """Every epoch by itself."""
+        """Each epoch is decoded separately."""
         return self.smoothed(bin_, span, through=bin_)
 
     def smoothed(self, bin_: int, span: int | None, *, through: int) -> Floats:
-        """Every epoch by itself, from all of its rows so far."""
+        """Each epoch is decoded separately, from all its rows so far."""
         first = 0 if span is None else max(bin_ - span + 1, 0)
         parts = []
         for epoch, start in self._epochs(through):
@@ -142,14 +142,14 @@ class Epochs(Strategy):
         return np.concatenate(parts)
 
     def needed_from(self, bin_: int) -> int:
-        """What the epoch's strategy needs, or nothing after its last bin."""
+        """The first bin that the epoch's strategy needs; the next bin after the end of an epoch."""
         *_, (epoch, start) = self._epochs(max(bin_, 0))
         if bin_ == start + self._lengths[epoch] - 1:
             return bin_ + 1
         return start + self._inner[epoch].needed_from(bin_ - start)
 
     def layers(self, through: int) -> NDArray[np.int64]:
-        """Which epoch's noise each row has."""
+        """The epoch of every row."""
         found = []
         for epoch, start in self._epochs(through):
             last = min(through - start, self._lengths[epoch] - 1)
@@ -157,7 +157,7 @@ class Epochs(Strategy):
         return np.concatenate(found)
 
     def variances(self, bins: NDArray[np.int64], span: int | None) -> Floats:
-        """In closed form for running values: the sums of past epochs, and the current one."""
+        """In closed form for running values: the variances of past epochs plus that of the current one."""
         if span is not None:
             return super().variances(bins, span)
         found, past = np.zeros(len(bins)), 0.0
@@ -171,7 +171,7 @@ class Epochs(Strategy):
         return found
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
-        """One change after the other: in no epoch do several add up to more than each by itself."""
+        """The sum over changes: within an epoch, several changes never cost more than each change alone."""
         S, M = spread(exposure)
         one, two = (
             max(size / scale**power for size, scale in zip(self._sizes(power), self.scales, strict=True))
@@ -179,8 +179,8 @@ class Epochs(Strategy):
             for power in (1, 2)
         )
 
-        def stock(limit: Limits) -> tuple[Fraction, Fraction]:
-            later = most_changes(limit, None) - 1
+        def stock(case: BinCase) -> tuple[Fraction, Fraction]:
+            later = most_changes(case, None) - 1
             if exposure.grouped:
                 return (1 + 2 * later) * M * one, (1 + 2 * later) * S * M * two
             return (M + later * S) * one, (M**2 + later * S**2) * two
@@ -188,7 +188,7 @@ class Epochs(Strategy):
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
             return counts.total * M * one, (counts.total * M) ** 2 * two
 
-        return over_lives(exposure, stock=stock, flow=flow)
+        return over_cases(exposure, stock=stock, flow=flow)
 
 
 def _candidates(search: Search) -> Iterator[Epochs]:
@@ -196,9 +196,8 @@ def _candidates(search: Search) -> Iterator[Epochs]:
         yield Epochs(64, branching=8, pure=True) if search.pure else Epochs(64)
 
 
-def _read(parameters: dict[str, Any], attachments: Mapping[str, str]) -> Epochs:
-    del attachments
-    return Epochs(**(parameters | {"pure": bool(parameters["pure"])}))
+def _read(recorded: Recorded) -> Epochs:
+    return Epochs(**{**recorded.parameters, "pure": bool(recorded.parameters["pure"])})
 
 
 KIND: Final = StrategyKind(

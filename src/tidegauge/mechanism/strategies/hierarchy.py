@@ -1,4 +1,4 @@
-"""A hierarchical release: bins, every c bins, every c^2 ...; each node is measured once, when complete."""
+"""A hierarchical release: nodes of 1, c, c^2, ... bins.  Each node is measured once, when it is complete."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.exposure import costs, over_lives, spread
+from tidegauge.mechanism.exposure import costs, over_cases, spread
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, refuse_running_values, says
 from tidegauge.theory.paths.path import ON_OFF
 from tidegauge.theory.paths.tree import Costs, hierarchy_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search, Task
-    from tidegauge.theory.paths.path import Limits
+    from tidegauge.mechanism.strategy import Recorded
+    from tidegauge.theory.paths.path import BinCase
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]
     Indices = NDArray[np.int64]
 
 
-_TOLD_APART: Final = 1 << 11
-"""Bins times changes up to which values of both signs in groups are computed exactly."""
+_DISTINGUISHED: Final = 1 << 11
+"""Most bins times changes for which values of both signs in groups are computed exactly."""
 
 _HIGHEST: Final = 40
-"""Doublings from a bin to the longest node."""
+"""The longest node has 2^40 bins."""
 
 
 @dataclass(frozen=True)
 class Hierarchy(Strategy):
-    """Trees of `height` layers whose leaves are the bins, with or without bin 0.
+    """Trees of `height` layers.  The leaves are the bins, with or without bin 0.
 
-    Decoded by generalised least squares over all nodes that are complete.
+    Decoding: generalised least squares over all complete nodes.
     """
 
     name: ClassVar[str] = "hierarchy"
@@ -50,9 +50,9 @@ class Hierarchy(Strategy):
     height: int
     bins: int | None
     load: Literal["apart", "leaf", "none"] = "apart"
-    """The initial load, bin 0: measured once by itself, as a leaf like any other bin, or not at all."""
+    """How the initial load (bin 0) is measured: as a separate node, as a leaf, or not at all."""
     relative: tuple[Fraction, ...] = ()
-    """Noise of each layer, and of the initial load after them; all equal where nothing is said."""
+    """Scale of the noise of each layer, then of the initial load; empty: all are 1."""
 
     def __post_init__(self) -> None:
         if self.branching < 2 or self.height < 1:
@@ -70,7 +70,7 @@ class Hierarchy(Strategy):
 
     @property
     def parameters(self) -> dict[str, int | float | str]:
-        """Branching and height; scales where they differ."""
+        """Branching, height, bins, load; and scales if they are not all 1."""
         found: dict[str, int | float | str] = {
             "branching": self.branching,
             "height": self.height,
@@ -81,12 +81,12 @@ class Hierarchy(Strategy):
 
     @property
     def scales(self) -> tuple[Fraction, ...]:
-        """Of the layers from the bottom up, then of the initial load."""
+        """The scales of the layers from the bottom up, then of the initial load."""
         return self.relative or (Fraction(1),) * (self.height + 1)
 
     @property
     def _shift(self) -> int:
-        """What a bin's number is short of its leaf's, which is counted from 1."""
+        """The number of a leaf, counted from 1, minus the number of its bin."""
         return int(self.load == "leaf")
 
     @property
@@ -106,7 +106,7 @@ class Hierarchy(Strategy):
         )
 
     def needed_from(self, bin_: int) -> int:
-        """Where the first node of the top layer begins that is not complete."""
+        """The start of the first incomplete node of the top layer."""
         top: int = self.branching ** (self.height - 1)
         return max((bin_ + self._shift) // top * top + 1 - self._shift, 0)
 
@@ -118,10 +118,9 @@ class Hierarchy(Strategy):
             found[places] = layer
         return found
 
-    # How much a node knows of its own sum: V of all that lies below and itself, and the part that is its own.
-
     @cached_property
     def _knowledge(self) -> tuple[Floats, Floats]:
+        """By layer: variance of a node's sum from its subtree, and weight of its own measurement."""
         variance, own = np.empty(self.height), np.ones(self.height)
         for layer in range(self.height):
             noise = float(self.scales[layer]) ** 2
@@ -132,32 +131,32 @@ class Hierarchy(Strategy):
         return variance, own
 
     def weights(self, bin_: int, span: int | None) -> Floats:
-        """Generalised least squares from the nodes complete by then."""
+        """Generalised least squares over the nodes that are complete at the end of `bin_`."""
         return self.smoothed(bin_, span, through=bin_)
 
     def smoothed(self, bin_: int, span: int | None, *, through: int) -> Floats:
-        """Generalised least squares from the nodes complete at the end of bin `through`."""
+        """Generalised least squares over the nodes that are complete at the end of bin `through`."""
         plan = _Layout(self, through + self._shift)
-        start, end = self._stretch(plan, bin_, span)
+        start, end = self._summed(plan, bin_, span)
         self._add(plan, end, 1.0)
         self._add(plan, start, -1.0)
         return plan.weights
 
-    def _stretch(self, plan: _Layout, bin_: int, span: int | None) -> tuple[int, int]:
-        """The leaves (start, end] that are summed; an initial load measured apart is added at once."""
+    def _summed(self, plan: _Layout, bin_: int, span: int | None) -> tuple[int, int]:
+        """The leaves (start, end] of the sum.  Sets the weight of an initial load measured apart."""
         if span is not None and span <= bin_:
             return bin_ - span + self._shift, bin_ + self._shift
-        self._refuse_levels()
+        self._require_initial_load()
         if self.load == "apart":
             plan.weights[0] = 1.0
         return 0, bin_ + self._shift
 
-    def _refuse_levels(self) -> None:
+    def _require_initial_load(self) -> None:
         if self.load == "none":
             refuse_running_values()
 
     def _add(self, plan: _Layout, leaf: int, sign: float) -> None:
-        """Add the sum of the leaves 1..leaf, as the plan's nodes tell it."""
+        """Add the weights of the best estimate of the sum of the leaves 1..leaf."""
         at = 0
         for layer in reversed(range(self.height)):
             size = self.branching**layer
@@ -169,17 +168,18 @@ class Hierarchy(Strategy):
             at = complete * size
 
     def _spread(self, plan: _Layout, layer: int, first: int, end: int, weight: float) -> None:
-        """Add what the nodes first..end of a layer know of their own sums, from themselves and from below."""
+        """Add the weights of the estimated sums of the nodes first..end, each from its own subtree."""
         for below in range(layer, -1, -1):
             size = self.branching ** (layer - below)
             plan.weights[plan.places[below][first * size : end * size]] += weight * self._knowledge[1][below]
             weight *= 1 - self._knowledge[1][below]
 
     def _add_inside(self, plan: _Layout, layer: int, index: int, leaves: int, sign: float) -> None:
-        """Add the first so many leaves of a complete node that is part of no larger one.
+        """Add the weights of the first `leaves` leaves of a complete node that has no complete parent.
 
-        Each child's best estimate is its own and an equal part of what the children miss of their parent's:
-        the sum is `share` times the parent and a contrast of its children, and so on downwards.
+        The best estimate of a child is its own estimate plus an equal part of the difference between parent
+        and children.  The sum is therefore `share` times the parent plus a contrast of its children, and so
+        on in the layers below.
         """
         digits, rest, shares = [], leaves, [0.0]
         for below in reversed(range(layer)):
@@ -203,7 +203,7 @@ class Hierarchy(Strategy):
         known, noise = self._knowledge[0], [float(scale) ** 2 for scale in self.scales]
         whole = np.full(len(bins), True) if span is None else bins < span
         if whole.any():
-            self._refuse_levels()
+            self._require_initial_load()
         start = np.where(whole, 0, bins - (span or 0) + self._shift)
         total = np.where(whole, noise[-1] if self.load == "apart" else 0.0, 0.0)
         bins = bins + self._shift
@@ -227,24 +227,26 @@ class Hierarchy(Strategy):
         return total
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
-        """Exact over all allowed paths; for values of both signs in many groups sometimes an upper bound."""
+        """Exact; for long releases with values of both signs in groups an upper bound."""
 
-        def stock(limit: Limits) -> tuple[Fraction, Fraction]:
-            l1, l2 = costs(exposure, coarse=self._many(limit))
-            return self._most(l1, limit, 1), self._most(l2, limit, 2)
+        def stock(case: BinCase) -> tuple[Fraction, Fraction]:
+            l1, l2 = costs(exposure, coarse=self._many(case))
+            return self._most(l1, case, 1), self._most(l2, case, 2)
 
-        return over_lives(exposure, stock=stock, flow=lambda flow: self._flow(flow, spread(exposure)[1]))
+        return over_cases(exposure, stock=stock, flow=lambda flow: self._flow(flow, spread(exposure)[1]))
 
-    def _many(self, limit: Limits) -> bool:
-        """Whether there are so many paths that groups and signs are not distinguished."""
-        jumps, reach = limit
-        return jumps is not None and reach is not None and (self._leaves or reach**2) * jumps > _TOLD_APART
+    def _many(self, case: BinCase) -> bool:
+        """Whether there are too many paths to distinguish groups and signs."""
+        changes, bins = case
+        return (
+            changes is not None and bins is not None and (self._leaves or bins**2) * changes > _DISTINGUISHED
+        )
 
     def _weights(self, power: int) -> tuple[list[Fraction], Fraction]:
         *layers, load = (1 / scale**power for scale in self.scales)
         return layers, load if self.load == "apart" else Fraction(0)
 
-    def _most(self, cost: Costs, limit: Limits, power: int) -> Fraction:
+    def _most(self, cost: Costs, case: BinCase, power: int) -> Fraction:
         layers, load = self._weights(power)
         return hierarchy_paths(
             cost,
@@ -252,11 +254,11 @@ class Hierarchy(Strategy):
             base=None if self.load == "leaf" else load,
             branching=self.branching,
             leaves=self._leaves,
-            limits=limit,
+            case=case,
         )
 
     def _flow(self, flow: Flow, largest: Fraction) -> tuple[Fraction, Fraction]:
-        """So many changes in the initial load, the others where every layer has most of them in one node."""
+        """The worst split of the changes: some in the initial load, the rest in as few nodes as possible."""
         found = []
         for loaded in range(min(flow.total, flow.each) + 1):
             (absolute, load), (square, load_square) = self._weights(1), self._weights(2)
@@ -271,7 +273,7 @@ class Hierarchy(Strategy):
 
 
 class _Layout:
-    """Where the nodes complete by a bin stand among the rows, and a weight for each row."""
+    """The positions of the complete nodes among the rows, and a weight for each row."""
 
     def __init__(self, tree: Hierarchy, through: int) -> None:
         self.through = through
@@ -289,15 +291,15 @@ def _tuned(task: Task) -> Hierarchy:
     from tidegauge.mechanism.search import tune  # noqa: PLC0415  (it tries hierarchies)
 
     target, schedule = tune.Target.of(task.schedule, worst=task.worst), task.schedule
-    return tune.hierarchy(target, task.limits, pure=task.pure, bins=schedule.bins, levels=not schedule.base)
+    return tune.hierarchy(target, task.cases, pure=task.pure, bins=schedule.bins, levels=not schedule.base)
 
 
 def _candidates(search: Search) -> Iterator[Hierarchy]:
     yield _tuned(search.task._replace(domain=ON_OFF))
 
 
-def _read(parameters: dict[str, Any], attachments: Mapping[str, str]) -> Hierarchy:
-    del attachments
+def _read(recorded: Recorded) -> Hierarchy:
+    parameters = dict(recorded.parameters)
     scales = tuple(map(Fraction, str(parameters.pop("scales", "")).split()))
     return Hierarchy(**parameters, relative=scales)
 

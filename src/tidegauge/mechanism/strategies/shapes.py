@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 BITS: Final = 20
-"""Measured coefficients are whole multiples of 2^-20."""
+"""Measured coefficients are multiples of 2^-20."""
 
 
 def bits(count: int) -> int:
-    """Digits of coefficients that fall for so many bins: their falls shrink with the power 3/2 of time."""
+    """Binary digits of coefficients for this many bins; later differences are smaller."""
     return BITS + 4 * sum(count > most for most in (1 << 10, 1 << 13))
 
 
@@ -29,8 +29,8 @@ def power(count: int, exponent: float, beta: float = 1.0) -> Floats:
 def damped_root(count: int, beta: float, white: float) -> Floats:
     """Coefficients on changes that whiten noise of spectrum 1 / |1 - beta z| + white; the first is 1.
 
-    Falling and convex: 1 / (1 / f + white) is a Bernstein function of f = |1 - beta z|, so it generates a
-    random walk and its causal root lists the walk's ladder heights.
+    The coefficients fall and are convex: 1 / (1 / f + white) is a Bernstein function of f = |1 - beta z|, so
+    it generates a random walk, and its causal root lists the ladder heights of the walk.
     """
     levels = power(count, 0.5, beta)
     if white:
@@ -74,7 +74,7 @@ def inverse(series: Floats) -> Floats:
 
 
 def rounded_convex(falling: Floats, digits: int) -> NDArray[np.int64]:
-    """The nearest falling, convex multiples of 2^-digits: the falls are rounded, which keeps their order."""
+    """The nearest falling, convex multiples of 2^-digits: rounding keeps the order of differences."""
     first = round(falling[0] * 2**digits)
     falls = np.maximum(np.rint(-np.diff(falling) * 2**digits).astype(np.int64), 0)
     falls = np.minimum.accumulate(falls)
@@ -90,7 +90,7 @@ def rounded(series: Floats, digits: int) -> NDArray[np.int64]:
 
 
 def lag_difference(series: Floats, lag: int | None) -> Floats:
-    """Each less the one `lag` before it (None: nothing)."""
+    """Each element minus the element `lag` before it (None: the series itself)."""
     if lag is None or lag >= len(series):
         return series
     difference: Floats = series - np.concatenate([np.zeros(lag), series[:-lag]])

@@ -1,4 +1,4 @@
-"""A sliding-window release: every reading measures its own window, whole and by itself."""
+"""A sliding-window release: each window that is read is measured as a whole."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.exposure import domain, over_lives, spread
+from tidegauge.mechanism.exposure import domain, over_cases, spread
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, says
 from tidegauge.theory.joint import joint
 from tidegauge.theory.paths.gram import row_paths
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search
     from tidegauge.model.schedule import Schedule
-    from tidegauge.theory.paths.path import Limits
+    from tidegauge.theory.paths.path import BinCase
 
 
 _SHORT: Final = 12
-"""Readings up to which it may be possible to try all paths."""
+"""Most readings for which all paths may be tried."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ class Sliding(Strategy):
 
     @classmethod
     def of(cls, schedule: Schedule) -> Sliding:
-        """Its own windows, for a schedule of sliding windows."""
+        """The strategy for the windows of this schedule.  Raises SpecError if they do not slide."""
         if schedule.span is None or not schedule.sliding:
             raise SpecError("this schedule has no sliding window")
         return cls(schedule.span, schedule.stride, schedule.count)
 
     @property
     def parameters(self) -> dict[str, int | float | str]:
-        """In bins."""
+        """Span and stride in bins, and the number of readings."""
         return {
             "span": self.span,
             "stride": self.stride,
@@ -66,29 +66,29 @@ class Sliding(Strategy):
         return None if rest or outside else reading
 
     def rows(self, bin_: int) -> tuple[Row, ...]:
-        """The window that ends with this bin, if one does."""
+        """The window that ends with this bin, if there is one."""
         reading = self._reading(bin_)
         return () if reading is None else (Row(0, reading, ((bin_ - self.span + 1, bin_, 1),)),)
 
     def needed_from(self, bin_: int) -> int:
-        """Where the next window begins."""
+        """The first bin of the next window."""
         return max(-(-(bin_ + 1 - self.span) // self.stride), 0) * self.stride + 1
 
     def weights(self, bin_: int, span: int | None) -> NDArray[np.float64]:
-        """The window itself: no other tells anything about it."""
+        """Weight 1 for the window itself; other windows are not used."""
         reading = self._reading(bin_)
         if reading is None or span != self.span:
             raise SpecError("a sliding release measures its own windows alone")
         return np.append(np.zeros(reading), 1.0)
 
     def variances(self, bins: NDArray[np.int64], span: int | None) -> NDArray[np.float64]:
-        """All alike."""
+        """1 for every window."""
         for bin_ in (bins.min(), bins.max()):
             self.weights(int(bin_), span)
         return np.ones(len(bins))
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
-        """T3's folds, each a change of one window."""
+        """One unit changes at most as many windows as T3 says."""
         seen = -(-self.span // self.stride)
 
         def both(
@@ -107,13 +107,17 @@ class Sliding(Strategy):
             )
             return found.l1, found.l2_squared
 
-        def folds(jumps: int | None, bins: int | None) -> int:
-            most = [self.readings, jumps and jumps * seen, bins and -(-(bins - 1 + self.span) // self.stride)]
+        def folds(changes: int | None, bins: int | None) -> int:
+            most = [
+                self.readings,
+                changes and changes * seen,
+                bins and -(-(bins - 1 + self.span) // self.stride),
+            ]
             return min(count for count in most if count is not None)
 
-        def stock(limit: Limits) -> tuple[Fraction, Fraction]:
-            found = both(folds(*limit))
-            exact = self._every_path(exposure, limit)
+        def stock(case: BinCase) -> tuple[Fraction, Fraction]:
+            found = both(folds(*case))
+            exact = self._every_path(exposure, case)
             return found if exact is None else (min(found[0], exact[0]), min(found[1], exact[1]))
 
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
@@ -121,16 +125,16 @@ class Sliding(Strategy):
                 folds(counts.total, counts.bins), counts.total, min(counts.total, counts.each * self.span)
             )
 
-        return over_lives(exposure, stock=stock, flow=flow)
+        return over_cases(exposure, stock=stock, flow=flow)
 
-    def _every_path(self, exposure: Exposure, limit: Limits) -> tuple[Fraction, Fraction] | None:
-        """What T3 bounds, exactly, for a release so short that all paths can be tried."""
+    def _every_path(self, exposure: Exposure, case: BinCase) -> tuple[Fraction, Fraction] | None:
+        """The exact sensitivity of a release so short that all paths can be tried; None for others."""
         if self.readings is None or self.readings > _SHORT:
             return None
         ages = np.arange(self.span + (self.readings - 1) * self.stride)
         starts = self.stride * np.arange(self.readings)[:, None]
         rows = ((starts <= ages) & (ages < starts + self.span)).astype(np.float64)
-        found = row_paths(rows, limits=limit, domain=domain(exposure, 1))
+        found = row_paths(rows, case=case, domain=domain(exposure, 1))
         _, M = spread(exposure)
         return None if found is None else (M * Fraction(found[0]), M**2 * Fraction(found[1]))
 

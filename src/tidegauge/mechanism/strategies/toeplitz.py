@@ -1,16 +1,16 @@
-"""Toeplitz measurements: every row weighs the changes by how long ago they were, in the same way."""
+"""Toeplitz measurements: the weight of a change in a row depends only on the age of the change."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.exposure import most_changes, over_lives, spread, square_of, stock_square
+from tidegauge.mechanism.exposure import most_changes, over_cases, spread, square_of, stock_square
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, refuse_running_values, says
 from tidegauge.theory.paths.toeplitz import falling_paths, toeplitz_paths
@@ -23,19 +23,27 @@ if TYPE_CHECKING:
 
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search
-    from tidegauge.theory.paths.path import Domain, Limits
+    from tidegauge.theory.paths.path import BinCase, Domain
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
 
 _LONGEST_ROWS: Final = 1 << 15
-"""Bins beyond which rows that speak of every past bin are too long."""
+"""Most bins for which rows may contain every past bin."""
+
+
+class _Run(NamedTuple):
+    """Ages with one coefficient, both ends included."""
+
+    newest: int
+    oldest: int
+    weight: int
 
 
 @dataclass(frozen=True)
 class Toeplitz(Strategy):
-    """One row a bin from the bin `first` on: the changes up to it, weighted by their age alone.
+    """One row per bin from bin `first` on: the changes up to the bin, weighted by their age.
 
     shape "root":    the square root, damped by beta, with white noise beside it; for running values
     shape "window":  the square root of a sliding window of `width` bins; for sliding windows and few changes
@@ -59,7 +67,7 @@ class Toeplitz(Strategy):
 
     @property
     def parameters(self) -> dict[str, int | float | str]:
-        """The shape and what it takes."""
+        """The shape, the bins and the parameters of the shape."""
         return {
             "shape": self.shape,
             "bins": "ever" if self.bins is None else self.bins,
@@ -75,12 +83,12 @@ class Toeplitz(Strategy):
 
     @property
     def denominator(self) -> int:
-        """2^20, for long series more."""
+        """2^20; larger for long releases."""
         return 1 << self._bits
 
     @cached_property
     def coefficients(self) -> Integers:
-        """By age, one for every bin there is (without end: for every one that counts)."""
+        """The coefficients by age, one per bin (without an end: those that are not 0)."""
         if self.bins is None:
             return shapes.rounded(shapes.banded_root(self.width), self._bits)
         count = self.bins - self.first
@@ -92,36 +100,36 @@ class Toeplitz(Strategy):
         return shapes.rounded_convex(shapes.damped_root(count, self.beta, self.white), self._bits)
 
     @cached_property
-    def _runs(self) -> list[tuple[int, int, int]]:
-        """Ages between which the coefficient is the same, oldest first, without zeros."""
+    def _runs(self) -> list[_Run]:
+        """The runs of equal coefficients, the oldest first, without zeros."""
         a = self.coefficients
         starts = np.flatnonzero(np.diff(a, prepend=a[0] + 1))
         ends = np.append(starts[1:], len(a)) - 1
         runs = zip(starts.tolist(), ends.tolist(), a[starts].tolist(), strict=True)
-        return [run for run in runs if run[2]][::-1]
+        return [_Run(*run) for run in runs if run[2]][::-1]
 
     def rows(self, bin_: int) -> tuple[Row, ...]:
-        """The changes up to this bin."""
+        """One row: the weighted changes up to this bin."""
         age = bin_ - self.first
         if age < 0:
             return ()
         ranges = tuple(
-            (max(bin_ - oldest, self.first), bin_ - newest, weight)
-            for newest, oldest, weight in self._runs
-            if newest <= age
+            (max(bin_ - run.oldest, self.first), bin_ - run.newest, run.weight)
+            for run in self._runs
+            if run.newest <= age
         )
         return (Row(0, age, ranges),)
 
     def needed_from(self, bin_: int) -> int:
-        """As far back as the next row goes."""
+        """The first bin of the next row."""
         return max(bin_ + 2 - self.width, self.first) if self.shape == "banded" else self.first
 
     def layers(self, through: int) -> Integers:
-        """All alike."""
+        """Layer 0 for every row."""
         return np.zeros(max(through - self.first + 1, 0), dtype=np.int64)
 
     def _decoder(self, count: int) -> Floats:
-        """What the running sum takes of the rows, by their age."""
+        """The weights of the rows in a running value, by their age."""
         known: Floats = self.__dict__.get("_known", np.empty(0))
         if len(known) < count:
             series = np.zeros(1 << (count - 1).bit_length())
@@ -132,46 +140,46 @@ class Toeplitz(Strategy):
         return known[:count]
 
     def weights(self, bin_: int, span: int | None) -> Floats:
-        """By the inverse series: there are as many rows as bins."""
-        self._refuse_levels(bin_, span)
+        """By the inverse series; there are as many rows as bins."""
+        self._require_initial_load(bin_, span)
         return shapes.lag_difference(self._decoder(bin_ - self.first + 1), span)[::-1]
 
     def variances(self, bins: NDArray[np.int64], span: int | None) -> Floats:
         """In closed form for all bins at once."""
-        self._refuse_levels(int(bins.min()), span)
+        self._require_initial_load(int(bins.min()), span)
         ages = bins - self.first
         decoder = shapes.lag_difference(self._decoder(int(ages.max()) + 1), span)
         return np.cumsum(decoder**2)[ages]
 
-    def _refuse_levels(self, bin_: int, span: int | None) -> None:
+    def _require_initial_load(self, bin_: int, span: int | None) -> None:
         if self.first and (span is None or span > bin_):
             refuse_running_values()
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
-        """Certified, from the rounded coefficients."""
+        """An upper bound for the rounded coefficients."""
         size, square = int(np.abs(self.coefficients).sum()), square_of(self.coefficients.tolist())
         S, M = spread(exposure)
 
-        def stock(limit: Limits) -> tuple[Fraction, Fraction]:
-            changes = most_changes(limit, self.bins) * (2 if exposure.grouped else 1)
+        def stock(case: BinCase) -> tuple[Fraction, Fraction]:
+            changes = most_changes(case, self.bins) * (2 if exposure.grouped else 1)
             return (
                 S * changes * size,
-                stock_square(exposure, limit, first=self.first, most=self._most) * self.denominator**2,
+                stock_square(exposure, case, first=self.first, most=self._most) * self.denominator**2,
             )
 
         def flow(counts: Flow) -> tuple[Fraction, Fraction]:
             most = M * counts.total
             return most * size, most**2 * square
 
-        return over_lives(exposure, stock=stock, flow=flow)
+        return over_cases(exposure, stock=stock, flow=flow)
 
-    def _most(self, limit: Limits, domain: Domain) -> float:
+    def _most(self, case: BinCase, domain: Domain) -> float:
         a = self.coefficients / self.denominator
-        if self.bins is None and limit.bins is None:
-            return falling_paths(a, changes=most_changes(limit, None), domain=domain)
-        if self.bins is None:  # all bins that a path can reach, and all rows that can see it
-            a = np.concatenate([a, np.zeros(limit.bins or 0)])
-        return toeplitz_paths(a, limits=limit, domain=domain)
+        if self.bins is None and case.bins is None:
+            return falling_paths(a, changes=most_changes(case, None), domain=domain)
+        if self.bins is None:  # all bins of a path, and all rows that contain them
+            a = np.concatenate([a, np.zeros(case.bins or 0)])
+        return toeplitz_paths(a, case=case, domain=domain)
 
 
 def _candidates(search: Search) -> Iterator[Toeplitz]:

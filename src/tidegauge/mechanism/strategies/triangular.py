@@ -1,4 +1,4 @@
-"""Measurements by a full lower-triangular matrix: as many rows as bins, decoded by its inverse."""
+"""Measurements by a full lower-triangular matrix, decoded by its inverse."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int32]
 
 MOST_BINS = 4096
-"""Beyond, the matrix and its inverse would take more than 200 megabytes."""
+"""Most bins: beyond, the matrix and its inverse would take more than 200 megabytes."""
 
 
 class Triangular(Strategy):
-    """One row a bin from the bin `first` on; row t of the matrix speaks of the first t bins."""
+    """One row per bin from bin `first` on; row t of the matrix combines the first t + 1 bins."""
 
     first: int
 
     @property
     @abstractmethod
     def matrix(self) -> Integers:
-        """Lower-triangular, on changes, in units of 1/denominator."""
+        """The lower-triangular matrix on changes, in units of 1/denominator."""
 
     @property
     def denominator(self) -> int:
@@ -38,7 +38,7 @@ class Triangular(Strategy):
         return 1 << shapes.BITS
 
     def rows(self, bin_: int) -> tuple[Row, ...]:
-        """The changes up to this bin."""
+        """One row: the weighted changes up to this bin."""
         age = bin_ - self.first
         if age < 0:
             return ()
@@ -52,12 +52,12 @@ class Triangular(Strategy):
         )
 
     def layers(self, through: int) -> NDArray[np.int64]:
-        """All alike."""
+        """Layer 0 for every row."""
         return np.zeros(max(through - self.first + 1, 0), dtype=np.int64)
 
     @cached_property
     def _decoder(self) -> Floats:
-        """Row t: what the sum of the first t bins takes of the rows."""
+        """Row t: the weights of the rows in the sum of the first t + 1 bins."""
         from scipy.linalg.lapack import dtrtri  # noqa: PLC0415  (slow to load)
 
         found, problem = dtrtri(np.asfortranarray(self.matrix, dtype=np.float64), lower=1, overwrite_c=1)
@@ -66,7 +66,7 @@ class Triangular(Strategy):
         return np.cumsum(found, axis=0, out=found)
 
     def weights(self, bin_: int, span: int | None) -> Floats:
-        """By the inverse."""
+        """By the inverse of the matrix."""
         age = bin_ - self.first
         found = self._decoder[age, : age + 1].copy()
         if span is not None and span <= age:

@@ -1,4 +1,4 @@
-"""Which column a name in the SELECT means: letter case counts only in quotes."""
+"""The column that a name in the SELECT refers to.  Letter case matters only in quotes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Columns:
-    """The table's columns as a SELECT of one kind may name them."""
+    """The columns of the table, as a SELECT of one kind may name them."""
 
     types: Mapping[str, str]
     kind: Kind
     qualifiers: frozenset[str]
 
     def settle(self, node: exp.Expr) -> None:
-        """Give every column in the expression its one spelling, so that equal expressions are equal trees."""
+        """Rewrite every column to one spelling, so that equal expressions are equal trees."""
         for found in list(node.find_all(exp.Column)):
             if isinstance(found.this, exp.Star):
                 refuse("*", found.sql())
@@ -65,12 +65,12 @@ class Columns:
         return matches[0]
 
     def term(self, settled: exp.Column) -> Term:
-        """A settled column of the old or the new row."""
+        """The term of a settled column, in the old or the new row."""
         side: Side = "before" if settled.table == "before" else "after"
         return column(Column(side, settled.name), self.types[settled.name])
 
     def has(self, identifier: exp.Identifier) -> bool:
-        """Whether the name means a column."""
+        """Whether the name refers to a column."""
         try:
             self.exact(identifier)
         except Refused:
@@ -88,7 +88,7 @@ def _identifier(exact: str) -> exp.Identifier:
 
 
 def nearest(written: str, names: Mapping[str, str]) -> str:
-    """The names that were probably meant, as the end of a message."""
+    """A suggestion of similar names, as the end of a message."""
     by_lower = {one.lower(): one for one in names}
     close = [by_lower[one] for one in get_close_matches(written.lower(), by_lower, n=3)]
     return f"did you mean {' or '.join(close)}?" if close else f"there is {', '.join(sorted(names)[:10])}"

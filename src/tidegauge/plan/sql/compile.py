@@ -1,7 +1,7 @@
-"""A release's SELECT -> the query that it measures.
+"""From the SELECT of a release to the query that is measured.
 
-docs/sql.md says what is accepted, and what is refused and why.  The engine binds what comes out of
-here without complaint if its structs have the declared columns with the declared types.
+docs/sql.md lists what is accepted, and what is refused and why.  Every engine can compute the query, if its
+columns have the declared types.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def compile_query(
     dialect: str = "duckdb",
     key: str = "sql",
 ) -> Query:
-    """The linear query that the SELECT asks of `table`, or a QueryError that says why it is none.
+    """The linear query of the SELECT over `table`.  Raises QueryError if the SELECT is not a linear query.
 
     `columns` gives every column's type in the embedded engine ('VARCHAR' where nothing is declared); `key` is
     the spec's key of the SELECT, beside which groups, bounds and grids are declared.

@@ -1,4 +1,4 @@
-"""GROUP BY over declared domains: which cell a row is in."""
+"""GROUP BY over declared domains: the cell of a row."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ MOST_CELLS: Final = 1_000_000
 
 @dataclass(frozen=True)
 class Named:
-    """A group's expression, with its columns settled, and the name it is published under."""
+    """The expression of a group, with settled columns, and the name under which it is published."""
 
     name: str
     expression: exp.Expr
 
 
 def named_groups(parts: Parts, columns: Columns, dialect: str) -> list[Named]:
-    """What GROUP BY speaks of: columns, expressions, positions and aliases of the SELECT."""
+    """The groups of GROUP BY: columns, expressions, positions and aliases of the SELECT."""
     selected = [one for one in parts.columns if not one.find(exp.AggFunc)]
     for one in selected:
         columns.settle(one)
@@ -99,7 +99,7 @@ def _unselected(one: exp.Expr, dialect: str) -> Named:
 
 
 def domains(groups: Sequence[Named], declared: Mapping[str, Sequence[Value]]) -> tuple[Group, ...]:
-    """The declared domain of every group; refused if one is missing or left over."""
+    """The declared domain of every group.  Raises Refused if one is missing, or declared for no group."""
     left, found = dict(declared), []
     for group in groups:
         key = next((key for key in left if key.lower() == group.name.lower()), None)
@@ -127,7 +127,7 @@ def domains(groups: Sequence[Named], declared: Mapping[str, Sequence[Value]]) ->
 
 
 def cell_number(groups: Sequence[Named], declared: Sequence[Group], lower: Lowering) -> Expression:
-    """The number of the row's cell, the last group varying fastest; NULL if a value is not declared."""
+    """The cell number of a row; the last group varies fastest.  NULL if a value is not declared."""
     cell: Expression | None = None
     for group, domain in zip(groups, declared, strict=True):
         place = _place(lower(group.expression), domain)
@@ -147,7 +147,7 @@ def _place(term: Term, domain: Group) -> Expression:
 
 
 def _comparable(term: Term, values: Sequence[Value]) -> list[Term]:
-    """The group's term and its values, as one kind; text is read as what the values are."""
+    """The term of a group and its values, converted to one kind; text to the kind of the values."""
     types = {type(value) for value in values}
     if types == {bool}:
         return [boolean(term), *(Term(Constant(bool(value)), Kind.BOOLEAN) for value in values)]
@@ -173,6 +173,6 @@ def _comparable(term: Term, values: Sequence[Value]) -> list[Term]:
 
 
 def toml_key(key: str) -> str:
-    """The key as it is written in the file."""
+    """The key as it is written in tidegauge.toml."""
     bare = key.isascii() and key.replace("_", "").replace("-", "").isalnum()
     return key if bare else '"' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'

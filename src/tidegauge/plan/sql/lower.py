@@ -1,7 +1,7 @@
-"""Expressions of a SELECT, node by node, into expressions that every engine can compute and that cannot fail.
+"""Translate the expressions of a SELECT into expressions that every engine can compute and that cannot fail.
 
-A node that no rule names is refused, and so is an argument that its rule does not read: what the parser
-learns tomorrow is not accepted before someone has thought about it.
+A node without a rule is refused, and so is an argument that its rule does not read.  Syntax that a later
+parser adds is therefore refused until a rule exists.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ _MANY: Final = {exp.Coalesce: "coalesce", exp.Least: "least", exp.Greatest: "gre
 
 @dataclass(frozen=True)
 class Lowering:
-    """Lowers expressions whose columns `column` resolves."""
+    """Translates expressions; `column` resolves their columns."""
 
     column: Callable[[exp.Column], Term]
     dialect: str
 
     def __call__(self, node: exp.Expr) -> Term:
-        """The expression with its kind, or a refusal by name."""
+        """The expression with its kind.  Raises Refused if a part of it is not accepted."""
         rule = _RULES.get(type(node))
         if rule is None:
             refuse_node(node, self.dialect)
@@ -96,7 +96,7 @@ def shown(node: exp.Expr, dialect: str) -> str:
 
 
 def refuse_node(node: exp.Expr, dialect: str) -> NoReturn:
-    """Refuse a node that has no rule, by the most telling name."""
+    """Refuse a node that has no rule, by the most specific name."""
     what = shown(node, dialect)
     if isinstance(node, exp.Star):
         refuse("*", what)
@@ -229,7 +229,7 @@ def _case(low: Lowering, node: exp.Expr) -> Term:
 
 
 def _one_of(terms: list[Term], operation: str, *arguments: Term) -> Term:
-    """An operation that gives one of several terms that are alike."""
+    """An operation whose result is one of several terms of one kind."""
     kind = next((term.kind for term in terms if term.kind is not Kind.NULL), Kind.NULL)
     return apply(kind, operation, *arguments, whole=all(term.whole for term in terms))
 
@@ -292,7 +292,7 @@ def _interval(_: Lowering, node: exp.Expr) -> Term:
 
 
 def _part(low: Lowering, node: exp.Expr) -> Term:
-    """EXTRACT(part FROM time), or a function that is named after the part."""
+    """EXTRACT(part FROM time), or a function with the name of the part."""
     if isinstance(node, exp.Extract):
         return sql_times.part(node.name, low(node.expression))
     assert isinstance(node, exp.Func)
@@ -300,7 +300,7 @@ def _part(low: Lowering, node: exp.Expr) -> Term:
 
 
 def _anonymous(low: Lowering, node: exp.Expr) -> Term:
-    """Functions of time that the parser does not know by name."""
+    """Functions of time for which the parser has no class."""
     called, arguments = node.name.lower(), node.expressions
     if called in {"date_part", "datepart"} and len(arguments) == 2 and isinstance(arguments[0], exp.Literal):
         return sql_times.part(arguments[0].name, low(arguments[1]))

@@ -1,4 +1,4 @@
-"""What a row counts: bounded integers in units of a grid."""
+"""The contribution of a row: bounded integers in units of a grid."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tidegauge.mechanism.aggregate import Part
 
 MOST_STEPS: Final = 2**50
-"""Up to here a decimal that lies on the grid is found again exactly after its way through DOUBLE."""
+"""Most steps for which a decimal on the grid survives the conversion to DOUBLE exactly."""
 FINEST: Final = 9
 
 
@@ -34,7 +34,7 @@ class Range:
 
     @property
     def middle(self) -> int:
-        """The step in the middle, from which AVG measures."""
+        """The step in the middle; AVG measures distances from it."""
         return (self.lower + self.upper) // 2
 
 
@@ -45,7 +45,7 @@ def declared_range(
     bounds: Mapping[str, tuple[Fraction, Fraction]],
     grids: Mapping[str, Fraction],
 ) -> Range:
-    """The bounds and the grid that are declared under one of the names the aggregate goes by."""
+    """The declared bounds and grid, under one of the names of the aggregate."""
     key = _declared("bounds", names, bounds)
     if key is None:
         raise Refused(
@@ -72,7 +72,7 @@ def declared_range(
 
 
 def _declared(table: str, names: Sequence[str], declared: Mapping[str, object]) -> str | None:
-    """The one key that speaks of the aggregate; any other is left over."""
+    """The key of the aggregate, or None.  Raises Refused for any other key."""
     found = [key for name in names for key in declared if _squeezed(key) == _squeezed(name)]
     for key in declared:
         if key not in found[:1]:
@@ -87,7 +87,7 @@ def _declared(table: str, names: Sequence[str], declared: Mapping[str, object]) 
 
 
 def refuse_declared(what: str, table: str, declared: Mapping[str, object]) -> None:
-    """Refuse bounds or a grid of what needs none."""
+    """Refuse bounds or a grid for an aggregate that takes none."""
     if declared:
         raise Refused(f"{what} needs none; remove it", key=f"{table}.{toml_key(min(declared))}")
 
@@ -101,7 +101,7 @@ def _on(grid: Fraction, *bounds: Fraction) -> bool:
 
 
 def _default_grid(low: Fraction, high: Fraction, at: str) -> Fraction:
-    """The coarsest power of ten that gives six digits and has both bounds on it."""
+    """The coarsest power of ten with six digits for which both bounds are on the grid."""
     for places in range(FINEST + 1):
         grid = Fraction(1, 10**places)
         six = max(abs(low), abs(high)) >= 10**5 * grid or places == FINEST
@@ -124,7 +124,7 @@ def _declared_grid(written: Fraction, key: str) -> Fraction:
 
 
 def count_of(term: Term | None) -> Component:
-    """COUNT(*), or COUNT of an expression: NaN is a value, NULL is none."""
+    """COUNT(*), or COUNT of an expression; NaN counts, NULL does not."""
     return Component("count", Constant(1) if term is None else call("counts", term.expression), 0, 1)
 
 
@@ -144,12 +144,12 @@ def sum_of(term: Term, steps: Range, *, centre: int = 0) -> Component:
 
 
 def present(term: Term) -> Component:
-    """How many rows an AVG is taken over: those with a value."""
+    """The number of rows of an AVG: those with a number."""
     return Component("count", call("counts number", term.expression), 0, 1)
 
 
 def component_of(part: Part, term: Term, steps: Range) -> Component:
-    """What is measured for one part of an aggregate whose values have bounds."""
+    """The component of one part of an aggregate with bounded values."""
     match part:
         case "rows":
             return count_of(term)

@@ -1,4 +1,4 @@
-"""From the text of a release's SELECT to its parts; refuses by name what is no linear query of one table."""
+"""From the text of a SELECT to its parts.  Refuses, by name, everything but a linear query of one table."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _CLOSE: Final = frozenset({TokenType.R_PAREN, TokenType.DOT, TokenType.COMMA})
 
 @dataclass(frozen=True)
 class Parts:
-    """A SELECT that has the form of a linear query; its expressions are not looked into yet."""
+    """A SELECT that has the form of a linear query; its expressions are not checked yet."""
 
     kind: Kind
     qualifiers: frozenset[str]
-    """What may stand before a column's dot, in lower case."""
+    """The accepted prefixes of a column (`prefix.column`), in lower case."""
     columns: tuple[exp.Expr, ...]
-    """What the SELECT names, in order, the aggregate included."""
+    """The columns of the SELECT in order, the aggregate included."""
     aggregate: exp.AggFunc
     alias: str | None
     """The name that the SELECT gives to the aggregate."""
@@ -59,16 +59,16 @@ class Parts:
 
 
 def canonical(sql: str, dialect: str) -> str:
-    """The statement without comments and with one way of spacing and letter case.
+    """The statement without comments, in one spacing and letter case.
 
-    Made from tokens, not from the parsed tree: what was committed must read the same under every release of
-    the parser.
+    Built from tokens, not from the parsed tree: the text of a committed query must be the same under every
+    version of the parser.
     """
     return _spaced(token for token in _tokens(sql, dialect) if token.token_type is not TokenType.SEMICOLON)
 
 
 def argument(sql: str, function: str, dialect: str) -> str:
-    """What is in the parentheses of the function's first call, in canonical form."""
+    """The argument of the first call of the function, in canonical form."""
     tokens = _tokens(sql, dialect)
     kinds = [token.token_type for token in tokens]
     calls = (
@@ -112,7 +112,7 @@ def _tokens(sql: str, dialect: str) -> list[Token]:
 
 
 def parse(sql: str, dialect: str) -> exp.Select:
-    """The one SELECT in the text."""
+    """The SELECT in the text.  Raises Refused unless there is exactly one."""
     if dialect not in DIALECTS:
         raise Refused(
             f"dialect {dialect!r} is not supported; write the SELECT for one of {', '.join(DIALECTS)}"

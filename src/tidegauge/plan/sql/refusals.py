@@ -1,4 +1,4 @@
-"""What a release's SELECT may not contain, and why: the one list, also printed in docs/sql.md."""
+"""What a SELECT may not contain, and why.  docs/sql.md prints this list."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final, NoReturn
 
 
 class Refused(Exception):
-    """Why the SELECT, or the declaration beside it that `key` names, is not accepted."""
+    """The SELECT, or the declaration that `key` names, is not accepted."""
 
     def __init__(self, message: str, *, key: str | None = None) -> None:
         super().__init__(message)
@@ -14,7 +14,7 @@ class Refused(Exception):
 
 
 class Mismatch(Refused):
-    """Pieces that do not fit together; who lowers the expression adds where."""
+    """Terms of kinds that do not fit together.  The caller adds the expression to the message."""
 
 
 REFUSALS: Final = {
@@ -59,5 +59,5 @@ REFUSALS: Final = {
 
 
 def refuse(name: str, what: str | None = None) -> NoReturn:
-    """Say what was found and why it is not accepted."""
+    """Raise Refused with what was found and why it is not accepted."""
     raise Refused(f"{what or name} is refused: {REFUSALS[name]}")

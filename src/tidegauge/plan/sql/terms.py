@@ -1,8 +1,8 @@
-"""Expressions with their kinds, and how one kind is read as another without ever failing.
+"""Expressions with their kinds, and conversions between kinds that never fail.
 
-Text is read in context: beside a number it is a number, beside a date a time, as a condition true or false,
-and NULL where it is none.  Arithmetic is done in DOUBLE, where nothing overflows.  Times are UTC without a
-zone.
+Text is converted by context: beside a number to a number, beside a date to a time, as a condition to true or
+false; to NULL if the conversion is impossible.  Arithmetic is in DOUBLE, which does not overflow.  Times are
+UTC without a zone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Kind(Enum):
-    """What a piece of SQL gives, in words of an error message."""
+    """The kind of a value, in words for error messages."""
 
     TEXT = "text"
     INTEGER = "an integer"
@@ -57,7 +57,7 @@ _LARGEST: Final = 2**63
 
 @dataclass(frozen=True)
 class Term:
-    """An expression and its kind; `literal` is a text in quotes, which is read when the query is compiled."""
+    """An expression and its kind; `literal` is a text in quotes, converted when the query is compiled."""
 
     expression: Expression
     kind: Kind
@@ -67,7 +67,7 @@ class Term:
 
 
 def apply(kind: Kind, operation: str, *arguments: Term | str | int, whole: bool = False) -> Term:
-    """The operation on these terms; a plain value is a unit, a type or a number that the operation takes."""
+    """The operation on these terms.  A str or int argument is a unit, a type or a number."""
     given = (one.expression if isinstance(one, Term) else one for one in arguments)
     return Term(call(operation, *given), kind, whole=whole)
 
@@ -82,7 +82,7 @@ def text_literal(value: str) -> Term:
 
 
 def integer_literal(value: int) -> Term:
-    """An integer, or the nearest DOUBLE where 64 bits are too few."""
+    """An integer, or the nearest DOUBLE if 64 bits are too few."""
     if abs(value) >= _LARGEST:
         return replace(double_literal(value), whole=True)
     return Term(Constant(value), Kind.INTEGER)
@@ -130,7 +130,7 @@ def boolean_literal(written: str) -> Term:
 
 
 def column(found: Column, declared: str) -> Term:
-    """A column of a declared type: times in UTC, what has a text form as text."""
+    """A column of a declared type.  Times are converted to UTC, other types with a text form to text."""
     try:
         base = DataType.build(declared, dialect="duckdb").this
     except ParseError:
@@ -148,7 +148,7 @@ def column(found: Column, declared: str) -> Term:
 
 
 def cast(term: Term, to: DataType) -> Term:
-    """CAST, with NULL for what cannot be cast; TIMESTAMP is UTC, with a zone or without."""
+    """CAST; NULL if a value cannot be cast.  TIMESTAMP is UTC, with a zone or without."""
     kind, sizes = _KINDS.get(to.this), [int(size.name) for size in to.find_all(DataTypeParam)]
     if kind is None or (to.expressions and not (kind is Kind.DECIMAL and 38 >= sizes[0] >= max(sizes))):
         refuse("type", f"CAST to {to.sql('duckdb')}")
@@ -172,7 +172,7 @@ def cast(term: Term, to: DataType) -> Term:
 
 
 def integer(term: Term) -> int | None:
-    """The integer that the term is, if it is one that was written."""
+    """The integer of a literal; None for other terms."""
     match term.expression:
         case Constant(int(value)) if term.kind is Kind.INTEGER:
             return value
@@ -234,7 +234,7 @@ def text(term: Term) -> Term:
 
 
 def alike(terms: Sequence[Term]) -> list[Term]:
-    """The terms as one kind, so that they can be compared or stand for one another."""
+    """The terms, converted to one kind, so that they can be compared or replace each other."""
     typed = {term.kind for term in terms} - {Kind.NULL, Kind.TEXT}
     if typed == {Kind.INTEGER}:
         terms = [term if term.literal is None else number_literal(term.literal) for term in terms]

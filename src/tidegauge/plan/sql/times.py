@@ -1,4 +1,4 @@
-"""Dates, times and intervals: out of range is NULL."""
+"""Dates, times and intervals.  A result out of range is NULL."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def part(written: str, at: Term) -> Term:
 
 
 def truncated(written: str, at: Term) -> Term:
-    """The beginning of the year, month, ... in which a time lies."""
+    """The start of the year, month, ... of a time."""
     return apply(Kind.TIMESTAMP, "truncate", _unit(written, UNITS), time(at))
 
 
 def difference(written: str, start: Term, end: Term) -> Term:
-    """How many boundaries of the unit lie between two times."""
+    """The number of boundaries of the unit between two times."""
     return apply(Kind.INTEGER, "difference", _unit(written, UNITS), time(start), time(end))
 
 
@@ -54,7 +54,7 @@ def interval(node: exp.Expr) -> Term:
 
 
 def shifted(sign: str, left: Term, right: Term) -> Term | None:
-    """A sum or difference with a date, time or interval in it; None if there is none."""
+    """A sum or difference with a date, time or interval; None if neither side is one."""
     kinds = {left.kind, right.kind}
     if not kinds & {*TIMES, Kind.INTERVAL}:
         return None

@@ -1,4 +1,4 @@
-"""Conversion between rho-zCDP and (epsilon, delta), tight both ways; every rounding goes against us.
+"""Conversion between rho-zCDP and (epsilon, delta), tight both ways; every rounding raises the stated loss.
 
 Canonne, Kamath and Steinke (2020): rho-zCDP is (epsilon, delta) for every x = alpha - 1 > 0 with
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tidegauge.model.quantity import Number
 
 LEAST_DELTA: Final = Fraction(1, 10**600)
-"""Smaller deltas are returned as this one: the difference cannot matter, and they would fill the memory."""
+"""Smaller deltas are returned as this value: the difference does not matter, and digits cost memory."""
 
 
 def rho_to_epsilon(rho: Number | str, *, delta: Number | str) -> Fraction:

@@ -13,7 +13,7 @@ from tidegauge.theory.paths.gram import row_paths
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tidegauge.theory.paths.path import Domain, Limits
+    from tidegauge.theory.paths.path import BinCase, Domain
 
 _SHORT = 12
 """Bins up to which paths through two groups are tried."""
@@ -32,7 +32,7 @@ class AutoregressiveRows(NamedTuple):
     step: Fraction = Fraction(1)
 
 
-def autoregressive_paths(rows: AutoregressiveRows, *, limits: Limits, domain: Domain) -> Fraction:
+def autoregressive_paths(rows: AutoregressiveRows, *, case: BinCase, domain: Domain) -> Fraction:
     """Most that all rows together move in L1, for the best possible shift of the shared draw.  [T10]
 
     Path:     s is 0, and from the first change on `high` or -`low`.
@@ -42,8 +42,8 @@ def autoregressive_paths(rows: AutoregressiveRows, *, limits: Limits, domain: Do
     Exact:    except for loaded units in two groups and many bins.
     Proof:    docs/theory/T10-autoregressive.md
     """
-    changes, span = limits.within(rows.bins)
-    later, left = limits.after_load(rows.bins) if domain.loaded else (0, 0)
+    changes, span = case.within(rows.bins)
+    later, left = case.after_load(rows.bins) if domain.loaded else (0, 0)
     q, high, low = 1 - rows.memory, Fraction(domain.high), Fraction(domain.low)
     most, apart = max(high, low), high + low
     if domain.groups > 1:
@@ -51,7 +51,7 @@ def autoregressive_paths(rows: AutoregressiveRows, *, limits: Limits, domain: Do
         bound = most * max(new, 2 * later + 2 * (rows.bins - later) * q if later else Fraction(0))
         if domain.groups == 2 and later and rows.bins <= _SHORT:  # there is no third group
             matrix = float(q) * np.tri(rows.bins, k=-1) + np.eye(rows.bins)
-            tried = row_paths(matrix, limits=limits, domain=domain)
+            tried = row_paths(matrix, case=case, domain=domain)
             return bound if tried is None else min(bound, Fraction(tried[0]))
         return bound
 

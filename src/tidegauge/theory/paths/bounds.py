@@ -13,27 +13,27 @@ from tidegauge.theory.paths.rounding import U, above_sum, dot_error
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tidegauge.theory.paths.path import Domain, Limits
+    from tidegauge.theory.paths.path import BinCase, Domain
 
     Floats = NDArray[np.float64]
 
 
-def gram_bounds(gram: Floats, *, limits: Limits, domain: Domain) -> list[float]:
+def gram_bounds(gram: Floats, *, case: BinCase, domain: Domain) -> list[float]:
     """Upper bounds of the squared length, from the inner products of the columns.  [T10]
 
     Proof:    docs/theory/T10-matrix.md
     """
     bins = len(gram)
-    changes, span = limits.within(bins)
-    later = limits.after_load(bins)[0] if domain.loaded else 0
+    changes, span = case.within(bins)
+    later = case.after_load(bins)[0] if domain.loaded else 0
     one, two = (nextafter(sqrt(one_or_two(gram, count, span)), inf) for count in (1, 2))
     rises = np.triu(np.diff(gram, axis=1, append=0.0), 1).clip(min=0.0).sum(axis=1)
     off = dot_error(4 * bins, 2 * float(np.abs(gram).max()))  # of all that a row of inner products rises
     squares = np.sort(np.diag(gram) + 2 * rises + 4 * off)[::-1][:changes]
     falls = not rises.any()
     bounds = plain_bounds(changes, domain, later=later, one=one, two=two, squares=squares, falls=falls)
-    if countable(bins, limits):
-        bounds.append(interval_bound(gram, limits=limits, domain=domain))
+    if countable(bins, case):
+        bounds.append(interval_bound(gram, case=case, domain=domain))
     return bounds
 
 

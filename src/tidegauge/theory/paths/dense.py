@@ -1,14 +1,12 @@
 """Sensitivity under a full matrix whose on-intervals act on one another through one shared level.
 
-Let G be the inner products of the columns, on changes, and Y the same on levels: a path that is on in s has
-                                                                                  the energy s'Ys.  For any v
-                                                                                  and T = Y + vv', and for
-                                                                                  any shift d,
+Let G be the inner products of the columns, on changes, and Y the same on levels.  A path that is on in s has
+the energy s'Ys.  For any v, T = Y + vv' and any shift d,
 
-    s'Ys  =  s'Ts - (v's)^2  <=  d^2 + s'Ts - 2 d v's,
+    s'Ys  =  s'Ts - (v's)^2  <=  d^2 + s'Ts - 2 d v's.
 
-which has no term for two on-intervals but those of T.  Where these are negative they are left out, or kept
-for parts of two neighbours; where they are positive, they are counted for every bin that is on.
+The only cross terms of two on-intervals are those of T.  Negative cross terms are left out, or counted for
+parts of two neighbors.  Positive cross terms are charged to every bin that is on.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tidegauge.theory.paths.path import Limits
+    from tidegauge.theory.paths.path import BinCase
 
     Floats = NDArray[np.float64]
 
@@ -43,22 +41,24 @@ _SHIFTS: Final = 2.0**-20
 _FURTHEST: Final = 32.0
 """... up to this sum of a shared level."""
 _FITTED: Final = 200
+"""Steps in which a shared level is fitted."""
 _CHAINED: Final = 32
 """Most changes for which chains are computed."""
 _ROUGH: Final = 4e-7
-"""A few times what the roundings of a matrix make of nothing, in units of its largest squared column."""
+"""A few times the rounding error of a zero, in units of the largest squared column."""
 _ANCHORED: Final = 3 * 10**8
+"""Most operations for which every window of first changes is tried."""
 _GOLDEN: Final = (5**0.5 - 1) / 2
 
 
-def dense_paths(gram: Floats, *, limits: Limits) -> float:
+def dense_paths(gram: Floats, *, case: BinCase) -> float:
     """Largest squared length of any measurement of an on/off unit, from its columns' inner products.  [T14]
 
     Certified: from above for every matrix; tightly where, on levels, columns far apart are negatively
                correlated by one shared level.
     Proof:     docs/theory/T14.md
     """
-    changes, span = limits.within(len(gram))
+    changes, span = case.within(len(gram))
     scale = float(gram.diagonal().max())
     if scale <= 0:
         return 0.0
@@ -71,21 +71,21 @@ def dense_paths(gram: Floats, *, limits: Limits) -> float:
     return above_product(scale, above_sum(bound, perturbed(FINE, changes, ON_OFF)))
 
 
-def dense_groups(gram: Floats, *, limits: Limits, loaded: bool = False) -> float:
-    """The same where a change may lead to another group, each group measured separately.  [T14]
+def dense_groups(gram: Floats, *, case: BinCase, loaded: bool = False) -> float:
+    """The same for units that may change their group; each group is measured separately.  [T14]
 
     Requires: a unit contributes at most 1 to the group that it is in, and nothing below 0.
     Loaded:   the unit may be in a group before the first bin, by the first of its changes.
     Proof:    docs/theory/T14-groups.md
     """
-    changes, span = limits.within(len(gram))
+    changes, span = case.within(len(gram))
     scale = float(gram.diagonal().max())
     if scale <= 0:
         return 0.0
     unit = on_grid(gram / scale)
     intervals = _GroupIntervals(unit, again=changes > 2)
     bound = intervals.most(changes, span)
-    later, left = limits.after_load(len(gram)) if loaded else (0, 0)
+    later, left = case.after_load(len(gram)) if loaded else (0, 0)
     for returns in range(later // 2 + 1 if later else 0):  # to the group of before the first bin
         missing = _chained(unit, min(2 * returns + 1, later), left) if returns else 1.0
         bound = max(bound, missing + intervals.most(later - returns, left, apart=returns > 0))
@@ -93,10 +93,10 @@ def dense_groups(gram: Floats, *, limits: Limits, loaded: bool = False) -> float
 
 
 def _chained(gram: Floats, changes: int, span: int) -> float:
-    """With the shared level of bins far apart, and the best shift and price of a bin that is found."""
+    """The bound with the shared level of bins far apart, and the best shift and price found."""
     bins = len(gram)
     v = shared_level(levels(gram), max(2, bins // 4))
-    v = np.rint(v * min(1.0, _FURTHEST / max(v.sum(), 1e-300)) / _SHIFTS) * _SHIFTS  # any will do
+    v = np.rint(v * min(1.0, _FURTHEST / max(v.sum(), 1e-300)) / _SHIFTS) * _SHIFTS  # every v gives a bound
     chain = _Chain(gram, v, gaps=max(8, bins // 16))
     furthest = float(chain.v[-1])
 
@@ -180,7 +180,7 @@ class _Chain:
         every, rough = np.maximum(between, 0.0).sum(axis=1), np.where(np.abs(between) < _ROUGH, between, 0.0)
         most = float(np.ceil(max(-least_eigenvalue(-rough), 0.0) / FINE) * FINE)
         others = np.maximum(between - rough, 0.0).sum(axis=1) + most
-        if others.sum() < every.sum():  # what roundings leave is counted as a whole
+        if others.sum() < every.sum():  # rounding errors are counted by one eigenvalue
             sums = _sums(rough)
             own = sums.diagonal()
             alone -= np.add.outer(own, own) - 2 * sums

@@ -1,12 +1,13 @@
 """The bound for units that may change any number of times within a span, for measurements by any matrix.
 
-A path is on or off at will in all bins of a window but the last, in which it settles for the rest of time.
-Its energy is s'Qs for bits s, one of them for all time after the window.  With s = (1 + sigma) / 2 and one
-more sign for the constant it is sigma' R sigma, and for every d for which Diag(d) - R has no negative eigenvalue
+A path may be on or off in every bin of a window.  Its state in the last bin is its state for the rest of
+time.  The energy of the path is s'Qs for bits s, the last of which is for all time after the window.  With
+s = (1 + sigma) / 2, and one more sign for the constant, the energy is sigma' R sigma.  For every d for which
+Diag(d) - R has no negative eigenvalue,
 
-    sigma' R sigma  <=  sum of d;
+    sigma' R sigma  <=  sum of d.
 
-where its least eigenvalue is -e, the sum of d plus e times their number is a bound.
+If the least eigenvalue is -e, the sum of d plus e times the number of signs is a bound.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tidegauge.theory.paths.rounding import U, above_sum, least_eigenvalue
+from tidegauge.theory.paths.rounding import U, above_sum, least_eigenvalue, positive
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 WIDEST: Final = 256
 """Widest span for which the bound is found in time."""
 _TIGHT: Final = 3e-4
+"""Relative gap at which the search for a diagonal ends."""
 _REFINED: Final = 48
+"""Most windows for which a diagonal is searched."""
 
 
 def any_changes(gram: Floats, span: int) -> float:
@@ -94,17 +97,9 @@ def _diagonal(form: Floats, near: Floats | None) -> tuple[Floats, float]:
             if decrement < 1e-3:
                 break
             size = 1.0 if decrement < 0.1 else 1 / (1 + decrement**0.5)
-            while not _positive(np.diag(found + size * step) - form):
+            while not positive(np.diag(found + size * step) - form, 0.0):
                 size /= 2
             found = found + size * step
         if count / stiffness < _TIGHT * found.sum():
             return found, _bound(form, found)
         stiffness *= 8
-
-
-def _positive(matrix: Floats) -> bool:
-    try:
-        np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        return False
-    return True

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tidegauge.theory.paths.path import Domain, Limits
+    from tidegauge.theory.paths.path import BinCase, Domain
 
     Floats = NDArray[np.float64]
 
@@ -49,20 +49,20 @@ def affordable(*, starts: int, changes: int, span: int, domain: Domain, coarse: 
     return True
 
 
-def every_path(band: Floats, *, limits: Limits, domain: Domain, starts: int | None = None) -> float:
+def every_path(band: Floats, *, case: BinCase, domain: Domain, starts: int | None = None) -> float:
     """Largest squared length of a measurement over all paths: exact, plus its rounding error.  [T10]
 
     Band:     band[i, l] is the inner product of columns i and i + l.
     Starts:   a path that begins from nothing does so in one of the first `starts` bins (None: in any).
     Proof:    docs/theory/T10-enumeration.md
     """
-    changes, span = limits.within(len(band))
+    changes, span = case.within(len(band))
     first = np.arange(len(band) if starts is None else starts)
     best = 0.0
     for made in range(1, changes + 1):
         best = max(best, _most(band, first, span, made, _shapes(made, domain), domain=domain))
     if domain.loaded:
-        changes, span = limits.after_load(len(band))
+        changes, span = case.after_load(len(band))
         for made in range(1, changes + 1):
             shapes = _shapes(made, domain, loaded=True)
             for begin in range(span - made + 1):
@@ -70,15 +70,15 @@ def every_path(band: Floats, *, limits: Limits, domain: Domain, starts: int | No
     return best
 
 
-def every_sum(rows: Floats, *, limits: Limits, domain: Domain) -> float:
+def every_sum(rows: Floats, *, case: BinCase, domain: Domain) -> float:
     """Largest sum of the sizes of all rows over all paths, given the rows themselves.  [T10]
 
     Proof:    docs/theory/T10-enumeration.md
     """
     bins, best = rows.shape[1], 0.0
-    kinds = [(False, *limits.within(bins))]
+    kinds = [(False, *case.within(bins))]
     if domain.loaded:
-        kinds.append((True, *limits.after_load(bins)))
+        kinds.append((True, *case.after_load(bins)))
     for loaded, changes, span in kinds:
         for made in range(1, changes + 1):
             intervals = _between(made, loaded=loaded)
@@ -92,7 +92,7 @@ def every_sum(rows: Floats, *, limits: Limits, domain: Domain) -> float:
                 if changed[-1] - changed[0] < span:
                     sums = np.abs(moved @ rows[:, changed].T).sum(axis=(1, 2))
                     best = max(best, float(sums.max()))
-    size = 2 * max(domain.high, domain.low) * limits.within(bins)[0] * float(np.abs(rows).max(axis=1).sum())
+    size = 2 * max(domain.high, domain.low) * case.within(bins)[0] * float(np.abs(rows).max(axis=1).sum())
     return above_sum(best, dot_error(4 * bins + rows.size + 64, 2 * size))
 
 
@@ -131,7 +131,7 @@ def _shapes(changes: int, domain: Domain, *, loaded: bool = False) -> Floats:
 def _between(changes: int, *, loaded: bool) -> Floats:
     """For each interval, the change with which it begins and the one with which it ends."""
     intervals: Floats = np.eye(changes) - np.eye(changes, k=1)
-    if loaded:  # what was there before is taken away at the first change, and missing ever after
+    if loaded:  # the earlier contribution is removed at the first change
         intervals = np.vstack([-np.eye(1, changes), intervals])
     return intervals
 

@@ -28,7 +28,7 @@ from tidegauge.theory.paths.rounding import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tidegauge.theory.paths.path import Domain, Limits
+    from tidegauge.theory.paths.path import BinCase, Domain
 
     Floats = NDArray[np.float64]
 
@@ -36,17 +36,17 @@ _STEPS = 4 * 10**8
 _MOST_BINS = 2048
 
 
-def countable(bins: int, limits: Limits) -> bool:
+def countable(bins: int, case: BinCase) -> bool:
     """Whether `interval_bound` takes less than a second.
 
     Proof:    docs/theory/T10-intervals.md (either answer is safe)
     """
-    changes, span = limits.within(bins)
+    changes, span = case.within(bins)
     steps = changes * bins**2 if span == bins else changes * bins * (span**2 + 1000)
     return bins <= _MOST_BINS and steps <= _STEPS
 
 
-def interval_bound(gram: Floats, *, limits: Limits, domain: Domain) -> float:
+def interval_bound(gram: Floats, *, case: BinCase, domain: Domain) -> float:
     """Upper bound of the squared length of a measurement, from the inner products of its columns.  [T10]
 
     Rounding: the inner products are put on a grid, on which all but the products with `high` and `low` is
@@ -63,14 +63,14 @@ def interval_bound(gram: Floats, *, limits: Limits, domain: Domain) -> float:
     energies, shared, pull = _energies(gram)
     # both sides together: a unit that came from nothing contributes from its first change on
     intervals = [_later(side * (energies + shared) + both * shared) for side in sides]
-    best = _longest(intervals, [-both * gram.diagonal()] * len(sides), *limits.within(bins))
+    best = _longest(intervals, [-both * gram.diagonal()] * len(sides), *case.within(bins))
     if loaded:  # what was there before is missing from then on
         intervals = [_later(side * (energies + shared + pull)) for side in sides]
         missing = [side * gram.diagonal() for side in sides[::-1]]
-        best = max(best, _longest(intervals, missing, *limits.after_load(bins), anchored=True))
+        best = max(best, _longest(intervals, missing, *case.after_load(bins), anchored=True))
     if shared.max() >= LARGEST:
         return inf
-    changes = limits.within(bins)[0]
+    changes = case.within(bins)[0]
     size = 4 * apart**2 * (4 + 2 * float(shared.max()) + float(pull.max()))
     return above_product(
         scale,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _CHAINED = 12
-"""OnIntervals after which each further one is taken to add as much as the last."""
+"""On-intervals after which each further on-interval is assumed to add as much as the last one."""
 
 
 def least(value: Callable[[Floats], float], simplex: list[list[float]], tries: int = 80) -> float:
@@ -51,7 +51,7 @@ def search(value: Callable[[Floats], float], simplex: list[list[float]], tries: 
 
 
 class _FirstChanges(NamedTuple):
-    """A block of first changes up to bin `last`, with lower bounds of the level from the first of them on."""
+    """A block of first changes up to bin `last`, and lower bounds of the level from that block on."""
 
     last: int
     seen: Stationary
@@ -83,7 +83,7 @@ class OnIntervals:
         self.near_end = self._extra(found.level_after[::-1], self.floor)
 
     def _crosses(self) -> Floats:
-        """The largest cross term over the gaps of a class, by the classes of the first, the gap and the second."""
+        """The largest cross term, by the classes of first interval, gap and second interval."""
         classes, gaps = self.classes, np.arange(1, self.bins + 1)[:, None]
         most = np.full([len(classes)] * 3, -inf)
         for i, first in enumerate(

@@ -2,7 +2,7 @@
 
 A unit contributes s in [lo, hi] to a stock and changes s in at most k bins, all within a span of consecutive
 bins. Linear measurements of s are linear in the values that it takes, so every norm is largest where these
-lie at the ends of the range: the changes alternate between +S and -S, S = hi - lo (T10).
+are at the ends of the range. The changes then alternate between +S and -S, S = hi - lo (T10).
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 _SHORTEST_MONTH = 28 * 24 * 3600 * 10**6
 
 
-class Limits(NamedTuple):
-    """Most bins with a change, and most bins from the first change to the last; None is no limit."""
+class BinCase(NamedTuple):
+    """A case of a constraint in bins: most bins with a change, and most bins from the first to the last.
+
+    None: no such bound.
+    """
 
     changes: int | None
     bins: int | None
@@ -56,17 +59,18 @@ ON_OFF: Final = Domain()
 """Between nothing and 1, not in groups."""
 
 
-def limits(constraint: Constraint, schedule: Schedule) -> tuple[Limits, ...]:
-    """The limits that a constraint sets to a unit's path, one for each case of the constraint.  [T10]
+def bin_cases(constraint: Constraint, schedule: Schedule) -> tuple[BinCase, ...]:
+    """The cases of a constraint, in bins of a schedule.  [T10]
 
     Bins:     bin 0 is (-inf, t0], bin i is (t(i-1), t(i)].
-    Requires: the constraint is enforced; without end in time it must limit something, otherwise SpecError.
+    Requires: the constraint is enforced.
+    Raises:   SpecError if the schedule has no end and a case has no bound.
     Proof:    docs/theory/T10-paths.md
     """
     found = dict.fromkeys(
-        Limits(case.mutations, _touched(case.bound, schedule)) for case in constraint_cases(constraint)
+        BinCase(case.mutations, _touched(case.bound, schedule)) for case in constraint_cases(constraint)
     )
-    if schedule.bins is None and Limits(None, None) in found:
+    if schedule.bins is None and BinCase(None, None) in found:
         raise SpecError(
             "nothing bounds the loss: without a constraint on every unit the release must end (give 'for')"
         )

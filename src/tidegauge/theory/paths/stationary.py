@@ -1,9 +1,9 @@
 """Energies of on-intervals under a falling, convex Toeplitz measurement of changes.
 
 Row t is the sum over j <= t of a[t-j] x[j]; d are the differences of a.  On levels s (the running sums of x)
-the same rows are D s, D Toeplitz in d. T = D'D has no positive entry off its diagonal, and every entry for n
-rows is at most that of endless time.  So a unit that is on during several intervals adds up their energies
-and cross terms that are never positive (docs/theory/T10-convex.md).
+the same rows are D s, D Toeplitz in d. T = D'D has no positive element off its diagonal, and every element
+for n rows is at most that for endless time.  The energy of a unit that is on during several intervals is
+therefore the sum of their energies and of cross terms that are never positive (docs/theory/T10-convex.md).
 """
 
 from __future__ import annotations

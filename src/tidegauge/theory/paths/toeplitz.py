@@ -14,7 +14,7 @@ from tidegauge.theory.paths.bounds import gram_bounds, plain_bounds
 from tidegauge.theory.paths.enumeration import affordable, every_path
 from tidegauge.theory.paths.intervals import countable, interval_bound
 from tidegauge.theory.paths.on_intervals import OnIntervals, least
-from tidegauge.theory.paths.path import ON_OFF, Limits
+from tidegauge.theory.paths.path import ON_OFF, BinCase
 from tidegauge.theory.paths.rounding import U, above_product, above_sum, dot_error, perturbed
 from tidegauge.theory.paths.stationary import Stationary
 from tidegauge.theory.paths.windows import any_changes_within
@@ -44,7 +44,7 @@ def falling_paths(coefficients: Floats, *, changes: int, domain: Domain = ON_OFF
 def toeplitz_paths(
     coefficients: Floats,
     *,
-    limits: Limits,
+    case: BinCase,
     domain: Domain = ON_OFF,
     offset: float = 0.0,
     coarse: bool = False,
@@ -55,13 +55,13 @@ def toeplitz_paths(
     Noise:    white on the rows of a Toeplitz measurement of as many bins as coefficients, and, where these
               fall and are convex, one draw of variance `offset` added to the level throughout (whitened into
               the rows).
-    Limits:   changes in at most limits.changes bins, all within limits.bins consecutive ones.
+    Case:     changes in at most case.changes bins, all within case.bins consecutive ones.
     Exact:    for at most two changes of an on/off unit, or where all paths can be tried; else certified from
               above, tightly where the coefficients are convex.  A `coarse` bound is a little larger and
               found faster; a `quick` one is for searches only.  Roundings are counted.
     Proof:    docs/theory/T10-toeplitz.md
     """
-    changes, span = limits.within(len(coefficients))
+    changes, span = case.within(len(coefficients))
     found, convex = _checked(coefficients, offset, changes, quick=quick)
     plain = domain.groups == 1 and not domain.low
     most = max(domain.high, domain.low)
@@ -70,39 +70,39 @@ def toeplitz_paths(
     starts = found.bins if offset else 1  # without an offset, more rows measure earlier changes
     if affordable(starts=starts, changes=changes, span=span, domain=domain, coarse=coarse):
         band = _band(found, offset, span)
-        tried = every_path(band, limits=limits, domain=domain, starts=starts)
+        tried = every_path(band, case=case, domain=domain, starts=starts)
         return above_sum(tried, perturbed(_off(found, offset), changes, domain))
     if not convex:
-        bounds = _any_shape(found, limits, domain)
+        bounds = _any_shape(found, case, domain)
     elif plain:
         bounds = [
-            above_product(most, most, bound) for bound in _on_and_off(found, offset, limits, coarse=coarse)
+            above_product(most, most, bound) for bound in _on_and_off(found, offset, case, coarse=coarse)
         ]
     else:
-        bounds = [_priced(found, offset, limits, domain)]
+        bounds = [_priced(found, offset, case, domain)]
         if domain.groups == 1:
-            bounds.append(_both_sides(found, offset, limits, domain, coarse=coarse))
-        elif countable(found.bins, limits) and not coarse:
-            tried = interval_bound(_gram(found, offset), limits=limits, domain=domain)
+            bounds.append(_both_sides(found, offset, case, domain, coarse=coarse))
+        elif countable(found.bins, case) and not coarse:
+            tried = interval_bound(_gram(found, offset), case=case, domain=domain)
             bounds.append(above_sum(tried, perturbed(_off(found, offset), changes, domain)))
     return min(bounds)
 
 
-def _any_shape(found: Stationary, limits: Limits, domain: Domain) -> list[float]:
+def _any_shape(found: Stationary, case: BinCase, domain: Domain) -> list[float]:
     """Bounds for coefficients that need not be convex."""
-    changes, span = limits.within(found.bins)
-    if countable(found.bins, limits):
+    changes, span = case.within(found.bins)
+    if countable(found.bins, case):
         more = perturbed(_off(found, 0.0), changes, domain)
-        return [above_sum(one, more) for one in gram_bounds(_gram(found, 0.0), limits=limits, domain=domain)]
-    later = limits.after_load(found.bins)[0] if domain.loaded else 0
+        return [above_sum(one, more) for one in gram_bounds(_gram(found, 0.0), case=case, domain=domain)]
+    later = case.after_load(found.bins)[0] if domain.loaded else 0
     one, two = (nextafter(sqrt(_one_or_two(found, 0.0, count, span)), inf) for count in (1, 2))
     squares = np.full(changes, found.open[-1]) if _falls(found.coefficients) else None
     return plain_bounds(changes, domain, later=later, one=one, two=two, squares=squares)
 
 
-def _on_and_off(found: Stationary, offset: float, limits: Limits, *, coarse: bool) -> list[float]:
+def _on_and_off(found: Stationary, offset: float, case: BinCase, *, coarse: bool) -> list[float]:
     """Bounds for convex coefficients and an on/off unit."""
-    changes, span = limits.within(found.bins)
+    changes, span = case.within(found.bins)
     bounds = [above_product(float(changes), float(found.open[-1]))]
     if span < 4 * changes:
         bounds.append(any_changes_within(found, offset, span, coarse=coarse))
@@ -111,9 +111,9 @@ def _on_and_off(found: Stationary, offset: float, limits: Limits, *, coarse: boo
     return bounds
 
 
-def _both_sides(found: Stationary, offset: float, limits: Limits, domain: Domain, *, coarse: bool) -> float:
+def _both_sides(found: Stationary, offset: float, case: BinCase, domain: Domain, *, coarse: bool) -> float:
     """The bound for values above and below 0, not in groups: for paths that end on either side."""
-    changes, span = limits.within(found.bins)
+    changes, span = case.within(found.bins)
     whole = Fraction(domain.high) + Fraction(domain.low)
     apart = above(whole)
     chain = OnIntervals(found, offset, changes, span, coarse=coarse) if changes < span else None
@@ -131,20 +131,20 @@ def _both_sides(found: Stationary, offset: float, limits: Limits, domain: Domain
         for low, high in {(domain.low, domain.high), (domain.high, domain.low)}
     ]
     if (
-        domain.loaded and (later := limits.after_load(found.bins))[0]
+        domain.loaded and (later := case.after_load(found.bins))[0]
     ):  # alternates from there, with one change less
         between = ON_OFF._replace(high=apart)
         ends.append(
             toeplitz_paths(
-                found.coefficients, limits=Limits(*later), domain=between, offset=offset, coarse=coarse
+                found.coefficients, case=BinCase(*later), domain=between, offset=offset, coarse=coarse
             )
         )
     return max(ends)
 
 
-def _priced(found: Stationary, offset: float, limits: Limits, domain: Domain) -> float:
+def _priced(found: Stationary, offset: float, case: BinCase, domain: Domain) -> float:
     """Every interval by itself, in groups or on either side of 0; priced by the bin."""
-    changes, span = limits.within(found.bins)
+    changes, span = case.within(found.bins)
     high, low, groups, loaded = domain
     limited, lengths, apart = (
         span < found.bins,
@@ -173,7 +173,7 @@ def _priced(found: Stationary, offset: float, limits: Limits, domain: Domain) ->
 
     scale = above_product(apart, max(high, low))
     bound = min(least(value, [[0.0], [4.0 * scale / found.bins]]), value(np.zeros(1)))
-    if loaded and (later := limits.after_load(found.bins)[0]):  # the earlier level is missing
+    if loaded and (later := case.after_load(found.bins)[0]):  # the earlier level is missing
         most = 2 * float(last.max()) + (later - 1) * float(interval.max())
         bound = max(bound, above_product(scale, nextafter(most, inf)))
     return bound

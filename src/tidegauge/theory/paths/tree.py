@@ -2,7 +2,7 @@
 
 Let s be the unit's state at the ends of the bins.  A node is changed when the states at its two ends differ,
 so a path's total is a sum over nodes of a cost of (state before, state after): a (max, +) matrix product
-along the leaves, with the node's own cost added when its subtree is complete.
+along the leaves. The cost of a node is added when its subtree is complete.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tidegauge.theory.paths.path import Limits
+    from tidegauge.theory.paths.path import BinCase
 
     Product = NDArray[np.int64]
     """[..., state before, state after, changes]: most that the leaves so far add up to."""
@@ -51,7 +51,7 @@ def hierarchy_paths(
     base: Fraction | None,
     branching: int,
     leaves: int | None,
-    limits: Limits,
+    case: BinCase,
 ) -> Fraction:
     """Largest total cost of one unit's path over the nodes that it changes.  [T10]
 
@@ -66,7 +66,7 @@ def hierarchy_paths(
               less.
     Proof:    docs/theory/T10-hierarchy.md
     """
-    changes, span = limits
+    changes, span = case
     loaded, base = base is not None, base or Fraction(0)
     if leaves is not None:
         span = None if span is None or span > leaves else span

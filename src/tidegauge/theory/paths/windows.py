@@ -1,7 +1,7 @@
 """The bound for units that may change any number of times, but only within a span of consecutive bins.
 
-Before its first change the unit is off. In the free bins it is on or off at will. In the last bin of its
-span it settles, off or on for the rest of time.  For on = (1 + sigma) / 2, sigma = +-1 on the free bins, the
+Before its first change the unit is off. In the free bins it may be on or off. Its state in the last bin of
+its span is its state for the rest of time.  For on = (1 + sigma) / 2, sigma = +-1 on the free bins, the
 energy is a constant, a linear term h sigma and sigma' T sigma / 4; and for every L above the largest
 eigenvalue of T / 4
 
