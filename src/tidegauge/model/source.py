@@ -70,8 +70,12 @@ class OpenSource(ABC):
     def close(self) -> None:  # noqa: B027
         """Close connections and files.  The next read opens them again."""
 
-    def reach(self) -> None:  # noqa: B027
-        """Wait until the source answers, as a read would.  Raises at once what waiting does not help."""
+    def reach(self, *, wait: bool) -> None:  # noqa: B027
+        """Check that the source answers.
+
+        wait: whether to try again, as a read would, where the source may answer later.
+        Raises SourceError if the source does not answer, at once if waiting cannot help.
+        """
 
     def rehearse(self) -> None:  # noqa: B027
         """Look at everything that the first read will look at, change nothing, and raise what it would raise."""

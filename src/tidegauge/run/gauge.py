@@ -258,7 +258,7 @@ class Gauge:
         with self._store(write=True) as store:
             store.public.require_newest()
             with self._source() as source:
-                source.reach()
+                source.reach(wait=follow)
             plan = self._commit(store) if store.public.plan is None else self._committed(store.public)
             if store.public.simulated != self._sampler.simulated:
                 raise SpecError(

@@ -128,9 +128,9 @@ class Postgres(FollowedSource):
         finally:
             self._disconnect()
 
-    def reach(self) -> None:
-        """Wait until the server answers, as long as a read would wait."""
-        patience = Patience(self._patience)
+    def reach(self, *, wait: bool) -> None:
+        """Connect.  With `wait`, try again for as long as a read would."""
+        patience = Patience(self._patience if wait else 0)
         while True:
             try:
                 self._control()
