@@ -89,8 +89,8 @@ class OpenSource(ABC):
         """Install what following the source needs; returns what was done, as a sentence."""
         return "This kind of source needs nothing to be installed."
 
-    def uninstall(self) -> str:
-        """Remove what was installed for this gauge; returns what was done, as a sentence."""
+    def uninstall(self, position: str | None = None) -> str:  # noqa: ARG002
+        """Remove what was installed for the gauge with this position; returns what was done, as a sentence."""
         return "This kind of source has nothing installed."
 
 

@@ -224,12 +224,16 @@ class Gauge:
 
     def doctor(self) -> list[Check]:
         """What the source needs to go on from where the store has come, checked one by one."""
-        position = None
-        if begun(self.path):
-            with self._store() as store:
-                position = store.secret.clock.position
+        position = self._position()
         with self._source() as source:
             return source.doctor(position)
+
+    def _position(self) -> str | None:
+        """The position in the source up to which the store has read; None before the first run."""
+        if not begun(self.path):
+            return None
+        with self._store() as store:
+            return store.secret.clock.position
 
     def install(self) -> str:
         """Make in the source what following it needs."""
@@ -238,8 +242,9 @@ class Gauge:
 
     def uninstall(self) -> str:
         """Remove from the source what was made there for this gauge."""
+        position = self._position()
         with self._source() as source:
-            return source.uninstall()
+            return source.uninstall(position)
 
     # -- running ---------------------------------------------------------------------------------------------
 

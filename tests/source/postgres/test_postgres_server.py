@@ -194,9 +194,9 @@ def test_a_server_that_is_down_at_the_start(
     for _ in range(2):  # once before the plan is committed, once after
         came_back.clear()
         caplog.clear()
-        with caplog.at_level(logging.WARNING):
-            with closing(Gauge.from_file(tmp_path / "tidegauge.toml").run(follow=True)) as readings:
-                assert round(next(readings).value or 0) == 7
+        gauge = Gauge.from_file(tmp_path / "tidegauge.toml")
+        with caplog.at_level(logging.WARNING), closing(gauge.run(follow=True)) as readings:
+            assert round(next(readings).value or 0) == 7
         assert came_back.is_set()
         assert caplog.text.count("(SQLSTATE none); trying again for at most 600 s") == 1
         server.crash()

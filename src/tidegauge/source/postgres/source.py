@@ -155,7 +155,7 @@ class Postgres(FollowedSource):
             "replication slot. Undo with: tidegauge uninstall"
         )
 
-    def uninstall(self) -> str:
+    def uninstall(self, position: str | None = None) -> str:  # noqa: ARG002
         """Drop the slot, for which the server would keep its log for ever, and the publication if it is ours alone."""
         try:
             return remove(

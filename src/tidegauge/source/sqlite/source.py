@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import secrets
 import sqlite3
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -19,7 +20,8 @@ from tidegauge.source.batch.position import Position
 from tidegauge.source.batch.rows import assemble, image, key, schema, truncation
 from tidegauge.source.batch.spool import Spool
 from tidegauge.source.batch.values import declared_types, from_values
-from tidegauge.source.sqlite import triggers
+from tidegauge.source.sqlite import readers, triggers
+from tidegauge.source.sqlite.upgrade import renew
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -47,17 +49,25 @@ def sql_type(declared: str) -> str:
 
 @dataclass(frozen=True)
 class Place(Position):
-    """The last change that was read, and of which installation."""
+    """The last change that was read, of which installation, and by which gauge."""
 
     SOURCE: ClassVar[str] = "an SQLite source"
 
     id: int
     token: str
+    reader: str
 
     @classmethod
     def from_stored(cls, stored: dict[str, Any]) -> Place:
-        """The position with these fields; older ones also have a time, which is not needed."""
-        return cls(int(stored["id"]), str(stored["token"]))
+        """The position with these fields.
+
+        Positions of earlier versions have a time, which is not needed, and no reader: they get one here.
+        """
+        return cls(int(stored["id"]), str(stored["token"]), str(stored.get("reader") or _new_reader()))
+
+
+def _new_reader() -> str:
+    return secrets.token_hex(8)
 
 
 class SQLite(FollowedSource):
@@ -116,12 +126,22 @@ class SQLite(FollowedSource):
             "Undo with: tidegauge uninstall"
         )
 
-    def uninstall(self) -> str:
-        """Remove everything that was made for it."""
+    def uninstall(self, position: str | None = None) -> str:
+        """Remove everything that was installed, unless another gauge follows the table."""
+        reader = None if position is None else Place.parse(position).reader
+        with closing(triggers.connect(self._path)) as connection:
+            others = readers.leave(connection, self._table, reader)
+        if others:
+            return (
+                f"Changes of {quote(self._table)} are still recorded: {others} other gauge(s) follow the table. Nothing "
+                "is kept for this gauge any longer. If the other gauges are gone, first run this in the file: "
+                f"DROP TABLE {quote(triggers.readers_name(self._table))};"
+            )
         triggers.uninstall(self._path, self._table)
         return (
-            f"Changes of {quote(self._table)} are no longer recorded, and nothing of ours is left in the file. A gauge that is "
-            "to go on needs: tidegauge init --install; it then reads the table whole, and the net difference counts."
+            f"Changes of {quote(self._table)} are no longer recorded, and nothing of ours is left in the file. To go "
+            "on with a gauge, run: tidegauge init --install. The gauge then reads the table whole, and the net "
+            "difference counts."
         )
 
     def doctor(self, position: str | None = None) -> list[Check]:
@@ -151,7 +171,7 @@ class SQLite(FollowedSource):
         place = None if position is None else Place.parse(position)
         with self._opened() as connection:
             recording = self._recording(connection)
-            if recording is None and triggers.renew(self._path, self._table, self._entry):
+            if recording is None and renew(self._path, self._table, self._entry):
                 recording = self._recording(connection)
             if recording is None:
                 raise SourceError(
@@ -160,8 +180,8 @@ class SQLite(FollowedSource):
                     "init --install'); the table is then read whole once and the net difference counts.",
                     path=str(self._path),
                 )
-            if place is None or place.token != recording.token:
-                batches = iter([self._load(connection, recording, until, again=place is not None)])
+            if place is None or not self._continues(connection, recording, place):
+                batches = iter([self._load(connection, recording, until, place)])
             else:
                 (target,) = connection.execute(
                     f"SELECT coalesce(max(id), 0) FROM {quote(recording.recorder.log)}"
@@ -170,26 +190,16 @@ class SQLite(FollowedSource):
         yield from batches
 
     def acknowledge(self, position: str) -> None:
-        """Remove what was recorded and is committed here, a little at a time; if the file is busy, the next time.
+        """Remove the recorded changes that every gauge of the table has committed.
 
-        The newest change stays: after a statement that failed with OR FAIL, SQLite would give its number to another.
+        If the file is busy, the next acknowledgement removes them.
         """
         place = Place.parse(position)
         try:
             with closing(triggers.connect(self._path, wait=1.0)) as connection:
                 found = triggers.installed(connection, self._table)
-                log = quote(triggers.log_name(self._table))
-                while found and found[0] == place.token:
-                    done = connection.execute(
-                        f"DELETE FROM {log} WHERE id IN (SELECT id FROM {log} WHERE id <= ? AND id < (SELECT max(id) FROM {log}) LIMIT 10000)",
-                        [place.id],
-                    )
-                    if not done.rowcount:
-                        break
-                if (
-                    found and found[0] == place.token
-                ):  # we hold the lock: no statement is at work that needs its notes
-                    connection.execute(f"DELETE FROM {quote(triggers.rivals_name(self._table))}")
+                if found and found[0] == place.token:
+                    readers.acknowledge(connection, self._table, place.reader, place.id)
         except sqlite3.OperationalError:
             pass
 
@@ -227,10 +237,17 @@ class SQLite(FollowedSource):
         whole = entry == recorder.entry and triggers.intact(connection, recorder)
         return _Recording(recorder, token, kinds, self._unit) if whole else None
 
+    def _continues(self, connection: sqlite3.Connection, recording: _Recording, place: Place) -> bool:
+        """Whether the log still has every change after this position."""
+        return place.token == recording.token and place.id >= readers.removed(connection, self._table)
+
     def _load(
-        self, connection: sqlite3.Connection, recording: _Recording, until: int, *, again: bool
+        self, connection: sqlite3.Connection, recording: _Recording, until: int, place: Place | None
     ) -> Batch:
-        """The whole table, and the last change that is in it, in one transaction."""
+        """The whole table, and the last change that is in it, in one transaction.
+
+        place: the gauge's position, whose rows are replaced; None at the first load.
+        """
         spool = Spool(schema(recording.kinds))
         connection.execute("BEGIN")
         (seen,) = connection.execute(
@@ -240,27 +257,35 @@ class SQLite(FollowedSource):
         ).fetchone()
         (now,) = connection.execute(f"SELECT {triggers.NOW}").fetchone()
         at = min(now, until)
-        if again:
+        if place is not None:
             spool.append(truncation(recording.kinds, at))
         cursor = connection.execute(recording.whole_table())
         while rows := cursor.fetchmany(_CHUNK):
             recording.add(spool, rows, [at] * len(rows), informed=True)
         connection.execute("COMMIT")
-        return Batch(rows=spool.take(), position=str(Place(seen or 0, recording.token)), upto=until)
+        reader = _new_reader() if place is None else place.reader
+        return Batch(rows=spool.take(), position=str(Place(seen or 0, recording.token, reader)), upto=until)
 
     def _follow(self, recording: _Recording, place: Place, target: int, until: int) -> Iterator[Batch]:
         """The recorded changes up to the target, in their order and with their own times."""
         spool, last = Spool(schema(recording.kinds)), place.id
         while last < target:
             with self._opened() as connection:
+                connection.execute("BEGIN")  # one state of the file for the check and the rows
+                if not self._continues(connection, recording, replace(place, id=last)):
+                    raise SourceError(
+                        "recorded changes were removed while they were read. Nothing was read. Run again: the table "
+                        "is then read whole, and the net difference counts.",
+                        path=str(self._path),
+                    )
                 rows = connection.execute(recording.changes(), [last, target, _CHUNK]).fetchall()
             if not rows:  # rolled back, or removed as read
                 break
             recording.add(spool, rows, [row[1] for row in rows])
             last = rows[-1][0]
             if spool.rows >= _BATCH and last < target:
-                yield Batch(rows=spool.take(), position=str(Place(last, place.token)), upto=None)
-        yield Batch(rows=spool.take(), position=str(Place(last, place.token)), upto=until)
+                yield Batch(rows=spool.take(), position=str(replace(place, id=last)), upto=None)
+        yield Batch(rows=spool.take(), position=str(replace(place, id=last)), upto=until)
 
 
 @dataclass(frozen=True)

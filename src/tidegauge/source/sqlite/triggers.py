@@ -14,7 +14,6 @@ import secrets
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 META: Final = "_tidegauge"
-_ACTIONS: Final = ("insert", "update", "delete", "before_insert", "before_update", "after_update")
+ACTIONS: Final = ("insert", "update", "delete", "before_insert", "before_update", "after_update")
 NOW: Final = "CAST(strftime('%s', 'now') AS INTEGER) * 1000000 + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000"
 """Microseconds, by the millisecond, in words that every version understands."""
 
@@ -57,7 +56,13 @@ def rivals_name(table: str) -> str:
     return f"{META}:rivals:{table}"
 
 
-def _trigger_name(action: str, table: str) -> str:
+def readers_name(table: str) -> str:
+    """The name of the table of gauges that read the changes."""
+    return f"{META}:readers:{table}"
+
+
+def trigger_name(action: str, table: str) -> str:
+    """The name of the trigger of an action."""
     return f"{META}:{action}:{table}"
 
 
@@ -131,7 +136,7 @@ class Recorder:
                 f"BEFORE INSERT ON {table} BEGIN {self._note(self._agree('t', ''))} END"
             )
         return {
-            (name := _trigger_name(action, self.table)): f"CREATE TRIGGER {quote(name)} {body}"
+            (name := trigger_name(action, self.table)): f"CREATE TRIGGER {quote(name)} {body}"
             for action, body in actions.items()
         }
 
@@ -310,14 +315,15 @@ def installed(
     return row[0], entry, columns
 
 
-def _triggers_of(connection: sqlite3.Connection, table: str) -> dict[str, str]:
+def triggers_of(connection: sqlite3.Connection, table: str) -> dict[str, str]:
+    """The statements of the triggers of a table, by name."""
     query = "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?"
     return dict(connection.execute(query, [table]).fetchall())
 
 
 def intact(connection: sqlite3.Connection, wanted: Recorder) -> bool:
     """Whether every trigger is there, word for word: a table that was rebuilt has lost them."""
-    found = _triggers_of(connection, wanted.table)
+    found = triggers_of(connection, wanted.table)
     return all(found.get(name) == statement for name, statement in wanted.triggers().items())
 
 
@@ -345,42 +351,6 @@ def install(
             raise
 
 
-def renew(path: str | Path, table: str, entry: Sequence[str] = ()) -> bool:
-    """Replace triggers of the first version, which wrote the same log; returns whether there were any."""
-    with closing(connect(path)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            found = installed(connection, table)
-            known = found is not None and set(found[2]) <= declared(connection, table).keys()
-            wanted = recorder(connection, table, entry, found[2]) if found and known else None
-            if first := wanted is not None and _of_first_version(connection, wanted):
-                assert wanted is not None
-                for action in _ACTIONS:
-                    connection.execute(f"DROP TRIGGER IF EXISTS {quote(_trigger_name(action, table))}")
-                connection.execute(f"DROP TABLE IF EXISTS {quote(wanted.rivals)}")
-                for statement in (*islice(wanted.tables(), 1, None), *wanted.triggers().values()):
-                    connection.execute(statement)
-            connection.execute("COMMIT")
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
-    return first
-
-
-def _of_first_version(connection: sqlite3.Connection, wanted: Recorder) -> bool:
-    """Whether the triggers are those that the first version made for the table as it is."""
-    found = _triggers_of(connection, wanted.table)
-    actions = ["insert", "update", "delete"]
-    if wanted.rivalries:
-        actions += ["before_insert", "before_update", "after_update"]
-    watched, name = ", ".join(map(quote, wanted.columns)), _trigger_name("update", wanted.table)
-    begins = (
-        f"CREATE TRIGGER {quote(name)} AFTER UPDATE OF {watched} ON {quote(wanted.table)} BEGIN INSERT INTO"
-    )
-    complete = found.keys() >= {_trigger_name(one, wanted.table) for one in actions}
-    return complete and found[name].startswith(begins)
-
-
 def uninstall(path: str | Path, table: str) -> None:
     """Remove everything that install made; what was recorded and not read is lost."""
     with closing(connect(path)) as connection:
@@ -392,9 +362,9 @@ def uninstall(path: str | Path, table: str) -> None:
 
 
 def _remove(connection: sqlite3.Connection, table: str) -> None:
-    for action in _ACTIONS:
-        connection.execute(f"DROP TRIGGER IF EXISTS {quote(_trigger_name(action, table))}")
-    for name in (log_name(table), rivals_name(table)):
+    for action in ACTIONS:
+        connection.execute(f"DROP TRIGGER IF EXISTS {quote(trigger_name(action, table))}")
+    for name in (log_name(table), rivals_name(table), readers_name(table)):
         connection.execute(f"DROP TABLE IF EXISTS {quote(name)}")
     if _has_meta(connection):
         connection.execute(f"DELETE FROM {META} WHERE name = ?", [table])
