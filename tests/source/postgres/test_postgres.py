@@ -327,7 +327,7 @@ class TestSchema:
                 'the column "age" of "{schema}"."t" was dropped or renamed',
             ),
             ("ALTER TABLE t ALTER age TYPE bigint", 'the column "age" of "{schema}"."t" has another type'),
-            ("ALTER TABLE t REPLICA IDENTITY NOTHING", "the server's log does not name the rows"),
+            ("ALTER TABLE t REPLICA IDENTITY NOTHING", "the server's log does not identify the rows"),
             ("ALTER TABLE t RENAME TO u", 'there is no table "{schema}"."t"'),
             ("ALTER TABLE t RENAME TO u; CREATE TABLE t (LIKE u INCLUDING ALL)", "is another than the one"),
             ("DROP TABLE t", 'there is no table "{schema}"."t"'),
@@ -362,7 +362,7 @@ class TestSchema:
             return
         for part in ("WHERE (age > 1)", "(id, note)"):
             world.run("DROP PUBLICATION ours", f"CREATE PUBLICATION ours FOR TABLE t {part}")
-            with pytest.raises(SourceError, match="does not tell of every change"):
+            with pytest.raises(SourceError, match="does not contain every change"):
                 world.read(source)
 
 

@@ -38,17 +38,24 @@ _OPTIONS: Final = (
 With row_security off, a query that a policy would filter fails instead of returning some of the rows.
 """
 _WHOLE_NUMBERS: Final = (
-    "connect_timeout", "keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout",
-)  # fmt: skip
+    "connect_timeout",
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_count",
+    "tcp_user_timeout",
+)
 _LAST_PORT: Final = 65535
 _NO_SERVER: Final = "/nonexistent"
 """The folder of a Unix socket that does not exist: a connection to it fails at once, without any network."""
 _BUSY: Final = "55006"
 _BUSY_SECONDS: Final = 15.0
-"""A slot that another gauge reads stays busy; one that a process has just left is free again within seconds."""
+"""A slot that a process has just left is free within seconds; one that another gauge reads stays busy."""
 _LOST: Final = ("55000", "58P01")
 _PASSING: Final = ("08", "53", "57P")
-_REFUSED: Final = ("authentication", "pg_hba.conf", "does not exist", "not permitted", "permission denied", "support SSL",
+_REFUSED: Final = ("authentication", "pg_hba.conf", "does not "
+                                                    "exist", "not "
+                                                             "permitted", "permission denied", "support SSL",
                    "certificate", "no password supplied", "not currently accepting connections")  # fmt: skip
 
 
@@ -104,7 +111,7 @@ class Access:
         self._parsed: dict[str, str] | None = None
 
     def connect(self, *, replication: bool = False) -> Connection:
-        """A connection in autocommit mode.  Raises SpecError at once if the connection string cannot be used."""
+        """A connection in autocommit mode.  Raises SpecError if the connection string cannot be used."""
         if self._parsed is None:
             self._parsed = parsed(secret(self._dsn, key="source.dsn"))
         given = _SESSION | self._parsed
@@ -153,9 +160,9 @@ def unreachable(error: psycopg.Error) -> SourceError:
             "Stop the other gauge, or give this one a slot of its own ([source] slot)."
         )
     return SourceError(
-        f"the PostgreSQL server cannot be reached (SQLSTATE {error.sqlstate or 'none'}). Nothing is lost: the slot "
-        "keeps the changes until they are read. Check that the server runs and that the connection string is right, "
-        "then start again."
+        f"the PostgreSQL server cannot be reached (SQLSTATE {error.sqlstate or 'none'}). Nothing is lost: "
+        "the slot keeps the changes until they are read. Check that the server runs and that the connection "
+        "string is right, then start again."
     )
 
 
@@ -178,6 +185,6 @@ def final(error: psycopg.Error) -> SourceError | None:
     if state == _BUSY or (state.startswith(_PASSING) and state != "53400"):
         return None
     return SourceError(
-        f"the PostgreSQL server refuses (SQLSTATE {state}, {type(error).__name__}). Nothing was read or lost. "
-        "'tidegauge doctor' shows what is missing, and the SQL that adds it."
+        f"the PostgreSQL server refuses (SQLSTATE {state}, {type(error).__name__}). Nothing was read or "
+        "lost. 'tidegauge doctor' shows what is missing, and the SQL that adds it."
     )

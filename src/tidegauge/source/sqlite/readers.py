@@ -50,7 +50,7 @@ def leave(connection: sqlite3.Connection, table: str, reader: str | None) -> int
 
 
 def acknowledge(connection: sqlite3.Connection, table: str, reader: str, upto: int) -> None:
-    """Note that this gauge has committed the changes up to an id; remove those that every gauge has committed.
+    """Note that this gauge has committed the changes up to an id; remove what every gauge has committed.
 
     The newest change stays: after a statement that failed with OR FAIL, SQLite would use its id again.
     """
@@ -58,7 +58,8 @@ def acknowledge(connection: sqlite3.Connection, table: str, reader: str, upto: i
     connection.execute("BEGIN IMMEDIATE")
     try:
         connection.execute(
-            f"CREATE TABLE IF NOT EXISTS {name} (reader TEXT PRIMARY KEY, id INTEGER NOT NULL, at INTEGER NOT NULL)"
+            f"CREATE TABLE IF NOT EXISTS {name} (reader TEXT PRIMARY KEY, id INTEGER NOT NULL, at INTEGER "
+            "NOT NULL)"
         )
         _write(connection, name, reader, upto)
         connection.execute(

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 
 _CHUNK: Final = 20_000
 _BATCH: Final = 100_000
+_USE_WAL: Final = " (with WAL, readers and writers do not wait for each other)"
 
 
 def sql_type(declared: str) -> str:
-    """What a declared type means: SQLite's own rules of affinity, and what people mean beyond them."""
+    """The SQL type of a declared type: SQLite's rules of affinity, and the usual meaning of other names."""
     kind = declared.upper()
     if "INT" in kind:
         return "BIGINT"
@@ -73,8 +74,8 @@ def _new_reader() -> str:
 class SQLite(FollowedSource):
     """Follows one table of a file; `install` must have been run on it.
 
-    Where the triggers were installed anew, or their table rebuilt and installed again, the table is read whole once more
-    and the net difference counts.
+    If the triggers were installed again since the last read, the whole table is read once more, and the net
+    difference counts.
     """
 
     installs = True
@@ -102,7 +103,7 @@ class SQLite(FollowedSource):
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """The table's columns; `types` says what their values are where the declaration does not."""
+        """The table's columns; `types` overrides the types that the table declares."""
         with self._opened() as connection:
             found = triggers.declared(connection, self._table)
         if not found:
@@ -133,15 +134,15 @@ class SQLite(FollowedSource):
             others = readers.leave(connection, self._table, reader)
         if others:
             return (
-                f"Changes of {quote(self._table)} are still recorded: {others} other gauge(s) follow the table. Nothing "
-                "is kept for this gauge any longer. If the other gauges are gone, first run this in the file: "
-                f"DROP TABLE {quote(triggers.readers_name(self._table))};"
+                f"Changes of {quote(self._table)} are still recorded: {others} other gauge(s) follow the "
+                "table. Nothing is kept for this gauge any longer. If the other gauges are gone, first run "
+                f"this in the file: DROP TABLE {quote(triggers.readers_name(self._table))};"
             )
         triggers.uninstall(self._path, self._table)
         return (
-            f"Changes of {quote(self._table)} are no longer recorded, and nothing of ours is left in the file. To go "
-            "on with a gauge, run: tidegauge init --install. The gauge then reads the table whole, and the net "
-            "difference counts."
+            f"Changes of {quote(self._table)} are no longer recorded, and nothing of ours is left in the "
+            "file. To go on with a gauge, run: tidegauge init --install. The gauge then reads the table "
+            "whole, and the net difference counts."
         )
 
     def doctor(self, position: str | None = None) -> list[Check]:
@@ -151,9 +152,12 @@ class SQLite(FollowedSource):
             with self._opened() as connection:
                 (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
                 checks = [
-                    Check("file", ok=True, detail=f"opens; journal mode {mode}" + (
-                        "" if mode == "wal" else " (with WAL, readers and writers do not wait for each other)")),
-                ]  # fmt: skip
+                    Check(
+                        "file",
+                        ok=True,
+                        detail=f"opens; journal mode {mode}{'' if mode == 'wal' else _USE_WAL}",
+                    )
+                ]
                 try:
                     triggers.recorder(connection, self._table, self._entry)
                 except (SourceError, SpecError) as refusal:
@@ -161,13 +165,16 @@ class SQLite(FollowedSource):
                 recording = self._recording(connection)
         except SourceError as refusal:
             return [Check("file", ok=False, detail=str(refusal))]
-        told = "every change is recorded" if recording else "changes are not, or no longer, recorded"
+        detail = "every change is recorded" if recording else "changes are not, or no longer, recorded"
         if recording and place and place.token != recording.token:
-            told += "; the triggers were installed again since the last run, so the next one reads the table whole, and the net difference counts"
-        return [*checks, Check("triggers", recording is not None, told, "tidegauge init --install")]
+            detail += (
+                "; the triggers were installed again since the last run, so the next run reads the whole "
+                "table, and the net difference counts"
+            )
+        return [*checks, Check("triggers", recording is not None, detail, "tidegauge init --install")]
 
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
-        """Everything recorded so far, in the order of the log.  No lock is held while a batch is away."""
+        """Every change recorded so far, in the order of the log.  No lock is held between batches."""
         place = None if position is None else Place.parse(position)
         with self._opened() as connection:
             recording = self._recording(connection)
@@ -175,9 +182,10 @@ class SQLite(FollowedSource):
                 recording = self._recording(connection)
             if recording is None:
                 raise SourceError(
-                    f"changes of the table {quote(self._table)} are not, or no longer, recorded: the triggers are missing, "
-                    "the table was rebuilt, or its key or columns are others. Nothing was read. Install them ('tidegauge "
-                    "init --install'); the table is then read whole once and the net difference counts.",
+                    f"changes of the table {quote(self._table)} are not, or no longer, recorded: the "
+                    "triggers are missing, the table was rebuilt, or its key or columns are others. "
+                    "Nothing was read. Install them ('tidegauge init --install'); the table is then read "
+                    "whole once and the net difference counts.",
                     path=str(self._path),
                 )
             if place is None or not self._continues(connection, recording, place):
@@ -205,7 +213,7 @@ class SQLite(FollowedSource):
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
-        """A connection that cannot write."""
+        """A read-only connection."""
         with closing(triggers.connect(self._path)) as connection:
             connection.execute("PRAGMA query_only = ON")
             try:
@@ -217,7 +225,7 @@ class SQLite(FollowedSource):
                 ) from None
 
     def _recording(self, connection: sqlite3.Connection) -> _Recording | None:
-        """What is installed, where it is whole and records what we need."""
+        """What is installed; None unless it is complete and records every column we need."""
         found, declared = (
             triggers.installed(connection, self._table),
             triggers.declared(connection, self._table),
@@ -274,8 +282,8 @@ class SQLite(FollowedSource):
                 connection.execute("BEGIN")  # one state of the file for the check and the rows
                 if not self._continues(connection, recording, replace(place, id=last)):
                     raise SourceError(
-                        "recorded changes were removed while they were read. Nothing was read. Run again: the table "
-                        "is then read whole, and the net difference counts.",
+                        "recorded changes were removed while they were read. Nothing was read. Run again: "
+                        "the table is then read whole, and the net difference counts.",
                         path=str(self._path),
                     )
                 rows = connection.execute(recording.changes(), [last, target, _CHUNK]).fetchall()
@@ -290,7 +298,10 @@ class SQLite(FollowedSource):
 
 @dataclass(frozen=True)
 class _Recording:
-    """A recorder at work, and the columns that are read from it as (id, at, kind, unit, old keys, new keys, columns)."""
+    """An installed recorder, and the columns that are read from it.
+
+    Rows are read as (id, at, kind, unit, old keys, new keys, columns).
+    """
 
     recorder: triggers.Recorder
     token: str
@@ -298,7 +309,7 @@ class _Recording:
     unit: str | None
 
     def whole_table(self) -> str:
-        """Every row as if it were inserted now."""
+        """The query of all rows of the table, as insertions."""
         entry = self.recorder.entry
         nothing = ", ".join(["NULL"] * len(entry))
         columns = ", ".join(f"t.{quote(name)}" for name in [*entry, *self.kinds])
@@ -306,7 +317,7 @@ class _Recording:
         return f"SELECT 0, 0, 'i', {unit}, {nothing}, {columns} FROM {quote(self.recorder.table)} AS t"
 
     def changes(self) -> str:
-        """What was recorded after an id, up to another, so many rows."""
+        """The query of the changes after an id, up to another id, with a limit."""
         entry = self.recorder.entry
         old = ", ".join(f"t.{quote(f'old_{name}')}" for name in entry)
         columns = ", ".join(f"t.{quote(f'new_{name}')}" for name in [*entry, *self.kinds])
@@ -319,7 +330,7 @@ class _Recording:
     def add(self, spool: Spool, rows: list[Any], times: list[int], *, informed: bool = False) -> None:
         """Add rows as a batch has them.
 
-        A recorded insertion does not tell what was there before: REPLACE may have put it in another's place.
+        A recorded insertion does not show the row before it: REPLACE may have inserted it over another row.
         """
         if not rows:
             return
@@ -329,13 +340,13 @@ class _Recording:
             key([from_values(part, "VARCHAR") for part in parts]).to_pylist()
             for parts in (rest[:count], rest[count : 2 * count])
         )
-        told = list(zip(what, old, new, strict=True))
-        entry = [(old if kind == "d" else new) or "" for kind, old, new in told]
+        changes = list(zip(what, old, new, strict=True))
+        entry = [(old if kind == "d" else new) or "" for kind, old, new in changes]
         values = [
             from_values(column, kind)
             for column, kind in zip(rest[2 * count :], self.kinds.values(), strict=True)
         ]
-        renamed = [old if kind == "u" and old != new else None for kind, old, new in told]
+        renamed = [old if kind == "u" and old != new else None for kind, old, new in changes]
         spool.append(
             assemble(
                 self.kinds,
