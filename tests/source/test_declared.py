@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.test_verbs import Shell
+from tests.people import await_reading
 from tests.source.debezium.harness import Broker
 from tests.source.harness import clear
 from tidegauge.source.debezium.inbox import Inbox
@@ -250,14 +251,14 @@ def test_from_init_to_readings(kind: str, tidegauge: Shell, request: pytest.Fixt
         f"""[release.by_city]
 sql = "SELECT city, COUNT(*) FROM {place.name} GROUP BY city"
 groups.city = ["north", "south"]
-every = "1 second"
+every = "250 milliseconds"
 [release.ages]
 sql = "SELECT SUM(age) FROM {place.name}"
 bounds.age = [0, 120]
-every = "1 second"
+every = "250 milliseconds"
 """
     )
-    Path("tidegauge.toml").write_text(re.sub(r'every = "1 day".*', 'every = "1 second"', text))
+    Path("tidegauge.toml").write_text(re.sub(r'every = "1 day".*', 'every = "250 milliseconds"', text))
     assert set(tidegauge.json("plan")["releases"]) == {"by_city", "ages"}
     assert not Path("tidegauge.db").exists(), "a plan spends nothing"
     if place.installs and "snapshots" not in kind:
@@ -266,7 +267,7 @@ every = "1 second"
     tidegauge("run", "--once")
     place.write(LATER)
     for _ in range(2):
-        time.sleep(1.05)
+        await_reading()
         tidegauge("run", "--once")
     readings = tidegauge.json("readings")
     last = max(reading["time"] for reading in readings)

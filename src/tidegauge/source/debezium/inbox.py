@@ -12,6 +12,7 @@ import re
 import sqlite3
 import threading
 import time
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,6 +39,14 @@ _SIGNATURE: Final = re.compile(r"(^| )v1,[A-Za-z0-9+/]{43}=( |$)")
 
 def _now() -> int:
     return time.time_ns() // 1000
+
+
+@dataclass(frozen=True)
+class _Received:
+    """An event of a request, and its line in the file."""
+
+    event: Event
+    line: bytes
 
 
 class Inbox:
@@ -136,7 +145,7 @@ class Inbox:
                 self._next()
             self._index.begin()
             try:
-                data = b"".join(line for change, line in found if self._is_new(change))
+                data = b"".join(one.line for one in found if self._is_new(one.event))
             except BaseException:
                 self._index.rollback()
                 raise
@@ -163,7 +172,7 @@ class Inbox:
     def _is_new(self, change: Event) -> bool:
         return self._index.add(change, _place(change), self._reading.keys(change), self._now())
 
-    def _usable(self, body: bytes) -> list[tuple[Event, bytes]]:
+    def _usable(self, body: bytes) -> list[_Received]:
         """The events about our table and their lines.  Raises SourceError if the gauge could not use one."""
         if body.strip() in NOTHING:
             return []
@@ -183,7 +192,7 @@ class Inbox:
                     raise SourceError(f"{which} {reason(refusal)}; nothing of the request was kept") from None
             raise SourceError("the events cannot be used together; nothing of the request was kept") from None
 
-    def _ours(self, listed: list[Any]) -> list[tuple[Event, bytes]]:
+    def _ours(self, listed: list[Any]) -> list[_Received]:
         """The events about our table.  Raises one of UNUSABLE for a malformed event."""
         found = []
         for one in listed:
@@ -192,9 +201,9 @@ class Inbox:
                 if not self._reading.described:
                     self._reading.describe(change)
                 self._require_place(change)
-                found.append((change, json.dumps(one, separators=(",", ":")).encode() + b"\n"))
+                found.append(_Received(change, json.dumps(one, separators=(",", ":")).encode() + b"\n"))
         if found:
-            self._reading.rows([change for change, _ in found])
+            self._reading.rows([one.event for one in found])
         return found
 
     @staticmethod

@@ -305,8 +305,8 @@ class Kafka(FollowedSource):
 
 def _reason(error: Exception) -> str:
     """The error's name, without its text, which may contain settings."""
-    change: Any = error.args[0] if error.args else None
-    return str(change.name()) if hasattr(change, "name") else type(error).__name__
+    cause = error.args[0] if error.args else None
+    return str(cause.name()) if isinstance(cause, _library().KafkaError) else type(error).__name__
 
 
 def _library() -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -222,6 +223,17 @@ def _of_day(convert: Convert, kind: str) -> Convert:
     return read
 
 
+@dataclass(frozen=True)
+class _Placed:
+    """An event, its line, the file or partition and the place where it ends, and its order in the batch."""
+
+    event: Event
+    line: bytes
+    part: str
+    place: int
+    order: tuple[int, int]
+
+
 class Gathered:
     """The events of a batch.  Unusable events go to the quarantine, and do not affect the others.
 
@@ -231,12 +243,11 @@ class Gathered:
     def __init__(self, reading: Reading, quarantine: Quarantine) -> None:
         self._reading, self._quarantine = reading, quarantine
         self._spool: Spool | None = None
-        self._events: list[tuple[Event, str, int, bytes]] = []
+        self._events: list[_Placed] = []
         self._bytes = 0
         self.count = self.bytes = 0
         self.orders: list[tuple[int, int]] = []
         """The order of each row in the batch, as given with its event."""
-        self._given: list[tuple[int, int]] = []
 
     def add(self, event: Event, line: bytes, part: str, place: int, order: tuple[int, int] = (0, 0)) -> None:
         """Add an event that ends at this place of this part (a file or a partition)."""
@@ -246,8 +257,7 @@ class Gathered:
             except UNUSABLE as refusal:
                 self._quarantine.put(part, place, reason(refusal), line)
                 return
-        self._events.append((event, part, place, line))
-        self._given.append(order)
+        self._events.append(_Placed(event, line, part, place, order))
         self._bytes += len(line)
         self.count += 1
         self.bytes += len(line)
@@ -256,26 +266,24 @@ class Gathered:
 
     def _convert(self) -> Spool:
         self._spool = self._spool or Spool(schema(self._reading.kinds))
-        events, given = self._events, self._given
-        self._events, self._given, self._bytes = [], [], 0
+        events = self._events
+        self._events, self._bytes = [], 0
         if events:
             try:
-                self._spool.append(self._reading.rows([event for event, *_ in events]))
-                self.orders += given
+                self._spool.append(self._reading.rows([one.event for one in events]))
+                self.orders += [one.order for one in events]
             except UNUSABLE:
-                self._one_by_one(self._spool, events, given)
+                self._one_by_one(self._spool, events)
         return self._spool
 
-    def _one_by_one(
-        self, spool: Spool, events: list[tuple[Event, str, int, bytes]], given: list[tuple[int, int]]
-    ) -> None:
+    def _one_by_one(self, spool: Spool, events: Sequence[_Placed]) -> None:
         usable = []
-        for (event, part, place, line), order in zip(events, given, strict=True):
+        for one in events:
             try:
-                usable.append(self._reading.rows([event]))
-                self.orders.append(order)
+                usable.append(self._reading.rows([one.event]))
+                self.orders.append(one.order)
             except UNUSABLE as refusal:
-                self._quarantine.put(part, place, reason(refusal), line)
+                self._quarantine.put(one.part, one.place, reason(refusal), one.line)
         if usable:
             spool.append(pa.concat_tables(usable).combine_chunks())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, cast
 
@@ -44,6 +44,15 @@ class Place(Position):
         """The position with these fields, also one of earlier versions."""
         replays = Replays.parse(stored["replays"], stored.get("clock", 0))
         return cls(str(stored["file"]), int(stored["offset"]), replays)
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file, its length (None: compressed), and the byte at which reading begins."""
+
+    path: Path
+    length: int | None
+    start: int = 0
 
 
 @dataclass(frozen=True)
@@ -194,9 +203,10 @@ class Debezium(FollowedSource):
 
     def _lines(self, place: Place) -> Iterator[_Line]:
         """Every line after the place, in the files with their present lengths."""
-        files = [(file, self._length(file)) for file in self._files() if file.name >= place.file]
-        start = {files[0][0]: place.offset} if files and files[0][0].name == place.file else {}
-        return self._walk(files, start)
+        files = [_File(path, self._length(path)) for path in self._files() if path.name >= place.file]
+        if files and files[0].path.name == place.file:
+            files[0] = replace(files[0], start=place.offset)
+        return self._walk(files)
 
     def _length(self, file: Path) -> int | None:
         """The length of the file; None for a compressed file.
@@ -211,9 +221,9 @@ class Debezium(FollowedSource):
                 os.fsync(opened.fileno())
             return size
 
-    def _walk(self, files: list[tuple[Path, int | None]], starts: dict[Path, int]) -> Iterator[_Line]:
-        for number, (file, length) in enumerate(files, 1):
-            start = starts.get(file, 0)
+    def _walk(self, files: Sequence[_File]) -> Iterator[_Line]:
+        for number, one in enumerate(files, 1):
+            file, length, start = one.path, one.length, one.start
             if length is not None and length < start and not self._inbox:
                 raise SourceError("is shorter than what was read of it: it was overwritten", path=str(file))
             with _opened(file) as lines:
