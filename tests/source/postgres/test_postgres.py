@@ -550,7 +550,7 @@ class TestConnection:
                           "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tidegauge'")  # fmt: skip
                 assert len(world.read(source)) == 1
         assert world.known() == world.truth()
-        assert "next attempt" in caplog.text
+        assert "trying again for at most 10 s" in caplog.text
         assert "not-to-be-shown" not in caplog.text
         assert "tg-pg-" not in caplog.text
 
