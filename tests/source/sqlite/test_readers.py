@@ -89,7 +89,9 @@ def test_a_change_that_is_gone_is_noticed(path: Path) -> None:
     run(path, "UPDATE t SET age = 20", "INSERT INTO t VALUES (2, 5)", "DELETE FROM t WHERE id = 1")
     quick.tick()
     assert rows(path, log_name("t")) == 1
+    assert "removed that this store has not read" in old.source.doctor(old.position)[-1].detail
     old.tick()
+    assert old.source.doctor(old.position)[-1].detail == "every change is recorded"
     assert old.ages == quick.ages == {"2": 5}
     run(path, "UPDATE t SET age = 6", "UPDATE t SET age = 7")
     before = old.changes

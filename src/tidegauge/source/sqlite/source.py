@@ -163,14 +163,17 @@ class SQLite(FollowedSource):
                 except (SourceError, SpecError) as refusal:
                     return [*checks, Check("table", ok=False, detail=str(refusal))]
                 recording = self._recording(connection)
+                removed = readers.removed(connection, self._table)
         except SourceError as refusal:
             return [Check("file", ok=False, detail=str(refusal))]
         detail = "every change is recorded" if recording else "changes are not, or no longer, recorded"
-        if recording and place and place.token != recording.token:
-            detail += (
-                "; the triggers were installed again since the last run, so the next run reads the whole "
-                "table, and the net difference counts"
+        if recording and place and (place.token != recording.token or place.id < removed):
+            cause = (
+                "the triggers were installed again since the last run"
+                if place.token != recording.token
+                else "changes were removed that this store has not read"
             )
+            detail += f"; {cause}, so the next run reads the whole table, and the net difference counts"
         return [*checks, Check("triggers", recording is not None, detail, "tidegauge init --install")]
 
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
