@@ -15,9 +15,9 @@ SECRET = "not-to-be-shown"
     [
         ("", "it is empty"),
         ("  \n", "it is empty"),
-        (f"{SECRET} and other words", "it has another form"),
-        (f"mysql://{SECRET}@host/x", "it has another form"),
-        (f"postgresql://[{SECRET}/x", "it has another form"),
+        (f"{SECRET} and other words", "it is neither a URL nor a list"),
+        (f"mysql://{SECRET}@host/x", "it is neither a URL nor a list"),
+        (f"postgresql://[{SECRET}/x", "it is neither a URL nor a list"),
         (f"postgresql://user@host:{SECRET}/x", "its port is not a number"),
         ("postgresql://user@host:0/x", "its port is not a number"),
         ("postgresql://user@host:65536/x", "its port is not a number"),

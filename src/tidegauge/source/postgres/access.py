@@ -68,7 +68,7 @@ def parsed(dsn: str) -> dict[str, str]:
             name: str(value) for name, value in conninfo.conninfo_to_dict(dsn).items() if value is not None
         }
     except psycopg.ProgrammingError:
-        raise _unusable("it has another form") from None
+        raise _unusable("it is neither a URL nor a list of parameters") from None
     ports = [port for port in given.get("port", "").split(",") if port]
     if not all(port.isdecimal() and 0 < int(port) <= _LAST_PORT for port in ports):
         raise _unusable(f"its port is not a number from 1 to {_LAST_PORT}")
