@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import time
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -12,7 +13,6 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from tests.people import await_reading
 from tidegauge.errors import SpecError
 from tidegauge.run.gauge import Gauge
 
@@ -40,7 +40,7 @@ def declared(source: str, path: Path) -> Gauge:
     (path / "tidegauge.toml").write_text(
         f"[source]\n{source}\ntable = {json.dumps(TABLE)}\nentry = {json.dumps(KEY)}\nunit = {json.dumps(UNIT)}\nmax_rows = 3\n"
         f"[constraint]\nat_most = 1000\n[budget]\nepsilon = 1e12\n[release.by]\nsql = {json.dumps(query)}\n"
-        f'groups.{json.dumps(COLUMN)} = {json.dumps(GROUPS)}\nevery = "250 milliseconds"\n'
+        f'groups.{json.dumps(COLUMN)} = {json.dumps(GROUPS)}\nevery = "1 second"\n'
     )
     return Gauge.from_file(path / "tidegauge.toml")
 
@@ -60,7 +60,7 @@ def followed(gauge: Gauge, execute: Any, mark: str) -> None:
     """Load, change, follow."""
     for _ in range(2):
         list(gauge.run())
-        await_reading()
+        time.sleep(1.05)
     assert list(gauge.run())
     assert counts(gauge) == dict(zip(GROUPS, (3, 3, 2, 2), strict=True))
     execute(
@@ -69,7 +69,7 @@ def followed(gauge: Gauge, execute: Any, mark: str) -> None:
     )
     execute(f"DELETE FROM {quoted(TABLE)} WHERE {quoted(KEY)} = {mark}", (ROWS[1][0],))
     for _ in range(2):
-        await_reading()
+        time.sleep(1.05)
         list(gauge.run())
     assert counts(gauge) == dict(zip(GROUPS, (2, 2, 2, 3), strict=True))
     assert gauge.verify().readings == len(gauge.published())
@@ -103,7 +103,7 @@ def test_postgres(postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         execute(changed, (GROUPS[3], ROWS[0][0]))
         execute(f"DELETE FROM {quoted(TABLE)} WHERE {quoted(KEY)} = $1", (ROWS[1][0],))
         for _ in range(2):
-            await_reading()
+            time.sleep(1.05)
             list(gauge.run())
         assert counts(gauge) == dict(zip(GROUPS, (2, 2, 2, 3), strict=True))
         assert connection.execute("SELECT count(*) FROM y").fetchone() == (0,)
