@@ -76,7 +76,7 @@ class Notes(OpenSource):
         self._marked.touch()
         return "The notes are marked."
 
-    def uninstall(self) -> str:
+    def uninstall(self, position: str | None = None) -> str:
         self._marked.unlink()
         return "The notes are as they were."
 

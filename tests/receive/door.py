@@ -20,24 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-RELEASES = """
-[constraint]
-at_most = 100000
-
-[budget]
-epsilon = 1e15
-
-[release.by_city]
-sql = "SELECT city, COUNT(*) FROM people GROUP BY city"
-groups.city = ["north", "south"]
-every = "1 second"
-
-[release.ages]
-sql = "SELECT SUM(age) FROM people"
-bounds.age = [0, 120]
-every = "1 second"
-"""
-"""What both declarations publish, nearly without noise."""
 TOKEN = "open-sesame-4711"
 SECRET = "whsec_c2VzYW1lc2VzYW1lc2VzYW1l"
 RIGHT = {"authorization": f"Bearer {TOKEN}"}

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from tests.receive.door import COLUMNS, RELEASES, RIGHT, SECRET, change, delivered, listening, people, row
+from tests.people import await_reading, releases
+from tests.receive.door import COLUMNS, RIGHT, SECRET, change, delivered, listening, people, row
 from tidegauge.errors import SourceError, StoreCorrupt
 from tidegauge.run.gauge import Gauge
 from tidegauge.source.debezium.events import event
@@ -484,14 +485,14 @@ columns = {{ id = "BIGINT", city = "VARCHAR", age = "BIGINT", paid = "DECIMAL(12
 [release.paid]
 sql = "SELECT SUM(paid) FROM people WHERE at < '12:00:00'"
 bounds.paid = [0, 1000]
-every = "1 second"
+every = "250 milliseconds"
 """
 INBOX = 'inbox = "in"\ntoken = "env:INBOX_TOKEN"'
 
 
 def test_run_sets_aside_what_an_earlier_door_let_in(tmp_path: Path) -> None:
     """Each bad event alone, in a folder for the operator; the others are counted."""
-    (tmp_path / "tidegauge.toml").write_text(DECLARATION.format(where=INBOX, releases=RELEASES))
+    (tmp_path / "tidegauge.toml").write_text(DECLARATION.format(where=INBOX, releases=releases()))
     folder = tmp_path / "in"
     folder.mkdir()
     bad = [body for name, body in poisons().items() if "connector" not in name and b"\n" not in body]
@@ -501,7 +502,7 @@ def test_run_sets_aside_what_an_earlier_door_let_in(tmp_path: Path) -> None:
     gauge = Gauge.from_file(tmp_path / "tidegauge.toml")
     for _ in range(2):
         list(gauge.run())
-        time.sleep(1.1)
+        await_reading()
     list(gauge.run())
     newest = [gauge.published(name)[-1].value for name in ("ages", "paid")]
     assert newest == pytest.approx([len(good), 1.5 * len(good)], abs=0.1)
@@ -517,7 +518,7 @@ def test_run_sets_aside_what_an_earlier_door_let_in(tmp_path: Path) -> None:
 
 
 def test_run_uses_every_odd_value_that_the_door_lets_in(tmp_path: Path) -> None:
-    (tmp_path / "tidegauge.toml").write_text(DECLARATION.format(where=INBOX, releases=RELEASES))
+    (tmp_path / "tidegauge.toml").write_text(DECLARATION.format(where=INBOX, releases=releases()))
     values: dict[str, list[Any]] = {
         "city": ["\0", "north\0", {"a": 1}, True, 7, None, "", "x" * 100_000],
         "age": [10**30, -(10**30), 1.5, "7", "x", True, None, {}, 1e308],
@@ -538,7 +539,7 @@ def test_run_uses_every_odd_value_that_the_door_lets_in(tmp_path: Path) -> None:
     gauge = Gauge.from_file(tmp_path / "tidegauge.toml")
     for _ in range(2):
         list(gauge.run())
-        time.sleep(1.1)
+        await_reading()
     list(gauge.run())
     assert gauge.status()["operator_only"]["quarantined"] == 0
     south = [one.value for one in gauge.published("by_city") if one.group == {"city": "south"}]

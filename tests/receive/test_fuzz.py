@@ -51,7 +51,7 @@ def spoken(address: Address, sent: bytes, *, whole: bool) -> list[int]:
         suppress(ConnectionResetError, BrokenPipeError),
     ):
         connection.sendall(sent)
-        connection.settimeout(60 if whole else 0.05)
+        connection.settimeout(60 if whole else 0.01)
         try:
             while chunk := connection.recv(65536):
                 heard += chunk

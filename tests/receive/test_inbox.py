@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from tests.receive.door import RELEASES, RIGHT, TOKEN
+from tests.people import EVERY, await_reading, releases
+from tests.receive.door import RIGHT, TOKEN
 from tidegauge.run.gauge import Gauge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DECLARATION = (
-    """
+DECLARATION = """
 [source]
 kind = "debezium"
 inbox = "inbox"
@@ -33,9 +33,7 @@ table = "people"
 schema = "public"
 entry = "id"
 columns = { id = "BIGINT", city = "VARCHAR", age = "BIGINT" }
-"""
-    + RELEASES
-)
+""" + releases()
 VERB = [sys.executable, "-c", "from tidegauge.cli import main; main()"]
 
 
@@ -148,7 +146,7 @@ def test_posts_while_the_loop_is_killed(world: Path) -> None:
                 process = start(world, "run", "--log", "json")
                 assert process.stderr is not None
                 assert "started" in process.stderr.readline()
-                time.sleep(rng.uniform(0.2, 2.5))
+                time.sleep(rng.uniform(0.1, 1))
                 process.send_signal(signal.SIGTERM if round_ % 2 else signal.SIGKILL)
                 told = process.communicate()[1]
                 assert process.returncode == (0 if round_ % 2 else -signal.SIGKILL), told
@@ -158,7 +156,7 @@ def test_posts_while_the_loop_is_killed(world: Path) -> None:
         assert sent > 50
         gauge = Gauge.from_file(world / "tidegauge.toml")
         for _ in range(2):
-            time.sleep(1.1)
+            await_reading()
             list(gauge.run())
         readings = gauge.published()
         newest = max(reading.time for reading in readings)
@@ -189,7 +187,7 @@ def test_the_receiver_is_killed_too(world: Path) -> None:
         for one in database.change(rng):
             insistent(address, json.dumps(one))
     for _ in range(2):
-        time.sleep(1.1)
+        await_reading()
         list(gauge.run())
     readings = gauge.published()
     newest_time = max(reading.time for reading in readings)
@@ -297,7 +295,8 @@ def test_a_source_without_an_inbox(world: Path) -> None:
 
 
 def test_a_replay_is_not_counted_twice(world: Path) -> None:
-    flow = '[release.moves]\nsql = "SELECT COUNT(*) FROM changes(people)"\nclip = 1000\nevery = "1 second"\n'
+    query = "SELECT COUNT(*) FROM changes(people)"
+    flow = f'[release.moves]\nsql = "{query}"\nclip = 1000\nevery = "{EVERY}"\n'
     (world / "tidegauge.toml").write_text(DECLARATION + flow)
     database, gauge = Database(), Gauge.from_file(world / "tidegauge.toml")
     list(gauge.run())
@@ -309,9 +308,9 @@ def test_a_replay_is_not_counted_twice(world: Path) -> None:
             for body in sent[-4:]:
                 insistent(address, body)
         for body in sent[-3:]:  # and once more, each in a tick of its own
-            time.sleep(0.5)
+            await_reading()
             list(gauge.run())
             insistent(address, body)
-    time.sleep(1.1)
+    await_reading()
     list(gauge.run())
     assert sum(r.value or 0 for r in gauge.published("moves")) == pytest.approx(30, abs=0.1)

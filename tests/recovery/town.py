@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 import pytest
 
+from tests.people import releases
 from tidegauge.run.gauge import Gauge
 from tidegauge.source.sqlite.triggers import install
 from tidegauge.store import begun
@@ -34,23 +35,6 @@ kind = "{kind}"
 {place}
 table = "people"
 entry = "id"
-
-[constraint]
-at_most = 1000000
-
-[budget]
-epsilon = 1e15
-
-[release.by_city]
-sql = "SELECT city, COUNT(*) FROM people WHERE age >= 18 GROUP BY city"
-groups.city = ["north", "south"]
-every = "1 second"
-
-[release.ages]
-sql = "SELECT SUM(age) FROM people"
-bounds.age = [0, 120]
-every = "1 second"
-{more}
 """
 TRUTH: Final = """
     SELECT count(*) FILTER (WHERE age >= 18 AND city = 'north'), count(*) FILTER (WHERE age >= 18 AND city = 'south'),
@@ -69,7 +53,9 @@ class Town:
         self.folder = folder
         self.environment = {**os.environ, "TOWN_KEY": "a7" * 32, "PYTHONPATH": f"{_ROOT / 'src'}:{_ROOT}"}
         os.environ["TOWN_KEY"] = self.environment["TOWN_KEY"]
-        (folder / "tidegauge.toml").write_text(DECLARATION.format(kind=kind, place=place, more=more))
+        (folder / "tidegauge.toml").write_text(
+            DECLARATION.format(kind=kind, place=place) + releases(where="age >= 18", every="1 second") + more
+        )
         self._seen: dict[tuple[str, str, str], float | None] = {}
         self._ledger: list[Any] = []
 

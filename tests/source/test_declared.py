@@ -299,7 +299,7 @@ REFUSALS = [
     ('kind = "postgres"', "source.dsn: is missing"),
     ('kind = "postgres"\ndsn = "postgres://me:sesame@h/db"', "source.dsn: secrets come from the environment"),
     ('kind = "postgres"\ndsn = "env:NOT_SET"', "source.dsn: the environment variable NOT_SET is not set"),
-    ('kind = "postgres"\ndsn = "env:BAD"', "the connection string cannot be read"),
+    ('kind = "postgres"\ndsn = "env:BAD"', "the connection string cannot be used"),
     ('kind = "postgres"\ndsn = "env:BAD"\nslto = "x"', "source.slto: is not a key here; did you mean 'slot'?"),
     ('kind = "postgres"\ndsn = "env:BAD"\nslot = "Ü"', "source.slot"),
     ('kind = "postgres"\ndsn = "env:BAD"\non_lost = "cry"', "source.on_lost: input should be 'stop' or 'reload'"),

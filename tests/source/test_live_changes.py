@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
+from tests.people import await_reading, releases
 from tidegauge.run.gauge import Gauge
 from tidegauge.source.sqlite.triggers import install
 
@@ -26,29 +26,19 @@ kind = "{kind}"
 table = "people"
 entry = "id"
 {unit}
-
-[constraint]
-at_most = {at_most}
-
-[budget]
-epsilon = 1e15
-
-[release.by_city]
-sql = "SELECT city, COUNT(*) FROM people GROUP BY city"
-groups.city = ["north", "south"]
-every = "1 second"
-
-[release.remarked]
-sql = "SELECT SUM(age) FROM people WHERE note LIKE 'remarkable%'"
-bounds.age = [0, 120]
-every = "1 second"
 """
+REMARKED = "SELECT SUM(age) FROM people WHERE note LIKE 'remarkable%'"
 TRUTH = """SELECT count(*) FILTER (WHERE city = 'north'), count(*) FILTER (WHERE city = 'south'),
                   coalesce(sum(age) FILTER (WHERE note LIKE 'remarkable%%'), 0) FROM people"""
 
 
+def declared(kind: str, place: str, unit: str = "", *, at_most: int) -> str:
+    source = DECLARATION.format(kind=kind, place=place, unit=unit)
+    return source + releases(at_most=at_most, other="remarked", sql=REMARKED)
+
+
 def published(gauge: Gauge) -> tuple[float | None, ...]:
-    time.sleep(1.05)
+    await_reading()
     list(gauge.run())
     readings = gauge.published()
     newest = max(reading.time for reading in readings)
@@ -83,7 +73,7 @@ def people(
             unit = 'unit = "person"\nmax_rows = 3' if request.param == "owned" else ""
             place = f'dsn = "env:PEOPLE_DSN"\nschema = "{fresh}"'
             path = tmp_path / "tidegauge.toml"
-            path.write_text(DECLARATION.format(kind="postgres", place=place, unit=unit, at_most=at_most))
+            path.write_text(declared("postgres", place, unit, at_most=at_most))
             return Gauge.from_file(path)
 
         yield admin, gauge
@@ -144,7 +134,7 @@ def test_sqlite_keys_that_change(tmp_path: Path) -> None:
             "INSERT INTO people VALUES (?, 'north', ?, 'remarkable')", [(i, i % 80) for i in range(1, 60)]
         )
         place = 'path = "app.db"'
-        declaration = DECLARATION.format(kind="sqlite", place=place, unit="", at_most=1000)
+        declaration = declared("sqlite", place, at_most=1000)
         (tmp_path / "tidegauge.toml").write_text(declaration)
         install(path, "people", entry="id")
         gauge = Gauge.from_file(tmp_path / "tidegauge.toml")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from tests.people import await_reading
 from tests.source.harness import clear
 from tests.source.test_live_gauge import DECLARATION, TRUTH, last
 from tidegauge.run.gauge import Gauge
@@ -52,7 +53,7 @@ class World:
     def agrees(self) -> None:
         """Publish what there is, and compare it with what the database answers."""
         self.once()
-        time.sleep(1.05)
+        await_reading()
         self.once()
         assert last(self.gauge) == pytest.approx(
             self.admin.execute(TRUTH.format("").encode()).fetchone(), abs=0.1
@@ -96,7 +97,7 @@ def test_columns_that_are_not_used_come_and_go(world: World) -> None:
         "UPDATE people SET city = 'south' WHERE id = 2",
         "DELETE FROM people WHERE id = 3",
     )
-    time.sleep(2.5)
+    time.sleep(1)
     process.send_signal(signal.SIGTERM)
     told = process.communicate(timeout=600)[1]
     assert process.returncode == 0, told
@@ -237,7 +238,7 @@ def test_a_mutation_has_the_time_of_its_commit(world: World, postgres: Server) -
     with psycopg.connect(postgres.dsn()) as other:
         other.execute(f"SET search_path = {world.schema}".encode())
         other.execute("UPDATE people SET age = 0")
-        time.sleep(2.2)
+        time.sleep(1)
         world.once()
         early = datetime.now(UTC)
         other.commit()

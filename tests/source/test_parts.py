@@ -149,7 +149,7 @@ class TestPatience:
         ("error", "message"),
         [
             (psycopg.errors.InsufficientPrivilege("x"), "refuses .SQLSTATE 42501"),
-            (psycopg.errors.UndefinedFile("x"), "no longer has what follows"),
+            (psycopg.errors.UndefinedFile("x"), "no longer has the log after our position"),
             (psycopg.errors.ConfigurationLimitExceeded("x"), "SQLSTATE 53400"),
             (psycopg.OperationalError("password authentication failed for user x"), "refuses the login"),
         ],

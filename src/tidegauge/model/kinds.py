@@ -1,6 +1,7 @@
 """The kinds of source by name: a name in tidegauge.toml -> the module that holds the kind.
 
-A kind is loaded when it is first used.  This module imports nothing at run time, so that importing the package stays fast.
+A kind is loaded when it is first used.  This module imports nothing at run time, so that importing the
+package stays fast.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The contract of a kind of source, and of a source that is open.
 
-A kind is one folder in source/ and one line in source/registry.py.  Every method that a kind may leave out has a default
-here, so nothing ever asks whether a source has it.
+A kind is one folder in source/ and one line in source/registry.py.  Every method that a kind may leave out
+has a default here, so no caller has to ask whether a source has the method.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ S = TypeVar("S", bound="SourceSpec")
 
 @dataclass(frozen=True)
 class Check:
-    """One thing a source needs.  `fix` is the statement that brings it about, where it is missing and there is one."""
+    """One requirement of a source.  `fix`: the statement or setting that meets it, if there is one."""
 
     name: str
     ok: bool
@@ -41,11 +41,11 @@ class OpenSource(ABC):
     """A source that is open: table, columns and changes, and defaults for everything else."""
 
     follows: ClassVar[bool] = False
-    """Whether it delivers whatever its log holds, rather than the changes up to a time."""
+    """Whether a read delivers everything in the source's log, not just the changes up to a time."""
     installs: ClassVar[bool] = False
     """Whether something must be installed in the database before the first read."""
     leaves_out: int | None = None
-    """From how many bytes on a value that did not change may be missing from a new row (`kept`); None: never."""
+    """Unchanged values of at least so many bytes may be missing from a new row (`kept`); None: never."""
 
     @property
     @abstractmethod
@@ -55,43 +55,50 @@ class OpenSource(ABC):
     @property
     @abstractmethod
     def columns(self) -> Mapping[str, str]:
-        """Public schema: column name -> SQL type of the embedded engine ('VARCHAR' where nothing was declared)."""
+        """Public schema: column name -> SQL type of the embedded engine ('VARCHAR' if none is declared)."""
 
     @abstractmethod
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
         """Yield the changes that follow `position`; model/mutation.py has the rules."""
 
     def select(self, columns: Collection[str]) -> None:  # noqa: B027
-        """Deliver these columns only, from the next read on.  The others may change as they like."""
+        """Deliver these columns only, from the next read on.  The types of other columns may change."""
 
     def acknowledge(self, position: str) -> None:  # noqa: B027
-        """Release what was held for changes up to this position: they are committed."""
+        """Free what the source keeps for the changes up to this position: they are committed."""
 
     def close(self) -> None:  # noqa: B027
         """Close connections and files.  The next read opens them again."""
 
-    def reach(self) -> None:  # noqa: B027
-        """Wait until the source answers, as a read would.  Raises at once what waiting does not help."""
+    def reach(self, *, wait: bool) -> None:  # noqa: B027
+        """Check that the source answers.
+
+        wait: whether to try again, as a read would, where the source may answer later.
+        Raises SourceError if the source does not answer, at once if waiting cannot help.
+        """
 
     def rehearse(self) -> None:  # noqa: B027
-        """Look at everything that the first read will look at, change nothing, and raise what it would raise."""
+        """Raise what the first read would raise.  Changes nothing."""
 
     def doctor(self, position: str | None = None) -> list[Check]:  # noqa: ARG002
-        """The checks of what a run needs that goes on from the store's `position`, or begins where there is none."""
+        """The checks for a run that continues from the store's `position`; None: for a first run."""
         found = f"table {self.table} can be read; its columns are {', '.join(self.columns)}"
         return [Check("source", ok=True, detail=found)]
 
     def install(self) -> str:
-        """Install what following the source needs; returns what was done, as a sentence."""
+        """Install what following the source needs.  Returns a sentence that says what was done."""
         return "This kind of source needs nothing to be installed."
 
-    def uninstall(self) -> str:
-        """Remove what was installed for this gauge; returns what was done, as a sentence."""
+    def uninstall(self, position: str | None = None) -> str:  # noqa: ARG002
+        """Remove what was installed for the gauge with this position.
+
+        Returns a sentence that says what was done.
+        """
         return "This kind of source has nothing installed."
 
 
 class FollowedSource(OpenSource):
-    """A source that is followed through a log, or something like one, elsewhere."""
+    """A source that is followed through a log, or through something like a log."""
 
     follows = True
 
@@ -124,24 +131,28 @@ def whole(given: Source) -> OpenSource:
 
 @dataclass(frozen=True)
 class Location:
-    """Where a declared source is opened: its paths are relative to `base`, what it keeps lies beside `store`."""
+    """Where a declared source is opened.
+
+    base:  the folder that its paths are relative to.
+    store: the path of the gauge's store; the source keeps its files beside it.
+    """
 
     base: Path
     store: Path
 
 
 class Claim(enum.Enum):
-    """How a kind answers when `init` shows it something."""
+    """Whether a kind can read what `init` was asked for."""
 
     NONE = "cannot read it"
-    IF_NAMED = "can read it where --kind names this kind"
-    OTHERWISE = "takes it where no other kind does"
-    OWN = "this is what the kind is for"
+    IF_NAMED = "can read it if --kind names this kind"
+    OTHERWISE = "can read it if no other kind claims it"
+    OWN = "is made for it"
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What `init` was asked for: the thing, the folder of the declaration, and the options."""
+    """What `init` was asked for: a file, folder or server, the folder of the declaration, and the options."""
 
     what: str | None
     folder: Path
@@ -150,7 +161,7 @@ class Asked:
 
     @property
     def server(self) -> bool:
-        """Whether the thing is a database server, named by a variable of the environment."""
+        """Whether `what` is a database server, named by an environment variable."""
         return self.what is not None and self.what.startswith("env:")
 
 
@@ -162,13 +173,13 @@ class Draft:
     table: str
     numbers: tuple[str, ...]
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Columns of text, and their values where they are known."""
+    """Columns of text, and their values if these are known."""
     next: str = "tidegauge plan"
-    """What to do once the declaration is complete."""
+    """The next commands, once the declaration is complete."""
 
 
 class SourceKind(ABC, Generic[S]):
-    """A kind of source: its part of the declaration, how it is opened, and what `init` and `status` say of it."""
+    """A kind of source: its part of the declaration, how it is opened, and what `init` and `status` show."""
 
     @property
     @abstractmethod
@@ -180,7 +191,7 @@ class SourceKind(ABC, Generic[S]):
         """Open a declared source."""
 
     def operator_counts(self, spec: S, where: Location) -> Mapping[str, int]:  # noqa: ARG002
-        """Counts of what the source could not use, by the name that `status` shows.  For the operator alone."""
+        """Numbers of unusable inputs, by the name that `status` shows.  For the operator alone."""
         return {}
 
     def claim(self, asked: Asked) -> Claim:  # noqa: ARG002
@@ -188,5 +199,5 @@ class SourceKind(ABC, Generic[S]):
         return Claim.NONE
 
     def template(self, asked: Asked) -> Draft:  # noqa: ARG002
-        """Begin a declaration.  Raises SpecError where the table or its columns cannot be found."""
+        """Begin a declaration.  Raises SpecError if the table or its columns cannot be found."""
         raise SpecError("this kind is declared by hand", key="--kind")

@@ -225,12 +225,16 @@ class Gauge:
 
     def doctor(self) -> list[Check]:
         """What the source needs to go on from where the store has come, checked one by one."""
-        position = None
-        if begun(self.path):
-            with self._store() as store:
-                position = store.secret.clock.position
+        position = self._position()
         with self._source() as source:
             return source.doctor(position)
+
+    def _position(self) -> str | None:
+        """The position in the source up to which the store has read; None before the first run."""
+        if not begun(self.path):
+            return None
+        with self._store() as store:
+            return store.secret.clock.position
 
     def install(self) -> str:
         """Make in the source what following it needs."""
@@ -239,8 +243,9 @@ class Gauge:
 
     def uninstall(self) -> str:
         """Remove from the source what was made there for this gauge."""
+        position = self._position()
         with self._source() as source:
-            return source.uninstall()
+            return source.uninstall(position)
 
     # -- running ---------------------------------------------------------------------------------------------
 
@@ -259,7 +264,7 @@ class Gauge:
         with self._store(write=True) as store:
             store.public.require_newest()
             with self._source() as source:
-                source.reach()
+                source.reach(wait=follow)
             plan = self._commit(store) if store.public.plan is None else self._committed(store.public)
             if store.public.simulated != self._sampler.simulated:
                 raise SpecError(

@@ -161,12 +161,18 @@ class Broker:
                 partition=lambda: number, offset=lambda: offset, value=lambda: value, error=lambda: None
             )
 
+        class KafkaError:
+            """What confluent-kafka gives as the first argument of an exception."""
+
         class KafkaException(Exception):
             pass
 
         module = ModuleType("confluent_kafka")
         module.__dict__.update(
-            TopicPartition=TopicPartition, Consumer=Consumer, KafkaException=KafkaException
+            TopicPartition=TopicPartition,
+            Consumer=Consumer,
+            KafkaError=KafkaError,
+            KafkaException=KafkaException,
         )
         return module
 

@@ -634,7 +634,7 @@ class TestKafka:
 
     def test_without_the_library(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-        with pytest.raises(SpecError, match=r"tidegauge\[kafka\]"):
+        with pytest.raises(SpecError, match=r"pip install '\.\[kafka\]'"):
             list(Kafka({}, "t", "t", entry="id", columns={}).read(None, END))
 
     def test_secrets_come_from_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -232,7 +232,7 @@ class TestStore:
         world.run(f"SELECT pg_drop_replication_slot('{world.schema}_s')", "DELETE FROM t WHERE id > 60")
         (check,) = (check for check in gauge().doctor() if not check.ok)
         assert (check.name, check.fix) == ("slot", '[source] on_lost = "reload"')
-        assert "cannot go on" in check.detail
+        assert "cannot continue from its position" in check.detail
         with pytest.raises(SourceError, match="is gone"):
             list(gauge().run())
         assert bad(gauge('on_lost = "reload"').doctor()) == {}  # what was printed leads to a gauge that runs

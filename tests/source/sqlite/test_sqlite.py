@@ -147,23 +147,45 @@ UPSERTED: list[tuple[str, tuple[Any, ...]]] = [
 """An upsert that changes the key of a row which was replaced in its place before."""
 
 
+MANY = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
 @pytest.mark.parametrize("table", TABLES)
 @given(operations=st.lists(operation, max_size=12), recursive=st.booleans())
 @example(operations=THROWN_OUT, recursive=False)
 @example(operations=THROWN_OUT[:-1], recursive=False)
 @example(operations=UPSERTED, recursive=False)
 @example(operations=UPSERTED[1:], recursive=False)
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(parent=MANY, max_examples=40)
 def test_however_the_application_writes(
     tmp_path_factory: pytest.TempPathFactory,
     table: str,
     operations: list[tuple[str, tuple[Any, ...]]],
     recursive: bool,
 ) -> None:
-    """Whatever REPLACE, IGNORE and upserts do, what is known is what is there."""
+    """Whatever REPLACE, IGNORE and upserts do, the followed rows are the rows of the table."""
+    _follow(tmp_path_factory.mktemp("w") / "a.db", table, operations, recursive=recursive)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table", TABLES)
+@given(operations=st.lists(operation, max_size=12), recursive=st.booleans())
+@MANY
+def test_however_the_application_writes_at_length(
+    tmp_path_factory: pytest.TempPathFactory,
+    table: str,
+    operations: list[tuple[str, tuple[Any, ...]]],
+    recursive: bool,
+) -> None:
+    _follow(tmp_path_factory.mktemp("w") / "a.db", table, operations, recursive=recursive)
+
+
+def _follow(
+    path: Path, table: str, operations: list[tuple[str, tuple[Any, ...]]], *, recursive: bool
+) -> None:
     with pytest.MonkeyPatch.context() as patch:  # nothing here is about power cuts
         patch.setattr("tidegauge.source.sqlite.triggers.connect", _careless)
-        _write(tmp_path_factory.mktemp("w") / "a.db", table, operations, recursive=recursive)
+        _write(path, table, operations, recursive=recursive)
 
 
 def _careless(path: Path, wait: float = 10.0) -> sqlite3.Connection:

@@ -16,19 +16,21 @@ if TYPE_CHECKING:
 
     from tidegauge.model.source import Asked
 
-UNITS: Final = ("person", "person_id", "user", "user_id", "patient", "patient_id", "customer", "customer_id",
-                 "member", "member_id", "student", "student_id", "client", "client_id", "account_id")  # fmt: skip
-"""Names of columns that look like those of a unit."""
+UNITS: Final = (
+    "person", "person_id", "user", "user_id", "patient", "patient_id", "customer", "customer_id",
+    "member", "member_id", "student", "student_id", "client", "client_id", "account_id",
+)  # fmt: skip
+"""Column names that probably name a unit."""
 _KEYS: Final = ("id", "entry", "key", "pk", "uuid")
 _NUMBERS: Final = ("SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
 _NAMES: Final = re.compile(r"(^|_)(id|key|uuid|name|mail|email|person|patient|user|note|address|phone)$")
-"""Columns that name something, and so make no groups."""
+"""Columns that identify something, and so make no groups."""
 _HEAD: Final = 1 << 16
 
 
 @dataclass(frozen=True)
 class Outline:
-    """A table, its columns and their SQL types, and its primary key, as far as they are known."""
+    """A table, its columns and their SQL types, and its primary key, if these are known."""
 
     table: str
     columns: Mapping[str, str]
@@ -36,7 +38,7 @@ class Outline:
 
 
 def path_of(asked: Asked) -> Path:
-    """The path that was named.  Raises SpecError where --schema was given too: a file has none."""
+    """The named path.  Raises SpecError if --schema was given, too: a file has no schema."""
     if asked.schema is not None:
         raise SpecError("is for tables of PostgreSQL", key="--schema")
     assert asked.what is not None
@@ -44,7 +46,7 @@ def path_of(asked: Asked) -> Path:
 
 
 def head(asked: Asked) -> bytes:
-    """The beginning of the file that was named; empty where it is no file.  Raises SourceError if unreadable."""
+    """The beginning of the named file; empty if it is not a file.  Raises SourceError if unreadable."""
     if asked.what is None or asked.server or Path(asked.what).is_dir():
         return b""
     try:
@@ -55,7 +57,7 @@ def head(asked: Asked) -> bytes:
 
 
 def relative(path: Path, folder: Path) -> str:
-    """The path as a declaration in this folder names it."""
+    """The path relative to the folder of the declaration, if it is in that folder."""
     try:
         return path.resolve().relative_to(folder.resolve()).as_posix()
     except ValueError:
@@ -68,7 +70,7 @@ def quoted(value: str) -> str:
 
 
 def bare(name: str) -> str:
-    """A key of TOML, quoted where it must be."""
+    """A key of TOML, quoted if necessary."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else quoted(name)
 
 
@@ -78,7 +80,7 @@ def toml_table(values: Mapping[str, str]) -> str:
 
 
 def line(key: str, value: str | list[str], remark: str = "") -> str:
-    """One line of a declaration, with a comment behind it where there is a remark."""
+    """One line of a declaration, with the remark as a comment."""
     shown = quoted(value) if isinstance(value, str) else f"[{', '.join(map(quoted, value))}]"
     return f"{key} = {shown}".ljust(34 if remark else 0) + (f"# {remark}" if remark else "")
 
@@ -89,7 +91,7 @@ def source_table(kind: str, *lines: str) -> tuple[str, ...]:
 
 
 def unit_lines(columns: Iterable[str]) -> list[str]:
-    """Comments that show how a unit is declared, with the column that looks most like one."""
+    """Comments that show how a unit is declared, with the most probable column."""
     whose = next((column for column in columns if column.lower() in UNITS), "person_id")
     return [
         line("# unit", whose, "what privacy protects, where a person may own several rows; with it:"),
@@ -98,26 +100,24 @@ def unit_lines(columns: Iterable[str]) -> list[str]:
 
 
 def key_lines(found: Outline, *, sure: bool) -> list[str]:
-    """The lines that declare the primary key.  `sure`: the database said which it is."""
+    """The lines that declare the primary key.  `sure`: the database declares it."""
     if not found.key:
-        return [
-            'key = ""                          # fill in: the column, or columns, that tell its rows apart'
-        ]
+        return ['key = ""                          # fill in: the column, or columns, that identify its rows']
     key = found.key[0] if len(found.key) == 1 else list(found.key)
     return [
-        line("key", key, "the primary key" if sure else "guessed: the column that tells its rows apart"),
+        line("key", key, "the primary key" if sure else "guessed: the column that identifies its rows"),
         *unit_lines(found.columns),
     ]
 
 
 def guessed_key(columns: Iterable[str]) -> list[str]:
-    """The column that looks most like a primary key."""
+    """The most probable primary key."""
     named = list(columns)
     return [next((key for key in _KEYS if key in named), named[0])] if named else []
 
 
 def chosen(tables: Sequence[str], wanted: str | None) -> str:
-    """The table that was asked for, or the only one.  Raises SpecError where that is none or not clear."""
+    """The wanted table, or the only one.  Raises SpecError if it does not exist or is not clear."""
     if wanted is None and len(tables) == 1:
         return tables[0]
     there = f"there are: {', '.join(tables)}" if tables else "there is none that can be read here"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def private_folder(folder: Path) -> None:
-    """Make the folder, for its owner alone, where it is missing."""
+    """Create the folder, for its owner alone, if it is missing."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
@@ -29,7 +29,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def replacing(path: Path, *, prefix: str) -> Iterator[IO[bytes]]:
-    """Write a file that is there as a whole, durably, or not at all.
+    """Write a file completely and durably, or not at all.
 
     It is written beside `path`, under a name that begins with `prefix`, which a crash may leave behind.
     """
@@ -47,7 +47,7 @@ def replacing(path: Path, *, prefix: str) -> Iterator[IO[bytes]]:
 
 
 def whole_lines(path: Path) -> bytes:
-    """The content of a file of lines; a line that a crash left half written is cut off, durably."""
+    """The content of a file of lines.  An incomplete last line, left by a crash, is removed durably."""
     with path.open("rb+") as file:
         data = file.read()
         whole = data[: data.rfind(b"\n") + 1]
@@ -58,7 +58,7 @@ def whole_lines(path: Path) -> bytes:
 
 
 def lock_file(path: Path) -> int:
-    """Lock a file for this process, until the returned handle is closed.  Raises OSError where another has it."""
+    """Lock a file until the returned handle is closed.  Raises OSError if another process holds the lock."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Names and secrets, as they may be written into a statement or a message."""
+"""Names for SQL statements, and secrets from the environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def literal(text: str) -> str:
 
 
 def secret(text: str, *, key: str) -> str:
-    """The secret itself; 'env:NAME' stands for what the environment holds under that name."""
+    """The secret itself, or for 'env:NAME' the value of that environment variable."""
     if not text.startswith("env:"):
         return text
     name = text.removeprefix("env:")

@@ -1,4 +1,4 @@
-"""Positions: how far a source was read, as JSON that the store keeps."""
+"""Positions: the point up to which a source was read, as JSON that the store keeps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def position_of(source: str) -> Iterator[None]:
-    """Raise SourceError for whatever goes wrong inside: the stored position is not one of this source."""
+    """Raise SourceError for any error inside: the stored position is not one of this source."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
@@ -29,17 +29,17 @@ class Position:
     """A dataclass that is stored as the JSON object of its fields."""
 
     SOURCE: ClassVar[str]
-    """Whose position it is, for the message that refuses another's."""
+    """The kind of source, for the message that refuses another position."""
 
     @classmethod
     def parse(cls, position: str) -> Self:
-        """Read a stored position.  Raises SourceError where it is another source's."""
+        """Read a stored position.  Raises SourceError if it belongs to another source."""
         with position_of(cls.SOURCE):
             return cls.from_stored(json.loads(position))
 
     @classmethod
     def from_stored(cls, stored: dict[str, Any]) -> Self:
-        """The position with these fields; raises whatever a wrong one raises."""
+        """The position with these fields.  Raises any error if a field is wrong."""
         return cls(**stored)
 
     def __str__(self) -> str:

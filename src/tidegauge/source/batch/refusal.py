@@ -1,4 +1,4 @@
-"""How a source refuses: where, why, and that nothing happened."""
+"""The errors of sources: the place, the reason, and that nothing was published."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from tidegauge.errors import SourceError
 
 
 def refusal(message: str, *, path: str | None = None, line: int | None = None) -> SourceError:
-    """Build the error; sources look at all of their input before they deliver any of it."""
+    """The error.  Sources check all of their input before they deliver any of it."""
     return SourceError(f"{message}.\nNothing was published or spent.", path=path, line=line)

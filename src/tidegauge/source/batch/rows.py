@@ -1,4 +1,4 @@
-"""Columns -> the rows of a batch."""
+"""Builds the rows of a batch from columns."""
 
 from __future__ import annotations
 
@@ -59,15 +59,24 @@ def assemble(
     previous: pa.Array | None = None,
     kept: pa.Array | None = None,
 ) -> pa.Table:
-    """The rows of a batch; what is not given is null.
+    """The rows of a batch; columns that are not given are null.
 
-    A row whose unit or key is empty is nobody's, and counts nowhere.  An empty unit is delivered as none.  A row that has no key
-    is delivered as the deletion of the one it was before; or, where it was none, of the row with the empty key, which
-    there never is: the operator sees it among the deletions of unknown rows.
+    A row whose unit or key is empty belongs to no unit and counts nowhere.  An empty unit is delivered as
+    null.  A change to an empty key is delivered as the deletion of the row under its previous key.  Without a
+    previous key, it is delivered as the deletion of the row with the empty key, which never exists: the
+    operator sees it among the deletions of unknown rows.
     """
     goal = schema(columns)
-    given = {"time": time, "entry": entry, "unit": unit, "before": before, "after": after, "informed": informed,
-             "previous": previous, "kept": kept}  # fmt: skip
+    given = {
+        "time": time,
+        "entry": entry,
+        "unit": unit,
+        "before": before,
+        "after": after,
+        "informed": informed,
+        "previous": previous,
+        "kept": kept,
+    }
     table = pa.table(
         [
             pa.nulls(len(entry), field.type) if given[field.name] is None else given[field.name]
@@ -80,8 +89,10 @@ def assemble(
             table = _without(table, name, empty)
     if _some(nameless := pc.fill_null(pc.equal(table["entry"], ""), False)):
         known = pc.if_else(nameless, pc.coalesce(table["previous"], table["entry"]), table["entry"])
-        told = pc.and_not(table["informed"], nameless)
-        table = table.set_column(1, goal.field("entry"), known).set_column(5, goal.field("informed"), told)
+        informed = pc.and_not(table["informed"], nameless)
+        table = table.set_column(1, goal.field("entry"), known).set_column(
+            5, goal.field("informed"), informed
+        )
         for name in ("unit", "before", "after", "previous", "kept"):
             table = _without(table, name, nameless)
     return table
@@ -104,7 +115,7 @@ def truncation(columns: Mapping[str, str], time: int) -> pa.Table:
 
 
 def key(parts: Sequence[pa.Array]) -> pa.Array:
-    """The text of a key; several columns are joined so that different keys differ.  Null where a part is."""
+    """The text of a key; several columns are joined unambiguously.  Null if a part is null."""
     if len(parts) == 1:
         return parts[0]
     quoted = [pc.replace_substring(pc.replace_substring(part, "\\", "\\\\"), '"', '\\"') for part in parts]

@@ -1,4 +1,4 @@
-"""The embedded engine as a workbench of a source: private, bounded in memory, gone afterwards."""
+"""The embedded engine as a temporary tool of a source: private, with limited memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MEMORY: Final = "1GB"
-"""What does not fit is sorted on disk, in a folder that only the owner can enter."""
+"""Rows that do not fit are sorted on disk, in a folder for the owner alone."""
 
 _CLOCK: Final = r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,9})?)?"
 _ZONE: Final = r"(Z|[+-]([01]\d|2[0-3])(:?[0-5]\d)?)?"
@@ -23,8 +23,9 @@ _ISO: Final = rf"\d{{4}}-\d{{2}}-\d{{2}}([T ]{_CLOCK}{_ZONE})?"
 _WHOLE: Final = r"\s*[+-]?\d+(\.0*)?\s*"
 
 _MACROS: Final = (
-    # Only TIMESTAMPTZ heeds an offset in text; the session's zone, UTC, stands in where there is none.
-    f"""CREATE MACRO instant(written) AS CASE WHEN regexp_full_match(replace(trim(written), ' UTC', 'Z'), '{_ISO}')
+    # Only TIMESTAMPTZ heeds an offset in text; text without an offset is in the session's zone, UTC.
+    f"""CREATE MACRO instant(written) AS
+        CASE WHEN regexp_full_match(replace(trim(written), ' UTC', 'Z'), '{_ISO}')
         THEN epoch_us(TRY_CAST(replace(trim(written), ' UTC', 'Z') AS TIMESTAMPTZ)) END""",
     """CREATE MACRO since_epoch(written, per_unit) AS
         CAST(floor(TRY_CAST(written AS DECIMAL(27, 9)) * per_unit) AS DECIMAL(38, 0))""",
@@ -44,12 +45,12 @@ TYPES: Final = {
     "date": ("DATE", "CAST(as_timestamp({}) AS DATE)"),
     "timestamp": ("TIMESTAMP", "as_timestamp({})"),
 }
-"""What a column may be declared as -> the engine's type, and how text becomes one (NULL where it is none)."""
+"""A declared type -> the engine's type, and the SQL that converts text to it (NULL if that fails)."""
 
 
 @contextmanager
 def scratch() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open an engine that knows how text is read; what goes wrong inside is a SourceError without its words.
+    """Open an engine with macros that convert text.  An error inside becomes a SourceError without its text.
 
     The engine's own messages quote the data, so they are dropped.
     """
@@ -79,7 +80,7 @@ def scratch() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def sql_types(schema: pa.Schema) -> dict[str, str | None]:
-    """Name each column's type in SQL, None where the engine has none for it.
+    """The SQL type of each column, None if the engine has no such type.
 
     A timestamp is one in UTC whatever its unit and zone; a column of nulls is text.
     """

@@ -1,4 +1,4 @@
-"""Rows of one instant, however many: in memory while they are few, else in a file without a name."""
+"""Any number of rows: few are kept in memory, many in a file without a name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MEMORY: Final = 64 << 20
 
 
 class Spool:
-    """Collects tables of one schema; the file is unlinked from the start, so that no secret outlives the process."""
+    """Collects tables of one schema.  Its file is unlinked at once: no secret outlives the process."""
 
     def __init__(self, schema: pa.Schema, memory: int = MEMORY) -> None:
         self._schema = schema

@@ -1,7 +1,8 @@
-"""From what a database says to columns of the embedded engine.
+"""Converts the values of a database to columns of the embedded engine.
 
-Nothing is refused for its value: what a type cannot hold is brought to its nearest end, what is no value of the type at
-all is null.  Both depend on the value alone, as everything must that happens to a row before it is counted.
+No value is refused.  A number beyond the range of its type becomes the nearest end of the range.  A value
+that does not belong to the type becomes null.  Both depend on the value alone: so must everything that
+happens to a row before it is counted.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _DAYS: Final = (
     date.max.toordinal() - date(1970, 1, 1).toordinal(),
 )
 _INSTANTS: Final = (instant(datetime.min.replace(tzinfo=UTC)), instant(datetime.max.replace(tzinfo=UTC)))
-"""The ends of the calendar of four digits; an infinite date lies there."""
+"""The first and last instant of years with four digits; infinite dates become these."""
 _ZONE: Final = re.compile(r":[\d.]+([+-]\d|Z$)")
 _AS_IT_IS: Final[dict[pa.DataType, type]] = {
     pa.string(): str,
@@ -48,13 +49,13 @@ _AS_IT_IS: Final[dict[pa.DataType, type]] = {
     pa.float64(): float,
     pa.bool_(): bool,
 }
-"""Columns in which every value is of this type need no conversion."""
+"""If every value of a column has this type, no conversion is needed."""
 _TRUE: Final = ["t", "true", "1"]
 _FALSE: Final = ["f", "false", "0"]
 
 
 def declared_types(types: Mapping[str, str], *, key: str) -> dict[str, str]:
-    """Types that a user declared, by column; refused where one is none."""
+    """The declared types, by column.  Raises SpecError for an unknown type."""
     for name, kind in types.items():
         try:
             arrow_type(kind)
@@ -70,7 +71,8 @@ def arrow_type(kind: str) -> pa.DataType:
     try:
         return _PLAIN[kind.upper()]
     except KeyError:
-        raise SpecError(f"{kind!r} is not a type a column can be declared as: {', '.join(_PLAIN)}, DECIMAL(p,s)") from None  # fmt: skip
+        raise SpecError(f"{kind!r} is not a type a column can be declared as: {', '.join(_PLAIN)}, "
+                        "DECIMAL(p,s)") from None  # fmt: skip
 
 
 def from_text(column: pa.Array, kind: str) -> pa.Array:
@@ -79,9 +81,9 @@ def from_text(column: pa.Array, kind: str) -> pa.Array:
     if goal == pa.string():
         return column
     if goal == pa.bool_():
-        told = pc.utf8_lower(column)
-        known = pc.is_in(told, value_set=pa.array([*_TRUE, *_FALSE]))
-        return pc.if_else(known, pc.is_in(told, value_set=pa.array(_TRUE)), pa.scalar(None, pa.bool_()))
+        lower = pc.utf8_lower(column)
+        known = pc.is_in(lower, value_set=pa.array([*_TRUE, *_FALSE]))
+        return pc.if_else(known, pc.is_in(lower, value_set=pa.array(_TRUE)), pa.scalar(None, pa.bool_()))
     if goal != pa.time64("us"):
         try:
             return _zoneless(column) if kind.upper() == "TIMESTAMP" else pc.cast(column, goal)
@@ -158,8 +160,8 @@ def _integer(value: Any) -> int:
 
 def _boolean(value: Any) -> bool | None:
     if isinstance(value, str):
-        told = value.lower()
-        return True if told in _TRUE else False if told in _FALSE else None
+        lower = value.lower()
+        return True if lower in _TRUE else False if lower in _FALSE else None
     return bool(value)
 
 
@@ -175,7 +177,7 @@ def _decimal(value: Any, goal: pa.DataType) -> Decimal | None:
 
 
 def _beyond(value: str, ends: tuple[int, int]) -> int | None:
-    """The end that is meant: infinite, a year before Christ, or one of five digits."""
+    """The nearest end for an infinite date, a year BC, or a year with five digits; None for other dates."""
     if value.endswith("infinity"):
         return ends[0] if value.startswith("-") else ends[1]
     if value.endswith("BC"):

@@ -1,6 +1,6 @@
-"""Debezium's change events: what they say and when.
+"""Parses Debezium's change events.
 
-Every function here raises SourceError, and nothing else, for an event that cannot be used, whatever its bytes are.
+For an event that cannot be used, every function here raises SourceError and nothing else, whatever its bytes.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     Convert = Callable[[Any], Any]
 
 UNAVAILABLE: Final = "__debezium_unavailable_value"
-"""What Debezium writes for a long value that did not change."""
+"""Debezium's placeholder for a long value that did not change."""
 _UNAVAILABLE_BYTES: Final = base64.b64encode(UNAVAILABLE.encode()).decode()
 NOTHING: Final = (b"", "", b"default", "default", b'"default"', '"default"')
-"""How sinks that cannot send nothing write a tombstone."""
+"""Tombstones, as sinks write them that cannot send an empty message."""
 LARGEST: Final = 16 << 20
-"""Bytes of an event."""
+"""Most bytes of an event."""
 DEEPEST: Final = 64
-"""Levels of objects and lists in an event; Debezium's own schemas need about ten."""
+"""Most levels of objects and lists in an event; Debezium's own schemas need about ten."""
 Unit = Literal["ms", "us", "ns"]
 _MICROS: Final[dict[Unit, Convert]] = {
     "ms": lambda value: int(value) * 1000,
@@ -36,12 +36,12 @@ _MICROS: Final[dict[Unit, Convert]] = {
     "ns": lambda value: int(value) // 1000,
 }
 _HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
-"""Half of a character that is written as two escapes."""
+"""The first or second half of a character that is written as two escapes."""
 _NOTES: Final = {"status", "id", "event_count", "data_collections", "ts_ms", "ts_us", "ts_ns"}
 
 
 _LATEST: Final = 2**62
-"""Microseconds; no clock shows more."""
+"""Microseconds; no real clock is later."""
 
 
 @dataclass(frozen=True)
@@ -54,33 +54,36 @@ class Event:
     time: int
     source: Mapping[str, Any]
     fields: list[dict[str, Any]] | None
-    """How the row's values are written, where the event carries its schema."""
+    """The types of the row's values, if the event carries its schema."""
 
 
 def parse(line: bytes | str) -> Any:
-    """The JSON value of a line of UTF-8; a SourceError where it is none, is ambiguous, or could not be written again."""
+    """The JSON value of a line of UTF-8.
+
+    Raises SourceError if the line is not JSON, is ambiguous, or could not be written again.
+    """
     if len(line) > LARGEST:
         raise SourceError(f"is larger than {LARGEST} bytes")
     try:
         text = line if isinstance(line, str) else line.decode()
-        told = _JSON.decode(text)
+        value = _JSON.decode(text)
         if _HALF.search(text):
-            json.dumps(told, ensure_ascii=False).encode()
+            json.dumps(value, ensure_ascii=False).encode()
     except UnicodeError:
         raise SourceError("holds text that is not Unicode") from None
     except RecursionError:
         raise SourceError(f"is nested deeper than {DEEPEST} levels") from None
     except ValueError:
         raise SourceError("is not JSON, or holds a number that is too long") from None
-    _require_shallow(told)
-    return told
+    _require_shallow(value)
+    return value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    told = dict(pairs)
-    if len(told) < len(pairs):
+    value = dict(pairs)
+    if len(value) < len(pairs):
         raise SourceError("has a key twice in one object")
-    return told
+    return value
 
 
 def _no_number(_: str) -> Any:
@@ -96,8 +99,8 @@ def _finite(digits: str) -> float:
 _JSON: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_number, parse_float=_finite)
 
 
-def _require_shallow(told: Any) -> None:
-    level = [told]
+def _require_shallow(value: Any) -> None:
+    level = [value]
     for _ in range(DEEPEST):
         level = [
             part
@@ -112,23 +115,23 @@ def _require_shallow(told: Any) -> None:
 
 
 def event(line: bytes | str) -> Event | None:
-    """Read one event; None for what is none: tombstones, heartbeats, notes about transactions and schemas."""
+    """Parse one event; None for tombstones, heartbeats, and notes about transactions or schemas."""
     return None if line.strip() in NOTHING else shaped(parse(line))
 
 
-def shaped(told: Any) -> Event | None:
-    """The event in a JSON value; None for what is none."""
+def shaped(found: Any) -> Event | None:
+    """The event in a JSON value; None if the value is not about a change of a row."""
     schema = None
-    if isinstance(told, dict) and "payload" in told and "op" not in told:
-        schema, told = told.get("schema"), told["payload"]
-    if told is None or (isinstance(told, str) and told in NOTHING):
+    if isinstance(found, dict) and "payload" in found and "op" not in found:
+        schema, found = found.get("schema"), found["payload"]
+    if found is None or (isinstance(found, str) and found in NOTHING):
         return None
-    if not isinstance(told, dict):
+    if not isinstance(found, dict):
         raise SourceError("is not a Debezium event")
-    kind = told.get("op")
-    if kind == "m" or (kind is None and _is_note(told)):
+    kind = found.get("op")
+    if kind == "m" or (kind is None and _is_note(found)):
         return None
-    source, before, after = (told.get(name) for name in ("source", "before", "after"))
+    source, before, after = (found.get(name) for name in ("source", "before", "after"))
     envelope = isinstance(source, dict) and all(isinstance(row, dict | None) for row in (before, after))
     whole: dict[str, Any] = {"r": after, "c": after, "u": after, "d": before, "t": {}}
     if not envelope or not isinstance(kind, str) or whole.get(kind) is None:
@@ -138,16 +141,16 @@ def shaped(told: Any) -> Event | None:
     return Event(kind, before, after, _time(source), source, _row_fields(schema))  # type: ignore[arg-type]
 
 
-def _is_note(told: Mapping[str, Any]) -> bool:
+def _is_note(found: Mapping[str, Any]) -> bool:
     """Whether this is a heartbeat, or says that a transaction began or ended, or that a schema changed.
 
-    A row that was unwrapped may have columns of such names, and must not be taken for a note.
+    An unwrapped row may have columns of the same names; it is not a note.
     """
-    if told and told.keys() <= {"ts_ms", "ts_us", "ts_ns"}:
+    if found and found.keys() <= {"ts_ms", "ts_us", "ts_ns"}:
         return True
-    if told.get("status") in ("BEGIN", "END") and "id" in told and told.keys() <= _NOTES:
+    if found.get("status") in ("BEGIN", "END") and "id" in found and found.keys() <= _NOTES:
         return True
-    return "ddl" in told and "databaseName" in told and isinstance(told.get("source"), dict)
+    return "ddl" in found and "databaseName" in found and isinstance(found.get("source"), dict)
 
 
 def _time(source: Mapping[str, Any]) -> int:
@@ -161,7 +164,7 @@ def _time(source: Mapping[str, Any]) -> int:
 
 
 def _row_fields(schema: Any) -> list[dict[str, Any]] | None:
-    """The fields of a row, from the envelope's schema; each has a name of its own and can be read."""
+    """The fields of a row, from the envelope's schema.  Raises SourceError if one is not usable."""
     if not isinstance(schema, dict):
         if schema is None:
             return None
@@ -185,12 +188,12 @@ def _row_fields(schema: Any) -> list[dict[str, Any]] | None:
 
 
 def _no_schema() -> SourceError:
-    return SourceError("has a schema that is none of Debezium's")
+    return SourceError("has a schema that is not one of Debezium's")
 
 
 _PLAIN: Final = {
-    "int8": "SMALLINT", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT", "float": "FLOAT", "float32": "FLOAT",
-    "double": "DOUBLE", "float64": "DOUBLE", "boolean": "BOOLEAN",
+    "int8": "SMALLINT", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT", "float": "FLOAT",
+    "float32": "FLOAT", "double": "DOUBLE", "float64": "DOUBLE", "boolean": "BOOLEAN",
 }  # fmt: skip
 _TEMPORAL: Final[dict[str, tuple[str, Convert]]] = {
     "io.debezium.time.Date": ("DATE", int),
@@ -210,7 +213,7 @@ _ANY_DECIMAL: Final = "io.debezium.data.VariableScaleDecimal"
 
 
 def written(described: Mapping[str, Any]) -> tuple[str, Convert]:
-    """The SQL type of a described field, and how to read its values."""
+    """The SQL type of a described field, and the function that converts its values."""
     meaning, plain = described.get("name"), described.get("type")
     if not isinstance(meaning, str | None) or not isinstance(plain, str | None):
         raise _no_schema()
@@ -239,7 +242,7 @@ def _whole(value: Any) -> int:
 
 
 def _unscaled(value: Any, scale: int) -> str:
-    """A decimal as Kafka Connect writes it: the bytes of an integer, and where its point is."""
+    """A decimal as Kafka Connect writes it: the bytes of an integer, and a scale."""
     if not isinstance(value, str):
         raise TypeError
     return f"{int.from_bytes(base64.b64decode(value, validate=True), 'big', signed=True)}e{-scale}"
@@ -250,12 +253,12 @@ def _text_or_itself(value: Any) -> Any:
 
 
 def guessed(kind: str, unit: Unit) -> Convert:
-    """How to read values of a declared type where the event does not describe them."""
+    """The function that converts values of a declared type if the event does not describe them."""
     if kind in ("TIMESTAMP", "TIME"):
         return lambda value: value if isinstance(value, str) else _MICROS[unit](value)
     return _text_or_itself
 
 
 def unavailable(value: Any) -> bool:
-    """Whether a value was left out because it did not change."""
+    """Whether Debezium left the value out because it did not change."""
     return isinstance(value, str) and value in (UNAVAILABLE, _UNAVAILABLE_BYTES)

@@ -1,4 +1,4 @@
-"""Where change events are received: durable before they are acknowledged, and authentic before they are read."""
+"""The inbox of change events.  Events are authenticated before they are read, and durable when accepted."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import re
 import sqlite3
 import threading
 import time
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 _SEGMENT: Final = 64 << 20
 _FRESH: Final = 300
-"""Seconds by which a signed request may be old or early."""
+"""Most seconds between the time of a signed request and now."""
 _SIGNATURE: Final = re.compile(r"(^| )v1,[A-Za-z0-9+/]{43}=( |$)")
 
 
@@ -40,10 +41,18 @@ def _now() -> int:
     return time.time_ns() // 1000
 
 
-class Inbox:
-    """A folder of event files; one process writes it, the source `Debezium(folder, ..., inbox=True)` reads it.
+@dataclass(frozen=True)
+class _Received:
+    """An event of a request, and its line in the file."""
 
-    `reading` is that source's: what it could not use is refused here.
+    event: Event
+    line: bytes
+
+
+class Inbox:
+    """A folder of event files that one process writes.  A source `Debezium(..., inbox=True)` reads it.
+
+    reading: how that source reads events; the inbox refuses events that the source could not use.
     """
 
     def __init__(
@@ -58,7 +67,7 @@ class Inbox:
             raise StoreLocked("another process receives events into this inbox") from None
         self._file = -1
         self._sound = True
-        """Whether everything in the file is in the index, too."""
+        """Whether the index has every event of the file."""
         try:
             self._index = Index(folder)
             files = sorted(folder.glob("[0-9]*.jsonl"))
@@ -76,9 +85,9 @@ class Inbox:
         return self._folder / f"{self._number:015}{ONCE}"
 
     def _next(self) -> None:
-        """Begin a new file; its name must be durable too, and come after every name there ever was.
+        """Begin a new file, durably, with a name that sorts after all names before it.
 
-        The gauge removes a file once it reads the next one, so everything before is made durable in the index first.
+        The gauge removes a file once it reads the next file, so the index is made durable first.
         """
         self._index.settle(self._now())
         if self._file >= 0:
@@ -90,7 +99,7 @@ class Inbox:
         sync_folder(self._folder)
 
     def _catch_up(self) -> None:
-        """Index what is in the files but not in the index: a crash came in between, or they are of an earlier version."""
+        """Index events of the files that a crash or an earlier version left out of the index."""
         self._index.rollback()
         last, end = self._index.indexed
         for path in sorted(self._folder.glob("[0-9]*.jsonl")):
@@ -106,16 +115,17 @@ class Inbox:
 
     def _remember(self, line: bytes) -> None:
         try:
-            told = event(line)
-            if told is not None and self._reading.concerns(told):
-                self._index.add(told, _place(told), self._reading.keys(told), self._now(), judged=False)
+            change = event(line)
+            if change is not None and self._reading.concerns(change):
+                self._index.add(change, _place(change), self._reading.keys(change), self._now(), judged=False)
         except UNUSABLE:
-            return  # of an earlier version; the gauge sets it aside
+            return  # an earlier version accepted it; the gauge sets it aside
 
     def append(self, body: bytes) -> None:
-        """Keep one event, or a list of them, except for repetitions; when this returns they survive a power cut.
+        """Write one event, or a list of events, without repetitions; afterwards they survive a power cut.
 
-        Raises SourceError where an event will not count: nothing of the request is kept then, and the refusal is counted.
+        Raises SourceError if an event cannot count: then nothing of the request is written, and the refusal
+        is counted.
         """
         try:
             self._append(body)
@@ -135,7 +145,7 @@ class Inbox:
                 self._next()
             self._index.begin()
             try:
-                data = b"".join(line for told, line in found if self._is_new(told))
+                data = b"".join(one.line for one in found if self._is_new(one.event))
             except BaseException:
                 self._index.rollback()
                 raise
@@ -149,28 +159,28 @@ class Inbox:
             self._size += len(data)
             self._index.commit(self._path.name, self._size)
         except BaseException:
-            self._sound = False  # some of it may be in the file, and may be read
+            self._sound = False  # part of the data may be in the file, and may be read
             self._index.rollback()
             raise
 
     def _recover(self) -> None:
-        """After a failed write: what reached the file is indexed, so that it is recognised when it comes again."""
+        """After a failed write, index the events that reached the file, to recognise repetitions."""
         self._catch_up()
         self._next()
         self._sound = True
 
-    def _is_new(self, told: Event) -> bool:
-        return self._index.add(told, _place(told), self._reading.keys(told), self._now())
+    def _is_new(self, change: Event) -> bool:
+        return self._index.add(change, _place(change), self._reading.keys(change), self._now())
 
-    def _usable(self, body: bytes) -> list[tuple[Event, bytes]]:
-        """The events of a request about our table, and the line of each; SourceError where the gauge could not use one."""
+    def _usable(self, body: bytes) -> list[_Received]:
+        """The events about our table and their lines.  Raises SourceError if the gauge could not use one."""
         if body.strip() in NOTHING:
             return []
         try:
-            told: Any = parse(body)
+            value: Any = parse(body)
         except SourceError as refusal:
             raise SourceError(f"the request {refusal}; nothing of it was kept") from None
-        listed = told if isinstance(told, list) else [told]
+        listed = value if isinstance(value, list) else [value]
         try:
             return self._ours(listed)
         except UNUSABLE:  # now one by one, to say which it was
@@ -178,34 +188,34 @@ class Inbox:
                 try:
                     self._ours([one])
                 except UNUSABLE as refusal:
-                    which = f"event {number} of the request" if isinstance(told, list) else "the event"
+                    which = f"event {number} of the request" if isinstance(value, list) else "the event"
                     raise SourceError(f"{which} {reason(refusal)}; nothing of the request was kept") from None
             raise SourceError("the events cannot be used together; nothing of the request was kept") from None
 
-    def _ours(self, listed: list[Any]) -> list[tuple[Event, bytes]]:
-        """Those that are about our table; raises what reading a malformed event may raise."""
+    def _ours(self, listed: list[Any]) -> list[_Received]:
+        """The events about our table.  Raises one of UNUSABLE for a malformed event."""
         found = []
         for one in listed:
-            told = shaped(one)
-            if told is not None and self._reading.concerns(told):
+            change = shaped(one)
+            if change is not None and self._reading.concerns(change):
                 if not self._reading.described:
-                    self._reading.describe(told)
-                self._require_place(told)
-                found.append((told, json.dumps(one, separators=(",", ":")).encode() + b"\n"))
+                    self._reading.describe(change)
+                self._require_place(change)
+                found.append(_Received(change, json.dumps(one, separators=(",", ":")).encode() + b"\n"))
         if found:
-            self._reading.rows([told for told, _ in found])
+            self._reading.rows([one.event for one in found])
         return found
 
     @staticmethod
-    def _require_place(told: Event) -> None:
-        if told.kind != "r" and mark(told) is None:
+    def _require_place(change: Event) -> None:
+        if change.kind != "r" and mark(change) is None:
             raise SourceError(
-                "does not say where in its database's log it happened, so a repetition could not be recognised (known are the "
-                "connectors for PostgreSQL, MySQL, MariaDB and SQL Server)"
+                "does not say where in its database's log it happened, so a repetition could not be "
+                "recognised (known are the connectors for PostgreSQL, MySQL, MariaDB and SQL Server)"
             )
 
     def close(self) -> None:
-        """Let another process receive; whoever still appends is refused."""
+        """Close the files.  Another process may receive; later calls of `append` fail."""
         with self._mutex:
             self._index.close()
             if self._file >= 0:
@@ -214,16 +224,16 @@ class Inbox:
             os.close(self._lock)
 
 
-def _place(told: Event) -> Mark:
-    """Where an event happened; a row of a snapshot, which may not say so, at its time and with its content.
+def _place(change: Event) -> Mark:
+    """The place of an event in its log.  The place of a snapshot's row includes its time and content.
 
-    Connectors repeat a snapshot at one position, so its rows are the same only if they are of the same time, too.
+    Connectors repeat a snapshot at the same position, so rows are the same only if their times agree, too.
     """
-    found = mark(told)
-    if told.kind != "r" and found is not None:
+    found = mark(change)
+    if change.kind != "r" and found is not None:
         return found
     content = json.dumps(
-        [told.time, told.after, None if found is None else found.place.hex()], sort_keys=True
+        [change.time, change.after, None if found is None else found.place.hex()], sort_keys=True
     )
     return Mark("snapshot" if found is None else found.log, sha256(content.encode()).digest())
 
@@ -235,7 +245,7 @@ def _write(file: int, data: bytes) -> None:
 
 
 class Gatekeeper:
-    """Tells requests that come from our Debezium: by a bearer token, or by a signature (its 'standard-webhooks')."""
+    """Checks that requests come from our Debezium, by a bearer token or a signature ('standard-webhooks')."""
 
     def __init__(self, *, token: str | None = None, signing_secret: str | None = None) -> None:
         if not token and not signing_secret:
@@ -251,7 +261,7 @@ class Gatekeeper:
                 raise SpecError("is not base64 (whsec_...)", key="source.signing_secret") from None
 
     def admits(self, headers: Mapping[str, str], body: bytes, now: float | None = None) -> bool:
-        """Whether the request may come in; headers have lower-case names."""
+        """Whether the request is authentic.  The names of headers are in lower case."""
         if self.knows(headers):
             return True
         return self._secret is not None and self._signed(
@@ -264,7 +274,7 @@ class Gatekeeper:
         return self._token is not None and hmac.compare_digest(given, f"Bearer {self._token}".encode())
 
     def hopeless(self, headers: Mapping[str, str], now: float | None = None) -> bool:
-        """Whether no body can make the request admissible: then none need be read."""
+        """Whether the request is refused whatever its body is, so that the body need not be read."""
         if self.knows(headers):
             return False
         signed = self._secret is not None and _SIGNATURE.search(headers.get("webhook-signature", ""))
@@ -285,5 +295,5 @@ class Gatekeeper:
 
 
 def _fresh(stamp: str, now: float) -> bool:
-    """Whether a header is a time in seconds (of ASCII digits) near enough to now."""
+    """Whether a header is a time in seconds, in ASCII digits, that is close to now."""
     return re.fullmatch(r"[0-9]{1,12}", stamp) is not None and abs(int(stamp) - now) <= _FRESH

@@ -33,7 +33,7 @@ _SILENCE: Final = 30.0
 
 @dataclass
 class Partition:
-    """How far one partition was read."""
+    """The point up to which one partition was read."""
 
     offset: int = 0
     replays: Replays = field(default_factory=Replays)
@@ -52,11 +52,12 @@ def _text(places: dict[int, Partition]) -> str:
 
 
 class _Order:
-    """In which order the changes of several partitions are delivered.
+    """The order in which the changes of several partitions are delivered.
 
-    Each row's changes stay in the order of their partition, and rows are ordered by their own time stamps: never by when a
-    message happened to be fetched, which depends on how much others write.  The number of an event is the latest time stamp of
-    its row up to it; a truncation comes after everything before it in its partition, and before everything after it.
+    The changes of a row stay in the order of their partition.  Rows are ordered by their own times, never by
+    the time at which a message was fetched: that depends on how much other rows change.  The number of an
+    event is the latest time of its row so far.  A truncation comes after all earlier events of its partition,
+    and before all later ones.
     """
 
     def __init__(self, reading: Reading) -> None:
@@ -65,12 +66,12 @@ class _Order:
         self._floors: dict[int, int] = {}
         self._latest: dict[int, int] = {}
 
-    def number(self, told: Event, partition: int) -> int:
-        """The number of an event; raises what reading a malformed event may raise."""
-        keys = [key for key in self._reading.keys(told) if key is not None]
-        before = [self._rows.get((partition, key), told.time) for key in keys]
-        number = max(told.time, self._floors.get(partition, told.time), *before, told.time)
-        if told.kind == "t":
+    def number(self, change: Event, partition: int) -> int:
+        """The number of an event.  Raises one of UNUSABLE for a malformed event."""
+        keys = [key for key in self._reading.keys(change) if key is not None]
+        before = [self._rows.get((partition, key), change.time) for key in keys]
+        number = max(change.time, self._floors.get(partition, change.time), *before, change.time)
+        if change.kind == "t":
             number = self._floors[partition] = max(number, self._latest.get(partition, number))
             self._rows = {row: at for row, at in self._rows.items() if row[0] != partition}
         for key in keys:
@@ -80,11 +81,12 @@ class _Order:
 
 
 class Kafka(FollowedSource):
-    """Follows one table through a topic; offsets are kept in our store, Kafka's own are only told for its operators.
+    """Follows one table through a topic.  The store keeps the offsets; they are also committed to Kafka.
 
-    `config` is what confluent-kafka takes ('bootstrap.servers', 'sasl.password' = 'env:NAME', ...).  Where there are several
-    partitions, each read is one batch.  Where an event is that cannot be used is noted in the folder `quarantine`; without one
-    it stops the read.
+    config:     settings of confluent-kafka ('bootstrap.servers', 'sasl.password' = 'env:NAME', ...).
+    quarantine: the folder that lists the places of unusable events; without it, such an event stops the read.
+
+    With several partitions, each read is one batch.
     """
 
     leaves_out = 0
@@ -117,7 +119,7 @@ class Kafka(FollowedSource):
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """As declared."""
+        """The declared columns."""
         return self._reading.columns
 
     def select(self, columns: Collection[str]) -> None:
@@ -145,17 +147,18 @@ class Kafka(FollowedSource):
             found = consumer.list_topics(self._topic, timeout=_SILENCE).topics[self._topic]
         except kafka.KafkaException as error:
             raise SourceError(
-                f"the Kafka broker cannot be reached ({_reason(error)}). Nothing is lost: our offsets are in the store. See "
-                "that it runs and [source] kafka is right, then start again."
+                f"the Kafka broker cannot be reached ({_reason(error)}). Nothing is lost: our offsets are in "
+                "the store. See that it runs and [source] kafka is right, then start again."
             ) from None
         if found.error is not None:
             raise SourceError(
-                "the Kafka topic cannot be read: it is not there, or we may not. Nothing is lost: our offsets are in the store."
+                "the Kafka topic cannot be read: it is not there, or we may not. Nothing is lost: our "
+                "offsets are in the store."
             )
         return sorted(found.partitions)
 
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
-        """Everything that the topic holds at the call, whatever its time stamps."""
+        """Every event that the topic has at the time of the call, whatever its time."""
         kafka = _library()
         consumer = self._opened(kafka)
         places = {} if position is None else _parse(position)
@@ -198,18 +201,18 @@ class Kafka(FollowedSource):
     ) -> None:
         value, part = message.value(), f"{self._topic}-{message.partition()}"
         try:
-            told = None if value is None else event(value)
-            if told is None or not self._reading.concerns(told):
+            change = None if value is None else event(value)
+            if change is None or not self._reading.concerns(change):
                 return
-            number = (0 if order is None else order.number(told, message.partition()), message.partition())
+            number = (0 if order is None else order.number(change, message.partition()), message.partition())
         except UNUSABLE as refusal:
             quarantine.put(part, message.offset(), reason(refusal), value)
             return
-        if not place.replays.old(told, until):
-            gathered.add(told, value, part, message.offset(), number)
+        if not place.replays.old(change, until):
+            gathered.add(change, value, part, message.offset(), number)
 
     def _ends(self, consumer: Any, kafka: Any, places: dict[int, Partition]) -> dict[int, int]:
-        """Where each partition ends now; the consumer then begins where we were."""
+        """The end of each partition now.  Sets the consumer to our offsets."""
         ends = {}
         for number in self._partitions(consumer, kafka):
             low, high = consumer.get_watermark_offsets(
@@ -218,8 +221,8 @@ class Kafka(FollowedSource):
             place = places.setdefault(number, Partition(offset=low))
             if not low <= place.offset <= high:
                 raise SourceError(
-                    "the Kafka topic no longer has what follows our position, or was made anew. Nothing was read. "
-                    "Keep its records for longer than the gauge may be down; start a new gauge."
+                    "the Kafka topic no longer has what follows our position, or was created again. Nothing "
+                    "was read. Keep its records for longer than the gauge may be down; start a new gauge."
                 )
             ends[number] = high
         consumer.assign([kafka.TopicPartition(self._topic, n, place.offset) for n, place in places.items()])
@@ -244,11 +247,11 @@ class Kafka(FollowedSource):
                     )
                 if number in open_ and message.offset() < ends[number]:
                     yield message
-            # What is left up to the end may be no events at all, but marks of Kafka's transactions.
+            # The rest up to the end may consist of markers of Kafka's transactions, without events.
             asked = [kafka.TopicPartition(self._topic, number) for number in sorted(open_)]
             for at in consumer.position(asked) if not messages and asked else ():
                 place, end = places[at.partition], ends[at.partition]
-                place.offset = max(place.offset, min(at.offset, end))  # what lies after the end was not taken
+                place.offset = max(place.offset, min(at.offset, end))  # events after the end were not taken
             open_ -= {number for number in open_ if places[number].offset >= ends[number]}
 
     @contextmanager
@@ -258,11 +261,12 @@ class Kafka(FollowedSource):
         except kafka.KafkaException as error:
             self.close()
             raise SourceError(
-                f"the Kafka consumer failed ({_reason(error)}). Nothing is lost: our offsets are in the store."
+                f"the Kafka consumer failed ({_reason(error)}). Nothing is lost: our offsets are in the "
+                "store."
             ) from None
 
     def acknowledge(self, position: str) -> None:
-        """Tell Kafka how far we are; nothing depends on it."""
+        """Commit our offsets to Kafka, for its operators; nothing depends on them."""
         if self._consumer is not None:
             kafka = _library()
             self._consumer.commit(
@@ -274,7 +278,7 @@ class Kafka(FollowedSource):
             )
 
     def close(self) -> None:
-        """Leave the broker."""
+        """Close the connection to the broker."""
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
@@ -292,21 +296,22 @@ class Kafka(FollowedSource):
                 self._consumer = kafka.Consumer({"group.id": fixed.pop("group.id")} | given | fixed)
             except (kafka.KafkaException, ValueError, TypeError) as error:
                 raise SpecError(
-                    f"these are not settings that confluent-kafka takes ({_reason(error)}); its documentation lists them",
+                    f"these are not settings that confluent-kafka takes ({_reason(error)}); its "
+                    "documentation lists them",
                     key="source.kafka",
                 ) from None
         return self._consumer
 
 
 def _reason(error: Exception) -> str:
-    """The error's name, without its words: they may hold what was configured."""
-    told: Any = error.args[0] if error.args else None
-    return str(told.name()) if hasattr(told, "name") else type(error).__name__
+    """The error's name, without its text, which may contain settings."""
+    cause = error.args[0] if error.args else None
+    return str(cause.name()) if isinstance(cause, _library().KafkaError) else type(error).__name__
 
 
 def _library() -> Any:
     try:
         import confluent_kafka  # noqa: PLC0415 -- an extra
     except ImportError:
-        raise SpecError("Kafka needs an extra: pip install 'tidegauge[kafka]'", key="source.topic") from None
+        raise SpecError("Kafka needs the extra 'kafka': pip install '.[kafka]'", key="source.topic") from None
     return confluent_kafka

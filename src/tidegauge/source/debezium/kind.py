@@ -75,7 +75,7 @@ class DebeziumKind(SourceKind[DebeziumSpec]):
         return {"quarantined": count(quarantine_of(where)), **at_the_door}
 
     def claim(self, asked: Asked) -> Claim:
-        """A folder, or a file whose first line is an event; other text, and events yet to come, if named."""
+        """A folder, or a file that begins with an event; other text, or nothing yet, if --kind names it."""
         if asked.server:
             return Claim.NONE
         if asked.what is None:
@@ -88,7 +88,7 @@ class DebeziumKind(SourceKind[DebeziumSpec]):
         return Claim.NONE if b"\0" in begins else Claim.IF_NAMED
 
     def template(self, asked: Asked) -> Draft:
-        """A declaration from the first events, or for events yet to come."""
+        """A declaration from the first events, or for events that will be received."""
         from tidegauge.source.debezium.template import template  # noqa: PLC0415
 
         return template(asked)

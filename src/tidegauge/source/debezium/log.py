@@ -1,4 +1,4 @@
-"""Where in its database's log an event happened, and which events a file or a topic has delivered before."""
+"""The places of events in the log of their database, and the recognition of repeated events."""
 
 from __future__ import annotations
 
@@ -15,32 +15,33 @@ if TYPE_CHECKING:
 
 _LSN: Final = re.compile(r"[0-9a-fA-F]{1,8}:[0-9a-fA-F]{1,8}:[0-9a-fA-F]{1,8}")
 _SHORT: Final = 255
-"""Characters of a name in an event's source."""
+"""Most characters of a name in an event's source."""
 
 RESTORED: Final = (
-    "at log positions before those of events that were received earlier, but committed later: the database was restored from a "
-    "backup, or its log was reset. Rows that the restore took back are still counted. Start a new gauge with what is left of "
-    "the budget; or, to go on with this one, give the connector another topic.prefix and let it take a new snapshot"
+    "at log positions before those of events that were received earlier, but committed later: the database "
+    "was restored from a backup, or its log was reset. Rows that the restore took back are still counted. "
+    "Start a new gauge with what is left of the budget; or, to go on with this one, give the connector "
+    "another topic.prefix and let it take a new snapshot"
 )
 
 
 class Restored(SourceError):
-    """An event of a database that went back in time."""
+    """An event of a database that was restored from a backup."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A place in a log; bytes that grow with the log."""
+    """A place in a log, as bytes that increase along the log."""
 
     log: str
     place: bytes
     former: str = ""
-    """How earlier versions called the log."""
+    """The name that earlier versions gave to the log."""
 
 
-def mark(told: Event) -> Mark | None:
-    """Where in its database's log an event happened; None where it does not say so, or not in the way of its connector."""
-    source = told.source
+def mark(event: Event) -> Mark | None:
+    """The place of an event in its database's log; None if the event does not have one in a known form."""
+    source = event.source
     connector, name = source.get("connector"), source.get("name") or ""
     if not isinstance(connector, str) or not isinstance(name, str) or len(name) > _SHORT:
         return None
@@ -76,9 +77,10 @@ def _named(log: str, name: str) -> str:
 
 
 def _postgresql(name: str, sequence: Any) -> Mark | None:
-    """[the commit before this transaction, the record]; a connector's first transaction knows of no commit before it.
+    """The place of a sequence [commit before this transaction, record].
 
-    Places without a commit are comparable with one another alone, so they are a log of their own.
+    The first transaction of a connector has no commit before it.  Such places are comparable only with each
+    other, so they form a log of their own.
     """
     if not isinstance(sequence, str) or len(sequence) > _SHORT:
         return None
@@ -92,7 +94,7 @@ def _postgresql(name: str, sequence: Any) -> Mark | None:
 
 
 def _eight(value: Any) -> bytes:
-    """A number that is not negative, or its text; a missing one is 0.  ValueError where it is none."""
+    """A number that is not negative, or its text, as eight bytes; None counts as 0.  Raises ValueError."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,20}", value):
         value = int(value)
     if value is None:
@@ -113,24 +115,25 @@ _RECENT: Final = 8
 
 @dataclass
 class Reached:
-    """The last places of a log, in order of arrival, with the events at each; and the latest time up to them."""
+    """The last places of a log, in order of arrival, with the events at each, and the latest time so far."""
 
     recent: dict[str, list[str]]
     stamp: int
     former: str = ""
-    """The last place that an earlier version had read: it knew no others."""
+    """The last place that an earlier version had read; such a version kept no other places."""
 
     def add(self, place: str, content: str, stamp: int) -> None:
-        """One more event."""
+        """Add an event."""
         self.recent.setdefault(place, []).append(content)
         if len(self.recent) > _RECENT:
             del self.recent[next(iter(self.recent))]
         self.stamp = max(self.stamp, stamp)
 
     def lies_before(self, place: str) -> bool:
-        """Whether this place is before most of the last ones.
+        """Whether this place is before most of the last places.
 
-        Most of them, so that one event with an odd place decides nothing about others.  While there are few, all are known.
+        Most of them, so that one event with a wrong place does not decide about others.  As long as there are
+        few places, all of them are known.
         """
         few = len(self.recent) < _RECENT
         return place < self.former if few else 2 * sum(known > place for known in self.recent) > _RECENT
@@ -138,36 +141,36 @@ class Reached:
 
 @dataclass
 class Replays:
-    """Recognises what an ordered stream (a file, a partition of a topic) repeats.
+    """Recognises repeated events in an ordered stream (a file, or a partition of a topic).
 
-    Debezium delivers at least once, in order: after a restart it goes back and repeats everything from there.  So what lies
-    before the last places is a repetition, unless its time stamp is later than all that were read: that event cannot have been
-    there before, and its log is not the one that was followed.  At the last places (a changed key is a deletion and an
-    insertion at one) events are recognised by their content.  A row of a snapshot says how the table is now, and is never a
-    repetition.
+    Debezium delivers at least once and in order: after a restart it repeats all events from an earlier place
+    on. So an event before the last places is a repetition, unless its time is later than all times so far:
+    then it is new, and its log is not the one that was followed.  At the last places, events are recognised
+    by their content, because a changed key is a deletion and an insertion at one place.  A row of a snapshot
+    is never a repetition.
     """
 
     logs: dict[str, Reached] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, told: dict[str, Any], clock: int) -> Replays:
-        """From a stored position; those of earlier versions know one log, one place, and the time apart."""
-        if "logs" in told:
-            return cls({log: Reached(**one) for log, one in told["logs"].items()})
-        if told["log"] is None:
+    def parse(cls, stored: dict[str, Any], clock: int) -> Replays:
+        """From a stored position.  Those of earlier versions have one log, one place and a separate time."""
+        if "logs" in stored:
+            return cls({log: Reached(**one) for log, one in stored["logs"].items()})
+        if stored["log"] is None:
             return cls()
-        place = _former(told["log"], told["place"])
-        return cls({f"former {told['log']}": Reached({place: list(told["seen"])}, clock, former=place)})
+        place = _former(stored["log"], stored["place"])
+        return cls({f"former {stored['log']}": Reached({place: list(stored["seen"])}, clock, former=place)})
 
-    def old(self, told: Event, now: int) -> bool:
-        """Whether this event was seen before; remembers it.  Raises Restored.
+    def old(self, event: Event, now: int) -> bool:
+        """Remember the event.  Returns whether it was seen before.  Raises Restored.
 
-        A time stamp after `now`, the moment of reading, counts as that moment.
+        An event whose time is after `now`, the time of the read, counts as one of that time.
         """
-        found = mark(told)
-        if found is None or told.kind == "r":
+        found = mark(event)
+        if found is None or event.kind == "r":
             return False
-        place, content, stamp = found.place.hex(), _content(told), min(told.time, now)
+        place, content, stamp = found.place.hex(), _content(event), min(event.time, now)
         reached = self._reached(found) or self.logs.setdefault(found.log, Reached({}, stamp))
         if content in reached.recent.get(place, ()):
             return True
@@ -178,29 +181,29 @@ class Replays:
         reached.add(place, content, stamp)
         return False
 
-    def before(self, told: Event) -> bool:
-        """Whether this event was delivered by an earlier version of the inbox, which kept no index."""
-        found = None if told.kind == "r" or not self.logs else mark(told)
+    def before(self, event: Event) -> bool:
+        """Whether an earlier version of the inbox, which had no index, delivered this event."""
+        found = None if event.kind == "r" or not self.logs else mark(event)
         reached = None if found is None else self._reached(found)
-        if found is None or reached is None or told.time > reached.stamp:
+        if found is None or reached is None or event.time > reached.stamp:
             return False
         place = found.place.hex()
-        return place < reached.former or _content(told) in reached.recent.get(place, ())
+        return place < reached.former or _content(event) in reached.recent.get(place, ())
 
     def _reached(self, found: Mark) -> Reached | None:
-        """What is known of a log."""
+        """The last places of a log; None if it has none yet."""
         if found.log not in self.logs and (former := f"former {found.former}") in self.logs:
             self.logs[found.log] = self.logs.pop(former)
         return self.logs.get(found.log)
 
 
-def _content(told: Event) -> str:
-    content = json.dumps([told.kind, told.before, told.after], sort_keys=True)
+def _content(event: Event) -> str:
+    content = json.dumps([event.kind, event.before, event.after], sort_keys=True)
     return sha256(content.encode()).hexdigest()[:16]
 
 
 def _former(log: str, place: list[Any]) -> str:
-    """A place as earlier versions stored it."""
+    """The place that an earlier version stored, as hexadecimal text."""
     match log.split(" ", maxsplit=1)[0]:
         case "postgresql":
             parts = [_eight(part) for part in place]

@@ -1,4 +1,4 @@
-"""Where events are set aside that cannot be used, one by one, so that the others go on being counted."""
+"""The quarantine: a folder for single events that cannot be used, so that other events still count."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _UNSAFE: Final = str.maketrans("/\\\0", "___")
 
 
 class Quarantine:
-    """A folder with a file for each file or partition that events were read from, and in it one line for each event set aside.
+    """A folder with one file for each input file or partition, and in it one line for each unusable event.
 
-    A line says where the event is and why it was set aside, and holds the event itself where its file is removed once it is
-    read (`content`).  What is read again after a crash is not set aside twice.  Without a folder the event is refused.
+    A line has the place of the event and the reason.  With `content`, it also has the event itself, for input
+    files that are removed once they are read.  An event that is read again after a crash is written once.
+    Without a folder, an unusable event raises SourceError.
     """
 
     def __init__(self, folder: Path | None, *, content: bool = False) -> None:
@@ -25,7 +26,7 @@ class Quarantine:
         self._waiting: dict[str, list[tuple[int, bytes]]] = {}
 
     def put(self, part: str, place: int, reason: str, line: bytes) -> None:
-        """Set the event aside that ends at this place of this part."""
+        """Add the event that ends at this place of this part."""
         if self._folder is None:
             raise SourceError(f"an event {reason}", path=part)
         record: dict[str, object] = {"place": place, "reason": reason}
@@ -35,7 +36,7 @@ class Quarantine:
         self._waiting.setdefault(name, []).append((place, json.dumps(record).encode() + b"\n"))
 
     def settle(self) -> None:
-        """Write what was put; when this returns it survives a power cut."""
+        """Write the added events; afterwards they survive a power cut."""
         if self._folder is None or not self._waiting:
             return
         try:
@@ -51,14 +52,15 @@ class Quarantine:
             sync_folder(self._folder)
         except OSError:
             raise SourceError(
-                "events cannot be set aside: the quarantine folder cannot be written. Nothing after them was read.",
+                "events cannot be set aside: the quarantine folder cannot be written. Nothing after them was "
+                "read.",
                 path=str(self._folder),
             ) from None
         self._waiting = {}
 
 
 def _last(path: Path) -> int:
-    """The last place in a file of the quarantine; a line that a crash left half written is cut off."""
+    """The last place in a file of the quarantine; an incomplete last line, left by a crash, is removed."""
     if not path.exists():
         return -1
     lines = whole_lines(path).splitlines()
@@ -66,7 +68,7 @@ def _last(path: Path) -> int:
 
 
 def count(folder: Path) -> int:
-    """How many events are set aside in this folder."""
+    """The number of events in this quarantine."""
     if not folder.is_dir():
         return 0
     return sum(file.read_bytes().count(b"\n") for file in folder.glob("*.jsonl"))

@@ -1,7 +1,8 @@
-"""Change events -> the rows of a batch."""
+"""Turns change events into the rows of a batch."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -25,13 +26,14 @@ if TYPE_CHECKING:
 _CHUNK: Final = 10_000
 _DAY: Final = 86_400_000_000
 UNUSABLE: Final = (
-    TidegaugeError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, pa.ArrowException,
+    TidegaugeError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError,
+    pa.ArrowException,
 )  # fmt: skip
-"""What reading a malformed event may raise; anything else is an error of ours."""
+"""The errors that a malformed event may raise; any other error is a bug."""
 
 
 class Reading:
-    """Which table's events are read, and how their values are."""
+    """Which table's events are read, and how their values are converted."""
 
     def __init__(
         self,
@@ -53,17 +55,17 @@ class Reading:
         self._declared = None if columns is None else declared_types(columns, key="source.columns")
         self._selected: frozenset[str] | None = None
         self._converters: tuple[list[dict[str, Any]] | None, dict[str, Convert]] | None = None
-        """The last event's fields and how to read them, as one value: threads share it."""
+        """The last event's fields and their converters, as one value, because threads share it."""
 
     def concerns(self, event: Event) -> bool:
-        """Whether the event is about our table.  Raises SourceError where it names none."""
+        """Whether the event is about our table.  Raises SourceError if it names no table."""
         named = event.source.get("table", event.source.get("collection"))
         if not isinstance(named, str):
             raise SourceError("does not say which table it is of (source.table)")
         return named == self.table and self._schema in (None, event.source.get("schema"))
 
     def describe(self, event: Event) -> bool:
-        """Take the columns from an event that carries its schema, where none were declared; whether they are known now."""
+        """Take the columns from an event's schema, if none were declared.  Returns whether they are known."""
         if self._declared is None and event.fields:
             self._declared = {part["field"]: written(part)[0] for part in event.fields}
         return self._declared is not None
@@ -78,7 +80,8 @@ class Reading:
         """All columns."""
         if self._declared is None:
             raise SpecError(
-                f"the events of {quote(self.table)} do not carry their schema, or there are none yet: declare the columns "
+                f"the events of {quote(self.table)} do not carry their schema, or there are none yet: "
+                "declare the columns "
                 'and their types (columns = { id = "BIGINT", status = "VARCHAR" })',
                 key="source.columns",
             )
@@ -100,11 +103,11 @@ class Reading:
     def _converter(self, event: Event) -> dict[str, Convert]:
         known = self._converters
         if known is None or event.fields != known[0]:
-            told = {part["field"]: _own(written(part)[1]) for part in event.fields or ()}
+            described = {part["field"]: _own(written(part)[1]) for part in event.fields or ()}
             known = (
                 event.fields,
                 {
-                    name: _of_day(told.get(name) or _or_null(guessed(kind, self._timestamps)), kind)
+                    name: _of_day(described.get(name) or _or_null(guessed(kind, self._timestamps)), kind)
                     for name, kind in self.kinds.items()
                 },
             )
@@ -112,7 +115,7 @@ class Reading:
         return known[1]
 
     def keys(self, event: Event) -> tuple[Key | None, Key | None]:
-        """The key of the row before and after; None where there is no row, or no value in one of the key's columns."""
+        """The keys of the row before and after; None if there is no row, or its key has a null."""
         return self._key(event.before), self._key(event.after)
 
     def _key(self, row: Row | None) -> Key | None:
@@ -127,8 +130,8 @@ class Reading:
 
     def _lacking(self) -> SourceError:
         return SourceError(
-            f"of {quote(self.table)} lacks a column that is used: it was dropped or renamed. Undo the change, or start a new "
-            "gauge with what is left of the budget"
+            f"of {quote(self.table)} lacks a column that is used: it was dropped or renamed. Undo the "
+            "change, or start a new gauge with what is left of the budget"
         )
 
     def rows(self, events: Sequence[Event]) -> pa.Table:
@@ -142,7 +145,7 @@ class Reading:
             convert = self._converter(event)
             after, missing = self._image(None if event.kind in "dt" else event.after, convert)
             whole = event.kind == "u" and event.before is not None
-            known = whole and old is not None and old != ("",)  # what has no key was not there
+            known = whole and old is not None and old != ("",)  # a row without a key does not count
             befores.append(self._image(event.before if known else None, convert)[0])
             afters.append(after)
             keys.append(old if event.kind == "d" else new)
@@ -172,7 +175,7 @@ class Reading:
         )
 
     def _image(self, row: Row | None, convert: Mapping[str, Convert]) -> tuple[Row | None, list[str]]:
-        """A row's values as they are meant, and which of them were left out."""
+        """The converted values of a row, and the columns that were left out."""
         if row is None:
             return None, []
         if not convert.keys() <= row.keys():
@@ -185,7 +188,7 @@ class Reading:
 
 
 def _own(convert: Convert) -> Convert:
-    """Reads a value as its event's own schema describes it; an event that contradicts its schema cannot be used."""
+    """Convert a value as its event's own schema says.  Raises SourceError if the two do not match."""
 
     def read(value: Any) -> Any:
         try:
@@ -197,7 +200,7 @@ def _own(convert: Convert) -> Convert:
 
 
 def _or_null(convert: Convert) -> Convert:
-    """Reads a value as it was declared; null where it is none of its type, as in every source."""
+    """Convert a value as declared; null if it does not belong to the type, as in every source."""
 
     def read(value: Any) -> Any:
         try:
@@ -209,19 +212,30 @@ def _or_null(convert: Convert) -> Convert:
 
 
 def _of_day(convert: Convert, kind: str) -> Convert:
-    """The same, but null for a number that is no time of a day."""
+    """The same, but null for a number that is not a time of day."""
     if kind.upper() != "TIME":
         return convert
 
     def read(value: Any) -> Any:
-        told = convert(value)
-        return None if isinstance(told, int) and not 0 <= told < _DAY else told
+        found = convert(value)
+        return None if isinstance(found, int) and not 0 <= found < _DAY else found
 
     return read
 
 
+@dataclass(frozen=True)
+class _Placed:
+    """An event, its line, the file or partition and the place where it ends, and its order in the batch."""
+
+    event: Event
+    line: bytes
+    part: str
+    place: int
+    order: tuple[int, int]
+
+
 class Gathered:
-    """Events on their way to a batch; each that cannot be used is set aside, and the others are as if it were not there.
+    """The events of a batch.  Unusable events go to the quarantine, and do not affect the others.
 
     The columns are known from the first usable event at the latest.
     """
@@ -229,23 +243,21 @@ class Gathered:
     def __init__(self, reading: Reading, quarantine: Quarantine) -> None:
         self._reading, self._quarantine = reading, quarantine
         self._spool: Spool | None = None
-        self._events: list[tuple[Event, str, int, bytes]] = []
+        self._events: list[_Placed] = []
         self._bytes = 0
         self.count = self.bytes = 0
         self.orders: list[tuple[int, int]] = []
-        """Of each row that was delivered, what was given with its event."""
-        self._given: list[tuple[int, int]] = []
+        """The order of each row in the batch, as given with its event."""
 
     def add(self, event: Event, line: bytes, part: str, place: int, order: tuple[int, int] = (0, 0)) -> None:
-        """One more, which ends at this place of this part (a file, a partition)."""
+        """Add an event that ends at this place of this part (a file or a partition)."""
         if not self._reading.described:
             try:
                 self._reading.describe(event)
             except UNUSABLE as refusal:
                 self._quarantine.put(part, place, reason(refusal), line)
                 return
-        self._events.append((event, part, place, line))
-        self._given.append(order)
+        self._events.append(_Placed(event, line, part, place, order))
         self._bytes += len(line)
         self.count += 1
         self.bytes += len(line)
@@ -254,31 +266,29 @@ class Gathered:
 
     def _convert(self) -> Spool:
         self._spool = self._spool or Spool(schema(self._reading.kinds))
-        events, given = self._events, self._given
-        self._events, self._given, self._bytes = [], [], 0
+        events = self._events
+        self._events, self._bytes = [], 0
         if events:
             try:
-                self._spool.append(self._reading.rows([event for event, *_ in events]))
-                self.orders += given
+                self._spool.append(self._reading.rows([one.event for one in events]))
+                self.orders += [one.order for one in events]
             except UNUSABLE:
-                self._one_by_one(self._spool, events, given)
+                self._one_by_one(self._spool, events)
         return self._spool
 
-    def _one_by_one(
-        self, spool: Spool, events: list[tuple[Event, str, int, bytes]], given: list[tuple[int, int]]
-    ) -> None:
+    def _one_by_one(self, spool: Spool, events: Sequence[_Placed]) -> None:
         usable = []
-        for (event, part, place, line), order in zip(events, given, strict=True):
+        for one in events:
             try:
-                usable.append(self._reading.rows([event]))
-                self.orders.append(order)
+                usable.append(self._reading.rows([one.event]))
+                self.orders.append(one.order)
             except UNUSABLE as refusal:
-                self._quarantine.put(part, place, reason(refusal), line)
+                self._quarantine.put(one.part, one.place, reason(refusal), one.line)
         if usable:
             spool.append(pa.concat_tables(usable).combine_chunks())
 
     def take(self) -> pa.Table:
-        """All of them, once what was set aside is durable; the next batch begins."""
+        """The rows of the batch.  The quarantine is durable before this returns.  The next batch begins."""
         self.count = self.bytes = 0
         rows = self._convert().take()
         self._quarantine.settle()
@@ -286,7 +296,7 @@ class Gathered:
 
 
 def reason(refusal: BaseException) -> str:
-    """Why an event cannot be used, without any of its values."""
+    """The reason why an event cannot be used, without any of its values."""
     return str(refusal) if isinstance(refusal, SourceError) else f"cannot be read ({type(refusal).__name__})"
 
 

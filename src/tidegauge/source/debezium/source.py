@@ -1,11 +1,11 @@
-"""Debezium's change events in files of one event a line: written by something else, or by the inbox."""
+"""Debezium's change events in files with one event a line, written by the inbox or by another program."""
 
 from __future__ import annotations
 
 import gzip
 import os
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, cast
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 _BATCH: Final = 100_000
 _BATCH_BYTES: Final = 64 << 20
 ONCE: Final = ".once.jsonl"
-"""How files of the inbox end whose events were compared with all that were received before: none is a repetition."""
+"""The ending of inbox files without repetitions: each event was compared with all earlier ones."""
 
 
 @dataclass
 class Place(Position):
-    """How far which file was read, and what would be a repetition."""
+    """The file and the byte up to which events were read, and what is needed to recognise repetitions."""
 
     SOURCE: ClassVar[str] = "a Debezium source"
 
@@ -47,8 +47,17 @@ class Place(Position):
 
 
 @dataclass(frozen=True)
+class _File:
+    """A file, its length (None: compressed), and the byte at which reading begins."""
+
+    path: Path
+    length: int | None
+    start: int = 0
+
+
+@dataclass(frozen=True)
 class _Line:
-    """A line, the file it is in, and where it ends there."""
+    """A line, its file, and the byte at which it ends."""
 
     file: Path
     end: int
@@ -56,11 +65,14 @@ class _Line:
 
 
 class Debezium(FollowedSource):
-    """Follows one table through JSON lines: a file, or a folder or pattern of files whose names grow (also gzipped).
+    """Follows one table through JSON lines: a file, or a folder or pattern of files, also gzipped.
 
-    `columns` gives names and SQL types; without it they are taken from the first event that carries its schema.
-    `timestamps` is the unit of instants where an event does not say it.  Events that cannot be used are set aside in the
-    folder `quarantine` (of an inbox: its own folder `quarantine`); without one they stop the read.
+    Files are read in the order of their names.
+    columns:    names and SQL types; by default they are taken from the first event that carries its schema.
+    timestamps: the unit of times, for events that do not say it.
+    consume:    whether to remove files once they are read and committed.
+    quarantine: the folder for unusable events (for an inbox by default its own folder `quarantine`); without
+                it, such an event stops the read.
     """
 
     leaves_out = 0
@@ -83,12 +95,12 @@ class Debezium(FollowedSource):
         self.reading = Reading(
             table, entry=entry, unit=unit, schema=schema, columns=columns, timestamps=timestamps
         )
-        """Which events are used, and how."""
+        """Which events are used, and how they are converted."""
         self._aside = self._path / "quarantine" if inbox and quarantine is None else quarantine
         self._consume = consume or inbox
-        """Whether files are ours to remove once they are read and committed."""
+        """Whether to remove files once they are read and committed."""
         self._inbox = inbox
-        """Whether `serve` writes them: it may not have begun, and what it has not acknowledged will come again."""
+        """Whether `serve` writes the files: there may be none yet, and unaccepted events are sent again."""
 
     @property
     def table(self) -> str:
@@ -97,7 +109,7 @@ class Debezium(FollowedSource):
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """As declared, or as the first event with a schema describes them."""
+        """The declared columns, or those of the first event with a schema."""
         if not self._inbox and not self._files():
             raise SourceError(
                 "there is no such file, and no file of events in such a folder", path=str(self._path)
@@ -106,12 +118,12 @@ class Debezium(FollowedSource):
         return self.reading.columns
 
     def _described(self) -> None:
-        """Take the columns from the first event that describes them, where they were not declared."""
+        """Take the columns from the first event that describes them, unless they were declared."""
         if not self.reading.described:
             for line in self._lines(Place()):
                 try:
-                    told = event(line.text)
-                    if told is not None and self.reading.concerns(told) and self.reading.describe(told):
+                    change = event(line.text)
+                    if change is not None and self.reading.concerns(change) and self.reading.describe(change):
                         break
                 except UNUSABLE:
                     continue
@@ -121,7 +133,7 @@ class Debezium(FollowedSource):
         self.reading.select(columns)
 
     def doctor(self, position: str | None = None) -> list[Check]:  # noqa: ARG002
-        """Whether there are events, and their columns are known."""
+        """Whether there are events, and whether their columns are known."""
         files = self._files()
         detail = "there is a file of events" if files else "there is no file of events"
         if self._inbox and not files:
@@ -138,7 +150,7 @@ class Debezium(FollowedSource):
         return checks
 
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
-        """The events that are there at the call, in the order of the files, whatever their time stamps."""
+        """The events that exist at the time of the call, in the order of the files, whatever their times."""
         place = Place() if position is None else Place.parse(position)
         return self._read(place, self._lines(place), until)
 
@@ -157,27 +169,27 @@ class Debezium(FollowedSource):
         self, line: _Line, place: Place, gathered: Gathered, quarantine: Quarantine, until: int
     ) -> None:
         try:
-            told = event(line.text)
-            if told is None or not self.reading.concerns(told):
+            change = event(line.text)
+            if change is None or not self.reading.concerns(change):
                 return
         except UNUSABLE as refusal:
             quarantine.put(line.file.name, line.end, reason(refusal), line.text)
             return
-        if not self._old(told, place.replays, line.file.name, until):
-            gathered.add(told, line.text, line.file.name, line.end)
+        if not self._old(change, place.replays, line.file.name, until):
+            gathered.add(change, line.text, line.file.name, line.end)
 
-    def _old(self, told: Event, replays: Replays, file: str, until: int) -> bool:
+    def _old(self, change: Event, replays: Replays, file: str, until: int) -> bool:
         if self._inbox and file.endswith(ONCE):
-            return replays.before(told)
+            return replays.before(change)
         try:
-            return replays.old(told, until)
+            return replays.old(change, until)
         except Restored:
-            if self._inbox:  # earlier versions kept what came out of order
+            if self._inbox:  # earlier versions accepted events out of order
                 return False
             raise
 
     def acknowledge(self, position: str) -> None:
-        """Remove the files that lie wholly before this position, where they are ours."""
+        """Remove the files before the file of this position, if they are consumed."""
         place = Place.parse(position)
         if self._consume:
             for file in self._files():
@@ -190,15 +202,16 @@ class Debezium(FollowedSource):
         return sorted(self._path.parent.glob(self._path.name))
 
     def _lines(self, place: Place) -> Iterator[_Line]:
-        """Every line after the place, of the files as long as they are now."""
-        files = [(file, self._length(file)) for file in self._files() if file.name >= place.file]
-        start = {files[0][0]: place.offset} if files and files[0][0].name == place.file else {}
-        return self._walk(files, start)
+        """Every line after the place, in the files with their present lengths."""
+        files = [_File(path, self._length(path)) for path in self._files() if path.name >= place.file]
+        if files and files[0].path.name == place.file:
+            files[0] = replace(files[0], start=place.offset)
+        return self._walk(files)
 
     def _length(self, file: Path) -> int | None:
-        """How long the file is; None where only reading it can tell.
+        """The length of the file; None for a compressed file.
 
-        What an inbox received is made durable first, so that nothing is counted which a power cut could take back.
+        A file of an inbox is made durable first, so that no event is counted that a power cut could remove.
         """
         if file.suffix == ".gz":
             return None
@@ -208,9 +221,9 @@ class Debezium(FollowedSource):
                 os.fsync(opened.fileno())
             return size
 
-    def _walk(self, files: list[tuple[Path, int | None]], starts: dict[Path, int]) -> Iterator[_Line]:
-        for number, (file, length) in enumerate(files, 1):
-            start = starts.get(file, 0)
+    def _walk(self, files: Sequence[_File]) -> Iterator[_Line]:
+        for number, one in enumerate(files, 1):
+            file, length, start = one.path, one.length, one.start
             if length is not None and length < start and not self._inbox:
                 raise SourceError("is shorter than what was read of it: it was overwritten", path=str(file))
             with _opened(file) as lines:
@@ -220,7 +233,7 @@ class Debezium(FollowedSource):
                         text, size, ended = line
                         start += size
                         if not ended and (self._inbox or (number == len(files) and not _whole(text))):
-                            break  # it is still being written, or was not acknowledged and comes again
+                            break  # incomplete, or not acknowledged and sent again
                         yield _Line(file, start, text)
                 except (EOFError, OSError, zlib.error) as error:
                     if isinstance(error, EOFError) and number == len(files):
@@ -229,7 +242,7 @@ class Debezium(FollowedSource):
 
 
 def _whole(text: bytes) -> bool:
-    """Whether a line without an end holds an event all the same."""
+    """Whether a line without a line end is a complete event."""
     try:
         event(text)
     except UNUSABLE:
@@ -238,7 +251,10 @@ def _whole(text: bytes) -> bool:
 
 
 def _line(lines: BinaryIO, most: int) -> tuple[bytes, int, bool] | None:
-    """The next line within so many bytes, its length, and whether its end was there; of a line that is too long, its beginning."""
+    """The next line within so many bytes, its length, and whether it has a line end.
+
+    Of a line that is too long, only the beginning is returned.
+    """
     text = rest = lines.readline(min(LARGEST + 2, most))
     size = len(text)
     while rest and not rest.endswith(b"\n") and size < most:

@@ -11,7 +11,7 @@ from tidegauge.model.declared import Name, Secret, SourceSpec
 
 
 class DebeziumSpec(SourceSpec):
-    """A table's events as Debezium writes them: in files of JSON lines, posted to an inbox, or in a topic of Kafka."""
+    """A table's change events from Debezium: in JSON lines, posted to an inbox, or in a Kafka topic."""
 
     REACH = frozenset({"token", "signing_secret", "kafka", "consume"})
 
@@ -33,24 +33,25 @@ class DebeziumSpec(SourceSpec):
         ways = [name for name, value in given.items() if value is not None]
         if len(ways) != 1:
             raise ValueError(
-                "say where the events are, in one of: path (files of JSON lines), inbox (a folder that tidegauge "
-                "serve receives into), topic (of Kafka)"
+                "say where the events are, in one of: path (files of JSON lines), inbox (a folder that "
+                "tidegauge serve receives into), topic (of Kafka)"
             )
         (way,) = ways
         if (way == "inbox") != (self.token is not None or self.signing_secret is not None):
             raise ValueError(
-                "an inbox, and nothing else, needs token or signing_secret (or both): how a sender proves who it is"
+                "an inbox, and nothing else, needs token or signing_secret (or both): how a sender proves "
+                "who it is"
             )
         if (way == "topic") != (self.kafka is not None):
             raise ValueError(
-                'topic and kafka go together: kafka = { "bootstrap.servers" = "HOST:PORT" } and other settings of '
-                "confluent-kafka"
+                'topic and kafka go together: kafka = { "bootstrap.servers" = "HOST:PORT" } and other '
+                "settings of confluent-kafka"
             )
         if self.consume and way != "path":
             raise ValueError("consume: is for files in path; an inbox is always emptied, a topic never")
         if (way != "path" or self.consume) and not self.columns:
             raise ValueError(
-                "columns: is missing; events that are gone cannot tell them: "
+                "columns: is missing; they cannot be taken from events that were removed: "
                 'columns = { id = "BIGINT", status = "VARCHAR" }'
             )
         for name, value in (self.kafka or {}).items():
@@ -65,5 +66,5 @@ class DebeziumSpec(SourceSpec):
 
     @property
     def keeps(self) -> str | None:
-        """Events that were received and not yet read."""
+        """The events that were received and not yet read."""
         return None if self.inbox is None else "an inbox keeps the events it received"

@@ -29,7 +29,7 @@ _GUESSES: Final = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE"}
 
 
 def looks_like_events(path: Path, begins: bytes) -> bool:
-    """Whether a file of JSON that begins like this holds events."""
+    """Whether a file of JSON with this beginning contains events."""
     first = begins.partition(b"\n")[0].strip()
     if path.suffix not in (".jsonl", ".ndjson", ".json") or not first.startswith(b"{"):
         return False
@@ -40,7 +40,7 @@ def looks_like_events(path: Path, begins: bytes) -> bool:
 
 
 def template(asked: Asked) -> Draft:
-    """A declaration of events in files, or of events that are yet to be received where nothing was named."""
+    """A declaration of events in files; if no file was named, of events that will be received."""
     if asked.what is None:
         return _received(asked.table)
     path = path_of(asked)

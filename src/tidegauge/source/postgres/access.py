@@ -1,19 +1,20 @@
-"""Connections to PostgreSQL, and what its refusals mean.
+"""Connections to PostgreSQL, and the messages for its refusals.
 
-What the server or the client library says may name hosts, users and values; no message of ours repeats it.
+Messages of the server and of the client library may contain hosts, users and values.  They are never shown.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import random
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
-from psycopg import conninfo
+from psycopg import conninfo, pq
 
-from tidegauge.errors import SourceError
+from tidegauge.errors import SourceError, SpecError
 from tidegauge.source.batch.names import secret
 
 if TYPE_CHECKING:
@@ -32,29 +33,88 @@ _OPTIONS: Final = (
     "-c datestyle=ISO -c timezone=UTC -c intervalstyle=postgres -c extra_float_digits=3 -c bytea_output=hex"
     " -c row_security=off -c statement_timeout=0 -c idle_in_transaction_session_timeout=0"
 )
-"""One notation for the first load and the stream, whatever the server's default; rather fail than read some rows."""
+"""One notation for the first load and for the stream, whatever the server's defaults are.
+
+With row_security off, a query that a policy would filter fails instead of returning some of the rows.
+"""
+_WHOLE_NUMBERS: Final = (
+    "connect_timeout",
+    "keepalives",
+    "keepalives_idle",
+    "keepalives_interval",
+    "keepalives_count",
+    "tcp_user_timeout",
+)
+_LAST_PORT: Final = 65535
+_NO_SERVER: Final = "/nonexistent"
+"""The folder of a Unix socket that does not exist: a connection to it fails at once, without any network."""
 _BUSY: Final = "55006"
+_BUSY_SECONDS: Final = 15.0
+"""A slot that a process has just left is free within seconds; one that another gauge reads stays busy."""
 _LOST: Final = ("55000", "58P01")
 _PASSING: Final = ("08", "53", "57P")
-_REFUSED: Final = ("authentication", "pg_hba.conf", "does not exist", "not permitted", "permission denied", "support SSL",
+_REFUSED: Final = ("authentication", "pg_hba.conf", "does not "
+                                                    "exist", "not "
+                                                             "permitted", "permission denied", "support SSL",
                    "certificate", "no password supplied", "not currently accepting connections")  # fmt: skip
 
 
+def parsed(dsn: str) -> dict[str, str]:
+    """The parameters of a connection string.  Raises SpecError if no server could ever be reached with it."""
+    if not dsn.strip():
+        raise _unusable("it is empty")
+    try:
+        given = {
+            name: str(value) for name, value in conninfo.conninfo_to_dict(dsn).items() if value is not None
+        }
+    except psycopg.ProgrammingError:
+        raise _unusable("it is neither a URL nor a list of parameters") from None
+    ports = [port for port in given.get("port", "").split(",") if port]
+    if not all(port.isdecimal() and 0 < int(port) <= _LAST_PORT for port in ports):
+        raise _unusable(f"its port is not a number from 1 to {_LAST_PORT}")
+    for name in _WHOLE_NUMBERS:
+        if not given.get(name, "0").strip().removeprefix("-").isdecimal():
+            raise _unusable(f"its {name} is not a number")
+    for address in filter(None, given.get("hostaddr", "").split(",")):
+        try:
+            ipaddress.ip_address(address)
+        except ValueError:
+            raise _unusable("its hostaddr is not an IP address") from None
+    if not _accepted(given):
+        raise _unusable(
+            "libpq knows no such sslmode, service or other value, or it names more ports than hosts"
+        )
+    return given
+
+
+def _accepted(given: dict[str, str]) -> bool:
+    """Whether the client library would try to connect with these parameters."""
+    hosts = given.get("hostaddr") or given.get("host") or ""
+    elsewhere = {name: value for name, value in given.items() if name != "hostaddr"}
+    elsewhere["host"] = ",".join([_NO_SERVER] * (hosts.count(",") + 1))
+    return pq.PGconn.ping(conninfo.make_conninfo("", **elsewhere).encode()) != pq.Ping.NO_ATTEMPT
+
+
+def _unusable(reason: str) -> SpecError:
+    return SpecError(
+        f"the connection string cannot be used: {reason}. Expected is postgresql://user@host/database or "
+        "'host=... dbname=...'. Nothing was read.",
+        key="source.dsn",
+    )
+
+
 class Access:
-    """Opens connections; keeps the connection string to itself."""
+    """Opens connections.  The connection string is not visible from outside."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
+        self._parsed: dict[str, str] | None = None
 
     def connect(self, *, replication: bool = False) -> Connection:
-        """A connection in autocommit mode."""
-        try:
-            given = conninfo.conninfo_to_dict(secret(self._dsn, key="source.dsn"))
-        except psycopg.ProgrammingError:
-            raise SourceError(
-                "the connection string cannot be read (postgresql://user@host/database)"
-            ) from None
-        given |= {name: value for name, value in _SESSION.items() if name not in given}
+        """A connection in autocommit mode.  Raises SpecError if the connection string cannot be used."""
+        if self._parsed is None:
+            self._parsed = parsed(secret(self._dsn, key="source.dsn"))
+        given = _SESSION | self._parsed
         given["options"] = f"{given.get('options', '')} {_OPTIONS}".strip()
         if replication:
             given["replication"] = "database"
@@ -62,7 +122,7 @@ class Access:
 
 
 class Patience:
-    """Waits longer and longer between attempts; gives up when the server has been away for too long."""
+    """Waits between attempts, longer each time, and gives up after so many seconds without an answer."""
 
     def __init__(self, seconds: float, sleep: Callable[[float], None] = time.sleep) -> None:
         self._seconds = seconds
@@ -70,54 +130,61 @@ class Patience:
         self.restore()
 
     def restore(self) -> None:
-        """It works again."""
+        """Start counting again: an attempt succeeded."""
         self._attempts, self._since = 0, time.monotonic()
 
     def wait(self, error: psycopg.Error) -> None:
-        """Wait before the next attempt, or say why there will be none."""
+        """Sleep until the next attempt.  Raises SourceError if no further attempt can help or time is up."""
         if (refusal := final(error)) is not None:
             raise refusal from None
-        waited = time.monotonic() - self._since
-        if waited > (min(self._seconds, 15) if error.sqlstate == _BUSY else self._seconds):
+        limit = min(self._seconds, _BUSY_SECONDS) if error.sqlstate == _BUSY else self._seconds
+        if time.monotonic() - self._since >= limit:
             raise unreachable(error) from None
         pause = min(30.0, 0.1 * 2**self._attempts) * random.uniform(0.5, 1)
+        state = error.sqlstate or "none"
+        if not self._attempts:
+            LOG.warning(
+                "no connection to PostgreSQL (SQLSTATE %s); trying again for at most %g s", state, limit
+            )
+        else:
+            LOG.info("no connection to PostgreSQL (SQLSTATE %s); next attempt in %.1f s", state, pause)
         self._attempts = min(self._attempts + 1, 16)
-        LOG.warning("no connection (SQLSTATE %s), next attempt in %.1f s", error.sqlstate or "none", pause)
         self._sleep(pause)
 
 
 def unreachable(error: psycopg.Error) -> SourceError:
-    """The refusal to try any longer."""
+    """The error that ends the attempts to connect."""
     if error.sqlstate == _BUSY:
         return SourceError(
             "another process reads this replication slot. Nothing was read or lost. "
             "Stop the other gauge, or give this one a slot of its own ([source] slot)."
         )
     return SourceError(
-        f"the PostgreSQL server cannot be reached (SQLSTATE {error.sqlstate or 'none'}). Nothing is lost: the slot keeps "
-        "what happens meanwhile. See that the server runs and the connection string is right, then start again."
+        f"the PostgreSQL server cannot be reached (SQLSTATE {error.sqlstate or 'none'}). Nothing is lost: "
+        "the slot keeps the changes until they are read. Check that the server runs and that the connection "
+        "string is right, then start again."
     )
 
 
 def final(error: psycopg.Error) -> SourceError | None:
-    """What to tell the user, or None where another attempt may help."""
+    """The error to show to the user, or None if another attempt may help."""
     state = error.sqlstate
     if state is None:
-        # libpq gives no code for a refused login; its words are only looked at, never shown.
+        # libpq gives no code for a refused login: its message is searched, but never shown.
         if isinstance(error, psycopg.OperationalError) and any(word in str(error) for word in _REFUSED):
             return SourceError(
                 "the PostgreSQL server refuses the login. Check user, password, database and pg_hba.conf; "
-                "'tidegauge doctor' tells which rights the role needs."
+                "'tidegauge doctor' lists the rights that the role needs."
             )
         return None
     if state in _LOST:
         return SourceError(
-            f"the server no longer has what follows our position, or does not decode its log (SQLSTATE {state}). "
-            "Nothing was read. 'tidegauge doctor' tells which and what to do."
+            f"the server no longer has the log after our position, or cannot decode it (SQLSTATE {state}). "
+            "Nothing was read. 'tidegauge doctor' says which of the two, and what to do."
         )
     if state == _BUSY or (state.startswith(_PASSING) and state != "53400"):
         return None
     return SourceError(
-        f"the PostgreSQL server refuses (SQLSTATE {state}, {type(error).__name__}). Nothing was read or lost. "
-        "'tidegauge doctor' tells what is missing and the SQL that brings it."
+        f"the PostgreSQL server refuses (SQLSTATE {state}, {type(error).__name__}). Nothing was read or "
+        "lost. 'tidegauge doctor' shows what is missing, and the SQL that adds it."
     )

@@ -1,4 +1,4 @@
-"""What the server's catalog says of a table, its publication and its slot."""
+"""Tables and slots as the server's catalog describes them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _KINDS: Final = {
 _NUMERIC: Final = 1700
 _FIRST_OWN_TYPE: Final = 16384
 PADDED: Final = 1042
-"""character(n), whose trailing blanks mean nothing in SQL."""
+"""The type character(n): its trailing blanks have no meaning in SQL."""
 ANY_NUMERIC: Final = "DECIMAL(38,9)"
 
 
 def sql_type(oid: int, modifier: int) -> str:
-    """The embedded engine's type for a type of the server; what it has no like for is text."""
+    """The embedded engine's type for a type of the server; VARCHAR if there is no similar one."""
     if oid != _NUMERIC:
         return _KINDS.get(oid, "VARCHAR")
     precision, scale = (modifier - 4) >> 16, (modifier - 4) & 0x7FF
@@ -48,29 +48,30 @@ def base_type(connection: Connection, oid: int, modifier: int) -> tuple[int, int
 
 
 class Lost(SourceError):
-    """What happened since our position cannot be had any more."""
+    """The changes since our position are no longer available."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
-            f'{reason}. Nothing was read, and nothing already published changes. With [source] on_lost = "reload" the table '
-            "is read anew and the net difference counts from then on."
+            f"{reason}. Nothing was read, and nothing already published changes. "
+            'With [source] on_lost = "reload" the whole table is read again, and the net difference counts.'
         )
 
 
 class Changed(SourceError):
-    """The log tells of a table that is not the one we stand on."""
+    """The log describes another table than the one that was followed."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
-            f"{reason}. The gauge stops where this happened: everything before it was delivered or will be again, nothing after "
-            "it was read or acknowledged. Undo the change and start again. If rows were changed in between, the log goes on "
-            'telling of them as they were: then [source] on_lost = "reload" reads the table anew, and the net difference counts.'
+            f"{reason}. The gauge stops at this point of the log: earlier changes were delivered or will be, "
+            "later changes were neither read nor acknowledged. Undo the change of the table and start again. "
+            "If rows were changed in between, the log still has them in their former shape: then set "
+            '[source] on_lost = "reload", which reads the whole table again and counts the net difference.'
         )
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table, its columns as (type, modifier), and how the log names its rows, here and in every partition."""
+    """A table, its columns as (type, modifier), and how the log identifies the rows of each partition."""
 
     oid: int
     schema: str
@@ -84,12 +85,12 @@ class Table:
         return f"{quote(self.schema)}.{quote(self.name)}"
 
     def require(self, oid: int) -> None:
-        """Refuse a table that only has the name of the one we knew."""
+        """Raise Lost if this is another table of the same name."""
         if oid != self.oid:
             raise Lost(f"the table {self.quoted} is another than the one that was followed")
 
     def has(self, columns: Mapping[str, Sequence[int]]) -> bool:
-        """Whether these columns are there, of these types."""
+        """Whether the table has these columns, with these types."""
         return all(
             name in self.columns
             and self.columns[name][0] == oid
@@ -99,14 +100,15 @@ class Table:
 
     @property
     def partitioned(self) -> bool:
-        """Whether its rows live in partitions."""
+        """Whether the rows are in partitions."""
         return self.members[0].kind == "p"
 
 
 def table(connection: Connection, schema: str, name: str) -> Table | None:
-    """The table as it is now; None where there is none."""
+    """The table as it is now; None if it does not exist."""
     row = connection.execute(
-        "SELECT c.oid::int8 FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = %s AND relname = %s",
+        "SELECT c.oid::int8 FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = %s "
+        "AND relname = %s",
         [schema, name],
     ).fetchone()
     if row is None:
@@ -122,10 +124,11 @@ def table(connection: Connection, schema: str, name: str) -> Table | None:
 
 
 def tables(connection: Connection, schema: str) -> list[str]:
-    """The tables, views and foreign tables of a schema that this role may read; partitions are parts of theirs."""
+    """The tables, views and foreign tables of a schema that this role may read, without partitions."""
     found = connection.execute(
         "SELECT relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = %s "
-        "AND relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT relispartition AND has_table_privilege(c.oid, 'SELECT') ORDER BY 1",
+        "AND relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT relispartition AND has_table_privilege(c.oid, "
+        "'SELECT') ORDER BY 1",
         [schema],
     )
     return [name for (name,) in found]
@@ -143,7 +146,7 @@ def primary_key(connection: Connection, target: Table) -> list[str]:
 
 @dataclass(frozen=True)
 class Slot:
-    """A replication slot; `confirmed` is how far its reader let the server forget."""
+    """A replication slot.  The server may have removed its log up to `confirmed`."""
 
     plugin: str
     here: bool
@@ -153,7 +156,7 @@ class Slot:
 
 
 def slot(connection: Connection, name: str) -> Slot | None:
-    """The slot as it is now; None where there is none."""
+    """The slot as it is now; None if it does not exist."""
     row = connection.execute(
         "SELECT plugin, database = current_database(), active, coalesce(wal_status = 'lost', false), "
         "coalesce(confirmed_flush_lsn::text, '0/0') FROM pg_replication_slots WHERE slot_name = %s",
@@ -168,21 +171,22 @@ def drop_slot(name: str) -> str:
 
 
 def moment(connection: Connection) -> tuple[int, int]:
-    """The server's clock (microseconds), and then how far its log is durable."""
+    """The server's clock (microseconds), and the position up to which its log is durable."""
     row = connection.execute(
-        "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::int8, pg_current_wal_flush_lsn()::text"
+        "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::int8, "
+        "pg_current_wal_flush_lsn()::text"
     ).fetchone()
     assert row is not None
     return row[0], place(row[1])
 
 
 def nudge(connection: Connection) -> None:
-    """Make the server complete the page of its log that it is in: write an empty message, which nobody asked for."""
+    """Write an empty message to the log, so that the server completes the current page of the log."""
     connection.execute("SELECT pg_logical_emit_message(true, 'tidegauge', '')")
 
 
 def ordinary(target: Table | None, schema: str, name: str) -> Table:
-    """The table, or why its changes are not in the log."""
+    """The table.  Raises SourceError if its changes are not in the log."""
     if target is None:
         raise SourceError(
             f"there is no table {quote(schema)}.{quote(name)} that this role may see. Nothing was read."
@@ -196,12 +200,12 @@ def ordinary(target: Table | None, schema: str, name: str) -> Table:
 
 
 def wanted(target: Table | None, schema: str, name: str, entry: frozenset[str]) -> Table:
-    """The table, or why it cannot be followed."""
+    """The table.  Raises SourceError if it cannot be followed."""
     found = ordinary(target, schema, name)
     if missing := statements(found.members, entry):
         raise SourceError(
-            f"the server's log does not name the rows of {found.quoted} by {', '.join(map(quote, sorted(entry)))}"
-            f"{' in every partition' if found.partitioned else ''}. "
+            f"the server's log does not identify the rows of {found.quoted} by "
+            f"{', '.join(map(quote, sorted(entry)))}{' in every partition' if found.partitioned else ''}. "
             f"Nothing was read. Declare them as its primary key, or: {' '.join(missing)}"
         )
     return found

@@ -1,4 +1,4 @@
-"""What a server needs to be followed, checked one by one, and the SQL that brings what is missing."""
+"""Checks of what a server needs before a table can be followed, and the SQL that adds what is missing."""
 
 from __future__ import annotations
 
@@ -38,16 +38,17 @@ def examine(
     place: Place | None,
     reloads: bool,
 ) -> list[Check]:
-    """Every check that can be made, in the order in which to fix what is missing: one round is enough.
+    """Every check that can be made, in the order in which the findings must be fixed.
 
-    `place` is where the store has come in the log, None before the first load; `reloads`: what is lost is loaded again.
+    place:   the store's position in the log; None before the first load.
+    reloads: whether the gauge loads the table again if the log after its position is lost.
     """
     try:
         with access.connect() as connection:
             ours = slot(connection)
             checks = [Check("connection", ok=True, detail="the server answers"), *_server(connection, ours)]
             found = catalog.table(connection, schema, table)
-            checks.append(_slot(connection, ours, _Standing(access, place, found, reloads=reloads)))
+            checks.append(_slot(connection, ours, _Reached(access, place, found, reloads=reloads)))
             try:
                 target = catalog.ordinary(found, schema, table)
             except SourceError as refusal:
@@ -61,10 +62,15 @@ def examine(
             if first and restricted(connection, target.members):
                 return [
                     *checks,
-                    _named(target, used, key, "a publication has a column list or row filter for it. Remove those first: "
-                           "PostgreSQL would refuse writes if the replica identity were changed before"),
+                    _named(
+                        target,
+                        used,
+                        key,
+                        "a publication has a column list or row filter for it. Remove those first: "
+                        "PostgreSQL would refuse writes if the replica identity were changed before",
+                    ),
                     *_rights(connection, target),
-                ]  # fmt: skip
+                ]
             return [
                 *checks,
                 _named(target, used, key, None),
@@ -76,22 +82,27 @@ def examine(
 
 
 def _named(target: catalog.Table, used: frozenset[str], key: frozenset[str], hindrance: str | None) -> Check:
-    """Whether the columns are there and the log names every row by the key."""
+    """Whether the columns exist and the log identifies every row by the key."""
     if missing := used - set(target.columns):
-        return Check("table", ok=False, detail=f"{target.quoted} has no column {', '.join(map(quote, sorted(missing)))}")  # fmt: skip
+        return Check(
+            "table",
+            ok=False,
+            detail=f"{target.quoted} has no column {', '.join(map(quote, sorted(missing)))}",
+        )
     needed = statements(target.members, key)
     parts = " in every partition" if target.partitioned else ""
     if not needed:
         return Check("table", ok=True, detail=f"{target.quoted} and its key are in the server's log{parts}")
-    told = f"the server's log does not name the rows of {target.quoted} by {', '.join(map(quote, sorted(key)))}{parts}"
+    columns = ", ".join(map(quote, sorted(key)))
+    detail = f"the server's log does not identify the rows of {target.quoted} by {columns}{parts}"
     if hindrance is not None:
-        return Check("table", ok=False, detail=f"{told}, and {hindrance}")
+        return Check("table", ok=False, detail=f"{detail}, and {hindrance}")
     if target.partitioned and any("FULL" in one for one in needed):
-        told += (
-            ". A partition that is added later needs REPLICA IDENTITY FULL as well, before its rows are updated or deleted; "
-            "a primary key of the whole table is inherited by every partition"
+        detail += (
+            ". A partition that is added later needs REPLICA IDENTITY FULL as well, before its rows are "
+            "updated or deleted; a primary key of the whole table is inherited by every partition"
         )
-    return Check("table", ok=False, detail=told, fix=" ".join(needed))
+    return Check("table", ok=False, detail=detail, fix=" ".join(needed))
 
 
 def _server(connection: Connection, slot: OurSlot) -> Iterator[Check]:
@@ -108,26 +119,41 @@ def _server(connection: Connection, slot: OurSlot) -> Iterator[Check]:
     version = connection.info.server_version // 10000
     yield Check("version", version >= 13, f"PostgreSQL {version}; 13 or later is needed")
     encoding = show("server_encoding")
-    yield Check("encoding", encoding != "SQL_ASCII", f"the database's encoding is {encoding}; text of unknown encoding "
-                "cannot be read")  # fmt: skip
+    yield Check(
+        "encoding",
+        encoding != "SQL_ASCII",
+        f"the database's encoding is {encoding}; text of unknown encoding cannot be read",
+    )
     level = show("wal_level")
-    yield Check("wal_level", level == "logical", f"wal_level is {level}; it must be logical",
-                "ALTER SYSTEM SET wal_level = 'logical'; -- then restart the server")  # fmt: skip
+    yield Check(
+        "wal_level",
+        level == "logical",
+        f"wal_level is {level}; it must be logical",
+        "ALTER SYSTEM SET wal_level = 'logical'; -- then restart the server",
+    )
     slots, limit = count(b"SELECT count(*) FROM pg_replication_slots"), int(show("max_replication_slots"))
     current = slot.current(connection)
-    yield Check("max_replication_slots", current is not None or slots < limit, f"{slots} of {limit} are in use",
-                f"ALTER SYSTEM SET max_replication_slots = {limit + 4}; -- then restart the server")  # fmt: skip
+    yield Check(
+        "max_replication_slots",
+        current is not None or slots < limit,
+        f"{slots} of {limit} are in use",
+        f"ALTER SYSTEM SET max_replication_slots = {limit + 4}; -- then restart the server",
+    )
     senders, limit = (
         count(b"SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'walsender'"),
         int(show("max_wal_senders")),
     )
-    yield Check("max_wal_senders", senders < limit, f"{senders} of {limit} are in use",
-                f"ALTER SYSTEM SET max_wal_senders = {limit + 4}; -- then restart the server")  # fmt: skip
+    yield Check(
+        "max_wal_senders",
+        senders < limit,
+        f"{senders} of {limit} are in use",
+        f"ALTER SYSTEM SET max_wal_senders = {limit + 4}; -- then restart the server",
+    )
 
 
 @dataclass(frozen=True)
-class _Standing:
-    """Where the store has come, and what there is to compare it with."""
+class _Reached:
+    """The store's position in the log, and what it is compared with."""
 
     access: Access
     place: Place | None
@@ -135,7 +161,7 @@ class _Standing:
     reloads: bool
 
     def require(self, connection: Connection, slot: OurSlot) -> None:
-        """Raise Lost, or another refusal, where a run could not go on from here."""
+        """Raise Lost or another SourceError if a run could not continue from the position."""
         assert self.place is not None
         if self.table is not None:
             self.table.require(self.place.relation)
@@ -149,33 +175,50 @@ class _Standing:
                 raise catalog.Lost("this is another PostgreSQL server than the one that was followed")
 
 
-def _slot(connection: Connection, slot: OurSlot, standing: _Standing) -> Check:
+def _slot(connection: Connection, slot: OurSlot, reached: _Reached) -> Check:
     current = slot.current(connection)
     found = catalog.slot(connection, current) if current else None
-    if standing.place is not None:
+    if reached.place is not None:
         try:
-            standing.require(connection, slot)
+            reached.require(connection, slot)
         except catalog.Lost as loss:
             reason = str(loss).partition(". ")[0]
-            if standing.reloads:
-                return Check("slot", ok=True, detail=f"{reason}; the next run loads the table again, and the net difference counts")  # fmt: skip
-            return Check("slot", ok=False, detail=f"{reason}, and the store stands on it: the gauge cannot go on from there. "
-                         "It can load the table again and count the net difference; otherwise start a new gauge",
-                         fix='[source] on_lost = "reload"')  # fmt: skip
+            if reached.reloads:
+                return Check(
+                    "slot",
+                    ok=True,
+                    detail=f"{reason}; the next run loads the table again, and the net difference counts",
+                )
+            return Check(
+                "slot",
+                ok=False,
+                detail=f"{reason}, so the gauge cannot continue from its position. It can load the table "
+                "again and count the net difference; otherwise start a new gauge",
+                fix='[source] on_lost = "reload"',
+            )
         except SourceError as refusal:
             return Check("slot", ok=False, detail=str(refusal))
     if found is None or current is None:
         return Check("slot", ok=True, detail="there is none yet; the first run makes it")
-    if standing.place is None:
+    if reached.place is None:
         if found.active:
             return Check(
                 "slot", ok=False, detail=f"{current} is read by another gauge; choose another [source] slot"
             )
         if current == slot.name:
-            return Check("slot", ok=False, detail=f"{current} belongs to a gauge that has already loaded the table, and this store has not. "
-                         f"Give this gauge a slot of its own; or, if that gauge is gone: {catalog.drop_slot(current)}",
-                         fix=f"[source] slot = '{current[:53]}_2'")  # fmt: skip
-        return Check("slot", ok=True, detail=f"{current} is left from a load that was not committed; the first run replaces it")  # fmt: skip
+            return Check(
+                "slot",
+                ok=False,
+                detail=f"{current} belongs to a gauge that has already loaded the "
+                "table, and this store has not. Give this gauge a slot of its own; or, if that gauge is "
+                f"gone: {catalog.drop_slot(current)}",
+                fix=f"[source] slot = '{current[:53]}_2'",
+            )
+        return Check(
+            "slot",
+            ok=True,
+            detail=f"{current} is left from a load that was not committed; the first run replaces it",
+        )
     row = connection.execute("SELECT current_setting('max_slot_wal_keep_size')").fetchone()
     assert row is not None
     keeps = str(row[0])
@@ -192,25 +235,43 @@ def _rights(connection: Connection, target: catalog.Table) -> Iterator[Check]:
     row = connection.execute(
         "SELECT rolname, rolsuper OR rolreplication OR EXISTS (SELECT FROM pg_roles g WHERE g.rolname IN "
         "('rds_replication', 'cloudsqlsuperuser', 'azure_pg_admin') AND pg_has_role(g.oid, 'member')), "
-        "has_table_privilege(%s::oid, 'SELECT') AND has_schema_privilege(%s, 'USAGE'), row_security_active(%s::oid) "
+        "has_table_privilege(%s::oid, 'SELECT') AND has_schema_privilege(%s, 'USAGE'), "
+        "row_security_active(%s::oid) "
         "FROM pg_roles WHERE rolname = current_user",
         [target.oid, target.schema, target.oid],
     ).fetchone()
     assert row is not None
     name, replicates, selects, filtered = row
     role = quote(name)
-    yield Check("replication", replicates, f"the role {role} may read the server's log" if replicates
-                else f"the role {role} may not read the server's log", f"ALTER ROLE {role} REPLICATION;")  # fmt: skip
-    yield Check("select", selects, f"the role {role} may {'' if selects else 'not '}read {target.quoted}",
-                f"GRANT USAGE ON SCHEMA {quote(target.schema)} TO {role}; GRANT SELECT ON {target.quoted} TO {role};")  # fmt: skip
-    yield Check("row security", not filtered, "policies hide rows from this role" if filtered else "no policy hides rows",
-                f"ALTER ROLE {role} BYPASSRLS;")  # fmt: skip
+    yield Check(
+        "replication",
+        replicates,
+        f"the role {role} may read the server's log"
+        if replicates
+        else f"the role {role} may not read the server's log",
+        f"ALTER ROLE {role} REPLICATION;",
+    )
+    yield Check(
+        "select",
+        selects,
+        f"the role {role} may {'' if selects else 'not '}read {target.quoted}",
+        f"GRANT USAGE ON SCHEMA {quote(target.schema)} TO {role}; GRANT SELECT ON {target.quoted} TO {role};",
+    )
+    yield Check(
+        "row security",
+        not filtered,
+        "policies hide rows from this role" if filtered else "no policy hides rows",
+        f"ALTER ROLE {role} BYPASSRLS;",
+    )
 
 
 def _publication(
     connection: Connection, name: str, target: catalog.Table, used: frozenset[str], first: Sequence[str]
 ) -> Check:
-    """Its fix begins with what the table needs `first`: a published table without it refuses writes."""
+    """Whether the publication contains every change.
+
+    first: what the table needs before it is published; without it, the server would refuse writes.
+    """
     full = any("FULL" in one for one in first)
     found = publications.publication(connection, name, target, full=full)
     if found is None:
@@ -221,12 +282,26 @@ def _publication(
         ).fetchone()
         may = bool(row and row[0])
         make = publications.create_publication(connection, name, target, full=full)
-        return Check("publication", may, "there is none yet; the first run makes it" if may
-                     else "there is none, and this role may not make it", " ".join([*first, make]))  # fmt: skip
+        return Check(
+            "publication",
+            may,
+            "there is none yet; the first run makes it"
+            if may
+            else "there is none, and this role may not make it",
+            " ".join([*first, make]),
+        )
     missing = publications.amend_publication(name, target, found, used)
     if missing == "":
-        return Check("publication", ok=False, detail="it does not tell of every change, and other tables of it have no replica identity: "
-                     "their updates would be refused. Choose another [source] publication")  # fmt: skip
-    return Check("publication", missing is None,
-                 "it tells of every change" if missing is None else "it does not tell of every change",
-                 None if missing is None else " ".join([*first, missing]))  # fmt: skip
+        return Check(
+            "publication",
+            ok=False,
+            detail="it does not contain every change, and other tables of "
+            "it have no replica identity: their updates would be refused. Choose another [source] "
+            "publication",
+        )
+    return Check(
+        "publication",
+        missing is None,
+        "it contains every change" if missing is None else "it does not contain every change",
+        None if missing is None else " ".join([*first, missing]),
+    )

@@ -1,4 +1,4 @@
-"""Messages of the stream -> batches of whole transactions."""
+"""Turns the messages of the stream into batches of whole transactions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BATCH: Final = 200_000
 
 @dataclass(frozen=True)
 class Place(Position):
-    """Where we are in the log of which server, and the types of the columns we need there."""
+    """A position in the log of a server, and the types that the needed columns have there."""
 
     SOURCE: ClassVar[str] = "a PostgreSQL source"
 
@@ -44,9 +44,9 @@ class Place(Position):
 
 
 class Transactions:
-    """Collects the rows of our table, from `place` on; a transaction that was stored before is passed over.
+    """Collects the rows of our table from `place` on.  Transactions that were stored before are skipped.
 
-    Memory holds one chunk of messages: rows go on as columns, and to disk where one transaction has very many.
+    One chunk of messages is in memory.  Rows become columns, and go to disk if a transaction is large.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Transactions:
         self._begin = place
         self._lsn = place.lsn
         self.waiting: Sequence[bytes] = ()
-        """Messages beyond the target, from the beginning of a transaction on."""
+        """Messages after the target; they begin with a transaction."""
         self.inside = False
         """Whether a transaction has begun and not ended."""
         self._layout = layout
@@ -76,7 +76,10 @@ class Transactions:
         self._spool = Spool(schema(layout.columns))
 
     def feed(self, messages: Sequence[bytes], target: int) -> Iterator[Batch]:
-        """Take messages until they end or a transaction was committed at or after `target`; yields a batch when it is full."""
+        """Take messages until they end, or until a transaction was committed at or after `target`.
+
+        Yields a batch when it is full.
+        """
         ours = struct.pack("!I", self._begin.relation)
         rows = frozenset((pgoutput.INSERT, pgoutput.UPDATE, pgoutput.DELETE))
         self.waiting = ()
@@ -116,11 +119,14 @@ class Transactions:
 
     @property
     def pending(self) -> int:
-        """Rows collected and not yet given away."""
+        """Number of rows that were collected and not yet delivered."""
         return self._spool.rows + len(self._messages)
 
     def batch(self, upto: int | None, reached: int = 0) -> Batch:
-        """What was collected, between two transactions; nothing of ours lies before the place `reached`."""
+        """The rows collected so far, as whole transactions.
+
+        reached: the log before this place has no other change of our table.
+        """
         self._convert()
         self._lsn = max(self._lsn, reached)
         return Batch(rows=self._spool.take(), position=str(self.place), upto=upto)
@@ -132,23 +138,23 @@ class Transactions:
             self._convert()
 
     def _convert(self) -> None:
-        """Messages to columns."""
+        """Convert messages to columns."""
         if self._messages:
             begins = np.array([begin for begin, _ in self._times] + [len(self._messages)])
             times = np.repeat(np.array([time for _, time in self._times]), np.diff(begins))
             self._spool.append(self._layout.changed(self._messages, times, self._fields))
         self._messages, self._size, self._times = [], 0, [(0, self._time)]
 
-    def _relation(self, told: pgoutput.Relation) -> None:
-        """The table's columns from here on; refused where what we stand on has changed."""
+    def _relation(self, found: pgoutput.Relation) -> None:
+        """Take over the table's columns.  Raises Changed if the table or a needed column is another one."""
         named = quote(self._name[0]) + "." + quote(self._name[1])
-        if (told.oid == self._begin.relation) != ((told.schema, told.name) == self._name):
+        if (found.oid == self._begin.relation) != ((found.schema, found.name) == self._name):
             raise Changed(f"the table {named} was renamed or replaced by another")
-        if told.oid != self._begin.relation:
+        if found.oid != self._begin.relation:
             return
         self._convert()
-        self._fields = [field.name for field in told.fields]
-        fields = {field.name: field for field in told.fields}
+        self._fields = [field.name for field in found.fields]
+        fields = {field.name: field for field in found.fields}
         for name, (oid, modifier) in self._begin.columns.items():
             if name not in fields:
                 raise Changed(

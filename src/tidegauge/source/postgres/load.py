@@ -1,4 +1,4 @@
-"""The table as it stands, read through COPY."""
+"""The rows of a table as they are now, read through COPY."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CHUNK: Final = 8 << 20
 
 
 def copied(connection: Connection, table: Table, columns: Sequence[str]) -> Iterator[dict[str, pa.Array]]:
-    """Columns of text, a few megabytes of rows at a time; null is null and '' is ''."""
+    """Columns of text, a few megabytes of rows at a time.  Null and the empty text stay different."""
     only = "" if table.partitioned else "ONLY "
     names = ", ".join(map(quote, columns))
     statement = f"COPY (SELECT {names} FROM {only}{table.quoted}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)"

@@ -1,8 +1,8 @@
-"""The messages of PostgreSQL's pgoutput, protocol 1: rows decoded column by column, many messages at a time.
+"""The messages of PostgreSQL's pgoutput, protocol 1.  Many messages are decoded at once, column by column.
 
-Every row message is a letter, the relation's number, and one or two tuples; a tuple is a count and, per column, a
-letter and, after 't', a length and text.  Where the next column begins depends on this one's length, so we walk along
-the columns, over all messages at once.
+Every row message has a letter, the relation's number, and one or two tuples.  A tuple has a count and, for
+each column, a letter; after the letter 't' come a length and text.  Where a column begins depends on the
+lengths of the columns before it, so the decoder goes from column to column.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _OLD_KEY, _OLD_ROW = b"KO"
 _NULL, _UNCHANGED, _TEXT = b"nut"
 _POSTGRES_EPOCH: Final = 946_684_800_000_000
 _LONG: Final = 100
-"""Bytes of text, on average, from which on it is cheaper to cut values out one by one than byte by byte."""
+"""From this average number of bytes on, copying whole values is faster than copying single bytes."""
 _MARGIN: Final = bytes(8)
-"""Lets the walk look for a length behind the last byte; what it sees there is not used."""
+"""Lets the decoder read a length after the last byte; the value that it reads there is not used."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """A column as the log knows it; `key` where it is part of the replica identity."""
+    """A column in the log.  `key`: whether it is part of the replica identity."""
 
     name: str
     type: int
@@ -48,7 +48,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Relation:
-    """A table as the log knows it from here on."""
+    """A table as the following messages of the log describe it."""
 
     oid: int
     schema: str
@@ -71,13 +71,13 @@ def relation(message: bytes) -> Relation:
 
 
 def begin(message: bytes) -> tuple[int, int]:
-    """Where a transaction's commit is in the log, and when it was stamped (microseconds since 1970)."""
+    """The place of a transaction's commit in the log, and its time (microseconds since 1970)."""
     place, stamp = struct.unpack_from("!Qq", message, 1)
     return place, stamp + _POSTGRES_EPOCH
 
 
 def commit(message: bytes) -> int:
-    """Where the log goes on after the transaction."""
+    """The place in the log after the transaction."""
     return int(struct.unpack_from("!Q", message, 10)[0])
 
 
@@ -102,7 +102,7 @@ class Tuples:
         return flags
 
     def filled_from(self, other: Tuples, here: Flags) -> Tuples:
-        """Take what is unchanged from the other tuple, in the messages where that one is whole."""
+        """Take unchanged values from the other tuple, in the messages where that tuple is a whole row."""
         take = (self.kinds == _UNCHANGED) & here
         return Tuples(
             self.data,
@@ -130,7 +130,7 @@ class Tuples:
 
 @dataclass(frozen=True)
 class Changes:
-    """Row messages of one relation: what each does, and its old and new tuple."""
+    """Row messages of one relation: the kind of each change, and its old and new tuple."""
 
     letters: Letters
     old: Tuples
@@ -140,7 +140,7 @@ class Changes:
     old_is_key: Flags
 
     def keyed(self) -> Changes:
-        """The same where nothing but the key is taken from old tuples."""
+        """The same changes, but only the key is taken from old tuples."""
         return replace(
             self, old_is_row=np.zeros_like(self.old_is_row), old_is_key=self.old_is_key | self.old_is_row
         )
@@ -156,15 +156,14 @@ def decode(messages: Sequence[bytes], fields: int) -> Changes:
     old_is_row, old_is_key = marks == _OLD_ROW, marks == _OLD_KEY
     has_old = old_is_row | old_is_key
     old, behind = _walk(data, starts + 6, has_old, fields)
-    new_starts = np.where(
-        has_old, behind + 1, starts + 6
-    )  # behind an old tuple the new one has a letter of its own
+    # After an old tuple, the new tuple begins with a letter of its own.
+    new_starts = np.where(has_old, behind + 1, starts + 6)
     new, _ = _walk(data, new_starts, (letters == INSERT) | (letters == UPDATE), fields)
     return Changes(letters, old, new, old_is_row, old_is_key)
 
 
 def _walk(data: Letters, at: Places, here: Flags, fields: int) -> tuple[Tuples, Places]:
-    """Read the tuples that begin at these places, in the messages that have one; returns also where they end."""
+    """Read the tuples that begin at these places, in the messages that have one; also return their ends."""
     at = np.where(here, at, 0)
     if np.any(here & (_number(data, at, 2) != fields)):
         raise SourceError("a row of the change stream does not have the columns that were announced for it")

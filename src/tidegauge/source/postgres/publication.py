@@ -1,7 +1,7 @@
-"""Publications: how one announces our table, and the SQL that makes it announce every change.
+"""Publications: how a publication publishes our table, and the SQL after which it publishes every change.
 
-No statement here lets a write of the application fail that succeeded before: PostgreSQL refuses updates and deletions in
-published tables that have no replica identity, so a statement that would publish such a table is not offered.
+No statement here makes a write of the application fail that succeeded before.  PostgreSQL refuses updates and
+deletions in published tables without a replica identity, so no statement publishes such a table.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _GENERATED: Final = 180_000
 
 @dataclass(frozen=True)
 class Publication:
-    """How a publication announces our table; `lists` is None where it announces all columns."""
+    """How a publication publishes our table.  `lists`: the published columns; None for all of them."""
 
     every_change: bool
     via_root: bool
@@ -32,17 +32,21 @@ class Publication:
     generated: bool
     """Whether generated columns are published as the table's replica identity needs it."""
     extendable: bool
-    """Whether it can be made to publish every kind of change without a write in another table of it being refused."""
+    """Whether it can publish every kind of change without making writes to its other tables fail."""
 
 
 def publication(
     connection: Connection, name: str, target: Table, *, full: bool = False
 ) -> Publication | None:
-    """The publication as it is now; None where there is none.  `full`: the table's replica identity is going to be FULL."""
+    """The publication as it is now; None if it does not exist.
+
+    full: whether the table's replica identity is going to be FULL.
+    """
     version = connection.info.server_version
     generated = "pubgencols = 's'" if version >= _GENERATED else "true"
     row = connection.execute(
-        "SELECT oid::int8, puballtables, pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubupdate AND pubdelete, "
+        "SELECT oid::int8, puballtables, pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubupdate "
+        "AND pubdelete, "
         f"pubviaroot, {generated} FROM pg_publication WHERE pubname = %s".encode(),
         [name],
     ).fetchone()
@@ -77,7 +81,10 @@ def publication(
 
 
 def _needs_generated(connection: Connection, target: Table, *, full: bool) -> bool:
-    """From version 18 on, FULL includes generated columns, and updates are refused where they are not published."""
+    """Whether generated columns must be published.
+
+    From version 18 on, FULL includes generated columns, and updates are refused if these are not published.
+    """
     if connection.info.server_version < _GENERATED or not (full or target.members[0].identity == FULL):
         return False
     row = connection.execute(
@@ -94,22 +101,25 @@ def _others_refuse(connection: Connection, name: str, oid: int, target: Table) -
                SELECT c.oid FROM pg_publication_tables p JOIN pg_namespace n ON nspname = schemaname
                JOIN pg_class c ON relnamespace = n.oid AND relname = tablename WHERE pubname = %s
            ) published, LATERAL (
-               SELECT published.oid UNION SELECT relid::oid FROM pg_partition_tree(published.oid::regclass) WHERE isleaf
+               SELECT published.oid
+               UNION SELECT relid::oid FROM pg_partition_tree(published.oid::regclass) WHERE isleaf
            ) part(oid) JOIN pg_class c ON c.oid = part.oid
-           WHERE relkind = 'r' AND c.oid <> ALL(%s::oid[]) AND (relreplident = 'n' OR (relreplident = 'd' AND NOT EXISTS (
+           WHERE relkind = 'r' AND c.oid <> ALL(%s::oid[])
+           AND (relreplident = 'n' OR (relreplident = 'd' AND NOT EXISTS (
                SELECT FROM pg_index WHERE indrelid = c.oid AND indisprimary AND indimmediate)))""",
         [name, [one.oid for one in target.members]],
     ).fetchone()
     if without is not None or connection.info.server_version < _MODERN:
         return without is not None
     return connection.execute(
-        "SELECT 1 FROM pg_publication_rel WHERE prpubid = %s AND prrelid <> %s AND (prattrs IS NOT NULL OR prqual IS NOT NULL)",
+        "SELECT 1 FROM pg_publication_rel WHERE prpubid = %s AND prrelid <> %s AND (prattrs IS NOT NULL OR "
+        "prqual IS NOT NULL)",
         [oid, target.oid],
     ).fetchone() is not None  # fmt: skip
 
 
 def create_publication(connection: Connection, name: str, target: Table, *, full: bool = False) -> str:
-    """The statement that makes the publication we need."""
+    """The statement that creates the publication."""
     options = ["publish_via_partition_root = true"] if target.partitioned else []
     if _needs_generated(connection, target, full=full):
         options.append("publish_generated_columns = stored")
@@ -118,7 +128,10 @@ def create_publication(connection: Connection, name: str, target: Table, *, full
 
 
 def amend_publication(name: str, target: Table, found: Publication, used: frozenset[str]) -> str | None:
-    """The statements that make a publication announce enough; None where it does, empty where none can be offered."""
+    """The statements after which a publication publishes every change.
+
+    None if it already does; empty if no statement can be offered.
+    """
     quoted = quote(name)
     options = []
     if target.partitioned and not found.via_root:

@@ -1,4 +1,4 @@
-"""A whole table, view or foreign table of a PostgreSQL server; needs SELECT and nothing else."""
+"""Reads a whole table, view or foreign table of a PostgreSQL server; the only right it needs is SELECT."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def tables(dsn: str, schema: str) -> list[str]:
-    """The names of what a role may read in a schema."""
+    """The names of the tables and views that the role may read in a schema."""
     try:
         with Access(dsn).connect() as connection:
             return catalog.tables(connection, schema)
@@ -32,7 +32,7 @@ def tables(dsn: str, schema: str) -> list[str]:
 
 
 class PostgresReader:
-    """Reads through COPY, in one statement and so at one moment."""
+    """Reads a table through one COPY statement, and so at one moment."""
 
     def __init__(self, dsn: str, table: str, *, schema: str = "public") -> None:
         self._access = Access(dsn)
@@ -49,7 +49,7 @@ class PostgresReader:
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """As they are now."""
+        """The columns as they are now."""
         try:
             with self._access.connect() as connection:
                 found = self._found(connection)

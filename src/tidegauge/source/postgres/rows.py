@@ -1,4 +1,4 @@
-"""Row messages and loaded rows -> the rows of a batch."""
+"""Turns row messages and loaded rows into the rows of a batch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Layout:
     unit: str | None
     padded: frozenset[str]
     partitioned: bool = False
-    """Old rows are then as whole as a partition's replica identity has them, whatever the table's promises."""
+    """If so, the partition's replica identity, not the table's, decides which old values are in the log."""
 
     @property
     def needed(self) -> list[str]:
@@ -45,7 +45,7 @@ class Layout:
         ]
 
     def loaded(self, text: Mapping[str, pa.Array], time: int) -> pa.Table:
-        """Rows of the first load: insertions at one time."""
+        """Loaded rows as insertions at one time."""
         entry = pc.fill_null(key([text[name] for name in self.entry]), "")
         here = pa.array(np.zeros(len(entry), bool))
         return assemble(
@@ -58,7 +58,7 @@ class Layout:
         )
 
     def changed(self, messages: Sequence[bytes], times: NDArray[np.int64], fields: Sequence[str]) -> pa.Table:
-        """Rows of the stream, whose tuples have these fields."""
+        """The changes in messages of the stream, whose tuples have these fields."""
         changes = pgoutput.decode(messages, len(fields))
         number = {name: index for index, name in enumerate(fields)}
         letters = changes.letters
@@ -81,8 +81,8 @@ class Layout:
         before = None
         if changes.old_is_row.any():
             text = {name: changes.old.text(number[name]) for name in self.columns}
-            nobody = pc.equal(pc.fill_null(old_key, ""), "")  # what has no key was not there
-            absent = pc.or_(pa.array(~changes.old_is_row), nobody)
+            no_key = pc.equal(pc.fill_null(old_key, ""), "")  # a row without a key does not count
+            absent = pc.or_(pa.array(~changes.old_is_row), no_key)
             before = image(self.values(text), self.columns, absent, len(messages))
         text = {name: new.text(number[name]) for name in self.columns}
         return assemble(
@@ -108,7 +108,7 @@ class Layout:
 
 
 def _known(new: pgoutput.Tuples, old: pgoutput.Tuples, column: int) -> pa.Array:
-    """A column of the key; the old one where the server left it out because it had not changed."""
+    """A column of the key; the old value if the server left it out because it had not changed."""
     left_out = new.unchanged(column)
     text = new.text(column)
     return pc.if_else(pa.array(left_out), old.text(column), text) if left_out.any() else text

@@ -1,8 +1,8 @@
-"""The life of our replication slot.
+"""Our replication slot, from its creation to its removal.
 
-A slot is made under a name of its own, '<slot>_loading', and gets its proper name only once what was loaded with it is
-committed.  So a slot in loading is nobody's and may be dropped, and a slot with the proper name belongs to a gauge that
-stands on it and is never dropped by us.
+A slot is created under the name '<slot>_loading'.  It gets its final name once the load is committed.  So a
+slot under the loading name belongs to no gauge and may be dropped.  A slot under the final name belongs to a
+gauge that needs it; only `uninstall` and a reload drop it.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ _LOADING: Final = "_loading"
 
 
 def default_name(*path: str) -> str:
-    """A name for something of ours about the table at the end of this path, the same each time."""
+    """The default name of the slot or publication for the table at the end of this path."""
     plain = re.sub(r"[^a-z0-9_]", "_", path[-1].lower())[:30]
     exact = sha256(".".join(map(quote, path)).encode()).hexdigest()
     return f"tidegauge_{plain}_{exact[:8]}"
 
 
 class SlotState(enum.Enum):
-    """How far the slot that this process made has come; one that it found is settled."""
+    """The state of a slot that this process created.  A slot that it found is settled."""
 
-    LOADING = "made, under its name for loading; what was loaded with it is not committed"
-    COMMITTED = "what was loaded is committed; the slot still has its name for loading"
-    SETTLED = "has its proper name, or gets it from the next process"
+    LOADING = "created, under its loading name; the load is not committed"
+    COMMITTED = "the load is committed; the slot still has its loading name"
+    SETTLED = "has its final name, or gets it from the next process"
 
 
 class Beginning(NamedTuple):
-    """Where a new slot begins: the snapshot shows the table as it is at this place, while its holder is open."""
+    """Where a new slot begins.  While `holder` is open, `snapshot` shows the table at this place."""
 
     holder: Connection
     system: str
@@ -52,7 +52,7 @@ class Beginning(NamedTuple):
 
 
 class OurSlot:
-    """Finds, makes, renames and judges the slot."""
+    """Finds, creates, renames and checks the slot."""
 
     def __init__(self, name: str) -> None:
         if not _NAME.fullmatch(name):
@@ -65,11 +65,11 @@ class OurSlot:
         return self.name + _LOADING
 
     def current(self, connection: Connection) -> str | None:
-        """The name under which the slot stands now."""
+        """The name that the slot has now; None if it does not exist."""
         return next((name for name in (self.name, self.loading) if catalog.slot(connection, name)), None)
 
     def make(self, connection: Connection, access: Access) -> Beginning:
-        """Make the slot anew."""
+        """Create the slot."""
         self.require_free(connection)
         if self.drop_loading(connection):
             LOG.info("dropped a replication slot whose first load had not been committed")
@@ -85,34 +85,35 @@ class OurSlot:
         return Beginning(holder, system, place(made[1]), str(made[2]))
 
     def require_free(self, connection: Connection) -> None:
-        """Refuse to begin where another gauge stands on the slot, or is loading with it now."""
+        """Raise SourceError if another gauge uses the slot, or is loading the table with it now."""
         own = f"Give this gauge a slot of its own: slot = '{self.name[:53]}_2' in [source]"
         if catalog.slot(connection, self.name):
             raise SourceError(
-                f"the replication slot {self.name} belongs to a gauge that has already loaded the table. Nothing was read. "
-                f"{own}; or, if that gauge is gone: {catalog.drop_slot(self.name)}"
+                f"the replication slot {self.name} belongs to a gauge that has already loaded the table. "
+                f"Nothing was read. {own}; or, if that gauge is gone: {catalog.drop_slot(self.name)}"
             )
         loading = catalog.slot(connection, self.loading)
         if loading and loading.active:
             raise SourceError(
-                f"another gauge is loading the table with the replication slot {self.loading} now. Nothing was read. {own}."
+                f"another gauge is loading the table with the replication slot {self.loading} now. Nothing "
+                f"was read. {own}."
             )
 
     def drop_loading(self, connection: Connection) -> bool:
-        """Remove the slot under its name for loading; whether there was one."""
+        """Drop the slot under its loading name.  Returns whether it existed."""
         found = catalog.slot(connection, self.loading) is not None
         if found:
             connection.execute("SELECT pg_drop_replication_slot(%s)", [self.loading])
         return found
 
     def settle(self, connection: Connection) -> None:
-        """Give the slot its proper name, if it has not: its first load is committed."""
+        """Give the slot its final name, if it does not have it: its load is committed."""
         if not catalog.slot(connection, self.name):
             connection.execute("SELECT pg_copy_logical_replication_slot(%s, %s)", [self.loading, self.name])
         self.drop_loading(connection)
 
     def check(self, connection: Connection, name: str | None, *, position: int, log_end: int) -> None:
-        """Refuse to go on where the slot, under its present name, is not the one we stood on, or the log not that log."""
+        """Raise SourceError unless the slot and the log are those from which `position` was read."""
         found = catalog.slot(connection, name) if name else None
         if found is None or (name == self.loading and found.confirmed > position):
             raise catalog.Lost(f"the replication slot {self.name} is gone")
@@ -125,9 +126,10 @@ class OurSlot:
             raise catalog.Lost(f"the server has given up the replication slot {name}")
         if found.confirmed > position:
             raise SourceError(
-                f"the replication slot {name} has been read further than this store knows: the store is an old copy, "
-                "or another gauge used the slot. Nothing was read. Readings may have been published that this store does "
-                "not remember; do not publish from it. Bring back the newest store, or start a new gauge."
+                f"the replication slot {name} has been read further than this store knows: the store is an "
+                "old copy, or another gauge used the slot. Nothing was read. Readings may have been "
+                "published that this store does not remember; do not publish from it. Bring back the newest "
+                "store, or start a new gauge."
             )
         if log_end < position:
             raise catalog.Lost(
@@ -136,7 +138,7 @@ class OurSlot:
 
 
 def remove(connection: Connection, slot: OurSlot, own: str, publication: str) -> str:
-    """Drop the slot, and the publication where it has the name we give (`own`) and no other gauge can be using it."""
+    """Drop the slot, and the publication if it is named `own`, our default, and no other gauge can use it."""
     done = []
     for name in (slot.name, slot.loading):
         if (found := catalog.slot(connection, name)) is not None:
@@ -163,7 +165,7 @@ def remove(connection: Connection, slot: OurSlot, own: str, publication: str) ->
     if not done:
         return "Nothing of this gauge was installed." + left
     return (
-        f"Removed {' and '.join(done)}. The server keeps nothing for this gauge any more, so it cannot go on where it "
-        'stopped; with [source] on_lost = "reload" it reads the table anew, and the net difference counts.'
-        + left
+        f"Removed {' and '.join(done)}. The server keeps no log for this gauge any longer, so the gauge "
+        'cannot continue where it stopped. With [source] on_lost = "reload" it reads the whole table again, '
+        f"and the net difference counts.{left}"
     )

@@ -32,30 +32,34 @@ if TYPE_CHECKING:
 
 _PASSING: Final = (psycopg.OperationalError, psycopg.InterfaceError)
 _STALLED: Final = 5
-"""Rounds of silence after which we suspect that the log ends, for the time being, in the middle of a record."""
+"""After so many rounds without a message, the log probably ends in the middle of a record."""
 _IDLE: Final = 120
-"""Seconds after which an unused connection is opened anew: the server, or something in between, may have closed it."""
+"""Seconds after which an unused connection is replaced: a server or a firewall may have closed it."""
 
 
 @dataclass
 class _Round:
-    """One read, across the connections that break during it."""
+    """One read; it continues if a connection breaks."""
 
     target: int | None = None
-    """Where the log ended when the read began; None until the server has said so."""
+    """The end of the log when the read began; None until the server has answered."""
 
 
 class Postgres(FollowedSource):
     """Follows one table by logical replication.
 
-    `entry` is the primary key (one column or several), `unit` the column of what privacy protects.  Publication and slot
-    are made where they are missing and the role may.  `on_lost` says what happens when the way from our position is lost
-    (the slot dropped, the server upgraded or restored): stop, or reload the table and count the net difference.
+    entry:    the primary key, one column or several.
+    unit:     the column that names the unit of privacy.
+    on_lost:  what to do if the log after our position is lost (the slot was dropped, the server was upgraded
+              or restored): stop, or load the table again and count the net difference.
+    patience: seconds for which a read waits for a server that does not answer.
+
+    Publication and slot are created if they are missing and the role has the right.
     """
 
     installs = True
     leaves_out = 20
-    """A value is only ever stored out of line, and then left out, if it is longer than the pointer to it."""
+    """A value is stored out of line, and then left out of updates, only if it is longer than its pointer."""
 
     def __init__(
         self,
@@ -86,7 +90,7 @@ class Postgres(FollowedSource):
         self._transactions: Transactions | None = None
         self._slot_state = SlotState.SETTLED
         self._round: _Round | None = None
-        """The read that is under way: its stream is then somewhere in a transaction.  None between reads."""
+        """The current read, whose stream may be inside a transaction.  None between reads."""
         self._confirmed = 0
         self._used = time.monotonic()
 
@@ -112,7 +116,7 @@ class Postgres(FollowedSource):
         self._end_stream()
 
     def doctor(self, position: str | None = None) -> list[Check]:
-        """What the server lacks for a run that goes on from the store's `position`, and the SQL that brings it."""
+        """The checks for a run that continues from the store's `position`, with the SQL that fixes them."""
         return examine(
             self._access, schema=self._schema, table=self._table, entry=self._entry, unit=self._unit,
             slot=self._slot_of, publication=self._publication, selected=self._selected,
@@ -120,7 +124,7 @@ class Postgres(FollowedSource):
         )  # fmt: skip
 
     def rehearse(self) -> None:
-        """Refuse a slot that another gauge uses."""
+        """Raise SourceError if another gauge uses the slot."""
         try:
             self._slot.require_free(self._control())
         except psycopg.Error as error:
@@ -128,9 +132,9 @@ class Postgres(FollowedSource):
         finally:
             self._disconnect()
 
-    def reach(self) -> None:
-        """Wait until the server answers, as long as a read would wait."""
-        patience = Patience(self._patience)
+    def reach(self, *, wait: bool) -> None:
+        """Connect.  With `wait`, try again for as long as a read would."""
+        patience = Patience(self._patience if wait else 0)
         while True:
             try:
                 self._control()
@@ -142,7 +146,7 @@ class Postgres(FollowedSource):
                 return
 
     def install(self) -> str:
-        """Make the publication; the slot begins with the first load."""
+        """Create the publication; the first load creates the slot."""
         try:
             found = self._found()
             self._publish(found, self._layout(found, {})[1])
@@ -151,12 +155,15 @@ class Postgres(FollowedSource):
         finally:
             self._disconnect()
         return (
-            f"The publication {quote(self._publication)} tells of every change of {found.quoted}. The first run makes the "
-            "replication slot. Undo with: tidegauge uninstall"
+            f"The publication {quote(self._publication)} contains every change of {found.quoted}. The first "
+            "run makes the replication slot. Undo with: tidegauge uninstall"
         )
 
-    def uninstall(self) -> str:
-        """Drop the slot, for which the server would keep its log for ever, and the publication if it is ours alone."""
+    def uninstall(self, position: str | None = None) -> str:  # noqa: ARG002
+        """Drop the slot, and the publication if no other gauge can be using it.
+
+        As long as the slot exists, the server keeps its log from the slot's position on.
+        """
         try:
             return remove(
                 self._control(), self._slot, default_name(self._schema, self._table), self._publication
@@ -167,7 +174,7 @@ class Postgres(FollowedSource):
             self._disconnect()
 
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
-        """Everything that the server's log holds when this is called, in the order of the log."""
+        """Every change that the server's log has at the time of the call, in the order of the log."""
         place = None if position is None else Place.parse(position)
         if time.monotonic() - self._used > _IDLE:
             self._disconnect()
@@ -187,15 +194,13 @@ class Postgres(FollowedSource):
         except psycopg.Error as error:
             raise final(error) or unreachable(error) from None
         finally:
-            if (
-                self._round is not None
-            ):  # a stream left in the middle of a transaction is of no use to the next read
+            if self._round is not None:  # the next read cannot use a stream inside a transaction
                 self._disconnect()
             self._round = None
             self._used = time.monotonic()
 
     def acknowledge(self, position: str) -> None:
-        """Let the server forget what is committed here."""
+        """Allow the server to remove its log up to this position."""
         self._confirmed = Place.parse(position).lsn
         if self._slot_state is SlotState.LOADING:
             self._slot_state = SlotState.COMMITTED
@@ -204,12 +209,12 @@ class Postgres(FollowedSource):
                 self._settle()
             if self._stream:
                 self._stream.confirm(self._confirmed)
-        except psycopg.Error as error:  # the next acknowledgement says the same and more
+        except psycopg.Error as error:  # the next acknowledgement includes this one
             self._disconnect()
             LOG.warning("the position could not be acknowledged (SQLSTATE %s)", error.sqlstate or "none")
 
     def _settle(self) -> None:
-        """Give the slot its proper name once its load is committed; nothing may be reading it."""
+        """Give the slot its final name once its load is committed; no stream may be reading it."""
         if self._slot_state is SlotState.COMMITTED:
             self._end_stream()
             self._slot.settle(self._control())
@@ -240,7 +245,7 @@ class Postgres(FollowedSource):
         return self._connection
 
     def _slot_of(self, connection: Connection) -> OurSlot:
-        """The slot; unlike a publication's, its name must be the only one on the whole server."""
+        """The slot.  Unlike the name of a publication, its name must be unique on the whole server."""
         return self._named_slot or OurSlot(default_name(connection.info.dbname, self._schema, self._table))
 
     @property
@@ -253,19 +258,19 @@ class Postgres(FollowedSource):
 
     def _read(self, place: Place | None, until: int) -> Iterator[Batch]:
         if place is None or not self._opened(place):
-            yield self._anew(place, until)
+            yield self._loaded(place, until)
             return
         try:
             yield from self._followed(until)
         except catalog.Changed as change:
             if self._on_lost == "stop" or not self._found().has(place.columns):
                 raise
-            LOG.warning("the table is read anew: %s", str(change).partition(". ")[0])
+            LOG.warning("the whole table is read again: %s", str(change).partition(". ")[0])
             self._end_stream()
-            yield self._anew(place, until)
+            yield self._loaded(place, until)
 
-    def _anew(self, place: Place | None, until: int) -> Batch:
-        """The whole table.  It is read after the target was fixed, so it contains everything up to there."""
+    def _loaded(self, place: Place | None, until: int) -> Batch:
+        """The whole table.  Its snapshot is taken with the new slot, so no change is missed or read twice."""
         control, found = self._control(), self._found()
         layout, columns = self._layout(found, place.columns if place else {})
         self._publish(found, columns)
@@ -279,7 +284,7 @@ class Postgres(FollowedSource):
                 control.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
                 control.execute(f"SET TRANSACTION SNAPSHOT {literal(begin.snapshot)}".encode())
                 at = min(catalog.moment(control)[0], until)
-                if place:  # in place of all that was known
+                if place:  # replaces all rows known before
                     spool.append(truncation(layout.columns, at))
                 for text in copied(control, found, layout.needed):
                     spool.append(layout.loaded(text, at))
@@ -289,7 +294,7 @@ class Postgres(FollowedSource):
         return Batch(rows=spool.take(), position=str(loaded), upto=until)
 
     def _followed(self, until: int) -> Iterator[Batch]:
-        """Everything up to the target; after a broken connection the log may end earlier, never later."""
+        """Every change up to the target, which may move back if a connection breaks, but never forward."""
         assert self._stream is not None
         assert self._transactions is not None
         assert self._round is not None
@@ -313,7 +318,7 @@ class Postgres(FollowedSource):
                 catalog.nudge(self._control())
 
     def _opened(self, place: Place) -> bool:
-        """See that the stream stands at this place; False where the table must be loaded anew."""
+        """Open the stream at this place.  Returns False if the table must be loaded again."""
         control, found = self._control(), self._found()
         layout, columns = self._layout(found, place.columns)
         try:
@@ -327,7 +332,7 @@ class Postgres(FollowedSource):
         except catalog.Lost as loss:
             if self._on_lost == "stop":
                 raise
-            LOG.warning("the table is read anew: %s", str(loss).partition(". ")[0])
+            LOG.warning("the whole table is read again: %s", str(loss).partition(". ")[0])
             return False
         if self._confirmed:
             self._stream.confirm(self._confirmed)
@@ -338,7 +343,7 @@ class Postgres(FollowedSource):
         return True
 
     def _attached(self, control: Connection, place: Place) -> Stream:
-        """A stream from this place on; Lost where the way from there is lost."""
+        """A stream from this place on.  Raises Lost if the log after it is no longer available."""
         name = self._slot.current(control)
         _, log_end = catalog.moment(control)
         self._slot.check(control, name, position=place.lsn, log_end=log_end)
@@ -356,7 +361,7 @@ class Postgres(FollowedSource):
     def _layout(
         self, found: catalog.Table, known: Mapping[str, list[int]]
     ) -> tuple[Layout, dict[str, list[int]]]:
-        """Which columns are read, and the types they must keep: those at our place, else those of now."""
+        """Which columns are read, and the types they must keep: those at our place, or the present ones."""
         types = {name: list(kind) for name, kind in found.columns.items()} | dict(known)
         wanted = frozenset(known or types) if self._selected is None else self._selected
         used = [*wanted, *self._entry, *([self._unit] if self._unit else [])]
@@ -369,7 +374,7 @@ class Postgres(FollowedSource):
         return Layout(kinds, self._entry, self._unit, padded, found.partitioned), columns
 
     def _publish(self, found: catalog.Table, columns: Collection[str]) -> None:
-        """See that the publication tells of our table; make it where there is none."""
+        """Create the publication if it is missing.  Raises SourceError if it lacks changes of our table."""
         control = self._control()
         publication = publications.publication(control, self._publication, found)
         if publication is None:
@@ -377,13 +382,15 @@ class Postgres(FollowedSource):
             try:
                 control.execute(needed.encode())
             except psycopg.errors.InsufficientPrivilege:
-                raise SourceError(f"this role may not make the publication. Nothing was read. As the table's owner: {needed}") from None  # fmt: skip
+                raise SourceError("this role may not make the publication. Nothing was read. As the table's "
+                                  f"owner: {needed}") from None  # fmt: skip
             return
         missing = publications.amend_publication(self._publication, found, publication, frozenset(columns))
         if missing is not None:
             raise SourceError(
-                f"the publication does not tell of every change. Nothing was read. As its owner: {missing}"
+                f"the publication does not contain every change. Nothing was read. As its owner: {missing}"
                 if missing
-                else f"the publication {quote(self._publication)} does not tell of every change, and cannot without writes in its "
-                "other tables being refused. Nothing was read. Choose another [source] publication."
+                else f"the publication {quote(self._publication)} does not contain every change, and cannot "
+                "without writes in its other tables being refused. Nothing was read. Choose another "
+                "[source] publication."
             )

@@ -1,4 +1,4 @@
-"""The replication stream: messages as the server sends them, and how far it has come."""
+"""The replication stream: the server's messages, and the place in the log up to which they were sent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HEADER: Final = 25
 _AT_ONCE: Final = 8192
 _AT_ONCE_BYTES: Final = 32 << 20
 _SILENCE: Final = 60.0
-"""Seconds without a word, though we ask every second, after which the connection counts as dead."""
+"""After so many seconds without an answer, though we ask every second, the connection is considered dead."""
 
 
 def lsn(place: int) -> str:
@@ -53,7 +53,7 @@ class Stream:
         """The server has sent everything that was committed before this place."""
         options = f"proto_version '1', publication_names {literal(quote(publication))}"
         try:
-            # What we have not confirmed for five minutes is a long tick; the default of one would cut it off.
+            # A long tick confirms nothing for minutes; by default the server would disconnect after one.
             connection.execute("SET wal_sender_timeout = '5min'")
             self.system = identify(connection)
             connection.execute(
@@ -65,7 +65,7 @@ class Stream:
         self._pg.nonblocking = 0
 
     def receive(self, wait: float) -> list[bytes]:
-        """Messages that have come; waits up to `wait` seconds for the first, or for news of how far the server is."""
+        """The messages that have arrived; waits up to `wait` seconds for the first message or keep-alive."""
         messages: list[bytes] = []
         get, append = self._pg.get_copy_data, messages.append
         total = 0
@@ -90,10 +90,10 @@ class Stream:
         return messages
 
     def _arrived(self, wait: float) -> bool:
-        """Whether bytes came in time; asks the server now and then how far it is."""
+        """Whether bytes arrived in time.  Asks the server for its position once a second."""
         now = time.monotonic()
         if now - self._heard > _SILENCE:
-            raise psycopg.OperationalError("the stream has fallen silent")
+            raise psycopg.OperationalError("the stream does not answer")
         if now - self._asked > 1:
             self.ask()
         ready, _, _ = select.select([self._pg.socket], [], [], wait)
@@ -114,12 +114,12 @@ class Stream:
         raise psycopg.OperationalError("the stream has ended")
 
     def confirm(self, upto: int) -> None:
-        """Let the server forget what lies before this place."""
+        """Allow the server to remove its log before this place."""
         self._confirmed = max(self._confirmed, upto)
         self._reply(ask=False)
 
     def ask(self) -> None:
-        """Ask how far the server has come; the answer arrives with what follows."""
+        """Ask the server for its position; the answer arrives among the next messages."""
         self._asked = time.monotonic()
         self._reply(ask=True)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import secrets
 import sqlite3
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -19,17 +20,19 @@ from tidegauge.source.batch.position import Position
 from tidegauge.source.batch.rows import assemble, image, key, schema, truncation
 from tidegauge.source.batch.spool import Spool
 from tidegauge.source.batch.values import declared_types, from_values
-from tidegauge.source.sqlite import triggers
+from tidegauge.source.sqlite import readers, triggers
+from tidegauge.source.sqlite.upgrade import renew
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
 _CHUNK: Final = 20_000
 _BATCH: Final = 100_000
+_USE_WAL: Final = " (with WAL, readers and writers do not wait for each other)"
 
 
 def sql_type(declared: str) -> str:
-    """What a declared type means: SQLite's own rules of affinity, and what people mean beyond them."""
+    """The SQL type of a declared type: SQLite's rules of affinity, and the usual meaning of other names."""
     kind = declared.upper()
     if "INT" in kind:
         return "BIGINT"
@@ -47,24 +50,32 @@ def sql_type(declared: str) -> str:
 
 @dataclass(frozen=True)
 class Place(Position):
-    """The last change that was read, and of which installation."""
+    """The last change that was read, of which installation, and by which gauge."""
 
     SOURCE: ClassVar[str] = "an SQLite source"
 
     id: int
     token: str
+    reader: str
 
     @classmethod
     def from_stored(cls, stored: dict[str, Any]) -> Place:
-        """The position with these fields; older ones also have a time, which is not needed."""
-        return cls(int(stored["id"]), str(stored["token"]))
+        """The position with these fields.
+
+        Positions of earlier versions have a time, which is not needed, and no reader: they get one here.
+        """
+        return cls(int(stored["id"]), str(stored["token"]), str(stored.get("reader") or _new_reader()))
+
+
+def _new_reader() -> str:
+    return secrets.token_hex(8)
 
 
 class SQLite(FollowedSource):
     """Follows one table of a file; `install` must have been run on it.
 
-    Where the triggers were installed anew, or their table rebuilt and installed again, the table is read whole once more
-    and the net difference counts.
+    If the triggers were installed again since the last read, the whole table is read once more, and the net
+    difference counts.
     """
 
     installs = True
@@ -92,7 +103,7 @@ class SQLite(FollowedSource):
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """The table's columns; `types` says what their values are where the declaration does not."""
+        """The table's columns; `types` overrides the types that the table declares."""
         with self._opened() as connection:
             found = triggers.declared(connection, self._table)
         if not found:
@@ -116,12 +127,22 @@ class SQLite(FollowedSource):
             "Undo with: tidegauge uninstall"
         )
 
-    def uninstall(self) -> str:
-        """Remove everything that was made for it."""
+    def uninstall(self, position: str | None = None) -> str:
+        """Remove everything that was installed, unless another gauge follows the table."""
+        reader = None if position is None else Place.parse(position).reader
+        with closing(triggers.connect(self._path)) as connection:
+            others = readers.leave(connection, self._table, reader)
+        if others:
+            return (
+                f"Changes of {quote(self._table)} are still recorded: {others} other gauge(s) follow the "
+                "table. Nothing is kept for this gauge any longer. If the other gauges are gone, first run "
+                f"this in the file: DROP TABLE {quote(triggers.readers_name(self._table))};"
+            )
         triggers.uninstall(self._path, self._table)
         return (
-            f"Changes of {quote(self._table)} are no longer recorded, and nothing of ours is left in the file. A gauge that is "
-            "to go on needs: tidegauge init --install; it then reads the table whole, and the net difference counts."
+            f"Changes of {quote(self._table)} are no longer recorded, and nothing of ours is left in the "
+            "file. To go on with a gauge, run: tidegauge init --install. The gauge then reads the table "
+            "whole, and the net difference counts."
         )
 
     def doctor(self, position: str | None = None) -> list[Check]:
@@ -131,37 +152,47 @@ class SQLite(FollowedSource):
             with self._opened() as connection:
                 (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
                 checks = [
-                    Check("file", ok=True, detail=f"opens; journal mode {mode}" + (
-                        "" if mode == "wal" else " (with WAL, readers and writers do not wait for each other)")),
-                ]  # fmt: skip
+                    Check(
+                        "file",
+                        ok=True,
+                        detail=f"opens; journal mode {mode}{'' if mode == 'wal' else _USE_WAL}",
+                    )
+                ]
                 try:
                     triggers.recorder(connection, self._table, self._entry)
                 except (SourceError, SpecError) as refusal:
                     return [*checks, Check("table", ok=False, detail=str(refusal))]
                 recording = self._recording(connection)
+                removed = readers.removed(connection, self._table)
         except SourceError as refusal:
             return [Check("file", ok=False, detail=str(refusal))]
-        told = "every change is recorded" if recording else "changes are not, or no longer, recorded"
-        if recording and place and place.token != recording.token:
-            told += "; the triggers were installed again since the last run, so the next one reads the table whole, and the net difference counts"
-        return [*checks, Check("triggers", recording is not None, told, "tidegauge init --install")]
+        detail = "every change is recorded" if recording else "changes are not, or no longer, recorded"
+        if recording and place and (place.token != recording.token or place.id < removed):
+            cause = (
+                "the triggers were installed again since the last run"
+                if place.token != recording.token
+                else "changes were removed that this store has not read"
+            )
+            detail += f"; {cause}, so the next run reads the whole table, and the net difference counts"
+        return [*checks, Check("triggers", recording is not None, detail, "tidegauge init --install")]
 
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
-        """Everything recorded so far, in the order of the log.  No lock is held while a batch is away."""
+        """Every change recorded so far, in the order of the log.  No lock is held between batches."""
         place = None if position is None else Place.parse(position)
         with self._opened() as connection:
             recording = self._recording(connection)
-            if recording is None and triggers.renew(self._path, self._table, self._entry):
+            if recording is None and renew(self._path, self._table, self._entry):
                 recording = self._recording(connection)
             if recording is None:
                 raise SourceError(
-                    f"changes of the table {quote(self._table)} are not, or no longer, recorded: the triggers are missing, "
-                    "the table was rebuilt, or its key or columns are others. Nothing was read. Install them ('tidegauge "
-                    "init --install'); the table is then read whole once and the net difference counts.",
+                    f"changes of the table {quote(self._table)} are not, or no longer, recorded: the "
+                    "triggers are missing, the table was rebuilt, or its key or columns are others. "
+                    "Nothing was read. Install them ('tidegauge init --install'); the table is then read "
+                    "whole once and the net difference counts.",
                     path=str(self._path),
                 )
-            if place is None or place.token != recording.token:
-                batches = iter([self._load(connection, recording, until, again=place is not None)])
+            if place is None or not self._continues(connection, recording, place):
+                batches = iter([self._load(connection, recording, until, place)])
             else:
                 (target,) = connection.execute(
                     f"SELECT coalesce(max(id), 0) FROM {quote(recording.recorder.log)}"
@@ -170,32 +201,22 @@ class SQLite(FollowedSource):
         yield from batches
 
     def acknowledge(self, position: str) -> None:
-        """Remove what was recorded and is committed here, a little at a time; if the file is busy, the next time.
+        """Remove the recorded changes that every gauge of the table has committed.
 
-        The newest change stays: after a statement that failed with OR FAIL, SQLite would give its number to another.
+        If the file is busy, the next acknowledgement removes them.
         """
         place = Place.parse(position)
         try:
             with closing(triggers.connect(self._path, wait=1.0)) as connection:
                 found = triggers.installed(connection, self._table)
-                log = quote(triggers.log_name(self._table))
-                while found and found[0] == place.token:
-                    done = connection.execute(
-                        f"DELETE FROM {log} WHERE id IN (SELECT id FROM {log} WHERE id <= ? AND id < (SELECT max(id) FROM {log}) LIMIT 10000)",
-                        [place.id],
-                    )
-                    if not done.rowcount:
-                        break
-                if (
-                    found and found[0] == place.token
-                ):  # we hold the lock: no statement is at work that needs its notes
-                    connection.execute(f"DELETE FROM {quote(triggers.rivals_name(self._table))}")
+                if found and found[0] == place.token:
+                    readers.acknowledge(connection, self._table, place.reader, place.id)
         except sqlite3.OperationalError:
             pass
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
-        """A connection that cannot write."""
+        """A read-only connection."""
         with closing(triggers.connect(self._path)) as connection:
             connection.execute("PRAGMA query_only = ON")
             try:
@@ -207,7 +228,7 @@ class SQLite(FollowedSource):
                 ) from None
 
     def _recording(self, connection: sqlite3.Connection) -> _Recording | None:
-        """What is installed, where it is whole and records what we need."""
+        """What is installed; None unless it is complete and records every column we need."""
         found, declared = (
             triggers.installed(connection, self._table),
             triggers.declared(connection, self._table),
@@ -227,10 +248,17 @@ class SQLite(FollowedSource):
         whole = entry == recorder.entry and triggers.intact(connection, recorder)
         return _Recording(recorder, token, kinds, self._unit) if whole else None
 
+    def _continues(self, connection: sqlite3.Connection, recording: _Recording, place: Place) -> bool:
+        """Whether the log still has every change after this position."""
+        return place.token == recording.token and place.id >= readers.removed(connection, self._table)
+
     def _load(
-        self, connection: sqlite3.Connection, recording: _Recording, until: int, *, again: bool
+        self, connection: sqlite3.Connection, recording: _Recording, until: int, place: Place | None
     ) -> Batch:
-        """The whole table, and the last change that is in it, in one transaction."""
+        """The whole table, and the last change that is in it, in one transaction.
+
+        place: the gauge's position, whose rows are replaced; None at the first load.
+        """
         spool = Spool(schema(recording.kinds))
         connection.execute("BEGIN")
         (seen,) = connection.execute(
@@ -240,32 +268,43 @@ class SQLite(FollowedSource):
         ).fetchone()
         (now,) = connection.execute(f"SELECT {triggers.NOW}").fetchone()
         at = min(now, until)
-        if again:
+        if place is not None:
             spool.append(truncation(recording.kinds, at))
         cursor = connection.execute(recording.whole_table())
         while rows := cursor.fetchmany(_CHUNK):
             recording.add(spool, rows, [at] * len(rows), informed=True)
         connection.execute("COMMIT")
-        return Batch(rows=spool.take(), position=str(Place(seen or 0, recording.token)), upto=until)
+        reader = _new_reader() if place is None else place.reader
+        return Batch(rows=spool.take(), position=str(Place(seen or 0, recording.token, reader)), upto=until)
 
     def _follow(self, recording: _Recording, place: Place, target: int, until: int) -> Iterator[Batch]:
         """The recorded changes up to the target, in their order and with their own times."""
         spool, last = Spool(schema(recording.kinds)), place.id
         while last < target:
             with self._opened() as connection:
+                connection.execute("BEGIN")  # one state of the file for the check and the rows
+                if not self._continues(connection, recording, replace(place, id=last)):
+                    raise SourceError(
+                        "recorded changes were removed while they were read. Nothing was read. Run again: "
+                        "the table is then read whole, and the net difference counts.",
+                        path=str(self._path),
+                    )
                 rows = connection.execute(recording.changes(), [last, target, _CHUNK]).fetchall()
             if not rows:  # rolled back, or removed as read
                 break
             recording.add(spool, rows, [row[1] for row in rows])
             last = rows[-1][0]
             if spool.rows >= _BATCH and last < target:
-                yield Batch(rows=spool.take(), position=str(Place(last, place.token)), upto=None)
-        yield Batch(rows=spool.take(), position=str(Place(last, place.token)), upto=until)
+                yield Batch(rows=spool.take(), position=str(replace(place, id=last)), upto=None)
+        yield Batch(rows=spool.take(), position=str(replace(place, id=last)), upto=until)
 
 
 @dataclass(frozen=True)
 class _Recording:
-    """A recorder at work, and the columns that are read from it as (id, at, kind, unit, old keys, new keys, columns)."""
+    """An installed recorder, and the columns that are read from it.
+
+    Rows are read as (id, at, kind, unit, old keys, new keys, columns).
+    """
 
     recorder: triggers.Recorder
     token: str
@@ -273,7 +312,7 @@ class _Recording:
     unit: str | None
 
     def whole_table(self) -> str:
-        """Every row as if it were inserted now."""
+        """The query of all rows of the table, as insertions."""
         entry = self.recorder.entry
         nothing = ", ".join(["NULL"] * len(entry))
         columns = ", ".join(f"t.{quote(name)}" for name in [*entry, *self.kinds])
@@ -281,7 +320,7 @@ class _Recording:
         return f"SELECT 0, 0, 'i', {unit}, {nothing}, {columns} FROM {quote(self.recorder.table)} AS t"
 
     def changes(self) -> str:
-        """What was recorded after an id, up to another, so many rows."""
+        """The query of the changes after an id, up to another id, with a limit."""
         entry = self.recorder.entry
         old = ", ".join(f"t.{quote(f'old_{name}')}" for name in entry)
         columns = ", ".join(f"t.{quote(f'new_{name}')}" for name in [*entry, *self.kinds])
@@ -294,7 +333,7 @@ class _Recording:
     def add(self, spool: Spool, rows: list[Any], times: list[int], *, informed: bool = False) -> None:
         """Add rows as a batch has them.
 
-        A recorded insertion does not tell what was there before: REPLACE may have put it in another's place.
+        A recorded insertion does not show the row before it: REPLACE may have inserted it over another row.
         """
         if not rows:
             return
@@ -304,13 +343,13 @@ class _Recording:
             key([from_values(part, "VARCHAR") for part in parts]).to_pylist()
             for parts in (rest[:count], rest[count : 2 * count])
         )
-        told = list(zip(what, old, new, strict=True))
-        entry = [(old if kind == "d" else new) or "" for kind, old, new in told]
+        changes = list(zip(what, old, new, strict=True))
+        entry = [(old if kind == "d" else new) or "" for kind, old, new in changes]
         values = [
             from_values(column, kind)
             for column, kind in zip(rest[2 * count :], self.kinds.values(), strict=True)
         ]
-        renamed = [old if kind == "u" and old != new else None for kind, old, new in told]
+        renamed = [old if kind == "u" and old != new else None for kind, old, new in changes]
         spool.append(
             assemble(
                 self.kinds,

@@ -1,11 +1,13 @@
 """Triggers that write every change of an SQLite table into a table beside it.
 
-Columns are always named with their table: alone in quotes, SQLite takes a name it does not know for a string.
-The application notices nothing: it may use any version, journal mode and way of writing.  Triggers do not see a row that
-REPLACE removes because another row takes its place.  Such rows are noted as rivals before each insertion or update.
-A note always names a row that is alive according to the log, with its present unique values: notes follow renames, and a
-recorded deletion removes them.  A noted row that is no longer in the table was therefore replaced: its deletion is
-recorded, before the change that replaced it.
+Columns are always written with their table: SQLite takes an unknown quoted name for a string.  The
+application may use any version of SQLite, any journal mode and any way of writing.
+
+REPLACE removes a row when another row takes its place, and no trigger fires for the removal.  So the rows
+that may be removed are noted as rivals before each insertion or update.  A note always names a row that
+exists according to the log, with its present unique values: notes follow renames, and a recorded deletion
+removes them.  A noted row that is no longer in the table was therefore replaced: its deletion is recorded,
+before the change that replaced it.
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ import secrets
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -25,13 +26,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 META: Final = "_tidegauge"
-_ACTIONS: Final = ("insert", "update", "delete", "before_insert", "before_update", "after_update")
-NOW: Final = "CAST(strftime('%s', 'now') AS INTEGER) * 1000000 + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000"
-"""Microseconds, by the millisecond, in words that every version understands."""
+ACTIONS: Final = ("insert", "update", "delete", "before_insert", "before_update", "after_update")
+NOW: Final = (
+    "CAST(strftime('%s', 'now') AS INTEGER) * 1000000 + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * "
+    "1000"
+)
+"""The time in microseconds, exact to the millisecond, in SQL of every version of SQLite."""
 
 
 def connect(path: str | Path, wait: float = 10.0) -> sqlite3.Connection:
-    """Open a file that must exist; transactions are begun and ended by hand."""
+    """Open an existing file.  Transactions are begun and ended explicitly.  Raises SourceError."""
     refusal = SourceError("is not an SQLite file that can be opened", path=str(path))
     try:
         connection = sqlite3.connect(
@@ -53,11 +57,17 @@ def log_name(table: str) -> str:
 
 
 def rivals_name(table: str) -> str:
-    """The name of the table of rows that may be about to be replaced."""
+    """The name of the table of rows that a statement may replace."""
     return f"{META}:rivals:{table}"
 
 
-def _trigger_name(action: str, table: str) -> str:
+def readers_name(table: str) -> str:
+    """The name of the table of gauges that read the changes."""
+    return f"{META}:readers:{table}"
+
+
+def trigger_name(action: str, table: str) -> str:
+    """The name of the trigger of an action."""
     return f"{META}:{action}:{table}"
 
 
@@ -72,7 +82,7 @@ class Recorder:
     rivalries: tuple[tuple[tuple[str, str], ...], ...]
     """Sets of (column, collation) in which no two rows may agree, other than the key."""
     defaults: dict[str, str]
-    """What REPLACE writes into such a column in place of a null."""
+    """The value that REPLACE writes into such a column instead of null."""
 
     @property
     def log(self) -> str:
@@ -81,7 +91,7 @@ class Recorder:
 
     @property
     def rivals(self) -> str:
-        """The table of rows that may be about to be replaced."""
+        """The table of rows that a statement may replace."""
         return rivals_name(self.table)
 
     @property
@@ -89,7 +99,7 @@ class Recorder:
         return list(dict.fromkeys(name for columns in self.rivalries for name, _ in columns))
 
     def tables(self) -> Iterator[str]:
-        """The statements that make the tables and their indexes."""
+        """The statements that create the tables and their indexes."""
         old = ", ".join(quote(f"old_{name}") for name in self.entry)
         new = ", ".join(quote(f"new_{name}") for name in self.columns)
         yield (
@@ -104,7 +114,7 @@ class Recorder:
             yield f"CREATE INDEX {quote(f'{self.rivals}:{number}')} ON {quote(self.rivals)} ({sets})"
 
     def triggers(self) -> dict[str, str]:
-        """The statements that make the triggers, by name."""
+        """The statements that create the triggers, by name."""
         table, log, rivals = quote(self.table), quote(self.log), quote(self.rivals)
         old = ", ".join(quote(f"old_{name}") for name in self.entry)
         new = ", ".join(quote(f"new_{name}") for name in self.columns)
@@ -120,7 +130,8 @@ class Recorder:
             "update": f"AFTER UPDATE ON {table} BEGIN "
             + self._delete(f"({self._noted('NEW')}) AND ({renamed})")  # the key was another row's
             + f"UPDATE {rivals} SET {moved} WHERE {self._noted('OLD')}; {self._gone()}"
-            f"INSERT INTO {log} (at, kind, {old}, {new}) SELECT {NOW}, 'u', {old_values}, {new_values} WHERE {_differ(self.columns)}; END",
+            f"INSERT INTO {log} (at, kind, {old}, {new}) SELECT {NOW}, 'u', {old_values}, {new_values} WHERE "
+            f"{_differ(self.columns)}; END",
             "delete": f"AFTER DELETE ON {table} BEGIN DELETE FROM {rivals} WHERE {self._noted('OLD')}; "
             f"INSERT INTO {log} (at, kind, {old}) VALUES ({NOW}, 'd', {old_values}); END",
             "before_update": f"BEFORE UPDATE ON {table} WHEN {_differ([*self.entry, *self._rival_columns])} "
@@ -131,29 +142,30 @@ class Recorder:
                 f"BEFORE INSERT ON {table} BEGIN {self._note(self._agree('t', ''))} END"
             )
         return {
-            (name := _trigger_name(action, self.table)): f"CREATE TRIGGER {quote(name)} {body}"
+            (name := trigger_name(action, self.table)): f"CREATE TRIGGER {quote(name)} {body}"
             for action, body in actions.items()
         }
 
     def _noted(self, row: str) -> str:
-        """Whether a note has the key of OLD or NEW; the plus keeps the column's affinity from ruling out the index."""
+        """Whether a note has the key of OLD or NEW.  The plus removes the affinity: the index is used."""
         return " AND ".join(f"{quote(f'old_{name}')} IS +{row}.{quote(name)}" for name in self.entry)
 
     def _agree(self, row: str, prefix: str) -> str:
-        """Whether a row, or a note of it, agrees with the new row where no two may."""
+        """Whether a row, or its note, has the values of the new row in a unique set."""
 
         def new(name: str) -> str:
-            default = self.defaults.get(name)  # REPLACE puts it in place of a null, later than triggers look
+            default = self.defaults.get(name)  # REPLACE writes it instead of null, after the triggers
             value = f"NEW.{quote(name)}" if default is None else f"coalesce(NEW.{quote(name)}, {default})"
             return f"+{value}" if prefix else value
 
         return " OR ".join(
-            "(" + " AND ".join(f"{row}.{quote(prefix + name)} = {new(name)} COLLATE {quote(order)}" for name, order in columns) + ")"
+            "(" + " AND ".join(f"{row}.{quote(prefix + name)} = {new(name)} COLLATE "
+                               f"{quote(order)}" for name, order in columns) + ")"
             for columns in self.rivalries
         )  # fmt: skip
 
     def _note_others(self) -> str:
-        """Note the rows other than the updated one that have its new key, or agree with it where they may not."""
+        """Note the other rows that have the new key of the updated row, or its values in a unique set."""
         same = " AND ".join(f"t.{quote(name)} = NEW.{quote(name)}" for name in self.entry)
         agree = self._agree("t", "")
         other = " OR ".join(
@@ -165,12 +177,13 @@ class Recorder:
         keys = ", ".join(f"t.{quote(name)}" for name in (*self.entry, *self._rival_columns))
         known = " AND ".join(f"r.{quote(f'old_{name}')} IS +t.{quote(name)}" for name in self.entry)
         return (
-            f"INSERT INTO {quote(self.rivals)} SELECT {keys} FROM {quote(self.table)} AS t WHERE ({condition}) "
+            f"INSERT INTO {quote(self.rivals)} SELECT {keys} FROM {quote(self.table)} AS t WHERE "
+            f"({condition}) "
             f"AND NOT EXISTS (SELECT 1 FROM {quote(self.rivals)} AS r WHERE {known});"
         )
 
     def _gone(self) -> str:
-        """Record the noted rows that agree with the new one and are there no more."""
+        """Record as deleted the noted rows that the new row has replaced."""
         if not self.rivalries:
             return ""
         same = " AND ".join(
@@ -179,7 +192,8 @@ class Recorder:
             for old in [quote(f"old_{name}")]
         )
         return self._delete(
-            f"({self._agree('r', 'by_')}) AND NOT EXISTS (SELECT 1 FROM {quote(self.table)} AS t WHERE {same})"
+            f"({self._agree('r', 'by_')}) AND NOT EXISTS (SELECT 1 FROM {quote(self.table)} AS t WHERE "
+            f"{same})"
         )
 
     def _delete(self, condition: str) -> str:
@@ -193,7 +207,7 @@ class Recorder:
 
 
 def _differ(names: Iterable[str]) -> str:
-    """Whether the old and the new row differ in a column, be it in the type of its value alone."""
+    """Whether the old and the new row differ in a column, in its value or only in its type."""
     return " OR ".join(
         f"NOT (NEW.{column} COLLATE BINARY IS OLD.{column}) OR typeof(NEW.{column}) <> typeof(OLD.{column})"
         for column in map(quote, dict.fromkeys(names))
@@ -207,7 +221,7 @@ def primary_key(connection: sqlite3.Connection, table: str) -> tuple[str, ...]:
 
 
 def declared(connection: sqlite3.Connection, table: str) -> dict[str, str]:
-    """The table's stored columns and what they were declared as."""
+    """The table's stored columns and their declared types."""
     found = connection.execute(
         "SELECT x.name, x.type FROM sqlite_schema AS s, pragma_table_xinfo(s.name) AS x "
         "WHERE s.type = 'table' AND s.name = ? AND x.hidden = 0",
@@ -219,7 +233,7 @@ def declared(connection: sqlite3.Connection, table: str) -> dict[str, str]:
 def _rivalries(
     connection: sqlite3.Connection, table: str, entry: Sequence[str]
 ) -> Iterator[tuple[tuple[str, str], ...]]:
-    """What REPLACE may throw rows out for: every unique set but the key, which is an update of the same row."""
+    """The unique sets for which REPLACE may remove rows: all but the key, which updates the same row."""
     indexes = connection.execute(
         'SELECT name, origin FROM pragma_index_list(?) WHERE "unique"', [table]
     ).fetchall()
@@ -229,7 +243,8 @@ def _rivalries(
         ).fetchall()
         if any(column is None for column, _ in columns):
             raise SourceError(
-                f"the table {quote(table)} has a unique index on an expression: a row that REPLACE throws out for it "
+                f"the table {quote(table)} has a unique index on an expression: a row that REPLACE throws "
+                "out for it "
                 'would not be seen. Nothing was installed. Use a source of kind "snapshots".'
             )
         exact = all(collation == "BINARY" for _, collation in columns)
@@ -241,7 +256,7 @@ def _rivalries(
 
 
 def _unique_sets(connection: sqlite3.Connection, table: str) -> list[set[str]]:
-    """The sets of columns that tell every two rows apart."""
+    """The sets of columns whose values are unique."""
     found = connection.execute(
         "SELECT i.seq, x.name FROM pragma_index_list(?) AS i, pragma_index_xinfo(i.name) AS x "
         'WHERE i."unique" AND NOT i.partial AND x.key',
@@ -256,15 +271,15 @@ def _unique_sets(connection: sqlite3.Connection, table: str) -> list[set[str]]:
 def recorder(
     connection: sqlite3.Connection, table: str, entry: Sequence[str] = (), columns: Sequence[str] = ()
 ) -> Recorder:
-    """What to install for this table; without columns, all of them."""
+    """The recorder for this table and these columns; all columns if none are named."""
     known = declared(connection, table)
     if not known:
         raise SourceError(f"there is no table {quote(table)}. Nothing was read or installed.")
     keys = tuple(entry) or primary_key(connection, table)
     if not keys:
         raise SourceError(
-            f"the table {quote(table)} has no primary key, and VACUUM may renumber its rows. Nothing was read or installed. "
-            "Name the columns that tell its rows apart ([source] key)."
+            f"the table {quote(table)} has no primary key, and VACUUM may renumber its rows. Nothing was "
+            "read or installed. Name the columns that identify its rows ([source] key)."
         )
     if missing := [name for name in (*keys, *columns) if name not in known]:
         raise SpecError(
@@ -296,7 +311,7 @@ def _has_meta(connection: sqlite3.Connection) -> bool:
 def installed(
     connection: sqlite3.Connection, table: str
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
-    """The token, key and columns of what is installed; None where nothing is."""
+    """The token, key and columns of what is installed; None if nothing is."""
     if not _has_meta(connection):
         return None
     row = connection.execute(f"SELECT token FROM {META} WHERE name = ?", [table]).fetchone()
@@ -310,21 +325,22 @@ def installed(
     return row[0], entry, columns
 
 
-def _triggers_of(connection: sqlite3.Connection, table: str) -> dict[str, str]:
+def triggers_of(connection: sqlite3.Connection, table: str) -> dict[str, str]:
+    """The statements of the triggers of a table, by name."""
     query = "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?"
     return dict(connection.execute(query, [table]).fetchall())
 
 
 def intact(connection: sqlite3.Connection, wanted: Recorder) -> bool:
-    """Whether every trigger is there, word for word: a table that was rebuilt has lost them."""
-    found = _triggers_of(connection, wanted.table)
+    """Whether every trigger exists with the same statement.  A rebuilt table has lost its triggers."""
+    found = triggers_of(connection, wanted.table)
     return all(found.get(name) == statement for name, statement in wanted.triggers().items())
 
 
 def install(
     path: str | Path, table: str, *, entry: str | Sequence[str] = (), columns: Sequence[str] = ()
 ) -> None:
-    """Record the changes of a table from now on; a no-op where they are recorded already, in this way."""
+    """Record the changes of a table from now on.  Does nothing if they are already recorded in this way."""
     keys = (entry,) if isinstance(entry, str) else tuple(entry)
     with closing(connect(path)) as connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -345,44 +361,8 @@ def install(
             raise
 
 
-def renew(path: str | Path, table: str, entry: Sequence[str] = ()) -> bool:
-    """Replace triggers of the first version, which wrote the same log; returns whether there were any."""
-    with closing(connect(path)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            found = installed(connection, table)
-            known = found is not None and set(found[2]) <= declared(connection, table).keys()
-            wanted = recorder(connection, table, entry, found[2]) if found and known else None
-            if first := wanted is not None and _of_first_version(connection, wanted):
-                assert wanted is not None
-                for action in _ACTIONS:
-                    connection.execute(f"DROP TRIGGER IF EXISTS {quote(_trigger_name(action, table))}")
-                connection.execute(f"DROP TABLE IF EXISTS {quote(wanted.rivals)}")
-                for statement in (*islice(wanted.tables(), 1, None), *wanted.triggers().values()):
-                    connection.execute(statement)
-            connection.execute("COMMIT")
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
-    return first
-
-
-def _of_first_version(connection: sqlite3.Connection, wanted: Recorder) -> bool:
-    """Whether the triggers are those that the first version made for the table as it is."""
-    found = _triggers_of(connection, wanted.table)
-    actions = ["insert", "update", "delete"]
-    if wanted.rivalries:
-        actions += ["before_insert", "before_update", "after_update"]
-    watched, name = ", ".join(map(quote, wanted.columns)), _trigger_name("update", wanted.table)
-    begins = (
-        f"CREATE TRIGGER {quote(name)} AFTER UPDATE OF {watched} ON {quote(wanted.table)} BEGIN INSERT INTO"
-    )
-    complete = found.keys() >= {_trigger_name(one, wanted.table) for one in actions}
-    return complete and found[name].startswith(begins)
-
-
 def uninstall(path: str | Path, table: str) -> None:
-    """Remove everything that install made; what was recorded and not read is lost."""
+    """Remove everything that `install` created.  Recorded changes that were not read are lost."""
     with closing(connect(path)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         _remove(connection, table)
@@ -392,9 +372,9 @@ def uninstall(path: str | Path, table: str) -> None:
 
 
 def _remove(connection: sqlite3.Connection, table: str) -> None:
-    for action in _ACTIONS:
-        connection.execute(f"DROP TRIGGER IF EXISTS {quote(_trigger_name(action, table))}")
-    for name in (log_name(table), rivals_name(table)):
+    for action in ACTIONS:
+        connection.execute(f"DROP TRIGGER IF EXISTS {quote(trigger_name(action, table))}")
+    for name in (log_name(table), rivals_name(table), readers_name(table)):
         connection.execute(f"DROP TABLE IF EXISTS {quote(name)}")
     if _has_meta(connection):
         connection.execute(f"DELETE FROM {META} WHERE name = ?", [table])
