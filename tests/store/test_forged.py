@@ -183,9 +183,7 @@ def test_the_twin_without_a_key_shows_that_the_forgeries_are_good(tmp_path: Path
         assert store.public.ledger.prove() == 1
         assert store.public.prove_journal() > 0
         assert store.public.plan is not None
-        assert address(store.public.plan) in {
-            entry.body.get("plan") for entry in store.public.ledger.entries()
-        }
+        assert address(store.public.plan) in {entry.body.plan for entry in store.public.ledger.entries()}
 
 
 def replace(goal: Path, origin: Path, *tables: str) -> None:

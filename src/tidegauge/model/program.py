@@ -96,8 +96,8 @@ class Folded:
     totals: list[Total]
     entries: pa.Table
     """New state of the rows that changed and are alive."""
-    gone: list[tuple[str, ...]]
-    """Rows that are no more: the row, and its unit where this is another."""
+    gone: pa.Table
+    """Rows that were deleted: the columns of `entries` that name a row (`entry`, and `unit` where declared)."""
     units: pa.Table
     """New counters of the units that changed."""
     used: pa.Table

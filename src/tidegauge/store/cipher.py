@@ -64,6 +64,7 @@ class Cipher:
         self._aead = AESGCMSIV(_derived(key, salt, b"seal"))
         self._invalid = InvalidTag
         self._hash = hashlib.blake2b(key=_derived(key, salt, b"find"), digest_size=16)
+        self._rows = hashlib.blake2b(key=_derived(key, salt, b"rows"), digest_size=32)
         self._mac = hashlib.blake2b(key=_derived(key, salt, b"sign"), digest_size=32)
 
     @classmethod
@@ -115,6 +116,15 @@ class Cipher:
             digest.update(b"%b%d:" % (b"t" if isinstance(part, str) else b"b", len(data)))
             digest.update(data)
         return digest.hexdigest()
+
+    def row_hash(self, table: str, row: Iterable[Any]) -> int:
+        """A keyed hash of a sealed row (tokens, numbers, public names and sealed bytes), as a number."""
+        digest = self._rows.copy()
+        for part in (table, *row):
+            data = part if isinstance(part, bytes) else str(part).encode()
+            digest.update(b"%d:" % len(data))
+            digest.update(data)
+        return int.from_bytes(digest.digest(), "big")
 
     def seal(self, place: bytes, value: Any) -> bytes:
         """A JSON value that can be opened at this place only."""

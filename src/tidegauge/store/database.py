@@ -7,13 +7,13 @@ is overwritten with zeros, and the log of changes beside the file is emptied aft
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tidegauge.durable import lock_file, private_file
 from tidegauge.errors import StoreCorrupt, StoreError, StoreLocked
 from tidegauge.store.cipher import Cipher
 from tidegauge.store.signature import sign
@@ -83,8 +83,7 @@ class Database:
     def _connect(self, *, write: bool) -> sqlite3.Connection:
         if write:
             try:
-                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-                self.path.chmod(0o600)
+                os.close(private_file(self.path))
             except OSError as error:
                 raise _unwritable(self.path, error) from None
         uri = f"{self.path.absolute().as_uri()}?mode={'rw' if write else 'ro'}"
@@ -268,18 +267,12 @@ def _create(connection: sqlite3.Connection, cipher: Cipher | None, tables: Seque
 
 def _acquire(path: Path) -> int:
     """Hold the lock file; the system lets go of it when the process ends, however it ends."""
-    lock = Path(f"{path}.lock")
     try:
-        handle = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        os.fchmod(handle, 0o600)  # whatever the umask took away
-    except OSError as error:
-        raise _unwritable(path, error) from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
+        return lock_file(Path(f"{path}.lock"))
+    except BlockingIOError:
         raise StoreLocked(
             f"{path.name} is in use by another process. Nothing was changed. "
             "Wait for it to end, or stop it; reading verbs (readings, status, ledger) work meanwhile."
         ) from None
-    return handle
+    except OSError as error:
+        raise _unwritable(path, error) from None

@@ -146,13 +146,12 @@ class DuckEngine:
             self._run(self._sql.accepted(s, scope, reached))
             self._run(self._sql.accepted_flow(s, scope))
         entries = self._table(self._sql.entries())
-        gone = entries.filter(pc.invert(entries["alive"]))
-        keys = [gone[name].to_pylist() for name in ("entry", "unit") if name in self.layout.entries]
+        named = [name for name in ("entry", "unit") if name in self.layout.entries]
         units = self._sql.units().replace("$upto", str(reached))
         return Folded(
             totals=self._totals(),
             entries=entries.filter(entries["alive"]).drop_columns(["alive"]),
-            gone=list(zip(*keys, strict=True)),
+            gone=entries.filter(pc.invert(entries["alive"])).select(named),
             units=self._table(f"SELECT * FROM ({units}) ORDER BY unit, scope"),
             used=self._table(self._sql.used()),
             counts=self._counts(),

@@ -15,6 +15,7 @@ import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from tidegauge.durable import private_file, replacing
 from tidegauge.errors import StoreBehind, StoreCorrupt, StoreError
 
 if TYPE_CHECKING:
@@ -87,9 +88,9 @@ class Witness:
 
     def require_writable(self) -> None:
         """Refuse a place where no witness can be kept, before there is something to witness."""
-        fresh = self.path.with_name(self.path.name + ".new")
+        fresh = self.path.with_name(f"{self.path.name}.try")
         try:
-            os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            os.close(private_file(fresh))
             fresh.unlink()
         except OSError as error:
             raise StoreError(
@@ -102,15 +103,9 @@ class Witness:
         mark = Mark.of(db)
         if mark is None or mark == self._last:
             return
-        fresh = self.path.with_name(self.path.name + ".new")
         try:
-            handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with os.fdopen(handle, "w", encoding="ascii") as file:
-                os.fchmod(handle, 0o600)
-                file.write(json.dumps(self._record(mark)) + "\n")
-                file.flush()
-                os.fsync(handle)
-            fresh.replace(self.path)
+            with replacing(self.path) as file:
+                file.write(json.dumps(self._record(mark)).encode() + b"\n")
         except OSError as error:
             raise StoreError(
                 f"{self.path.name} cannot be written: {error.strerror}. The last tick is committed but was "
