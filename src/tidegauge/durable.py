@@ -19,9 +19,9 @@ def private_folder(folder: Path) -> None:
 
 
 def private_file(path: Path) -> int:
-    """Open a file for reading and writing, for its owner alone whatever the umask; make it where it is missing.
+    """Open a file that only its owner can read and write; make it where it is missing.
 
-    The caller closes the returned descriptor.
+    The mode does not depend on the umask.  The caller closes the returned descriptor.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -45,9 +45,9 @@ def sync_folder(folder: Path) -> None:
 def replacing(path: Path, *, prefix: str | None = None) -> Iterator[IO[bytes]]:
     """Write a file that is there as a whole, durably, or not at all.
 
-    The content is written beside `path` first, and a crash may leave that file behind.  Its name is `path` with
-    `.new` at the end: one file at most is left, and the next call overwrites it.  Where several processes may
-    replace the same file, `prefix` gives each a name of its own that begins so.
+    The content is written beside `path` first, and a crash may leave that file behind.  Its name is `path`
+    with `.new` at the end: one file at most is left, and the next call overwrites it.  Where several
+    processes may replace the same file, `prefix` gives each a name of its own that begins so.
     """
     if prefix is None:
         beside = path.with_name(f"{path.name}.new")

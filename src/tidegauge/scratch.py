@@ -114,7 +114,7 @@ class ScratchFolder:
 
 @contextmanager
 def process_folder() -> Iterator[Callable[[], None]]:
-    """Make all temporary files of the process in one folder.  Yields a function that removes the folder early."""
+    """Make all temporary files of the process in one folder.  Yields a function that removes it early."""
     before = tempfile.tempdir
     parent = Path(tempfile.gettempdir())
     for place in {parent, _SHARED}:

@@ -208,7 +208,8 @@ def test_keys_as_people_write_them() -> None:
     "swap",
     [
         "UPDATE entries SET sealed = (SELECT sealed FROM entries o WHERE o.entry <> entries.entry LIMIT 1)",
-        "UPDATE entries SET unit = (SELECT unit FROM entries o WHERE o.unit <> entries.unit LIMIT 1)",
+        "UPDATE entries SET unit = (SELECT unit FROM entries o WHERE o.unit <> entries.unit LIMIT 1) "
+        "WHERE entry = (SELECT min(entry) FROM entries)",
         "UPDATE units SET sealed = (SELECT sealed FROM units o WHERE o.unit <> units.unit LIMIT 1)",
         "UPDATE used SET sealed = (SELECT sealed FROM units LIMIT 1)",
         "UPDATE entries SET sealed = substr(sealed, 1, 5)",

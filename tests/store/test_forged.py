@@ -222,7 +222,7 @@ def test_the_whole_public_part_of_another_store_with_the_same_key(made: Path, tm
     replace(one.path, made / "other.db", "meta", "ledger", "ticks", "journal", "readings")
     assert refused(one) == USES
     replace(one.path, made / "other.db", "secrets")
-    with pytest.raises(StoreCorrupt, match="altered or moved"):
+    with pytest.raises(StoreCorrupt, match="secret state were altered"):
         list(one.run())
 
 

@@ -64,7 +64,7 @@ class Setting(TypedDict, total=False):
     """The time of day, in microseconds."""
     sleep: Callable[[float], None]
     steady: Callable[[], float] | None
-    """Seconds of a clock that no one sets.  Without it, and with `now` given, jumps of the time of day are
+    """Seconds of a clock that cannot be set.  Without it, and with `now` given, jumps of the time of day are
     not noticed."""
     sampler: Sampler
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def spilled(parts: Iterator[Folded], until: ExitStack) -> tuple[Folded, ...]:
     """All parts of a fold.  The tables of all but the last are mapped from files, which `until` removes.
 
-    Most folds have one part, which stays in memory.  Sums and counts always stay in memory: their size depends
-    on cells and bins, not on rows.
+    Most folds have one part, which stays in memory.  Sums and counts always stay in memory: their size
+    depends on cells and bins, not on rows.
     """
     found: list[Folded] = []
     folder: Path | None = None

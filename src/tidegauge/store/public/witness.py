@@ -1,10 +1,10 @@
-"""How far a gauge has published, written down outside of its store.
+"""The witness: how far a gauge has published, kept outside of its store.
 
 A store that was restored from an old copy does not know what it published since, and would draw new noise for
-it.  The witness does: it says how many instants were measured at which bins end, and the seal of everything
-up to the last.  It is written after a tick is committed and before its readings are handed on; so a store may
-be ahead of its witness, but never behind.  Nothing in it is secret, and none of it depends on how many rows
-changed.  In an encrypted store it is signed.
+it.  The witness has the number of instants that were measured (at which bins end) and the last seal.  It is
+written after a tick is committed and before its readings are delivered; so a store may be ahead of its
+witness, but never behind.  Nothing in the witness is secret or depends on how many rows changed.  The witness
+of an encrypted store is signed.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Witness:
             ) from None
 
     def attest(self, db: sqlite3.Connection) -> None:
-        """Write down how far the store has come, durably, if it has moved."""
+        """Record how far the store has come, durably, if it has moved."""
         mark = Mark.of(db)
         if mark is None or mark == self._last:
             return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -104,7 +104,7 @@ class Keys:
     def _name(self, key: str) -> Any:
         return key if self._cipher is None else self._cipher.token("keys", key)
 
-    def _opened(self, rows: list[tuple[Any, Any]]) -> dict[str, Record]:
+    def _opened(self, rows: Iterable[tuple[Any, Any]]) -> dict[str, Record]:
         return dict(
             json.loads(value) if self._cipher is None else self._cipher.open(_record(name), value)
             for name, value in rows

@@ -1,10 +1,10 @@
 """A digest of the rows of an encrypted store, so that rows of an older copy are found.
 
-Every sealed row is bound to its place, but an older version of the row can be put back there by anyone who can
-write the file.  So the store keeps, for every secret table, the sum modulo 2^256 of a keyed hash of each row.
-A tick subtracts the hashes of the rows that it replaces and adds those of the new ones.  The sums are sealed
-with the other secrets and signed.  Whoever does not have the key can neither compute a sum nor find another
-set of rows with the same one: this is an additive multiset hash (Clarke, Devadas, van Dijk, Gassend and Suh,
+Every sealed row is bound to its place, but a person who can write the file can put an older version of the
+row back there.  So the store keeps, for every secret table, the sum modulo 2^256 of a keyed hash of each row.
+A tick subtracts the hashes of the rows that it replaces and adds those of the new rows.  The sums are sealed
+with the other secrets and signed.  Without the key, a person can neither compute a sum nor find another set
+of rows with the same sum: this is an additive multiset hash (Clarke, Devadas, van Dijk, Gassend and Suh,
 2003), and no sum is visible.
 
 A store is checked when it is opened for writing, and by `verify`.
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 _KEY: Final = "row_digests"
 _WATCHED: Final = ("entries", "units", "used", "keys")
-"""Tables whose rows change one by one.  SQLite calls the digest itself, through triggers of this connection."""
+"""Tables whose rows change one by one.  Triggers of this connection call the digest."""
 _NOTED: Final = ("totals", "counts", "pending")
-"""Tables that a tick clears and writes again.  A trigger would make SQLite clear them row by row; instead, the
-code that writes them calls `changed` and `reset`."""
+"""Tables that a tick clears and writes again.  A trigger would make SQLite clear them row by row; instead,
+the code that writes them calls `changed` and `reset`."""
 _MODULUS: Final = 2**256
 
 
@@ -66,8 +66,8 @@ class RowDigests:
             ):
                 if columns:
                     self._db.execute(
-                        f"CREATE TEMP TRIGGER IF NOT EXISTS {table}_{event.lower()} AFTER {event} ON main.{table} "
-                        f"BEGIN SELECT {', '.join(calls)}; END"
+                        f"CREATE TEMP TRIGGER IF NOT EXISTS {table}_{event.lower()} "
+                        f"AFTER {event} ON main.{table} BEGIN SELECT {', '.join(calls)}; END"
                     )
 
     def changed(self, table: str, *, old: Iterable[Any] | None, new: Iterable[Any]) -> None:
@@ -104,9 +104,9 @@ class RowDigests:
         kept, found = self._kept(), self._found()
         if kept is not None and kept != found:
             raise StoreCorrupt(
-                f"{store} is not as its gauge left it: rows of its secret state were removed, or put back from "
-                "an older copy. Nothing was read or spent. Bring back the newest copy that tidegauge verify "
-                "accepts."
+                f"{store} is not as its gauge left it: rows of its secret state were altered, removed or put "
+                "back from an older copy. Nothing was read or spent. Bring back the newest copy that "
+                "tidegauge verify accepts."
             )
         self._sums, self._moved = found, kept is None
 
