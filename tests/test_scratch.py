@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers.postgres import Server, binaries
-from tidegauge.scratch import ScratchFolder
+from tidegauge.scratch import ScratchFolder, process_folder
 
 
 @pytest.fixture
@@ -130,3 +130,26 @@ def test_one_that_another_process_sweeps_before_it_is_locked_is_made_again(
     with ScratchFolder() as folder:
         assert [Path(folder.name)] == list(parent.iterdir())
     assert len(made) == 2
+
+
+def test_a_folder_that_is_removed_before_it_is_locked_is_made_again(
+    parent: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process starts in the same moment and takes the new folder for one that was left behind."""
+    import fcntl
+    import shutil
+
+    lock = fcntl.flock
+    lost: list[Path] = []
+
+    def late(handle: int, operation: int) -> None:
+        if not lost and not operation & fcntl.LOCK_NB:
+            lost.extend(parent.iterdir())
+            shutil.rmtree(lost[0])
+        lock(handle, operation)
+
+    monkeypatch.setattr("tidegauge.scratch.fcntl.flock", late)
+    with process_folder(), ScratchFolder() as folder:
+        assert Path(folder.name).is_dir()
+        assert not lost[0].exists()
+    assert list(parent.iterdir()) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pytest
@@ -14,6 +14,7 @@ from tests.adjacency.declared import declare
 from tests.adjacency.sources import DebeziumLog, FilesLog, Log, SQLiteLog, cut_batches
 from tests.adjacency.transcript import Labels, Told, Transcript, loss, transcript
 from tests.adjacency.world import alone, random_table, without
+from tests.shared_plans import SharedPlans, shared_plans
 from tidegauge.errors import SpecError
 from tidegauge.run.gauge import Gauge
 from tidegauge.testing import Clock
@@ -38,6 +39,8 @@ class Play:
     units: tuple[str, ...]
     kind: Kind
     informed: bool = False
+    plans: SharedPlans = field(default_factory=SharedPlans, compare=False, repr=False)
+    """All worlds have the same declaration, so they are planned once."""
 
     def run(self, folder: Path, log: Sequence[Event], seed: int) -> Transcript:
         """Run the gauge at every pass of the public clock, on what the log holds by then."""
@@ -46,7 +49,7 @@ class Play:
         rng, clock, declared = random.Random(seed), Clock(), self.declared
         labels, readings = Labels(rng), []
         source = self._source(folder, rng)
-        with _told() as told, pytest.MonkeyPatch.context() as patch:
+        with _told() as told, shared_plans(self.plans), pytest.MonkeyPatch.context() as patch:
             written = 0
             for at in declared.times.passes:
                 clock.now = declared.times.micros(at)
@@ -84,16 +87,16 @@ def play(seed: int, kind: Kind, *, tuned: bool = False) -> Play:
         declared = declare(rng, tuned=tuned)
         try:
             probe = Log(rng, owned=declared.owned, informed=False)
-            Gauge(
-                source=probe, now=Clock(declared.times.micros(0)), sampler=Labels(rng), **declared.gauge
-            ).plan()
+            start = Clock(declared.times.micros(declared.times.passes[0]))
+            with shared_plans(plans := SharedPlans()):
+                Gauge(source=probe, now=start, sampler=Labels(rng), **declared.gauge).plan()
         except SpecError:
             continue
         break
     table = random_table(
         rng, declared.times, owned=declared.owned, values=declared.values, plain=kind == "files"
     )
-    return Play(declared, tuple(table.log), tuple(table.units), kind, rng.random() < 0.5)
+    return Play(declared, tuple(table.log), tuple(table.units), kind, rng.random() < 0.5, plans)
 
 
 def check(one: Play, folder: Path, seed: int, *, most: int | None = None) -> int:

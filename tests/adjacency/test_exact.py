@@ -124,8 +124,9 @@ def test_what_counts(tmp_path: Path, name: str) -> None:
         "releases": {"r": {**every, **release, "strategy": {"name": "disjoint", "base": 0}}},
     }
     declared = Declared(gauge, Times((9, 24, 34, 100), 10, 1), owned=False, values=())
+    one_play = Play(declared, tuple(table.log), (), "memory")
     for seed in range(2):
-        found = Play(declared, tuple(table.log), (), "memory").run(tmp_path / str(seed), table.log, seed)
+        found = one_play.run(tmp_path / str(seed), table.log, seed)
         steps = [drawn.exact for _, drawn in sorted(found.measured.items())]
         one = next(abs(step) // abs(right) for step, right in zip(steps, expected, strict=True) if right)
         assert [step / one for step in steps] == expected

@@ -61,7 +61,7 @@ def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[Any, str]:
 
 
 def uncommitted(gauge: Gauge) -> bool:
-    return gauge.ledger() == [] and gauge.status()["plan"] is None
+    return gauge.ledger() == [] and gauge.status().plan is None
 
 
 @pytest.mark.parametrize(

@@ -47,13 +47,9 @@ CODE: Final = re.compile(r"`[^`\n]*`")
 OWNERS: Final = "its prose is being rewritten together with its code"
 NOT_YET: Final = {
     "src/tidegauge/cli/template.py": OWNERS,
-    "src/tidegauge/engine": OWNERS,
-    "src/tidegauge/model": OWNERS,
     "src/tidegauge/plan": OWNERS,
-    "src/tidegauge/run": OWNERS,
     "src/tidegauge/source/files": OWNERS,
     "src/tidegauge/source/snapshots": OWNERS,
-    "src/tidegauge/store": OWNERS,
     "docs/accuracy.md": "written by bench/accuracy.py",
     "docs/local/results.md": "written by bench/local.py",
 }

@@ -132,8 +132,8 @@ class Memory:
         return bool(self.records)
 
     def apply(self, folded: Folded) -> None:
-        for row in folded.gone:
-            self.rows.pop(row, None)
+        for row in folded.gone.to_pylist():
+            self.rows.pop(tuple(row.values()), None)
         own = "unit" in self.engine.layout.entries
         self.rows |= {
             (row["entry"], row["unit"]) if own else (row["entry"],): row for row in folded.entries.to_pylist()

@@ -53,11 +53,11 @@ def readings(gauge: Gauge) -> list[list[Any]]:
 
 def dumped(gauge: Gauge) -> dict[str, Any]:
     """Readings (as published and smoothed), reserved losses and operator's counts of a gauge that has run."""
-    status = gauge.status()
+    status = gauge.status().as_json()
     del status["plan"]
     ledger = []
     for entry in gauge.ledger():
-        body = dict(entry.body)
+        body = entry.body.as_json()
         del body["plan"]
         ledger.append({"time": entry.time, "kind": entry.kind, "body": body})
     smoothed = [reading.as_json()["value"] for reading in gauge.published(smoothed=True)]

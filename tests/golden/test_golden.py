@@ -14,6 +14,7 @@ from tests.golden.compare import differences, plain, read
 from tests.golden.plans import EXAMPLES
 from tests.golden.record import RUNS, with_server
 from tests.servers.postgres import Server, binaries
+from tests.shared_plans import shared_plans
 from tidegauge.cli import app
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ def same(file: str, name: str, found: object) -> None:
 
 @pytest.mark.parametrize(("file", "name"), RUNS, ids=lambda part: part)
 def test_a_run_is_as_recorded(file: str, name: str, tmp_path: Path) -> None:
-    same(file, name, RUNS[file, name](tmp_path))
+    with shared_plans():
+        same(file, name, RUNS[file, name](tmp_path))
 
 
 @pytest.mark.parametrize("place", SERVED)

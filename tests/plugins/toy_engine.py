@@ -126,7 +126,7 @@ class ToyEngine:
             entries=_table(LAYOUT.entries, [
                 (entry, json.dumps([[*cell, amount] for cell, amount in found.items()])) for entry, found in alive.items()
             ]),
-            gone=gone,
+            gone=_table({"entry": "VARCHAR"}, gone),
             units=_table(LAYOUT.units, [
                 (unit, scope, one.changes, one.first, None) for (unit, scope), one in sorted(part.counters.items())
             ]),

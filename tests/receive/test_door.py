@@ -507,7 +507,7 @@ def test_run_sets_aside_what_an_earlier_door_let_in(tmp_path: Path) -> None:
     newest = [gauge.published(name)[-1].value for name in ("ages", "paid")]
     assert newest == pytest.approx([len(good), 1.5 * len(good)], abs=0.1)
     assert [one.value for one in gauge.published("by_city")][-2:] == pytest.approx([len(good), 0], abs=0.1)
-    assert gauge.status()["operator_only"]["quarantined"] == len(bad)
+    assert gauge.status().operator_only["quarantined"] == len(bad)
     aside = tmp_path / "tidegauge.quarantine"
     assert stat.S_IMODE(aside.stat().st_mode) == 0o700
     (noted,) = aside.iterdir()
@@ -541,7 +541,7 @@ def test_run_uses_every_odd_value_that_the_door_lets_in(tmp_path: Path) -> None:
         list(gauge.run())
         await_reading()
     list(gauge.run())
-    assert gauge.status()["operator_only"]["quarantined"] == 0
+    assert gauge.status().operator_only["quarantined"] == 0
     south = [one.value for one in gauge.published("by_city") if one.group == {"city": "south"}]
     assert south[-1] == pytest.approx(2, abs=0.1)
 

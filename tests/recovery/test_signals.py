@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from tidegauge.cli import _endless, main, temporary
+from tidegauge.cli import _endless, main
 from tidegauge.run.gauge import Gauge
-from tidegauge.scratch import OWN_FOLDER, ScratchFolder
-from tidegauge.store import begun, use_memory
+from tidegauge.scratch import PROCESS, ScratchFolder, process_folder, use_memory
+from tidegauge.store import begun
 
 PROGRAM = "from tidegauge.cli import main; main()"
 DECLARATION = """
@@ -214,19 +214,17 @@ def test_what_a_killed_process_left_is_removed_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    left, young = tmp_path / f"{OWN_FOLDER}a", tmp_path / f"{OWN_FOLDER}b"
-    for one in (left, young):
-        (one / "tidegauge-x").mkdir(parents=True)
-        (one / "tidegauge-x" / "rows").write_text("secret")
-    os.utime(left, (0, 0))
-    with temporary.together():
-        (held,) = set(tmp_path.iterdir()) - {young}
+    left = tmp_path / f"{PROCESS}a"
+    (left / "tidegauge-x").mkdir(parents=True)
+    (left / "tidegauge-x" / "rows").write_text("secret")
+    with process_folder():
+        (held,) = set(tmp_path.iterdir())
         os.utime(held, (0, 0))
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-        with temporary.together():
-            assert {held, young} < set(tmp_path.iterdir())  # what is in use stays
+        with process_folder():
+            assert {held} < set(tmp_path.iterdir())  # what is in use stays, however old
             assert not left.exists()
-    assert set(tmp_path.iterdir()) == {young}
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_files_in_memory_are_kept_together_and_removed_too(
@@ -234,12 +232,16 @@ def test_files_in_memory_are_kept_together_and_removed_too(
 ) -> None:
     """As an encrypted store has them: on a tmpfs, wherever that is."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with temporary.together():
+    with process_folder():
         use_memory()
         with ScratchFolder() as rows:
             own = Path(rows.name).parent
-            assert own.name.startswith(OWN_FOLDER)
+            assert own.name.startswith(PROCESS)
             assert own.stat().st_mode & 0o777 == 0o700
         (own / "left").mkdir()
+        os.utime(own, (0, 0))
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        with process_folder():
+            assert own.exists(), "another process leaves it alone, however old"
     assert not own.exists()
     assert list(tmp_path.iterdir()) == []

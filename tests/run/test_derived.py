@@ -194,7 +194,7 @@ def test_of_an_endless_release_and_of_one_whose_window_is_its_period(tmp_path: P
     assert "at no further privacy loss (errors over the first 1,000 readings):" in explain(one.plan())
     chosen = one.plan().as_json()["releases"]["now_change"]["chosen"]
     assert [reading for reading, _ in chosen["growth"]] == [1, 10, 100, 1000]
-    state = one.status()["releases"]
+    state = one.status().as_json()["releases"]
     assert state["now"]["readings"] == READINGS
     assert state["now_change"] == {
         "readings": READINGS - 3,
@@ -282,8 +282,8 @@ def test_nothing_is_spent_or_measured_for_what_is_derived(tmp_path: Path) -> Non
     assert more.needed == bare.needed == more.total
     assert more.program == bare.program
     assert more.releases == bare.releases
-    assert [entry.body["releases"] for entry in also.ledger()] == [
-        entry.body["releases"] for entry in plain.ledger()
+    assert [entry.body.releases for entry in also.ledger()] == [
+        entry.body.releases for entry in plain.ledger()
     ]
     with Store(plain.path) as one_store, Store(also.path) as other:
         assert one_store.public.measured("wards", 1) == other.public.measured("wards", 1)

@@ -106,7 +106,7 @@ def test_postgres_with_everything_a_log_can_say(people: tuple[Any, Callable[[int
         admin.execute(step)
         assert published(gauge) == pytest.approx(admin.execute(TRUTH).fetchone(), abs=0.1), step
     assert gauge.verify().readings == len(gauge.published())
-    assert gauge.status()["operator_only"].get("unknown_kept", 0) == 0
+    assert gauge.status().operator_only.get("unknown_kept", 0) == 0
 
 
 def test_a_row_takes_its_count_of_changes_along(people: tuple[Any, Callable[[int], Gauge]]) -> None:

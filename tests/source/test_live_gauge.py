@@ -126,7 +126,7 @@ def test_sqlite_while_an_application_writes(tmp_path: Path) -> None:
     list(gauge.run())
     assert last(gauge) == pytest.approx(application.execute(TRUTH.format("")).fetchone(), abs=0.1)
     assert gauge.verify().readings == len(gauge.published())
-    assert rfc3339(0) < gauge.status()["processed_to"]
+    assert rfc3339(0) < gauge.status().as_json()["processed_to"]
     application.close()
 
 
@@ -160,7 +160,7 @@ def test_a_row_that_comes_and_goes_in_one_transaction_is_no_unknown_deletion(tmp
         application.execute("COMMIT")
     await_reading()
     list(gauge.run())
-    assert gauge.status()["operator_only"].get("deleted_unknown", 0) == 0
+    assert gauge.status().operator_only.get("deleted_unknown", 0) == 0
 
 
 def test_a_secret_in_the_file_is_refused(tmp_path: Path) -> None:

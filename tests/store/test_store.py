@@ -14,6 +14,7 @@ import pytest
 from tests.run.gauge_life import COLUMNS, gauge, life
 from tidegauge.errors import BudgetExceeded, PlanChanged, SpecError, StoreCorrupt, StoreError, StoreLocked
 from tidegauge.mechanism.noise.samplers import SimulationSampler
+from tidegauge.model.ledger import Reservation
 from tidegauge.model.tick import Measurement
 from tidegauge.run.gauge import Gauge
 from tidegauge.store import Store
@@ -120,9 +121,7 @@ def test_shares_beyond_the_budget_are_refused_and_leave_nothing(tmp_path: Path) 
 def test_a_ledger_never_reserves_more_than_the_budget(done: Gauge) -> None:
     with Store(done.path, write=True) as store, store.transaction():
         with pytest.raises(BudgetExceeded, match="short by 1") as refusal:
-            store.public.ledger.reserve(
-                time="", measure="epsilon", budget=Fraction(10**9), needed=Fraction(1), body={}
-            )
+            store.public.ledger.reserve(Reservation("", "epsilon", Fraction(10**9), Fraction(1), {}), time="")
         assert refusal.value.left == 0
 
 
@@ -132,13 +131,13 @@ def test_simulated_noise_never_meets_a_real_ledger(done: Gauge, tmp_path: Path) 
         list(simulated.run())
     own = gauge(tmp_path, Script(COLUMNS, life()), sampler=SimulationSampler(7), store=tmp_path / "own.db")
     list(own.run())
-    assert own.status()["simulated"] is True
+    assert own.status().simulated is True
 
 
 def test_a_run_that_was_stopped_before_it_wrote_anything(tmp_path: Path) -> None:
     one = gauge(tmp_path, Script(COLUMNS, life()))
     one.path.touch()
-    assert one.status()["plan"] is None
+    assert one.status().plan is None
     assert one.plan().hash
     with pytest.raises(StoreError, match="is empty"):
         one.published()

@@ -56,8 +56,8 @@ def test_it_is_read_and_proved_as_it_is(tmp_path: Path, name: str) -> None:
     one = restore(name, tmp_path)
     before = contents(tmp_path)
     assert one.verify().readings == len(rows(one)) > 0
-    assert one.status()["processed_to"] == "1970-01-01T00:00:00.000015Z"
-    assert one.plan().hash == one.status()["plan"]
+    assert one.status().as_json()["processed_to"] == "1970-01-01T00:00:00.000015Z"
+    assert one.plan().hash == one.status().plan
     assert len(one.ledger()) == 1
     assert contents(tmp_path) == before
     assert version(one.path) == 2
@@ -85,7 +85,7 @@ def test_it_is_upgraded_runs_on_and_is_proved(tmp_path: Path, name: str) -> None
     assert len(rows(anew)) == len(whole)
     if name in EXACT:
         assert [_exact(row) for row in rows(anew)] == [_exact(row) for row in whole]
-        assert anew.status()["operator_only"] == one.status()["operator_only"]
+        assert anew.status().operator_only == one.status().operator_only
 
 
 def test_rows_that_did_not_change_do_not_count_because_of_the_upgrade(

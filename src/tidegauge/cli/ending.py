@@ -124,9 +124,9 @@ class Ending:
         watcher = threading.Thread(target=self._watch, args=(reading,), daemon=True, name="signals")
         watcher.start()
         try:
-            from tidegauge.cli.temporary import together  # noqa: PLC0415  (its imports are slow)
+            from tidegauge.scratch import process_folder  # noqa: PLC0415  (its imports are slow)
 
-            with together() as self._clean:
+            with process_folder() as self._clean:
                 yield
             if self.signal is not None:  # the HTTP server handled the signal itself and has ended
                 self.say()

@@ -5,22 +5,24 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from tidegauge.model.quantity import rfc3339
 from tidegauge.publish.registry import FilePublisher, TextPublisher, format_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from tidegauge.model.ledger import LedgerEntry
     from tidegauge.model.publisher import Publisher
     from tidegauge.model.reading import Reading
     from tidegauge.model.source import Check
-    from tidegauge.store.public.ledger import Entry
+    from tidegauge.model.status import Status
 
 
 @contextmanager
@@ -51,15 +53,15 @@ def show_readings(readings: list[Reading], form: str, output: Path | None) -> No
     publisher.deliver(readings)
 
 
-def show_ledger(entries: list[Entry]) -> None:
+def show_ledger(entries: list[LedgerEntry]) -> None:
     """Print one block per ledger entry."""
     if not entries:
         typer.echo("Nothing has been committed.")
     for entry in entries:
         body = entry.body
-        typer.echo(f"{entry.seq}  {entry.time}  {entry.kind}  plan {body['plan'][:12]}")
-        typer.echo(f"   reserved {body['measure']} = {body['reserved']} of {body['budget']}")
-        for name, loss in body["releases"].items():
+        typer.echo(f"{entry.seq}  {entry.time}  {entry.kind}  plan {body.plan[:12]}")
+        typer.echo(f"   reserved {body.measure} = {body.reserved} of {body.budget}")
+        for name, loss in body.releases.items():
             typer.echo(f"     {name}: {loss}")
         typer.echo(f"   seal {entry.hash[:16]} after {entry.previous[:16]}")
 
@@ -72,17 +74,18 @@ def show_checks(checks: list[Check]) -> None:
             typer.echo(f"        {check.fix}")
 
 
-def show_status(report: dict[str, Any]) -> None:
+def show_status(report: Status) -> None:
     """Print the report of `Gauge.status`."""
-    typer.echo(f"Plan      {report['plan'] or 'not committed yet'}")
-    if report["simulated"]:
+    reached = "nothing yet" if report.processed_to is None else rfc3339(report.processed_to)
+    typer.echo(f"Plan      {report.plan or 'not committed yet'}")
+    if report.simulated:
         typer.echo("Noise     SIMULATED: these readings are not private")
-    typer.echo(f"Processed {report['processed_to'] or 'nothing yet'}")
-    for name, release in report["releases"].items():
-        total = "of unlimited" if release["readings_total"] is None else f"of {release['readings_total']}"
-        upcoming = f", next {release['next']}" if release["next"] else ", finished"
-        typer.echo(f"{name}: {release['readings']} readings {total}{upcoming}")
-    if report["operator_only"]:
+    typer.echo(f"Processed {reached}")
+    for name, release in report.releases.items():
+        total = "of unlimited" if release.readings_total is None else f"of {release.readings_total}"
+        upcoming = ", finished" if release.next is None else f", next {rfc3339(release.next)}"
+        typer.echo(f"{name}: {release.readings} readings {total}{upcoming}")
+    if report.operator_only:
         typer.echo("For the operator only (exact, not private, never publish):")
-        for name, amount in report["operator_only"].items():
+        for name, amount in report.operator_only.items():
             typer.echo(f"  {name.replace('_', ' ')}: {amount:,}")

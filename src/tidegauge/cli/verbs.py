@@ -265,7 +265,7 @@ def status(file: File = DEFAULT, store: StoreFile = None, as_json: Json = False)
 
     report = _open(file, store).status()
     if as_json:
-        _print_json(report)
+        _print_json(report.as_json())
     else:
         show_status(report)
 

@@ -1,1 +1,1 @@
-"""Enforce and fold: mutations -> exact integer sums."""
+"""Engines: enforce the constraint and add up exact integer sums."""

@@ -25,14 +25,14 @@ _KINDS: Final = {kind.name: kind for kind in [EngineKind("duckdb", _duckdb)]}
 
 
 def register(kind: EngineKind) -> None:
-    """Add a kind of engine from outside the package.  Raises ValueError if there is one of this name."""
+    """Add a kind of engine from outside the package.  Raises ValueError if the name is already registered."""
     if kind.name in _KINDS:
         raise ValueError(f"there is already an engine of kind {kind.name!r}")
     _KINDS[kind.name] = kind
 
 
 def unregister(name: str) -> None:
-    """Remove a kind that `register` added.  Raises KeyError if there is none of this name."""
+    """Remove a kind that `register` added.  Raises KeyError if this name is not registered."""
     del _KINDS[name]
 
 

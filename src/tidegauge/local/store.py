@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import sqlite3
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tidegauge.durable import lock_file, private_file
 from tidegauge.errors import LocalError, StoreCorrupt, StoreError, StoreLocked
 
 if TYPE_CHECKING:
@@ -53,17 +53,13 @@ class CollectorStore:
             raise StoreCorrupt(f"{self._path}: this is not a collector's file") from None
 
     def _take(self) -> None:
-        self._lock = os.open(self._path.with_name(self._path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self.close()
+            self._lock = lock_file(self._path.with_name(f"{self._path.name}.lock"))
+        except BlockingIOError:
             raise StoreLocked(
                 f"{self._path}: another collector has this file open; nothing was changed"
             ) from None
-        os.close(
-            os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
-        )  # SQLite gives its own files the same mode
+        os.close(private_file(self._path))  # SQLite gives its own files the same mode
 
     def close(self) -> None:
         """Close the file, so that another process can open it."""

@@ -1,4 +1,4 @@
-"""The loss a gauge may cause to one unit in its whole life, exactly as it was written."""
+"""The privacy budget of a gauge: the most that its whole lifetime may reveal about one unit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tidegauge.model.quantity import Number
 
 _MOST: Final = Fraction(10**300)
-"""Beyond it no double tells a loss; far below it there is no noise left."""
+"""No double can hold a larger loss.  Far smaller budgets already need no noise."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Budget:
 
     @property
     def pure(self) -> bool:
-        """Whether delta is nothing at all: Laplace noise."""
+        """Whether delta is 0, so that the noise is Laplace noise."""
         return self.rho is None and self.delta is None
 
     def __str__(self) -> str:

@@ -80,8 +80,8 @@ def committed_zone(name: str, start: int, end: int | None) -> Zone:
     zone = Zone(name, _offsets(name, start, last))
     if zone.spread > _MOST_APART:
         raise SpecError(
-            f"the clock of '{name}' changes by more than {_MOST_APART // HOUR} hours in this time; use a zone "
-            "whose clock does not, such as 'UTC'",
+            f"the clock of '{name}' changes by more than {_MOST_APART // HOUR} hours in this time; use a "
+            "zone whose clock does not, such as 'UTC'",
             key="calendar.time_zone",
         )
     return zone

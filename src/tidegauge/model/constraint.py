@@ -1,4 +1,4 @@
-"""What bounds how often or how long one unit may mutate, and so the loss for ever."""
+"""Constraints: how often, and for how long, one unit may change what it contributes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Constraint:
-    """A known, enforceable fact about every unit's mutations; combine with & (both) and | (either)."""
+    """A known, enforceable fact about every unit's changes; combine with & (both) and | (either)."""
 
     def __and__(self, other: Constraint) -> Constraint:
         return Both(self, other)
@@ -27,7 +27,7 @@ class Constraint:
 
 @dataclass(frozen=True)
 class AtMost(Constraint):
-    """At most `mutations` in a unit's life, its first (the insertion) included."""
+    """At most this many changes of a unit, its first (the insertion) included."""
 
     mutations: int
 
@@ -41,7 +41,10 @@ class AtMost(Constraint):
 
 @dataclass(frozen=True)
 class Within(Constraint):
-    """All mutations of a unit lie in [t, t + bound], t its first; `bound` a plain number or a duration."""
+    """All changes of a unit lie in [t, t + bound], where t is the time of its first change.
+
+    `bound`: a plain number or a duration.
+    """
 
     bound: Fraction
     temporal: bool

@@ -1,4 +1,4 @@
-"""What every [source] table may say, and the types of its values."""
+"""The keys that every [source] table of a declaration can have, and the types of their values."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ Names = Annotated[str | list[str], AfterValidator(_some)]
 Secret = Annotated[str, AfterValidator(_from_environment)]
 
 PRIMARY_KEY = Field(validation_alias=AliasChoices("key", "entry"), serialization_alias="entry")
-"""How the field `key` is written.  Declarations were committed with `entry`, its older name, and are compared by it."""
+"""How the field `key` is written.  Committed declarations have its older name, `entry`, and are compared by
+that name."""
 
 
 class Table(BaseModel):
-    """A table of the file: frozen, and with no other keys than these."""
+    """A table of the declaration: frozen, with no other keys than its fields."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, arbitrary_types_allowed=True, validate_by_name=False
@@ -46,10 +47,10 @@ class Table(BaseModel):
 
 
 class SourceSpec(Table):
-    """The keys that every kind of source has.  Each kind adds its own and says which value of `kind` it has."""
+    """The keys that every kind of source has.  Each kind adds its own keys and its value of `kind`."""
 
     REACH: ClassVar[frozenset[str]] = frozenset()
-    """Fields that say how the source is reached or what it keeps.  They may change after the plan was committed."""
+    """Fields that say how the source is reached or what it keeps.  They may change after the commitment."""
     NATIVE: ClassVar[Dialect] = "duckdb"
 
     kind: str
@@ -78,5 +79,5 @@ class SourceSpec(Table):
 
     @property
     def keeps(self) -> str | None:
-        """What the source leaves on the disk unencrypted, as a sentence; None for nothing."""
+        """What the source leaves on the disk unencrypted, as the start of a sentence; None: nothing."""
         return None

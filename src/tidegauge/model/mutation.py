@@ -1,4 +1,4 @@
-"""The changelog: what a source delivers and every engine reads.
+"""The changelog: the changes that a source delivers and every engine reads.
 
 A batch is an Arrow table in the order of the source's log with the columns
 
@@ -12,17 +12,17 @@ A batch is an Arrow table in the order of the source's log with the columns
 and, where a source needs them,
 
     previous string         the key that the row had before this change renamed it, null elsewhere
-    kept     list<string>   names of fields of `after` that the source did not deliver because they did not
-                            change (null in `after`): each is as the row had it in its latest version in the log
+    kept     list<string>   fields of `after` that the source left out because they did not change.  They are
+                            null in `after`; the value is that of the row's latest version in the log
 
 A deletion, or a change whose unit column was kept, has a null unit: the unit is then the one that the row has
-in the log. A row whose entry is null is a truncation: every row that is alive at this place of the log is
+in the log. A change whose entry is null is a truncation: every row that exists at this place of the log is
 deleted; its other columns are null, `informed` is false.  A truncation followed, at the same time, by the
 whole table is how a source that lost its place delivers the difference: only the net effect counts.
 
-Which row a change belongs to is said by docs/decisions/0013, when it takes effect by docs/decisions/0001.  A
-source that renames a row onto the key of a living one delivers the deletion of that one first, as a change of
-its own.
+docs/decisions/0013 says which row a change belongs to, and docs/decisions/0001 when it takes effect.  A
+source that renames a row to the key of an existing row delivers the deletion of the existing row first, as a
+change of its own.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Batch:
-    """Changes, and how far the source has now come.  Where a batch is cut has no effect on anything."""
+    """Changes, and how far the source has come.  The place where a batch is cut has no effect on readings."""
 
     rows: pa.Table
     upto: int | None
@@ -48,7 +48,7 @@ class Batch:
 
 
 class Source(Protocol):
-    """Rows change -> mutations."""
+    """Delivers the changes of one table."""
 
     @property
     def table(self) -> str:

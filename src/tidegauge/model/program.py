@@ -1,4 +1,4 @@
-"""What an engine has to do: the releases, and whose changes of which view are limited together."""
+"""The program of an engine: releases, and the constraint that holds for each scope of them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     Record = list[Any]
-    """What is known of a key that rows were renamed from or to; see tidegauge.engine.duckdb.identity."""
+    """The rows at a key that was renamed from or to; see tidegauge.engine.duckdb.identity."""
 
 
 @dataclass(frozen=True)
 class Release:
-    """A query and when it is read; `clip` is the most mutations of a unit that count in one bin of a flow."""
+    """A query and its schedule.  `clip`: the most changes of a unit that count in one bin of a flow."""
 
     name: str
     query: Query
@@ -29,7 +29,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Limit:
-    """What one unit may do: `at_most` mutations, all not later than `within` microseconds after the first."""
+    """At most `at_most` changes of a unit, none later than `within` microseconds after the first."""
 
     at_most: int | None = None
     within: int | None = None
@@ -37,10 +37,11 @@ class Limit:
 
 @dataclass(frozen=True)
 class Scope:
-    """Releases whose joint view of a unit is limited together.
+    """Releases whose changes of a unit are counted together.
 
-    Without `by` there is one limit, under the label None.  With it, a unit obeys the limit that the column's
-    value names when the unit first enters; a unit whose label is not declared never counts.
+    Without `by` there is one limit, under the label None.  With `by`, the value of this column at the unit's
+    first change names the unit's limit for its whole lifetime.  A unit whose label is not declared never
+    counts.
     """
 
     releases: tuple[str, ...]
@@ -51,7 +52,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Program:
-    """Everything an engine needs to enforce and fold; `max_rows` is None where the unit is the row itself."""
+    """Everything that an engine enforces and folds.  `max_rows` is None where the unit is the row itself."""
 
     releases: tuple[Release, ...]
     scopes: tuple[Scope, ...]
@@ -59,11 +60,12 @@ class Program:
     owner: str | None = None
     """The column that names the unit, where it is not the row itself."""
     partial: tuple[tuple[str, int], ...] = ()
-    """Columns that the source may leave out of a new row if they did not change, from how many bytes on."""
+    """Columns that the source may leave out of a new row if they did not change, each with the length
+    in bytes of the shortest value that it leaves out."""
 
     @property
     def used(self) -> set[str]:
-        """The columns that some query or constraint speaks of."""
+        """The columns that a query or a constraint uses."""
         used = {name for one in self.releases for name in (*one.query.before, *one.query.after)}
         return used | {scope.by for scope in self.scopes if scope.by is not None}
 
@@ -81,44 +83,44 @@ class Total:
 
 @dataclass(frozen=True)
 class Arrived:
-    """What became of a batch when it arrived, all of it secret."""
+    """The result of an arrival, all of it secret."""
 
     counts: dict[str, int]
-    """What did not count and why, for the operator alone."""
+    """How many changes did not count, by reason; for the operator alone."""
     keys: dict[str, Record | None]
-    """New records of keys; None: the key has none any more."""
+    """New records of keys; None: the record is deleted."""
 
 
 @dataclass(frozen=True)
 class Folded:
-    """What the changes of some units led to, all of it secret."""
+    """The result of folding the changes of some units, all of it secret."""
 
     totals: list[Total]
     entries: pa.Table
-    """New state of the rows that changed and are alive."""
-    gone: list[tuple[str, ...]]
-    """Rows that are no more: the row, and its unit where this is another."""
+    """New state of the rows that changed and still exist."""
+    gone: pa.Table
+    """The names of deleted rows: `entry`, and `unit` where `entries` has this column."""
     units: pa.Table
     """New counters of the units that changed."""
     used: pa.Table
     """How much of a flow's clip each unit has used in its open bin."""
     counts: dict[str, int]
-    """What did not count and why, for the operator alone."""
+    """How many changes did not count, by reason; for the operator alone."""
 
 
 class State(Protocol):
-    """What an engine asks of the store; every answer has the columns that the engine declared."""
+    """The stored state as an engine reads it.  Every table has the columns that the engine declared."""
 
     def entries(self, names: Sequence[str]) -> pa.Table:
-        """The rows with these names that are alive."""
+        """The rows with these names that exist."""
         ...
 
     def all_entries(self) -> pa.Table:
-        """Every row that is alive."""
+        """Every row that exists."""
         ...
 
     def entries_of(self, units: Sequence[str]) -> pa.Table:
-        """All living rows of these units."""
+        """All rows of these units."""
         ...
 
     def units(self, units: Sequence[str]) -> pa.Table:

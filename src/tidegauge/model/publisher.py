@@ -1,4 +1,4 @@
-"""What a publisher is: it takes readings that are committed and hands them on."""
+"""The contract of a publisher, which delivers committed readings."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Delivery:
-    """What a publisher handed on."""
+    """A completed delivery."""
 
     readings: int
     to: str
-    """Where they went, in words that may be logged: no password, no address with one."""
+    """The destination, in words that may be logged: without a password."""
 
 
 class Publisher(Protocol):
-    """Hands readings on.  It gets nothing else: no store, no source, no exact number."""
+    """Delivers readings.  A publisher gets nothing else: no store, no source, no exact number."""
 
     def deliver(self, readings: Sequence[Reading]) -> Delivery:
-        """Hand these on; what raises was not delivered, and is delivered again later."""
+        """Deliver these readings.  If this raises, they are delivered again later."""
         ...

@@ -1,4 +1,4 @@
-"""What a release measures of every row, as compiled from its SELECT.
+"""The query of a release, compiled from its SELECT.
 
 A query sorts each row into at most one *cell* (a combination of declared group values; a query without groups
 has the one cell 0) and gives it one integer per *component*, in units of the component's grid.  COUNT and SUM
@@ -33,7 +33,8 @@ class Component:
     upper: int
     grid: Fraction = Fraction(1)
     centre: Fraction = Fraction(0)
-    """What was taken off every value before summing (AVG sums distances from the middle of its bounds)."""
+    """The number that is subtracted from every value before summing: AVG sums differences from the middle of
+    its bounds."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,9 @@ class Query:
     components: tuple[Component, ...]
     groups: tuple[Group, ...] = ()
     before: tuple[str, ...] = ()
-    """Columns of the old row that a flow speaks of."""
+    """Columns of the old row that a flow uses."""
     after: tuple[str, ...] = ()
-    """Columns of the new row that the query speaks of."""
+    """Columns of the new row that the query uses."""
 
     @property
     def cells(self) -> tuple[dict[str, Value] | None, ...]:

@@ -1,4 +1,4 @@
-"""What the public sees: one number, for one release, one time and one group, with its error."""
+"""A reading: one published number of one release, time and group, with its error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reading:
-    """A published value; `value` is None where the noise leaves nothing to tell (a mean of too few)."""
+    """A published value.  `value` is None where the noise hides it (a mean over too few rows)."""
 
     release: str
     time: datetime
@@ -25,10 +25,10 @@ class Reading:
     stderr: float | None
     _interval: Callable[[float], tuple[float, float]] = field(repr=False, compare=False)
     bias: float | None = None
-    """How much too large it is on average, where it was made consistent; None elsewhere."""
+    """How much too large the value is on average, where it was made consistent; None elsewhere."""
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Where the exact answer lies with this probability, given what was published."""
+        """The interval that contains the exact answer with this probability.  It covers the noise alone."""
         if not 0 < level < 1:
             raise ValueError("a level lies between 0 and 1")
         return self._interval(level)

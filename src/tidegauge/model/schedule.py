@@ -1,4 +1,4 @@
-"""When a release is read, and over which stretch of time.
+"""When a release is read, and over which window.
 
 Time is cut into *bins*: bin 0 is (-inf, t0], bin i is (t(i-1), t(i)].  A reading ends with a bin and is the
 sum of its last `span` bins (all of them for a running value).  A release without a window, or whose window is
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 MOST_BINS: Final = 1 << 22
-"""Bins that can be planned for; a release without an end has no such limit, its window has."""
+"""The most bins of a release.  A release without an end may have more, but not in one window."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Schedule:
         return self.offset + reading * self.stride
 
     def first_telling(self, span: int | None) -> int:
-        """The first reading whose last `span` bins (None: all) lie after bin 0, which has no beginning."""
+        """The first reading whose last `span` bins (None: all) are after bin 0, which has no beginning."""
         return 0 if span is None else max(0, -(-(span - self.offset) // self.stride))
 
     def reading_of_bin(self, index: int) -> int | None:

@@ -1,4 +1,4 @@
-"""What a tick starts from and what it leads to: frozen values between the store and the loop."""
+"""The frozen values that a tick loads from the store and commits to it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     """Exact sums by (component, bin, cell); absent is 0."""
 
 NOTHING_YET: Final = -(2**62)
-"""The watermark of a store that has read nothing: earlier than any time a source can deliver."""
+"""The watermark of a store that has read nothing: earlier than every time that a source can deliver."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Clock:
 
     position: str | None
     watermark: int
-    """The end of the last measured bin: earlier changes take effect after it.  No data move it."""
+    """The end of the last measured bin.  Earlier changes take effect after it.  Only the clock moves it."""
     arrivals: int
 
 
@@ -78,7 +78,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a tick needs of one release to measure it."""
+    """The parts of a release that a tick needs to measure it."""
 
     release: str
     components: int
@@ -90,7 +90,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Known:
-    """What the store knows of one release, by component; all of it but the journal is secret."""
+    """The stored values of one release, by component.  All of them except the journal are secret."""
 
     sums: Sums
     shared_noise: tuple[tuple[int, ...], ...]
@@ -111,7 +111,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured of one release, what follows from it, and what is kept for its next measurement."""
+    """New measurements of one release, their readings, and the values to keep for the next measurement."""
 
     release: str
     next_bin: int
@@ -125,7 +125,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class TickResult:
-    """Everything that a tick leads to; the store commits all of it or nothing."""
+    """The result of a tick; the store commits all of it or nothing."""
 
     since: Clock
     """Where the tick started."""

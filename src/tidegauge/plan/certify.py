@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tidegauge.mechanism.encode import ComponentPlan
     from tidegauge.mechanism.strategy import Strategy
     from tidegauge.model.constraint import Constraint
+    from tidegauge.model.ledger import Reservation
     from tidegauge.model.program import Limit, Program, Release
     from tidegauge.model.query import Component
     from tidegauge.plan.plan import ReleasePlan
@@ -34,13 +35,13 @@ OLDER: Final = Fraction(1, 1000)
 """The same for plans with stored SQL: some older bounds were up to 3/10,000 below those proved now."""
 
 
-def certified(record: Mapping[str, Any], commits: Iterable[Mapping[str, Any]]) -> Plan:
+def certified(record: Mapping[str, Any], commits: Iterable[Reservation]) -> Plan:
     """The committed plan of this record, after its privacy loss was computed again.
 
-    `commits`: the bodies of the ledger's rows.  Raises StoreCorrupt if the plan needs more than the ledger
-    reserved, also if a record was changed and hashed again.
+    `commits`: everything that the ledger reserved.  Raises StoreCorrupt if the plan needs more than the
+    ledger reserved, also if a record was changed and hashed again.
     """
-    reserved = [one for one in commits if one.get("plan") == address(record)]
+    reserved = [one for one in commits if one.plan == address(record)]
     if not reserved:
         raise StoreCorrupt(
             "the plan in the store is not the one that the ledger committed; nothing was read or spent"
@@ -48,8 +49,8 @@ def certified(record: Mapping[str, Any], commits: Iterable[Mapping[str, Any]]) -
     try:
         plan = Plan.from_record(dict(record))
         certify(plan)
-        covered = sum((Fraction(body["reserved"]) for body in reserved), Fraction(0))
-        same = all(body["measure"] == plan.measure for body in reserved)
+        covered = sum((one.reserved for one in reserved), Fraction(0))
+        same = all(one.measure == plan.measure for one in reserved)
     except (SpecError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
         raise StoreCorrupt(
             "the committed plan is not one that can be carried out; nothing was read or spent"

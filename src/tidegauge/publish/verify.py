@@ -61,10 +61,10 @@ def prove(store: PublicPart) -> Verified:
 
 def _prove_instants(store: PublicPart, plan: Plan) -> None:
     schedules = {release.release.name: release.release.schedule for release in plan.releases}
-    for name, bin_, ended in store.journal.bins():
-        if name not in schedules or schedules[name].bin_end(bin_) != ended:
+    for one in store.journal.bins():
+        if one.release not in schedules or schedules[one.release].bin_end(one.bin) != one.instant:
             raise StoreCorrupt(
-                f"a measurement of '{name}' is not sealed with the instant at which its bin ends"
+                f"a measurement of '{one.release}' is not sealed with the instant at which its bin ends"
             )
 
 

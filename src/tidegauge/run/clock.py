@@ -1,4 +1,4 @@
-"""The public clock: the time of day, compared with a clock that no one can set.
+"""The public clock: the time of day, compared with a clock that cannot be set.
 
 What is measured stays measured, so a clock that is an hour ahead for a few seconds must not close the windows
 of that hour.  A jump of the time of day is therefore believed only once it has lasted a while.  Until then
@@ -25,7 +25,7 @@ SETTLED: Final = 60 * SECOND
 
 
 def steady() -> float:
-    """Seconds on a clock that no one sets; time asleep counts where the system reports it."""
+    """Seconds on a clock that cannot be set; sleep of the machine counts where the system reports it."""
     try:
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     except (AttributeError, OSError):  # a system without it
@@ -33,7 +33,11 @@ def steady() -> float:
 
 
 class PublicClock:
-    """`now`: microseconds, time of day; `steady`: seconds that no one sets (None: believe every jump)."""
+    """The time that counts.
+
+    `now`: the time of day in microseconds.  `steady`: seconds of a clock that cannot be set; None: believe
+    every jump.
+    """
 
     def __init__(self, now: Callable[[], int], steady: Callable[[], float] | None) -> None:
         self._now, self._steady = now, steady

@@ -16,9 +16,11 @@ from tidegauge.mechanism.noise.samplers import SecureSampler
 from tidegauge.model import kinds
 from tidegauge.model.budget import Budget
 from tidegauge.model.constraint import Constraint
+from tidegauge.model.ledger import Reservation
 from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.model.reading import Reading
 from tidegauge.model.source import Location, whole
+from tidegauge.model.status import Status
 from tidegauge.model.tick import NOTHING_YET
 from tidegauge.plan.certify import certified
 from tidegauge.plan.plan import Plan
@@ -31,10 +33,12 @@ from tidegauge.publish.verify import Verified, compare, prove
 from tidegauge.run import clock
 from tidegauge.run.clock import PublicClock
 from tidegauge.run.loop import Loop
+from tidegauge.run.progress import release_status
 from tidegauge.run.ready import require_ready
 from tidegauge.run.tick import Ticker, require_stream_states
+from tidegauge.scratch import use_memory
 from tidegauge.source.batch.names import secret
-from tidegauge.store import Commitment, Store, begun, parse_key, use_memory
+from tidegauge.store import Commitment, Store, begun, parse_key
 from tidegauge.store.public.part import PublicPart
 
 if TYPE_CHECKING:
@@ -44,9 +48,9 @@ if TYPE_CHECKING:
 
     from tidegauge.mechanism.noise.samplers import Sampler
     from tidegauge.model.engine import Engine
+    from tidegauge.model.ledger import LedgerEntry
     from tidegauge.model.mutation import Source
     from tidegauge.model.source import Check, OpenSource
-    from tidegauge.store.public.ledger import Entry
 
 
 def _now() -> int:
@@ -60,7 +64,7 @@ class Setting(TypedDict, total=False):
     """The time of day, in microseconds."""
     sleep: Callable[[float], None]
     steady: Callable[[], float] | None
-    """Seconds of a clock that no one sets.  Without it, and with `now` given, jumps of the time of day are
+    """Seconds of a clock that cannot be set.  Without it, and with `now` given, jumps of the time of day are
     not noticed."""
     sampler: Sampler
 
@@ -208,13 +212,13 @@ class Gauge:
             Commitment(
                 plan=plan.record(),
                 time=rfc3339(self._now()),
-                measure=plan.measure,
-                budget=plan.total,
-                needed=plan.needed,
-                body={
-                    "plan": plan.hash,
-                    "releases": {release.release.name: str(release.loss) for release in plan.releases},
-                },
+                reservation=Reservation(
+                    plan=plan.hash,
+                    measure=plan.measure,
+                    budget=plan.total,
+                    reserved=plan.needed,
+                    releases={release.release.name: release.loss for release in plan.releases},
+                ),
                 layout=layout,
                 simulated=self._sampler.simulated,
             )
@@ -324,34 +328,23 @@ class Gauge:
         """Every reading so far in an Arrow table: release, time, its groups, value, stderr, low, high."""
         return as_table(self.published(release, smoothed=smoothed, consistent=consistent))
 
-    def status(self) -> dict[str, Any]:
-        """How far the gauge has come; operator_only holds exact numbers that are not for the public."""
+    def status(self) -> Status:
+        """How far the gauge has come."""
         if not begun(self.path):
-            return {
-                "plan": None,
-                "simulated": False,
-                "processed_to": None,
-                "releases": {},
-                "operator_only": {},
-            }
+            return Status()
         with self._store() as store:
             plan = None if store.public.plan is None else self._committed(store.public)
-            releases = {}
-            for name, series in {} if plan is None else plan.series.items():
-                done, upcoming = series.progress(store.public.next_bin(series.plan.release.name))
-                releases[name] = {
-                    "readings": done,
-                    "readings_total": series.timetable.count,
-                    "next": None if upcoming is None else rfc3339(upcoming),
-                }
             reached = store.secret.clock.watermark
-            return {
-                "plan": None if plan is None else plan.hash,
-                "simulated": store.public.simulated,
-                "processed_to": rfc3339(reached) if reached > NOTHING_YET else None,
-                "releases": releases,
-                "operator_only": store.secret.counts() | self._operator_counts(),
-            }
+            return Status(
+                plan=None if plan is None else plan.hash,
+                simulated=store.public.simulated,
+                processed_to=reached if reached > NOTHING_YET else None,
+                releases={
+                    name: release_status(series, store.public.next_bin(series.plan.release.name))
+                    for name, series in ({} if plan is None else plan.series).items()
+                },
+                operator_only=store.secret.counts() | self._operator_counts(),
+            )
 
     def _operator_counts(self) -> dict[str, int]:
         """What the source could not use, for the operator alone."""
@@ -360,7 +353,7 @@ class Gauge:
         declared = self.spec.source
         return dict(kinds.find(declared.kind).operator_counts(declared, self._location))
 
-    def ledger(self) -> list[Entry]:
+    def ledger(self) -> list[LedgerEntry]:
         """What was promised and reserved, oldest first."""
         with self._public() as store:
             return store.ledger.entries()
@@ -376,6 +369,7 @@ class Gauge:
         """
         with self._store() as store, store.public.snapshot():
             proved = prove(store.public)
+            store.require_rows()
             if (record := store.public.plan) is not None:
                 require_stream_states(Plan.from_record(record), store)
         if against is None:

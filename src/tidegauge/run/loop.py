@@ -1,4 +1,4 @@
-"""The loop: what is due is read, folded, measured and committed; then it waits for the next."""
+"""The loop: read, fold, measure and commit everything that is due, then wait for the next bin to end."""
 
 from __future__ import annotations
 
@@ -65,11 +65,12 @@ class Loop:
         self._behind = behind
 
     def _catch_up(self, limit: int | None) -> Iterator[Published]:
-        """Read what is due (of a followed source, all there is) and publish every window that has ended, in order.
+        """Read the changes that are due and publish every window that has ended, in order.
 
-        A followed source that was never read is read up to what is due alone: the rows that are there already then count in the
-        window that has just ended, and a gauge that starts now does not begin by publishing an empty table.  Where a release
-        has no declared start, that is its first reading, however long planning and loading took.
+        A followed source delivers everything in its log.  Its first read ends at the last bin that has ended:
+        the rows that exist at the first run then count in the latest due reading, and a new gauge does not
+        begin with an empty table.  For a release without a declared start this is the first reading, however
+        long planning and loading took.
         """
         clock, now = self._ticker.progress.clock, self._now()
         ends = now if limit is None else min(limit, now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from tidegauge.errors import StoreCorrupt
 from tidegauge.mechanism.encode import measure
 from tidegauge.model.tick import Clock, Measured, Measurement, Progress, StreamState, TickResult, Wanted
 from tidegauge.publish.journal import as_arrays, decode
+from tidegauge.run.spill import spilled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,19 +58,21 @@ class Ticker:
         measured: list[Measured] = []
         rows: dict[str, Rows] = {}
         try:
-            loaded = self.store.load([self._wanted(plan, bins) for plan, bins in ended])
-            result = fold(self.engine, loaded.state, batch, since=clock, now=now, reached=reached)
-            for plan, bins in ended:
-                name, known = plan.release.name, loaded.releases[plan.release.name]
-                before = self._rows[name] if known.journal is None else as_arrays(plan, known.journal)
-                sums = add_sums(known.sums, result.folded, name)
-                fresh = measure_release(plan, bins, replace(known, sums=sums), before, self.sampler)
-                rows[name] = with_measurements(
-                    before, fresh.measurements, cells=len(plan.release.query.cells)
-                )
-                readings = decode_bins(self.plan, plan, bins, rows[name])
-                measured.append(replace(fresh, readings=tuple(readings)))
-            self.store.commit(replace(result, measured=tuple(measured)))
+            with ExitStack() as tick:
+                loaded = self.store.load([self._wanted(one) for one in ended])
+                result = fold(self.engine, loaded.state, batch, tick, since=clock, now=now, reached=reached)
+                for one in ended:
+                    plan, name = one.plan, one.plan.release.name
+                    known = loaded.releases[name]
+                    before = self._rows[name] if known.journal is None else as_arrays(plan, known.journal)
+                    sums = add_sums(known.sums, result.folded, name)
+                    fresh = measure_release(plan, one.bins, replace(known, sums=sums), before, self.sampler)
+                    rows[name] = with_measurements(
+                        before, fresh.measurements, cells=len(plan.release.query.cells)
+                    )
+                    readings = decode_bins(self.plan, plan, one.bins, rows[name])
+                    measured.append(replace(fresh, readings=tuple(readings)))
+                self.store.commit(replace(result, measured=tuple(measured)))
         except BaseException:
             self.engine.forget()
             raise
@@ -88,26 +92,42 @@ class Ticker:
         )
         return max((end for end in ends if end is not None), default=None)
 
-    def _ended(self, upto: int) -> list[tuple[ReleasePlan, range]]:
+    def _ended(self, upto: int) -> list[Ended]:
         """The releases with bins that have ended by then and are not measured, and those bins."""
         found = []
         for plan in self.plan.releases:
             first = self.progress.next_bin(plan.release.name)
             bins = [index for index, _ in plan.release.schedule.ends(first, upto)]
             if bins:
-                found.append((plan, range(first, bins[-1] + 1)))
+                found.append(Ended(plan, range(first, bins[-1] + 1)))
         return found
 
-    def _wanted(self, plan: ReleasePlan, bins: range) -> Wanted:
-        name = plan.release.name
-        needed = plan.component_plans[0].strategy.needed_from(bins.start - 1)
-        return Wanted(name, len(plan.component_plans), needed, journal=name not in self._rows)
+    def _wanted(self, ended: Ended) -> Wanted:
+        plans = ended.plan.component_plans
+        needed = plans[0].strategy.needed_from(ended.bins.start - 1)
+        name = ended.plan.release.name
+        return Wanted(name, len(plans), needed, journal=name not in self._rows)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A release, and its bins that have ended and are not measured."""
+
+    plan: ReleasePlan
+    bins: range
 
 
 def fold(
-    engine: Engine, state: State, batch: Batch, *, since: Clock, now: int, reached: int | None
+    engine: Engine,
+    state: State,
+    batch: Batch,
+    until: ExitStack,
+    *,
+    since: Clock,
+    now: int,
+    reached: int | None,
 ) -> TickResult:
-    """What becomes of a batch before anything is measured.
+    """What becomes of a batch before anything is measured.  The result can be used until `until` is closed.
 
     `reached`: the end of the last bin that has ended; None: all changes of the batch wait.
     """
@@ -120,7 +140,8 @@ def fold(
     clock = Clock(batch.position, watermark, since.arrivals + batch.rows.num_rows)
     if reached is None:
         return TickResult(since, clock, arrived, engine.waiting(since.arrivals), ended=False)
-    folded = tuple(engine.fold(state=state, watermark=since.watermark, reached=reached))
+    parts = engine.fold(state=state, watermark=since.watermark, reached=reached)
+    folded = spilled(parts, until)
     return TickResult(since, clock, arrived, engine.waiting(), ended=True, folded=folded)
 
 

@@ -2,7 +2,6 @@
 
 from tidegauge.store.cipher import parse_key
 from tidegauge.store.database import begun, refusal
-from tidegauge.store.scratch import use_memory
 from tidegauge.store.store import Commitment, Store
 
-__all__ = ["Commitment", "Store", "begun", "parse_key", "refusal", "use_memory"]
+__all__ = ["Commitment", "Store", "begun", "parse_key", "refusal"]

@@ -1,9 +1,9 @@
-"""Encryption at rest: what is secret in a store, unreadable without the key.
+"""Encryption at rest: the secret parts of a store cannot be read without the key.
 
-Values are sealed with AES-256-GCM-SIV under a random nonce, each bound to its place, so that none can be
-moved to another.  Where the store must find something by a secret name, it looks for a keyed hash of the
-name.  What is public but must not be forged is signed with a third key.  All three follow from the user's and
-from a salt that each store has of its own.
+Values are encrypted with AES-256-GCM-SIV under a random nonce.  Each is bound to its place, so that it
+cannot be moved to another.  The store finds rows by a keyed hash of their secret names.  Public parts are
+signed with a third key, and rows are added up with a fourth.  All keys are derived from the user's key and a
+random salt of the store.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 SCHEME: Final = "aes-256-gcm-siv, blake2b-128"
 _NONCE: Final = 12
 _GRAIN: Final = 32
-"""Texts are filled up to a multiple of this, so that lengths tell little."""
+"""Texts are filled up to a multiple of this length, so that lengths reveal little."""
 _PROOF: Final = b"the key of this store"
 _encoded: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def parse_key(text: str) -> bytes:
-    """The 32 bytes that a key is, from hexadecimal or base64; what was given is never shown."""
+    """The 32 bytes of a key in hexadecimal or base64.  Raises SpecError, which never shows the text."""
     text = text.strip()
     for decode in (bytes.fromhex, _from_base64):
         try:
@@ -64,6 +64,7 @@ class Cipher:
         self._aead = AESGCMSIV(_derived(key, salt, b"seal"))
         self._invalid = InvalidTag
         self._hash = hashlib.blake2b(key=_derived(key, salt, b"find"), digest_size=16)
+        self._rows = hashlib.blake2b(key=_derived(key, salt, b"rows"), digest_size=32)
         self._mac = hashlib.blake2b(key=_derived(key, salt, b"sign"), digest_size=32)
 
     @classmethod
@@ -72,7 +73,7 @@ class Cipher:
         return cls(key, os.urandom(32))
 
     def record(self) -> str:
-        """What the store keeps in the clear, by which the key is recognised."""
+        """The record by which the key is recognised; the store keeps it unencrypted."""
         return json.dumps(
             {"scheme": SCHEME, "salt": self._salt.hex(), "proof": self._seal(b"proof", _PROOF).hex()}
         )
@@ -97,7 +98,7 @@ class Cipher:
         return cipher
 
     def token(self, *name: str | int) -> bytes:
-        """Where something is found: the same for the same name, and telling nothing of it."""
+        """The keyed hash by which a row of this name is found; it reveals nothing about the name."""
         digest = self._hash.copy()
         digest.update(
             "".join(f"{len(part)}:{part}" for part in map(str, name)).encode("utf-8", "surrogatepass")
@@ -105,7 +106,7 @@ class Cipher:
         return digest.digest()
 
     def mac(self, use: str, parts: Iterable[str | bytes]) -> str:
-        """A keyed hash of these parts, in hexadecimal: whoever does not have the key cannot make one.
+        """A keyed hash of these parts, in hexadecimal, which cannot be made without the key.
 
         `use` says what the parts are; a code that was made for one use is none for another.
         """
@@ -115,6 +116,15 @@ class Cipher:
             digest.update(b"%b%d:" % (b"t" if isinstance(part, str) else b"b", len(data)))
             digest.update(data)
         return digest.hexdigest()
+
+    def row_hash(self, table: str, row: Iterable[Any]) -> int:
+        """A keyed hash of a sealed row (tokens, numbers, public names and sealed bytes), as a number."""
+        digest = self._rows.copy()
+        for part in (table, *row):
+            data = part if isinstance(part, bytes) else str(part).encode()
+            digest.update(b"%d:" % len(data))
+            digest.update(data)
+        return int.from_bytes(digest.digest(), "big")
 
     def seal(self, place: bytes, value: Any) -> bytes:
         """A JSON value that can be opened at this place only."""

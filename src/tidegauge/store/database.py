@@ -1,4 +1,4 @@
-"""The store's file: who may open it, with which key, and what it is made of.
+"""The store's file: locks, keys, tables and transactions.
 
 One SQLite file, readable by its owner alone.  One process writes (a lock file beside it says who); others may
 read. Every tick is one transaction, synchronised to disk before anyone sees its readings.  What a tick erases
@@ -7,13 +7,13 @@ is overwritten with zeros, and the log of changes beside the file is emptied aft
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tidegauge.durable import lock_file, private_file
 from tidegauge.errors import StoreCorrupt, StoreError, StoreLocked
 from tidegauge.store.cipher import Cipher
 from tidegauge.store.signature import sign
@@ -43,7 +43,7 @@ def begun(path: Path) -> bool:
             sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=PATIENCE)
         ) as db:
             return bool(db.execute("SELECT 1 FROM sqlite_master").fetchall())
-    except sqlite3.Error:  # whoever opens it will say what is wrong
+    except sqlite3.Error:  # the next one to open it says what is wrong
         return True
 
 
@@ -83,8 +83,7 @@ class Database:
     def _connect(self, *, write: bool) -> sqlite3.Connection:
         if write:
             try:
-                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-                self.path.chmod(0o600)
+                os.close(private_file(self.path))
             except OSError as error:
                 raise _unwritable(self.path, error) from None
         uri = f"{self.path.absolute().as_uri()}?mode={'rw' if write else 'ro'}"
@@ -144,13 +143,13 @@ class Database:
         row = self.connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return row[0] if row else None
 
-    def with_prefix(self, prefix: str) -> list[tuple[str, str]]:
-        """All values whose keys begin so, each with the rest of its key."""
+    def with_prefix(self, prefix: str) -> dict[str, str]:
+        """All values whose keys begin with this prefix, by the rest of the key."""
         rows = self.connection.execute(
             "SELECT substr(key, length(?1) + 1), value FROM meta WHERE substr(key, 1, length(?1)) = ?1",
             (prefix,),
         )
-        return rows.fetchall()
+        return dict(rows)
 
     def set(self, key: str, value: str) -> None:
         """Keep a public value; inside a transaction."""
@@ -181,9 +180,7 @@ class Database:
         self.connection.execute("PRAGMA busy_timeout = 0")
         try:
             self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        except (
-            sqlite3.OperationalError
-        ):  # what was committed is in the log, and whoever opens the file next tries again
+        except sqlite3.OperationalError:  # the log has everything; the next transaction tries again
             return
         finally:
             self.connection.execute(f"PRAGMA busy_timeout = {PATIENCE * 1000:.0f}")
@@ -195,7 +192,7 @@ class Database:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Everything read inside is of one moment, whoever writes meanwhile."""
+        """Everything read inside is of one moment, even if another process writes meanwhile."""
         if self.connection.in_transaction:
             yield
             return
@@ -217,7 +214,7 @@ class Database:
 
 
 def refusal(error: sqlite3.Error, name: str) -> StoreError:
-    """What an error of SQLite means for the user; its own words may quote, and are not repeated."""
+    """What an error of SQLite means for the user.  SQLite's own message may quote data and is dropped."""
     kind = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
     match kind:
         case sqlite3.SQLITE_FULL:
@@ -268,18 +265,12 @@ def _create(connection: sqlite3.Connection, cipher: Cipher | None, tables: Seque
 
 def _acquire(path: Path) -> int:
     """Hold the lock file; the system lets go of it when the process ends, however it ends."""
-    lock = Path(f"{path}.lock")
     try:
-        handle = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        os.fchmod(handle, 0o600)  # whatever the umask took away
-    except OSError as error:
-        raise _unwritable(path, error) from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
+        return lock_file(Path(f"{path}.lock"))
+    except BlockingIOError:
         raise StoreLocked(
             f"{path.name} is in use by another process. Nothing was changed. "
             "Wait for it to end, or stop it; reading verbs (readings, status, ledger) work meanwhile."
         ) from None
-    return handle
+    except OSError as error:
+        raise _unwritable(path, error) from None

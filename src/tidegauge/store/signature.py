@@ -1,5 +1,4 @@
-"""One keyed code over everything in an encrypted store that is kept once: no one can forge it without the
-key.
+"""The signature of an encrypted store: a keyed hash of everything that is kept once.
 
 It covers the plan and whatever else is in `meta`, the secrets (source position, watermark, shared noise,
 stream state), the last entry of the ledger and the last seal of the journal.  The two chains carry it to

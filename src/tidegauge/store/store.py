@@ -16,9 +16,9 @@ from tidegauge.store.upgrade import upgrade
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from fractions import Fraction
     from pathlib import Path
 
+    from tidegauge.model.ledger import Reservation
     from tidegauge.model.tick import Clock, TickResult, Wanted
 
 
@@ -29,11 +29,7 @@ class Commitment:
     plan: Mapping[str, Any]
     """The plan's record."""
     time: str
-    measure: str
-    budget: Fraction
-    needed: Fraction
-    body: Mapping[str, Any]
-    """What else the ledger says of it."""
+    reservation: Reservation
     layout: Mapping[str, Mapping[str, str]]
     """The state's tables and their columns, as the engine declares them."""
     simulated: bool = False
@@ -55,6 +51,8 @@ class Store:
             self.secret = secret.SecretPart(self._file)
             with self._file.snapshot():
                 self.public.require_intact()
+                if write:
+                    self.secret.digests.begin(path.name)
         except BaseException:
             self.close()
             raise
@@ -88,18 +86,16 @@ class Store:
         with self.transaction():
             if self.public.plan is not None:
                 raise StoreError("a plan is already committed here")
-            self.public.ledger.reserve(
-                time=commitment.time,
-                measure=commitment.measure,
-                budget=commitment.budget,
-                needed=commitment.needed,
-                body=dict(commitment.body),
-            )
+            self.public.ledger.reserve(commitment.reservation, time=commitment.time)
             self._file.set("plan", json.dumps(commitment.plan, sort_keys=True, ensure_ascii=False))
             self._file.set("simulated", str(int(commitment.simulated)))
             self.secret.create_state(commitment.layout)
 
     # -- a tick ----------------------------------------------------------------------------------------------
+
+    def require_rows(self) -> None:
+        """Raise StoreCorrupt where rows of an encrypted store are not those that its last tick left."""
+        self.secret.digests.require(self.path.name)
 
     @property
     def progress(self) -> Progress:

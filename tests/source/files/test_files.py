@@ -16,7 +16,7 @@ import pytest
 
 from tidegauge.errors import SourceError, SpecError
 from tidegauge.model.quantity import instant
-from tidegauge.source.batch import scratch
+from tidegauge.source.batch import workbench
 from tidegauge.source.files.source import Files
 
 if TYPE_CHECKING:
@@ -438,7 +438,7 @@ def test_leaving_early_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest
 
 
 def test_what_does_not_fit_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scratch, "MEMORY", "2MB")
+    monkeypatch.setattr(workbench, "MEMORY", "2MB")
     start = datetime(2026, 1, 1, tzinfo=UTC)
     lines = [
         f"{(start + timedelta(seconds=place)).isoformat()},{place},{'x' * 100}" for place in range(20_000)

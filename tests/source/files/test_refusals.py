@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tidegauge.errors import SourceError
-from tidegauge.source.batch.scratch import scratch
+from tidegauge.source.batch.workbench import scratch
 from tidegauge.source.files import intact, tabular
 from tidegauge.source.files.sniff import sniff
 from tidegauge.source.files.source import Files

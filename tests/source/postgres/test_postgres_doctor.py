@@ -247,7 +247,7 @@ class TestStore:
         assert "belongs to a gauge that has already loaded" in check.detail
         with pytest.raises(SourceError, match="Nothing was read, committed or spent"):
             list(gauge(store="second.db").run())
-        assert gauge(store="second.db").status()["plan"] is None
+        assert gauge(store="second.db").status().plan is None
         list(gauge(f'slot = "{world.schema}_own"', store="second.db").run())
         list(gauge().run())
 

@@ -1,12 +1,13 @@
-"""Changes as they arrive: each gets its row and its unit, in the order of the log, and then waits.
+"""Changes as they arrive.  Each change gets its row and its unit, in the order of the log, and then waits.
 
 The tables:
 
     waiting   the changes that have arrived and have not taken effect: seq, time, entry (the row's name),
-              unit, after (null: the row ends in this unit), digest, told (the delivered old row's digest),
-              informed, elder (the digest of format 2).  The store keeps these columns by these names.
+              unit, after (null: the row ends in this unit), digest, before_digest (the digest of the
+              delivered old row), informed, elder (the digest of format 2)
 
-and, where units own rows, keys change, the table is emptied or values are left out,
+The store keeps `waiting` with these columns.  Where units own rows, keys change, the table is emptied or
+values are left out, an arrival also builds:
 
     latest    of the rows that the batch can change, those that exist in the log before it
     arriving  the batch, every change with its lineage (one row through keys and units) and with how often the
@@ -23,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegauge.engine.duckdb.batch import belonging_table, completed, keys_of
 from tidegauge.engine.duckdb.digest import old_digest, row_digest
 from tidegauge.engine.duckdb.identity import MARK, Change, RowKeys, UnitKeys, native
 from tidegauge.engine.duckdb.render import literal, quote
@@ -30,7 +32,7 @@ from tidegauge.engine.duckdb.views import arrow_schema
 from tidegauge.model.program import Arrived
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     import duckdb
 
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
 
 _PAST: Final = "PARTITION BY lineage, emptyings ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
 """A window: the earlier changes of the row since the table was last emptied."""
+_OLD_NAMES: Final = {"told": "before_digest"}
+"""Columns of waiting changes as earlier versions named them."""
 _ALONE: Final = "_"
 """The field of a row where no query looks at any column."""
 
@@ -70,7 +74,8 @@ class Arrival:
         if self._loaded:
             return
         self._clear()
-        for part in state.waiting():
+        for stored in state.waiting():
+            part = stored.rename_columns([_OLD_NAMES.get(name, name) for name in stored.column_names])
             self._mark(part["time"])
             self._db.register("batch", part)
             self._db.execute(f"""
@@ -84,10 +89,10 @@ class Arrival:
         self._db.execute(f"""
             CREATE OR REPLACE TEMP TABLE waiting (
                 seq BIGINT, time BIGINT, entry VARCHAR, unit VARCHAR, "after" {self._shape},
-                digest BIGINT, told BIGINT, informed BOOLEAN, elder BIGINT)""")
+                digest BIGINT, before_digest BIGINT, informed BOOLEAN, elder BIGINT)""")
 
     def _mark(self, times: pa.ChunkedArray) -> None:
-        """Note whether times only rise in the log: then those of every unit do."""
+        """Note whether times never fall in the log: then the times of every unit do not fall either."""
         stamps = times.to_numpy()
         if len(stamps):
             self.in_order = bool(self.in_order and stamps[0] >= self._latest and (np.diff(stamps) >= 0).all())
@@ -99,7 +104,7 @@ class Arrival:
         return self._db.sql(f"SELECT * FROM waiting{some} ORDER BY seq, entry, unit").to_arrow_table()
 
     def leave(self, rest: str | None) -> None:
-        """Leave only these changes (a query) waiting; None: none."""
+        """Let only these changes (a query) wait; None: no changes."""
         if rest is None:
             self._clear()
             return
@@ -112,14 +117,14 @@ class Arrival:
         self.load(state)
         if not rows.num_rows:
             return Arrived({}, {})
-        rows = _complete(rows, now, arrivals)
+        rows = completed(rows, now, arrivals)
         self._mark(rows["time"])
         self._row, self._row_before = (rows.schema.field(name).type for name in ("after", "before"))
         emptied = rows["entry"].null_count > 0
         renamed = rows["previous"].null_count < rows.num_rows
         kept = pc.unique(pc.list_flatten(rows["kept"])).to_pylist()
         records = self._records(rows, state, emptied=emptied)
-        hot = {*records, *(_distinct(rows.filter(pc.is_valid(rows["previous"]))) if renamed else ())}
+        hot = {*records, *(keys_of(rows.filter(pc.is_valid(rows["previous"]))) if renamed else ())}
         plain = self._program.max_rows is None and not (emptied or renamed or kept)
         keys: RowKeys | UnitKeys | None = None
         if not plain:
@@ -132,7 +137,7 @@ class Arrival:
                 keys = UnitKeys(records, hot, alive)
         belonging = [] if keys is None else self._followed(rows, hot, keys)
         self._db.register("batch", rows)
-        self._db.register("belonging", _belonging(belonging))
+        self._db.register("belonging", belonging_table(belonging))
         counts = self._plain(keys) if plain else self._resolve(rows, kept, keys, emptied=emptied)
         for name in ("batch", "belonging"):
             self._db.unregister(name)
@@ -146,10 +151,10 @@ class Arrival:
     def _records(self, rows: pa.Table, state: State, *, emptied: bool) -> dict[str, Record]:
         if not state.any_keys():
             return {}
-        return state.keys(None if emptied else _distinct(rows))
+        return state.keys(None if emptied else keys_of(rows))
 
     def _followed(self, rows: pa.Table, hot: Collection[str], keys: RowKeys | UnitKeys) -> list[Belongs]:
-        """Follow the changes at keys that a rename touched, one by one."""
+        """Follow, one by one, the changes at keys that were renamed."""
         names = pa.array(sorted(hot), pa.string())
         touched = pc.or_(pc.is_in(rows["entry"], value_set=names), pc.is_null(rows["entry"]))
         some = rows.filter(touched)  # the key before a rename is touched together with the one after
@@ -180,7 +185,7 @@ class Arrival:
         if emptied:
             known = state.all_entries()
         else:
-            names = {native(key) for key in _distinct(rows)}
+            names = {native(key) for key in keys_of(rows)}
             for _, there in records.values():
                 names |= {one if isinstance(one, str) else one[1] for one in there}
             if self._program.max_rows is None:
@@ -218,20 +223,20 @@ class Arrival:
         """The digest of a new row, of all its columns."""
         return f"""CASE WHEN "after" IS NOT NULL THEN {row_digest('"after"', self._row)} END"""
 
-    def _told(self) -> str:
+    def _before_digest(self) -> str:
         """SQL: the digest of the delivered old row."""
         digest = row_digest('"before"', self._row_before)
         return f'CASE WHEN informed AND "before" IS NOT NULL THEN {digest} END'
 
     def _plain(self, keys: RowKeys | UnitKeys | None) -> dict[str, int]:
-        """Add the batch as it is: rows are their own units, and the changes are old and new rows alone."""
+        """Add the batch as it is.  Rows are their own units, and no key changes, no value is left out."""
         name, join = _named("entry"), ""
         if keys is not None:
             name, join = f"coalesce(belonging.name, {name})", "LEFT JOIN belonging USING (seq)"
         self._db.execute(f"""
             INSERT INTO waiting
             SELECT seq, time, {name}, {name}, {self._narrow('"after"')}, {self._digest()},
-                   {self._told()}, informed, {old_digest('"after"')}
+                   {self._before_digest()}, informed, {old_digest('"after"')}
             FROM batch {join}""")
         return {}
 
@@ -260,7 +265,7 @@ class Arrival:
         return {"without_unit": unowned, "deleted_unknown": deleted, "unknown_kept": left}
 
     def _arriving(self, kept: Collection[str], *, emptied: bool) -> str:
-        """Every change and, as number -1, the row before the batch, by lineage."""
+        """SQL of `arriving`: every change and, as number -1, the row as it was before the batch."""
         alone = self._program.max_rows is None
         lineage = "name" if alone else "coalesce(followed, '.' || name)"
         was = "entry" if alone else "coalesce(known_lineages.lineage, '.' || entry)"
@@ -284,7 +289,7 @@ class Arrival:
             FROM latest {join}"""
 
     def _owned(self, kept: Collection[str]) -> str:
-        """The unit before and after every change; where the unit is the row, they are the same."""
+        """SQL of `owned`: the unit before and after every change."""
         if self._program.max_rows is None:
             return """
                 CREATE OR REPLACE TEMP VIEW owned AS
@@ -303,7 +308,7 @@ class Arrival:
             FROM before"""
 
     def _filled(self, fields: Sequence[str], kept: Collection[str]) -> str:
-        """The changes with the values that were left out, as the state would remember them."""
+        """SQL of `filled`: every change with the values that the source left out."""
         past, unknown, values = [], ["false"], []
         for name in fields:
             value = f'"after".{quote(name)}'
@@ -328,17 +333,18 @@ class Arrival:
             CREATE OR REPLACE TEMP TABLE filled AS
             WITH before AS (SELECT *{"".join(f", {one}" for one in past)} FROM owned {window if past else ""})
             SELECT seq, time, name, ended, unit, owner_was, emptyings, {" OR ".join(unknown)} AS unknown,
-                   informed, {self._told()} AS told, {image} AS "after"
+                   informed, {self._before_digest()} AS before_digest, {image} AS "after"
             FROM before WHERE seq >= 0"""
 
     def _events(self, *, emptied: bool) -> str:
-        """SQL: add the changes; a row that goes to another unit ends in one and begins in the other."""
+        """SQL: add the changes to `waiting`.  A row that changes its unit ends in the old one."""
         alone = self._program.max_rows is None
         begins = "true" if alone else "unit IS NOT NULL"
         handed = "false" if alone else "owner_was IS NOT NULL AND owner_was <> unit"
         ends = "" if alone else """
             UNION ALL BY NAME
-            SELECT seq, time, ended AS entry, owner_was AS unit, emptyings, told, informed FROM filled
+            SELECT seq, time, ended AS entry, owner_was AS unit, emptyings, before_digest, informed
+            FROM filled
             WHERE owner_was IS NOT NULL AND owner_was IS DISTINCT FROM unit"""  # fmt: skip
         emptying = "" if not emptied else """
             UNION ALL BY NAME
@@ -357,10 +363,12 @@ class Arrival:
             WITH events AS (
                 SELECT seq, time, name AS entry, unit, emptyings, {self._narrow('"after"')} AS "after",
                        {self._digest()} AS digest, {old_digest('"after"')} AS elder,
-                       CASE WHEN NOT ({handed}) THEN told END AS told, informed AND NOT ({handed}) AS informed
+                       CASE WHEN NOT ({handed}) THEN before_digest END AS before_digest,
+                       informed AND NOT ({handed}) AS informed
                 FROM filled WHERE {begins}{ends}
             )
-            SELECT seq, time, entry, unit, "after", digest, told, informed, elder FROM events{emptying}"""
+            SELECT seq, time, entry, unit, "after", digest, before_digest, informed, elder
+            FROM events{emptying}"""
 
 
 def _left_out(name: str | None) -> str:
@@ -371,30 +379,3 @@ def _named(key: str) -> str:
     """SQL: the name of a row that is inserted under a key, as tidegauge.engine.duckdb.identity has it."""
     mark = f"chr({ord(MARK)})"
     return f"CASE WHEN starts_with({key}, {mark}) THEN {mark} || '0' || {mark} || {key} ELSE {key} END"
-
-
-def _distinct(rows: pa.Table) -> list[str]:
-    """The keys that occur in the changes."""
-    keys = pc.unique(pa.chunked_array([*rows["entry"].chunks, *rows["previous"].chunks], pa.string()))
-    return [key for key in keys.to_pylist() if key is not None]
-
-
-def _complete(rows: pa.Table, now: int, arrivals: int) -> pa.Table:
-    """The batch with all columns, numbered; no time stamp is later than now."""
-    for name, kind in (("previous", pa.string()), ("kept", pa.list_(pa.string()))):
-        if name not in rows.column_names:
-            rows = rows.append_column(name, pa.nulls(rows.num_rows, kind))
-    renamed = pc.not_equal(rows["previous"], rows["entry"])
-    previous = pc.if_else(renamed, rows["previous"], pa.scalar(None, pa.string()))
-    rows = rows.set_column(rows.schema.get_field_index("previous"), "previous", previous)
-    time = pc.min_element_wise(rows["time"], pa.scalar(now, pa.int64()))
-    rows = rows.set_column(rows.schema.get_field_index("time"), "time", time)
-    return rows.append_column("seq", pa.array(np.arange(arrivals, arrivals + rows.num_rows), pa.int64()))
-
-
-def _belonging(found: Iterable[Belongs]) -> pa.Table:
-    columns = list(zip(*found, strict=True)) or [()] * 4
-    kinds = {"seq": pa.int64(), "name": pa.string(), "ended": pa.string(), "lineage": pa.string()}
-    return pa.table(
-        {name: pa.array(values, kind) for (name, kind), values in zip(kinds.items(), columns, strict=True)}
-    )

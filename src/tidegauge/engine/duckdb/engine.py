@@ -28,7 +28,7 @@ _PART: Final = 2_000_000
 
 
 class DuckEngine:
-    """Carries out one program; holds only the waiting changes, which the store has as well."""
+    """Enforces and folds one program.  Holds only the waiting changes, which the store has as well."""
 
     def __init__(self, program: Program, columns: Mapping[str, str], *, part: int = _PART) -> None:
         self.program, self._part = program, part
@@ -146,13 +146,12 @@ class DuckEngine:
             self._run(self._sql.accepted(s, scope, reached))
             self._run(self._sql.accepted_flow(s, scope))
         entries = self._table(self._sql.entries())
-        gone = entries.filter(pc.invert(entries["alive"]))
-        keys = [gone[name].to_pylist() for name in ("entry", "unit") if name in self.layout.entries]
+        named = [name for name in ("entry", "unit") if name in self.layout.entries]
         units = self._sql.units().replace("$upto", str(reached))
         return Folded(
             totals=self._totals(),
             entries=entries.filter(entries["alive"]).drop_columns(["alive"]),
-            gone=list(zip(*keys, strict=True)),
+            gone=entries.filter(pc.invert(entries["alive"])).select(named),
             units=self._table(f"SELECT * FROM ({units}) ORDER BY unit, scope"),
             used=self._table(self._sql.used()),
             counts=self._counts(),
@@ -193,7 +192,7 @@ class DuckEngine:
             self._db.unregister("recalled")
 
     def _bins(self, upto: int) -> None:
-        """The bins that this batch's effective times can fall into."""
+        """Make `bins`: the bins that the effective times of this fold can fall into."""
         ((earliest,),) = self._rows(f"""
             SELECT least((SELECT min(instant) FROM path WHERE instant > {BEGINNING}), (SELECT min(expires)
                 FROM known_units), {upto})""")
@@ -229,11 +228,11 @@ class DuckEngine:
         )
         counts = self._table(f"""
             SELECT {outside or "count(*) FILTER (false)"} AS outside_domain,
-                   (SELECT count(*) FROM versions WHERE told IS NOT NULL
+                   (SELECT count(*) FROM versions WHERE before_digest IS NOT NULL
                        AND digest_was IS NULL) AS unknown_before,
-                   (SELECT count(*) FROM versions WHERE told IS NOT NULL AND digest_was <> told
-                       AND NOT {is_old("digest_was")}) AS other_before,
-                   (SELECT count(*) FROM versions WHERE informed AND told IS NULL AND alive
+                   (SELECT count(*) FROM versions WHERE before_digest IS NOT NULL
+                       AND digest_was <> before_digest AND NOT {is_old("digest_was")}) AS other_before,
+                   (SELECT count(*) FROM versions WHERE informed AND before_digest IS NULL AND alive
                        AND was IS NOT NULL) AS inserted_twice,
                    (SELECT count(*) FROM versions WHERE ends_first AND was IS NULL) AS deleted_unknown,
                    {refused} AS past_limit

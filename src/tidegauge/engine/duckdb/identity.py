@@ -1,4 +1,4 @@
-"""Which row a change belongs to: rows through their keys, in the order of the log.
+"""The row that each change belongs to, found by the row's key in the order of the log.
 
 A row has a name that it keeps.  A row that is inserted under a key gets the key as its name; if a row of that
 name was renamed away, the next one gets the next generation of the name.  Only keys that a rename touched
@@ -26,7 +26,7 @@ def native(key: str, generation: int = 0) -> str:
 
 
 class Change(NamedTuple):
-    """What matters of a change here; a key of None is a truncation."""
+    """The parts of a change that decide its row.  A key of None is a truncation."""
 
     seq: int
     key: str | None

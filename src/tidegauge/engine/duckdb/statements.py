@@ -1,4 +1,4 @@
-"""The SQL that enforces and folds; its second half: which changes are accepted, and what follows from them.
+"""The second half of the SQL that enforces and folds: accepted changes, sums and the new state.
 
 The tables are listed in tidegauge.engine.duckdb.views.
 """
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 _MOST: Final = 2**62
-"""Larger limits become this one, so that adding one to a time cannot overflow; stricter is always safe."""
+"""Larger numbers in a constraint become this one, so that adding one to a time cannot overflow.  A stricter
+constraint is always safe."""
 
 
 _EXPIRES: Final = "CASE WHEN any_value(leaves) > $upto THEN any_value(leaves) END"
@@ -29,7 +30,7 @@ class Statements(Views):
     """Every statement for one program."""
 
     def numbered(self, s: int, scope: Scope) -> str:
-        """SQL of `numbered_s`: each unit's changes, its limit, and when it leaves if it retires."""
+        """SQL of `numbered_s`: each unit's changes, its constraint, and when it leaves if it retires."""
         labels, join, label = "", "", "NULL::VARCHAR"
         if scope.by is not None:
             label = "CASE WHEN known.unit IS NULL THEN labels.label ELSE known.label END"
@@ -82,7 +83,7 @@ class Statements(Views):
             WHERE {unlabelled}"""
 
     def accepted(self, s: int, scope: Scope, upto: int) -> str:
-        """SQL of `accepted_s`; who retires leaves at the last allowed change or when the time is up."""
+        """SQL of `accepted_s`.  A retiring unit leaves at its last allowed change or when its time ends."""
         if not scope.retire:
             return f"""
                 CREATE OR REPLACE TEMP TABLE accepted_{s} AS

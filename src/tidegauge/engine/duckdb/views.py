@@ -1,9 +1,9 @@
-"""The SQL that enforces and folds, composed once from a program; its first half, up to what units contribute.
+"""The first half of the SQL that enforces and folds: rows, and what each unit contributes.
 
 The tables, in the order in which one fold builds them:
 
     arrivals         the changes that take effect: seq, entry (the row's name), unit, instant (effective
-                     time), after, digest, told (the digest of the delivered old row), informed
+                     time), after, digest, before_digest (of the delivered old row), informed
     versions         per row of a unit and instant the last arrival, with its cell and amounts in every
                      release; the stored state comes first
     path             the same without the ends of rows that did not exist
@@ -122,7 +122,7 @@ class Views:
         return f"struct_pack({fields})"
 
     def image_value(self, name: str) -> str:
-        """SQL: what the state stores of a column: what flows use, or else what a source may leave out."""
+        """SQL: a stored value of a column, which a flow uses or a source may leave out."""
         value = f"after.{quote(name)}"
         return (
             f"CASE WHEN strlen({value}) >= {self._long[name]} THEN {value} END"
@@ -167,7 +167,7 @@ class Views:
         return f"""
             CREATE OR REPLACE TEMP TABLE versions AS
             WITH net AS (
-                SELECT * REPLACE (first_value(told) OVER same AS told,
+                SELECT * REPLACE (first_value(before_digest) OVER same AS before_digest,
                     first_value(informed) OVER same AS informed),
                        first_value("after" IS NULL) OVER same AS ends_first
                 FROM arrivals
@@ -175,16 +175,18 @@ class Views:
                                 ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
                 QUALIFY lead(seq) OVER (PARTITION BY {row}, instant ORDER BY seq) IS NULL
             ), seen AS (
-                SELECT entry, instant, seq, unit, after IS NOT NULL AS alive, informed, told, ends_first,
+                SELECT entry, instant, seq, unit, after IS NOT NULL AS alive, informed, before_digest,
+                       ends_first,
                        {", ".join(self._computed())}
                 FROM net
             ), known_and_seen AS (
                 SELECT entry, {BEGINNING} AS instant, 0 AS seq, unit, true AS alive, false AS informed,
-                    NULL::BIGINT AS told,
+                    NULL::BIGINT AS before_digest,
                        false AS ends_first, {", ".join(map(self.from_state, self._row_columns()))}
                 FROM known_entries
                 UNION ALL
-                SELECT entry, instant, seq, unit, alive, informed, told, ends_first, {carried} FROM seen
+                SELECT entry, instant, seq, unit, alive, informed, before_digest, ends_first, {carried}
+                FROM seen
             )
             SELECT *, lag(CASE WHEN alive THEN unit END) OVER row_versions AS was,
                    lag(CASE WHEN alive THEN digest END) OVER row_versions AS digest_was,

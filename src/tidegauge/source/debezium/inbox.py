@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
+from tidegauge.durable import lock_file, private_folder, sync_folder, whole_lines
 from tidegauge.errors import SourceError, SpecError, StoreLocked
-from tidegauge.source.batch.durable import lock_file, private_folder, sync_folder, whole_lines
 from tidegauge.source.debezium.events import NOTHING, event, parse, shaped
 from tidegauge.source.debezium.index import Index
 from tidegauge.source.debezium.log import Mark, mark

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+from tidegauge.durable import private_folder, sync_folder, whole_lines
 from tidegauge.errors import SourceError
-from tidegauge.source.batch.durable import private_folder, sync_folder, whole_lines
 
 _UNSAFE: Final = str.maketrans("/\\\0", "___")
 

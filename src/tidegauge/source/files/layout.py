@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tidegauge.errors import SpecError
 from tidegauge.source.batch.names import quote
 from tidegauge.source.batch.refusal import refusal
-from tidegauge.source.batch.scratch import TYPES
+from tidegauge.source.batch.workbench import TYPES
 from tidegauge.source.files.tabular import NO_OBJECT
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.source.batch.draft import UNITS
-from tidegauge.source.batch.scratch import TYPES, scratch
+from tidegauge.source.batch.workbench import TYPES, scratch
 from tidegauge.source.files.layout import OPERATIONS
 from tidegauge.source.files.tabular import numbered, tabular
 

@@ -23,7 +23,7 @@ from tidegauge.model.source import Check, OpenSource
 from tidegauge.source.batch.names import quote
 from tidegauge.source.batch.position import position_of
 from tidegauge.source.batch.refusal import refusal
-from tidegauge.source.batch.scratch import scratch
+from tidegauge.source.batch.workbench import scratch
 from tidegauge.source.files.layout import Layout, Roles
 from tidegauge.source.files.tabular import numbered, tabular
 

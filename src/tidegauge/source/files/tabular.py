@@ -20,7 +20,7 @@ import pyarrow.parquet as pa_parquet
 
 from tidegauge.scratch import temporary_folder
 from tidegauge.source.batch.refusal import refusal
-from tidegauge.source.batch.scratch import sql_types
+from tidegauge.source.batch.workbench import sql_types
 from tidegauge.source.files.intact import BLOCK, BOM, TOO_LONG, Blemish, Guard, lines, unpacked
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
+from tidegauge.durable import private_folder, replacing
 from tidegauge.errors import SourceError
 from tidegauge.scratch import ScratchFolder
-from tidegauge.source.batch.durable import private_folder, replacing
 from tidegauge.source.batch.names import literal, quote
 from tidegauge.source.batch.rows import assemble, image, key, schema, truncation
 from tidegauge.source.batch.spool import Spool

@@ -1,4 +1,4 @@
-"""What was measured: noisy integers, sealed together instant by instant, each seal over the one before.
+"""The journal: noisy integers.  Those of one instant have one seal, and each seal covers the one before.
 
 An entry of the chain is an instant at which bins end, whatever release they belong to.  So the chain counts
 bins and nothing else: it is the same however the changes were cut into batches and ticks, and however many
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.errors import StoreCorrupt
@@ -16,13 +17,22 @@ from tidegauge.store.public.ledger import GENESIS, seal
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from tidegauge.model.tick import Measurement
 
     Row = tuple[str, int, int, int, int, str]
 
 _COLUMNS: Final = "release, component, number, cell, bin, value"
+
+
+@dataclass(frozen=True)
+class SealedBin:
+    """A measured bin of a release, and the instant at which it ended."""
+
+    release: str
+    bin: int
+    instant: int
 
 
 class Journal:
@@ -35,7 +45,7 @@ class Journal:
         self._fresh: dict[int, list[Row]] = defaultdict(list)
 
     def add(self, measured: Iterable[Measurement]) -> None:
-        """Take measurements down; they are written by `seal`, before the transaction ends."""
+        """Add measurements; `seal` writes them before the transaction ends."""
         for one in measured:
             row = (one.release, one.component, one.number, one.cell, one.bin, str(one.value))
             self._fresh[one.time].append(row)
@@ -70,12 +80,13 @@ class Journal:
         )
         return tuple(int(value) for (value,) in rows)
 
-    def bins(self) -> list[tuple[str, int, int]]:
-        """(release, bin, instant) of every bin that was sealed with the instant at which it ended."""
-        return self._db.execute(
+    def bins(self) -> Iterator[SealedBin]:
+        """Every bin that was sealed with the instant at which it ended."""
+        rows = self._db.execute(
             f"SELECT DISTINCT release, bin, {self._instants} FROM journal JOIN ticks ON ticks.seq = "
             f"journal.tick WHERE {self._instants} IS NOT NULL"
-        ).fetchall()
+        )
+        return (SealedBin(*row) for row in rows)
 
     def unsigned(self) -> int:
         """How many entries of the chain are of format 2."""

@@ -1,36 +1,22 @@
-"""What was promised and reserved: entries that are only added, each sealed with the hash of the last."""
+"""The ledger: reserved losses.  Entries are only added, and each is linked to the one before by its hash."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import BudgetExceeded, StoreCorrupt
-from tidegauge.model.quantity import fraction
+from tidegauge.model.ledger import LedgerEntry, Reservation
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Iterable
 
 GENESIS: Final = "0" * 64
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line of the ledger."""
-
-    seq: int
-    time: str
-    kind: str
-    body: dict[str, Any]
-    previous: str
-    hash: str
-
-    def as_json(self) -> dict[str, Any]:
-        """The entry as `ledger --json` prints it."""
-        return vars(self).copy()
+COMMIT: Final = "commit"
+"""The kind of an entry that reserves the loss of a plan."""
 
 
 def seal(previous: str, *parts: str) -> str:
@@ -45,50 +31,47 @@ class Ledger:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LedgerEntry]:
         """All entries, oldest first."""
-        rows = self._db.execute(
-            "SELECT seq, time, kind, body, previous, hash FROM ledger ORDER BY seq"
-        ).fetchall()
         return [
-            Entry(seq, time, kind, json.loads(body), previous, hash_)
-            for seq, time, kind, body, previous, hash_ in rows
+            LedgerEntry(seq, time, kind, Reservation.from_json(json.loads(body)), previous, hash_)
+            for seq, time, kind, body, previous, hash_ in self._rows()
         ]
 
-    def reserve(
-        self, *, time: str, measure: str, budget: Fraction, needed: Fraction, body: dict[str, Any]
-    ) -> None:
-        """Write down a plan's whole lifetime loss, or refuse; inside the caller's transaction."""
-        left = budget - self.spent()
-        if needed > left:
-            raise BudgetExceeded("the plan", measure=measure, needed=needed, left=left)
-        self._append(
-            time, "commit", {"measure": measure, "budget": str(budget), "reserved": str(needed), **body}
-        )
+    def reserve(self, reservation: Reservation, *, time: str) -> None:
+        """Record a plan's whole lifetime loss; inside the caller's transaction.
 
-    def spent(self) -> Fraction:
-        """What all committed plans have reserved."""
-        return sum((fraction(entry.body["reserved"]) for entry in self.entries()), Fraction(0))
-
-    def _append(self, time: str, kind: str, body: dict[str, Any]) -> None:
-        text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        Raises BudgetExceeded where less than this is left.
+        """
+        left = reservation.budget - self.spent()
+        if reservation.reserved > left:
+            raise BudgetExceeded(
+                "the plan", measure=reservation.measure, needed=reservation.reserved, left=left
+            )
+        text = json.dumps(reservation.as_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         last = self._db.execute("SELECT hash FROM ledger ORDER BY seq DESC LIMIT 1").fetchone()
         previous = last[0] if last else GENESIS
         self._db.execute(
             "INSERT INTO ledger (time, kind, body, previous, hash) VALUES (?, ?, ?, ?, ?)",
-            (time, kind, text, previous, seal(previous, time, kind, text)),
+            (time, COMMIT, text, previous, seal(previous, time, COMMIT, text)),
         )
+
+    def spent(self) -> Fraction:
+        """The loss that all committed plans have reserved."""
+        return sum((entry.body.reserved for entry in self.entries()), Fraction(0))
+
+    def _rows(self) -> Iterable[tuple[int, str, str, str, str, str]]:
+        return self._db.execute(
+            "SELECT seq, time, kind, body, previous, hash FROM ledger ORDER BY seq"
+        ).fetchall()
 
     def prove(self) -> int:
         """Walk the chain; returns its length, or raises at the first link that does not hold."""
-        previous = GENESIS
-        rows = self._db.execute(
-            "SELECT seq, time, kind, body, previous, hash FROM ledger ORDER BY seq"
-        ).fetchall()
-        for number, (seq, time, kind, body, claimed, sealed) in enumerate(rows, start=1):
+        previous, number = GENESIS, 0
+        for number, (seq, time, kind, body, claimed, sealed) in enumerate(self._rows(), start=1):
             if seq != number or claimed != previous or seal(previous, time, kind, body) != sealed:
                 raise StoreCorrupt(
                     f"ledger entry {seq} does not follow from the one before it: it was altered or lost"
                 )
             previous = sealed
-        return len(rows)
+        return number

@@ -69,7 +69,7 @@ class PublicPart:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Everything read inside is of one moment, whoever writes meanwhile."""
+        """Everything read inside is of one moment, even if another process writes meanwhile."""
         with self._file.snapshot():
             yield
 
@@ -99,7 +99,7 @@ class PublicPart:
 
     @property
     def simulated(self) -> bool:
-        """Whether this store was filled with simulated noise, which protects no one."""
+        """Whether this store was filled with simulated noise, which protects nothing."""
         return self._file.get("simulated") == "1"
 
     # -- what was measured and published ---------------------------------------------------------------------
@@ -107,7 +107,7 @@ class PublicPart:
     @property
     def next_bins(self) -> Mapping[str, int]:
         """The first bin of each release that has not been measured; absent is 0."""
-        return {name: int(value) for name, value in self._file.with_prefix("next:")}
+        return {name: int(value) for name, value in self._file.with_prefix("next:").items()}
 
     def next_bin(self, release: str) -> int:
         """The first bin of this release that has not been measured."""

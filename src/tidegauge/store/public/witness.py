@@ -1,10 +1,10 @@
-"""How far a gauge has published, written down outside of its store.
+"""The witness: how far a gauge has published, kept outside of its store.
 
 A store that was restored from an old copy does not know what it published since, and would draw new noise for
-it.  The witness does: it says how many instants were measured at which bins end, and the seal of everything
-up to the last.  It is written after a tick is committed and before its readings are handed on; so a store may
-be ahead of its witness, but never behind.  Nothing in it is secret, and none of it depends on how many rows
-changed.  In an encrypted store it is signed.
+it.  The witness has the number of instants that were measured (at which bins end) and the last seal.  It is
+written after a tick is committed and before its readings are delivered; so a store may be ahead of its
+witness, but never behind.  Nothing in the witness is secret or depends on how many rows changed.  The witness
+of an encrypted store is signed.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from tidegauge.durable import private_file, replacing
 from tidegauge.errors import StoreBehind, StoreCorrupt, StoreError
 
 if TYPE_CHECKING:
@@ -87,9 +88,9 @@ class Witness:
 
     def require_writable(self) -> None:
         """Refuse a place where no witness can be kept, before there is something to witness."""
-        fresh = self.path.with_name(self.path.name + ".new")
+        fresh = self.path.with_name(f"{self.path.name}.try")
         try:
-            os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            os.close(private_file(fresh))
             fresh.unlink()
         except OSError as error:
             raise StoreError(
@@ -98,19 +99,13 @@ class Witness:
             ) from None
 
     def attest(self, db: sqlite3.Connection) -> None:
-        """Write down how far the store has come, durably, if it has moved."""
+        """Record how far the store has come, durably, if it has moved."""
         mark = Mark.of(db)
         if mark is None or mark == self._last:
             return
-        fresh = self.path.with_name(self.path.name + ".new")
         try:
-            handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with os.fdopen(handle, "w", encoding="ascii") as file:
-                os.fchmod(handle, 0o600)
-                file.write(json.dumps(self._record(mark)) + "\n")
-                file.flush()
-                os.fsync(handle)
-            fresh.replace(self.path)
+            with replacing(self.path) as file:
+                file.write(json.dumps(self._record(mark)).encode() + b"\n")
         except OSError as error:
             raise StoreError(
                 f"{self.path.name} cannot be written: {error.strerror}. The last tick is committed but was "

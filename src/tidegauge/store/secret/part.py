@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tidegauge.model.tick import NOTHING_YET, Clock, StreamState
 from tidegauge.store.secret.form import Plain, Sealed
 from tidegauge.store.secret.pending import WAITING, Keys, Pending
+from tidegauge.store.secret.rows import RowDigests
 from tidegauge.store.secret.secrets import SECRETS, Secrets
 from tidegauge.store.secret.state import StoredState
 from tidegauge.store.secret.sums import SUMS, Sums
@@ -35,10 +36,11 @@ class SecretPart:
         self._file, self._sealed = file, file.cipher is not None
         db, cipher = file.connection, file.cipher
         self._form: Form = Plain() if cipher is None else Sealed(cipher)
-        self.sums = Sums(db, cipher)
-        self.pending = Pending(db, cipher)
-        self.keys = Keys(db, cipher)
         self.secrets = Secrets(db, cipher, version=file.version)
+        self.digests = RowDigests(db, cipher, self.secrets)
+        self.sums = Sums(db, cipher, self.digests)
+        self.pending = Pending(db, cipher, self.digests)
+        self.keys = Keys(db, cipher)
 
     # -- rows and units --------------------------------------------------------------------------------------
 
@@ -46,6 +48,7 @@ class SecretPart:
         """Make the tables of the state, once, when the plan is committed."""
         self._file.set("layout", json.dumps(layout, sort_keys=False))
         self._state(layout).create()
+        self.digests.watch()
         self.set_clock(Clock(None, NOTHING_YET, 0))
 
     def state(self) -> StoredState:
@@ -129,11 +132,12 @@ class SecretPart:
     def write(self) -> None:
         """Write what was set, and leave no copy of what was dropped; before the transaction ends."""
         self.sums.tidy()
+        self.digests.save()
         self.secrets.write()
 
     def forget(self) -> None:
         """The transaction was rolled back: drop what was set in memory."""
-        for part in (self._form, self.sums, self.secrets):
+        for part in (self._form, self.sums, self.secrets, self.digests):
             part.forget()
 
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
     from tidegauge.model.program import Record
     from tidegauge.store.cipher import Cipher
+    from tidegauge.store.secret.rows import RowDigests
 
 WAITING: Final = (
     "CREATE TABLE pending (number INTEGER PRIMARY KEY, changes BLOB NOT NULL)",
@@ -28,8 +29,8 @@ _PART: Final = 10_000
 class Pending:
     """Changes in the order of the log, in pieces of Arrow's stream format, as they are or sealed."""
 
-    def __init__(self, connection: sqlite3.Connection, cipher: Cipher | None) -> None:
-        self._db, self._cipher = connection, cipher
+    def __init__(self, connection: sqlite3.Connection, cipher: Cipher | None, digests: RowDigests) -> None:
+        self._db, self._cipher, self._digests = connection, cipher, digests
 
     def append(self, changes: pa.Table) -> None:
         """Let these wait as well; inside the tick's transaction."""
@@ -45,10 +46,12 @@ class Pending:
             if self._cipher is not None:
                 piece = self._cipher.seal_bytes(_piece(number), piece)
             self._db.execute("INSERT INTO pending VALUES (?, ?)", (number, piece))
+            self._digests.changed("pending", old=None, new=(number, piece))
 
     def replace(self, changes: pa.Table) -> None:
         """Let these wait, and no others; inside the tick's transaction."""
         self._db.execute("DELETE FROM pending")
+        self._digests.reset("pending")
         self.append(changes)
 
     def pieces(self) -> Iterator[pa.Table]:
@@ -93,12 +96,15 @@ class Keys:
                 continue
             both = [key, record]
             value = json.dumps(both) if self._cipher is None else self._cipher.seal(_record(name), both)
-            self._db.execute("INSERT OR REPLACE INTO keys VALUES (?, ?)", (name, value))
+            self._db.execute(
+                "INSERT INTO keys VALUES (?, ?) ON CONFLICT DO UPDATE SET record = excluded.record",
+                (name, value),
+            )
 
     def _name(self, key: str) -> Any:
         return key if self._cipher is None else self._cipher.token("keys", key)
 
-    def _opened(self, rows: list[tuple[Any, Any]]) -> dict[str, Record]:
+    def _opened(self, rows: Iterable[tuple[Any, Any]]) -> dict[str, Record]:
         return dict(
             json.loads(value) if self._cipher is None else self._cipher.open(_record(name), value)
             for name, value in rows

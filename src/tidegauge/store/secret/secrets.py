@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 SECRETS: Final = "CREATE TABLE secrets (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
 """The table, as a statement."""
-WERE_META: Final = "key = 'clock' OR key GLOB 'veils:*' OR key GLOB 'carried:*'"
-"""Rows of `meta` that were secret in format 2."""
 _OLD: Final = {"veils": "shared_noise", "carried": "stream_state"}
-"""What a name began with in format 2, and begins with now."""
+"""How names began in format 2, and how they begin now."""
+WERE_META: Final = " OR ".join(["key = 'clock'", *(f"key GLOB '{name}:*'" for name in _OLD)])
+"""The condition for rows of `meta` that were secret in format 2."""
 
 
 class Secrets:

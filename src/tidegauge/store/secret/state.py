@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 _ARROW: Final = {"VARCHAR": "string", "BIGINT": "int64"}
 _PART: Final = 10_000
-"""So many keys are looked for at a time; SQLite takes no more than 32,766 in one statement."""
+"""So many keys are looked up, and so many rows converted, at a time.  SQLite takes at most 32,766 in one
+statement."""
 
 
 def quote(name: str) -> str:
@@ -96,7 +97,8 @@ class StoredState:
         named = key_of("entries", self._layout["entries"])
         where = " AND ".join(f"{quote(name)} = ?" for name in named)
         self._db.executemany(
-            f"DELETE FROM entries WHERE {where}", self._form.places("entries", named, folded.gone)
+            f"DELETE FROM entries WHERE {where}",
+            self._form.places("entries", named, _tuples(folded.gone, named)),
         )
         for table, rows in (("entries", folded.entries), ("units", folded.units), ("used", folded.used)):
             names = list(self._layout[table])
@@ -135,5 +137,8 @@ class StoredState:
         return pa.Table.from_arrays(arrays, names=list(declared))
 
 
-def _tuples(rows: pa.Table, names: list[str]) -> Iterable[tuple[Any, ...]]:
-    return zip(*(rows[name].to_pylist() for name in names), strict=True)
+def _tuples(rows: pa.Table, names: Sequence[str]) -> Iterable[tuple[Any, ...]]:
+    """The rows of a table, some at a time: a million rows are a gigabyte as Python's values."""
+    for first in range(0, rows.num_rows, _PART):
+        part = rows.slice(first, _PART)
+        yield from zip(*(part[name].to_pylist() for name in names), strict=True)

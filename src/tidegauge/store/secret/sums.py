@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from tidegauge.model.program import Total
     from tidegauge.store.cipher import Cipher
+    from tidegauge.store.secret.rows import RowDigests
 
 SUMS: Final = (
     "CREATE TABLE totals (release TEXT NOT NULL, component INTEGER NOT NULL, bin INTEGER NOT NULL, "
@@ -23,9 +24,10 @@ _COUNTS: Final = b"counts\0"
 class Sums:
     """In SQLite, as they are or sealed.  Sealed, only release, bin and the number of cells are seen."""
 
-    def __init__(self, connection: sqlite3.Connection, cipher: Cipher | None) -> None:
+    def __init__(self, connection: sqlite3.Connection, cipher: Cipher | None, digests: RowDigests) -> None:
         self._db = connection
         self._cipher = cipher
+        self._digests = digests
         self._erased = False
 
     def add(self, totals: Iterable[Total]) -> None:
@@ -38,6 +40,7 @@ class Sums:
             before = self._opened(*spot, row[0])[2] if row else 0
             amount = self._amount(spot, total, total.amount + before)
             self._db.execute("INSERT OR REPLACE INTO totals VALUES (?, ?, ?, ?, ?)", (*spot, amount))
+            self._digests.changed("totals", old=(*spot, row[0]) if row else None, new=(*spot, amount))
 
     def since(self, release: str, first: int) -> dict[tuple[int, int, int], int]:
         """Sums of all bins from this one on, by (component, bin, cell); absent is 0."""
@@ -68,6 +71,7 @@ class Sums:
             rows = self._db.execute("SELECT * FROM totals ORDER BY release, component, bin, cell").fetchall()
             self._db.execute("DELETE FROM totals")
             self._db.executemany("INSERT INTO totals VALUES (?, ?, ?, ?, ?)", rows)
+            self._digests.reset("totals", rows)
             self._erased = False
 
     def forget(self) -> None:
@@ -79,9 +83,9 @@ class Sums:
         if self._cipher is not None:
             known = self.counts()
             known |= {name: known.get(name, 0) + amount for name, amount in counts.items() if amount}
-            self._db.execute(
-                "INSERT OR REPLACE INTO counts VALUES ('', ?)", (self._cipher.seal(_COUNTS, known),)
-            )
+            row = ("", self._cipher.seal(_COUNTS, known))
+            self._db.execute("INSERT OR REPLACE INTO counts VALUES (?, ?)", row)
+            self._digests.reset("counts", [row])
             return
         self._db.executemany(
             "INSERT INTO counts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET amount = amount + "

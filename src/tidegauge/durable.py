@@ -1,4 +1,4 @@
-"""Files that survive a power cut, and folders that one process uses at a time."""
+"""Files that survive a power cut, and files that one process uses at a time."""
 
 from __future__ import annotations
 
@@ -18,6 +18,20 @@ def private_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
+def private_file(path: Path) -> int:
+    """Open a file that only its owner can read and write; make it where it is missing.
+
+    The mode does not depend on the umask.  The caller closes the returned descriptor.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        os.fchmod(handle, 0o600)
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names of the files in the folder durable."""
     handle = os.open(folder, os.O_RDONLY)
@@ -28,21 +42,29 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def replacing(path: Path, *, prefix: str) -> Iterator[IO[bytes]]:
+def replacing(path: Path, *, prefix: str | None = None) -> Iterator[IO[bytes]]:
     """Write a file completely and durably, or not at all.
 
-    It is written beside `path`, under a name that begins with `prefix`, which a crash may leave behind.
+    The content is written beside `path` first, and a crash may leave that file behind.  Its name is `path`
+    with `.new` at the end: one file at most is left, and the next call overwrites it.  Where several
+    processes may replace the same file, `prefix` gives each a name of its own that begins so.
     """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix)
+    if prefix is None:
+        beside = path.with_name(f"{path.name}.new")
+        handle = private_file(beside)
+    else:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix)
+        beside = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
+            file.truncate()
             yield file
             file.flush()
             os.fsync(file.fileno())
-        Path(name).replace(path)
+        beside.replace(path)
         sync_folder(path.parent)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)
         raise
 
 
@@ -58,8 +80,12 @@ def whole_lines(path: Path) -> bytes:
 
 
 def lock_file(path: Path) -> int:
-    """Lock a file until the returned handle is closed.  Raises OSError if another process holds the lock."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    """Lock a file for this process, until the returned descriptor is closed or the process ends.
+
+    Raises BlockingIOError where another process has the lock, and any other OSError where the file cannot be
+    opened or locked at all.
+    """
+    handle = private_file(path)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -1,0 +1,67 @@
+"""What the ledger records: the privacy loss that is reserved for a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from tidegauge.errors import SpecError, StoreCorrupt
+from tidegauge.model.quantity import fraction
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from fractions import Fraction
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """The whole loss of a plan, reserved when the plan was committed."""
+
+    plan: str
+    """The plan's hash."""
+    measure: str
+    """The measure of privacy loss: epsilon or rho."""
+    budget: Fraction
+    reserved: Fraction
+    releases: Mapping[str, Fraction]
+    """The loss of each release."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The reservation as the ledger keeps it and `ledger --json` prints it."""
+        return {
+            "budget": str(self.budget),
+            "measure": self.measure,
+            "plan": self.plan,
+            "releases": {name: str(loss) for name, loss in sorted(self.releases.items())},
+            "reserved": str(self.reserved),
+        }
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> Self:
+        """The reservation that `as_json` wrote.  Raises StoreCorrupt for anything else."""
+        try:
+            return cls(
+                plan=str(record["plan"]),
+                measure=str(record["measure"]),
+                budget=fraction(record["budget"]),
+                reserved=fraction(record["reserved"]),
+                releases={name: fraction(loss) for name, loss in record["releases"].items()},
+            )
+        except (SpecError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
+            raise StoreCorrupt("an entry of the ledger is not a reservation: the store was altered") from None
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """One entry of the ledger, linked to the entry before by its hash."""
+
+    seq: int
+    time: str
+    kind: str
+    body: Reservation
+    previous: str
+    hash: str
+
+    def as_json(self) -> dict[str, Any]:
+        """The entry as `ledger --json` prints it."""
+        return vars(self) | {"body": self.body.as_json()}

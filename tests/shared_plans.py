@@ -1,0 +1,54 @@
+"""Plan and certify once for gauges that are declared alike: both depend on the declaration and the clock alone."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tidegauge.plan import planner
+from tidegauge.plan.certify import certified
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from tidegauge.model.ledger import Reservation
+    from tidegauge.plan.plan import Plan
+    from tidegauge.plan.spec.declaration import GaugeSpec
+
+
+class SharedPlans:
+    """What was planned and certified so far, by everything that it was made from."""
+
+    def __init__(self) -> None:
+        self._plan = planner.make_plan
+        self._plans: dict[str, Plan] = {}
+        self._certified: dict[str, Plan] = {}
+
+    def make_plan(self, spec: GaugeSpec, *, cache: Any = None, **options: Any) -> Plan:
+        """As `planner.make_plan`; `cache` is where matrices are kept and has no influence on the plan."""
+        made_from = repr((spec, sorted(options.items())))
+        if made_from not in self._plans:
+            self._plans[made_from] = self._plan(spec, cache=cache, **options)
+        return self._plans[made_from]
+
+    def certified(self, record: Mapping[str, Any], commits: Iterable[Reservation]) -> Plan:
+        """As `certify.certified`; a refusal is not remembered."""
+        reserved = list(commits)
+        made_from = json.dumps(record, sort_keys=True) + repr(reserved)
+        if made_from not in self._certified:
+            self._certified[made_from] = certified(record, reserved)
+        return self._certified[made_from]
+
+
+@contextmanager
+def shared_plans(shared: SharedPlans | None = None) -> Iterator[None]:
+    """Let every gauge inside use what gauges before have planned and certified."""
+    shared = shared or SharedPlans()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tidegauge.plan.planner.make_plan", shared.make_plan)
+        patch.setattr("tidegauge.run.gauge.certified", shared.certified)
+        patch.setattr("tidegauge.publish.verify.certified", shared.certified)
+        yield

@@ -1,0 +1,143 @@
+"""Rows of an older copy are found in an encrypted store, and a store of before is followed from now on."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.run.gauge_life import COLUMNS, gauge, life
+from tidegauge.errors import StoreCorrupt
+from tidegauge.store import Store, parse_key
+from tidegauge.testing import Crash, Crashed, Script
+
+if TYPE_CHECKING:
+    from tidegauge.run.gauge import Gauge
+
+KEY = "7e" * 32
+HALF, MOST = "1970-01-01T00:00:00.000015Z", "1970-01-01T00:00:00.000025Z"
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGAUGE_KEY", KEY)
+
+
+def world(folder: Path, *, changes: Any = None, key: str | None = "env:TIDEGAUGE_KEY") -> Gauge:
+    folder.mkdir(exist_ok=True)
+    return gauge(folder, Script(COLUMNS, life() if changes is None else changes, size=9), key=key)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store, and an older copy of it."""
+    folder = tmp_path_factory.mktemp("rows")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIDEGAUGE_KEY", KEY)
+        one = world(folder)
+        list(one.run(HALF))
+        shutil.copy(one.path, folder / "old.db")
+        list(one.run(MOST))
+        one.verify()
+    return folder
+
+
+@pytest.fixture
+def copied(made: Path, tmp_path: Path) -> Gauge:
+    shutil.copytree(made, tmp_path / "copy")
+    return world(tmp_path / "copy")
+
+
+def altered(one: Gauge, *statements: str) -> int:
+    with closing(sqlite3.connect(one.path)) as db:
+        db.execute("ATTACH ? AS old", (str(one.path.with_name("old.db")),))
+        with db:
+            return sum(db.execute(statement).rowcount for statement in statements)
+
+
+REPLACED = [
+    "UPDATE units SET sealed = (SELECT sealed FROM old.units o WHERE (o.unit, o.scope) = (units.unit, units.scope)) "
+    "WHERE (unit, scope) = (SELECT n.unit, n.scope FROM units n JOIN old.units o USING (unit, scope) "
+    "WHERE n.sealed <> o.sealed LIMIT 1)",
+    "UPDATE entries SET sealed = (SELECT sealed FROM old.entries o WHERE o.entry = entries.entry) "
+    "WHERE entry = (SELECT n.entry FROM entries n JOIN old.entries o USING (entry) "
+    "WHERE n.sealed <> o.sealed LIMIT 1)",
+    "INSERT INTO entries SELECT * FROM old.entries WHERE entry NOT IN (SELECT entry FROM entries) LIMIT 1",
+    "DELETE FROM units WHERE unit = (SELECT unit FROM units LIMIT 1)",
+    "DELETE FROM entries WHERE entry = (SELECT entry FROM entries LIMIT 1)",
+    "UPDATE counts SET amount = (SELECT amount FROM old.counts)",
+    "INSERT INTO totals VALUES ('moved', 0, 9, x'00', x'00')",
+]
+
+
+@pytest.mark.parametrize("statement", REPLACED)
+def test_rows_of_an_older_copy_are_refused(copied: Gauge, statement: str) -> None:
+    copied.verify()
+    assert altered(copied, statement) >= 1
+    with pytest.raises(StoreCorrupt, match="older copy"):
+        copied.verify()
+    with pytest.raises(StoreCorrupt, match="older copy"):
+        list(copied.run())
+
+
+def test_what_is_not_found_while_the_gauge_runs_is_found_later(copied: Gauge) -> None:
+    """Old rows that a tick has replaced leave their trace in the digest."""
+    with Store(copied.path, write=True, key=parse_key(KEY)) as store:
+        assert altered(copied, REPLACED[0]) == 1
+        with store.transaction():
+            state = store.secret.state()
+            (row,) = state._select(
+                "units", "units LIMIT 1"
+            ).to_pylist()  # any tick: here one unit is written again
+            assert row["unit"]
+            store._file.connection.execute("UPDATE units SET sealed = sealed")
+    with pytest.raises(StoreCorrupt, match="older copy"):
+        copied.verify()
+
+
+def test_a_store_of_before_is_followed_from_its_next_tick_on(copied: Gauge) -> None:
+    with Store(copied.path, write=True, key=parse_key(KEY)) as store, store.transaction():
+        store.secret.secrets.set("row_digests", None)
+    with Store(copied.path, key=parse_key(KEY)) as store:
+        assert "row_digests" not in store.secret.secrets.names()
+    copied.verify()
+    list(copied.run())
+    copied.verify()
+    with Store(copied.path, key=parse_key(KEY)) as store:
+        assert "row_digests" in store.secret.secrets.names()
+    assert altered(copied, REPLACED[3])
+    with pytest.raises(StoreCorrupt, match="older copy"):
+        copied.verify()
+
+
+def _write_and_crash(store: Store) -> None:
+    with store.transaction():
+        assert store._file.connection.execute("DELETE FROM units").rowcount
+        raise Crashed
+
+
+def test_a_tick_that_was_rolled_back_leaves_the_digests_as_they_were(tmp_path: Path) -> None:
+    changes = life()
+    one = world(tmp_path, changes=[*changes[:9], Crash(), *changes[9:]])
+    with pytest.raises(Crashed):
+        list(one.run())
+    one.verify()
+    with Store(one.path, write=True, key=parse_key(KEY)) as store:
+        with pytest.raises(Crashed):
+            _write_and_crash(store)
+        with store.transaction():
+            store._file.connection.execute("UPDATE units SET sealed = sealed")
+    one.verify()
+    list(one.run())
+    one.verify()
+
+
+def test_a_store_without_a_key_has_no_digests(tmp_path: Path) -> None:
+    one = world(tmp_path, key=None)
+    list(one.run())
+    with Store(one.path) as store:
+        assert "row_digests" not in store.secret.secrets.names()
