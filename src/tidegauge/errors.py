@@ -9,7 +9,8 @@ TidegaugeError
 ├── StoreError           the store cannot be opened, read or written
 │   ├── StoreLocked      another process uses the store
 │   ├── StoreBehind      the store is an old copy: readings were published after it was made
-│   └── StoreCorrupt     the store fails its integrity checks
+│   ├── StoreCorrupt     the store fails its integrity checks
+│   └── LedgerError      the shared ledger cannot be used by this gauge
 └── LocalError           a survey, a report or a reporter's state is invalid
 
 A message says what was asked, what failed, what state is left and what to do next.
@@ -80,6 +81,10 @@ class StoreBehind(StoreError):
 
 class StoreCorrupt(StoreError):
     """The store fails its integrity checks."""
+
+
+class LedgerError(StoreError):
+    """The shared ledger cannot be opened, read or written, or counts other units than the gauge."""
 
 
 class LocalError(TidegaugeError):

@@ -33,6 +33,7 @@ from tidegauge.publish.verify import Verified, compare, prove
 from tidegauge.run import clock
 from tidegauge.run.clock import PublicClock
 from tidegauge.run.loop import Loop
+from tidegauge.run.shared import Sharing
 from tidegauge.run.progress import release_status
 from tidegauge.run.ready import require_ready
 from tidegauge.run.tick import Ticker, require_stream_states
@@ -92,6 +93,7 @@ class Gauge:
         time_zone: str | None = None,
         key: str | None = None,
         witness: str | Path | None = None,
+        ledger: Mapping[str, str] | None = None,
         store: str | Path = "tidegauge.db",
         base: str | Path = ".",
         **setting: Unpack[Setting],
@@ -103,13 +105,20 @@ class Gauge:
             constraint = declared_form(constraint)
         if isinstance(budget, Budget):
             budget = {name: value for name, value in vars(budget).items() if value is not None}
-        declared = {"source": source, "constraint": constraint, "budget": budget, "release": releases}
+        declared = {
+            "source": source,
+            "constraint": constraint,
+            "budget": budget,
+            "release": releases,
+            "ledger": ledger,
+        }
         self.spec = spec or GaugeSpec.parse(
             {name: value for name, value in declared.items() if value is not None}
             | {"engine": {"kind": engine}, "calendar": {"time_zone": time_zone}}
             | {"store": {"key": key, "witness": None if witness is None else str(witness)}}
         )
         self.path, self._base = Path(store), Path(base)
+        self.shared = Sharing(self.spec.ledger, self._base)
         self._now, self._sleep = setting.get("now", _now), setting.get("sleep", system_time.sleep)
         self._sampler = setting.get("sampler") or SecureSampler()
         self._steady = setting.get("steady") or (clock.steady if self._now is _now else None)
@@ -208,20 +217,19 @@ class Gauge:
             require_ready(source, plan.program.used)
         with self._engine(plan) as engine:
             layout = engine.layout.tables()
+        time = rfc3339(self._now())
+        reservation = Reservation(
+            plan=plan.hash,
+            measure=plan.measure,
+            budget=plan.total,
+            reserved=plan.needed,
+            releases={release.release.name: release.loss for release in plan.releases},
+        )
+        if self._sampler.simulated and self.shared.ledger is not None:
+            raise SpecError("simulated noise and a real ledger do not mix", key="ledger")
+        shared = self.shared.reserve(store, plan, reservation, time=time)
         store.commit_plan(
-            Commitment(
-                plan=plan.record(),
-                time=rfc3339(self._now()),
-                reservation=Reservation(
-                    plan=plan.hash,
-                    measure=plan.measure,
-                    budget=plan.total,
-                    reserved=plan.needed,
-                    releases={release.release.name: release.loss for release in plan.releases},
-                ),
-                layout=layout,
-                simulated=self._sampler.simulated,
-            )
+            Commitment(plan.record(), time, reservation, layout, self._sampler.simulated, shared)
         )
         return plan
 
@@ -274,6 +282,7 @@ class Gauge:
                 raise SpecError(
                     "simulated noise and a real ledger do not mix: use a store of its own for simulation"
                 )
+            self.shared.confirm(store, plan, time=rfc3339(self._now()))
             store.public.attest()
             with self._source() as source, self._engine(plan) as engine:
                 self._check_columns(plan, source)

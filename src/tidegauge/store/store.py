@@ -6,6 +6,7 @@ import json
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
+from uuid import uuid4
 
 from tidegauge.errors import StoreError, StoreLocked
 from tidegauge.model.tick import Known, Loaded, Progress
@@ -33,6 +34,8 @@ class Commitment:
     layout: Mapping[str, Mapping[str, str]]
     """The state's tables and their columns, as the engine declares them."""
     simulated: bool = False
+    shared: str | None = None
+    """The identity of the shared ledger that reserved it as well."""
 
 
 class Store:
@@ -89,7 +92,23 @@ class Store:
             self.public.ledger.reserve(commitment.reservation, time=commitment.time)
             self._file.set("plan", json.dumps(commitment.plan, sort_keys=True, ensure_ascii=False))
             self._file.set("simulated", str(int(commitment.simulated)))
+            if commitment.shared is not None:
+                self._file.set("shared_ledger", commitment.shared)
             self.secret.create_state(commitment.layout)
+
+    def identity(self) -> str:
+        """The name by which a shared ledger knows this gauge: random, made once, and durable."""
+        known = self._file.get("gauge")
+        if known is None:
+            known = uuid4().hex
+            with self.transaction():
+                self._file.set("gauge", known)
+        return known
+
+    @property
+    def shared_ledger(self) -> str | None:
+        """The identity of the shared ledger that the plan was committed with; None: it has none."""
+        return self._file.get("shared_ledger")
 
     # -- a tick ----------------------------------------------------------------------------------------------
 

@@ -177,6 +177,14 @@ class StoreSpec(Table):
     witness: Name | None = None
 
 
+class LedgerSpec(Table):
+    """The ledger that this gauge shares with others."""
+
+    path: Name
+    unit: Name | None = None
+    """What the ledger calls the kind of unit that `source.unit` names; by default the same."""
+
+
 class EngineSpec(Table):
     """Which engine computes the exact sums."""
 
@@ -193,6 +201,7 @@ class GaugeSpec(Table):
     store: StoreSpec = StoreSpec()
     engine: EngineSpec = EngineSpec()
     calendar: CalendarSpec = CalendarSpec()
+    ledger: LedgerSpec | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -238,7 +247,7 @@ class GaugeSpec(Table):
         gauge.
         The default engine and calendar are left out: gauges from before there was a choice have none.
         """
-        left_out: dict[str, Any] = {"store": True, "source": set(self.source.REACH)}
+        left_out: dict[str, Any] = {"store": True, "ledger": True, "source": set(self.source.REACH)}
         if self.engine == EngineSpec():
             left_out["engine"] = True
         if self.calendar == CalendarSpec():

@@ -1,0 +1,73 @@
+"""A gauge and the ledger that it shares with others.
+
+In this order, each step durable: the gauge reserves in the shared ledger, commits its plan in its store, and
+confirms in the ledger; then it measures.  A process that dies in between goes on where it was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidegauge.errors import LedgerError, SpecError
+from tidegauge.store.public.shared import SharedLedger, Terms
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from typing import Any
+
+    from tidegauge.model.ledger import Reservation
+    from tidegauge.plan.plan import Plan
+    from tidegauge.plan.spec.declaration import LedgerSpec
+    from tidegauge.store import Store
+
+
+class Sharing:
+    """The shared ledger that a gauge declares, or that there is none."""
+
+    def __init__(self, declared: LedgerSpec | None, base: Path) -> None:
+        self._declared = declared
+        self.ledger = None if declared is None else SharedLedger(base / declared.path)
+
+    def reserve(self, store: Store, plan: Plan, reservation: Reservation, *, time: str) -> str | None:
+        """Reserve the loss of a plan before it is committed; returns the identity of the ledger."""
+        if self.ledger is None:
+            return None
+        self.ledger.reserve(store.identity(), self._terms(plan), reservation, time=time)
+        return self.ledger.entries()[0].hash
+
+    def confirm(self, store: Store, plan: Plan, *, time: str) -> None:
+        """Require that the ledger has reserved the committed plan, and record there that it is committed."""
+        if store.shared_ledger is None and self.ledger is None:
+            return
+        if store.shared_ledger is None:
+            raise SpecError(
+                "this gauge was committed without a shared ledger, and its loss is not counted there. Take "
+                "[ledger] out of the declaration, or start another gauge with a store of its own",
+                key="ledger",
+            )
+        if self.ledger is None:
+            raise SpecError(
+                "is missing: this gauge was committed with a shared ledger. Name it again: [ledger] path",
+                key="ledger",
+            )
+        if self.ledger.entries()[0].hash != store.shared_ledger:
+            raise LedgerError(
+                f"{self.ledger.path.name} is another ledger than the one that this gauge was committed with. "
+                "Nothing was read or spent. Name that one: [ledger] path"
+            )
+        self.ledger.confirm(store.identity(), plan.hash, plan.needed, time=time)
+
+    def _terms(self, plan: Plan) -> Terms:
+        declaration = plan.declaration
+        owner = (self._declared.unit if self._declared else None) or plan.program.owner
+        return Terms(
+            plan.measure, plan.total, owner or f"row of {declaration['source']['table']}", _term(plan)
+        )
+
+
+def _term(plan: Plan) -> str | None:
+    """The period after which the constraints of a plan renew; all have the same."""
+    declared: Mapping[str, Any] = plan.declaration
+    named = [declared.get("constraint"), *(one.get("constraint") for one in declared["release"].values())]
+    return next((one["renews"] for one in named if one and one.get("renews")), None)
