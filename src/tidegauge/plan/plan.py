@@ -304,7 +304,7 @@ class Plan:
     def __str__(self) -> str:
         from tidegauge.plan.explain import explain  # noqa: PLC0415  (explain reads plans)
 
-        return explain(self)
+        return explain(self, width=80)
 
 
 def address(record: Mapping[str, Any]) -> str:

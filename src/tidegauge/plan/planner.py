@@ -15,13 +15,14 @@ from tidegauge.plan.certify import accounted, exposure
 from tidegauge.plan.choose import more_if_asked, options
 from tidegauge.plan.derive import able, derive, derived_spans
 from tidegauge.plan.plan import Plan, ReleasePlan
+from tidegauge.plan.spec.start import next_round
 from tidegauge.plan.sql.compile import compile_query
+from tidegauge.plan.warn import warnings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from tidegauge.model.budget import Budget
     from tidegauge.model.constraint import Constraint
     from tidegauge.plan.choose import Option
     from tidegauge.plan.plan import Measure
@@ -87,7 +88,7 @@ def make_plan(
         program=_program(spec, tuple(releases.values()), columns, leaves_out),
         releases=tuple(plans),
         protects=_protects(spec),
-        warnings=_warnings(spec, budget),
+        warnings=warnings(spec, budget, plans, columns),
         derived=tuple(derived),
     )
 
@@ -150,7 +151,10 @@ def _release(
     try:
         duration = None if spec.for_ == "ever" else spec.for_
         schedule = Schedule.lasting(
-            now if spec.start is None else spec.start, spec.every, duration, spec.window
+            next_round(now, spec.every) if spec.start is None else spec.start,
+            spec.every,
+            duration,
+            spec.window,
         )
     except SpecError as error:
         raise SpecError(str(error), key=key) from None
@@ -240,18 +244,3 @@ def _protects(spec: GaugeSpec) -> str:
         else f"one '{unit}' with all the rows it ever owns, of which at most {rows} count at any time"
     )
     return f"{who}: everything published together reveals at most the declared budget about it."
-
-
-def _warnings(spec: GaugeSpec, budget: Budget) -> tuple[str, ...]:
-    warnings = []
-    if budget.epsilon is not None and budget.epsilon > 10:
-        warnings.append(f"epsilon = {budget.epsilon} is so large that it gives no protection.")
-    if budget.delta is not None and budget.delta > Fraction(1, 10_000):
-        warnings.append(
-            "delta is the chance of no protection at all; keep it far below one over the number of units."
-        )
-    if any(isinstance(_constraint(spec, name), Unconstrained) for name in spec.measured):
-        warnings.append(
-            "Without a [constraint] a unit may change every reading: the loss is counted for all of them."
-        )
-    return tuple(warnings)

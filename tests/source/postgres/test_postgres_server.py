@@ -196,7 +196,8 @@ def test_a_server_that_is_down_at_the_start(
         with caplog.at_level(logging.WARNING):
             readings = list(Gauge.from_file(tmp_path / "tidegauge.toml").run())
         assert came_back.is_set()
-        assert "no connection (SQLSTATE none), next attempt in" in caplog.text
+        assert "no connection (" in caplog.text
+        assert "SQLSTATE none" not in caplog.text
         assert [round(reading.value or 0) for reading in readings][:1] == [7]
         time.sleep(1.05)
         server.crash()

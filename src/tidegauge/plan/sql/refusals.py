@@ -25,11 +25,13 @@ REFUSALS: Final = {
     "UNION": "a release is one SELECT; declare one release for each part and add their readings",
     "sub-query": "what a row counts must depend on that row alone; write the condition into WHERE",
     "JOIN": "a release reads one table; "
-    "let the source deliver a view that has the joined columns in every row",
+    "copy the joined columns into that table (triggers or the application keep them up to date), or "
+    'export the joined rows and follow the exports (kind = "snapshots")',
     "other table": "a release reads the table that [source] declares",
     "no table": "say which table: FROM and its name",
-    "DISTINCT": "whether a row is the first of its kind depends on the other rows, "
-    "so it cannot be summed row by row; declare the values as groups and publish COUNT(*) of each",
+    "DISTINCT": "whether a row is the first of its kind depends on the other rows; to count persons who own "
+    "several rows, declare the column as unit with max_rows = 1 in [source] and publish COUNT(*), which then "
+    "counts each of them once; to count a few public values, declare them as groups",
     "HAVING": "which groups are shown would depend on exact counts; "
     "leave it out, every declared group is published",
     "LIMIT": "which groups are shown would depend on exact counts; declare only the groups that are wanted",

@@ -121,7 +121,7 @@ class SQLite(FollowedSource):
         triggers.uninstall(self._path, self._table)
         return (
             f"Changes of {quote(self._table)} are no longer recorded, and nothing of ours is left in the file. A gauge that is "
-            "to go on needs: tidegauge init --install; it then reads the table whole, and the net difference counts."
+            "to go on needs: tidegauge install; it then reads the table whole, and the net difference counts."
         )
 
     def doctor(self, position: str | None = None) -> list[Check]:
@@ -144,7 +144,7 @@ class SQLite(FollowedSource):
         told = "every change is recorded" if recording else "changes are not, or no longer, recorded"
         if recording and place and place.token != recording.token:
             told += "; the triggers were installed again since the last run, so the next one reads the table whole, and the net difference counts"
-        return [*checks, Check("triggers", recording is not None, told, "tidegauge init --install")]
+        return [*checks, Check("triggers", recording is not None, told, "tidegauge install")]
 
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
         """Everything recorded so far, in the order of the log.  No lock is held while a batch is away."""
@@ -157,7 +157,7 @@ class SQLite(FollowedSource):
                 raise SourceError(
                     f"changes of the table {quote(self._table)} are not, or no longer, recorded: the triggers are missing, "
                     "the table was rebuilt, or its key or columns are others. Nothing was read. Install them ('tidegauge "
-                    "init --install'); the table is then read whole once and the net difference counts.",
+                    "install'); the table is then read whole once and the net difference counts.",
                     path=str(self._path),
                 )
             if place is None or place.token != recording.token:
