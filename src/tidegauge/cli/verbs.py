@@ -19,7 +19,7 @@ from tidegauge.cli.ending import ENDING, Stopped
 from tidegauge.cli.local import app as local
 from tidegauge.cli.options import DEFAULT, File, Json, StoreFile, open_gauge, open_reader, print_json
 from tidegauge.cli.service import internal_error, setup_log
-from tidegauge.errors import SpecError, TidegaugeError
+from tidegauge.errors import SpecError, StoreCorrupt, TidegaugeError
 
 if TYPE_CHECKING:
     from tidegauge.model.reading import Reading
@@ -312,14 +312,14 @@ for verb in (source.doctor, source.install, source.uninstall, source.serve):
 @app.command()
 def demo(
     folder: Annotated[Path, typer.Argument(help="The folder to create.")] = Path("demo"),
-    patients: Annotated[int, typer.Option(min=100, help="Number of patients in the year.")] = 50_000,
+    people: Annotated[int, typer.Option(min=1000, help="Number of people in the year.")] = 100_000,
 ) -> None:
-    """Publish a year of invented data and compare with the truth."""
+    """Publish the year of an invented town and compare it with the truth."""
     from rich.console import Console  # noqa: PLC0415
 
     from tidegauge.demo import make_demo  # noqa: PLC0415
 
-    make_demo(folder, patients=patients, console=Console(highlight=False))
+    make_demo(folder, people=people, console=Console(highlight=False))
 
 
 def main() -> None:
@@ -366,5 +366,12 @@ def _end() -> NoReturn:
 
 
 def _refuse(error: Exception) -> None:
-    typer.echo(f"{type(error).__name__}: {error}", err=True)
+    typer.echo(f"{type(error).__name__}: {error}{_advice(error)}", err=True)
     sys.exit(2)
+
+
+def _advice(error: Exception) -> str:
+    """What to do about an altered store, if the message does not say it."""
+    if not isinstance(error, StoreCorrupt) or "copy" in str(error):
+        return ""
+    return "\nThe store was altered or damaged. Bring back the newest copy that tidegauge verify accepts."

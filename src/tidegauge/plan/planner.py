@@ -144,7 +144,8 @@ def _release(
     )
     if spec.clip is not None and query.kind != "flow":
         raise SpecError(
-            "belongs to a flow (FROM changes(...)); a stock's contribution needs no clip", key=f"{key}.clip"
+            "belongs to a flow (FROM changes(...)); remove it: a running value needs no clip",
+            key=f"{key}.clip",
         )
     if query.kind == "flow" and spec.window is None:
         spec = spec.model_copy(update={"window": spec.every})
@@ -172,7 +173,9 @@ def _scope(releases: tuple[str, ...], spec: ConstraintSpec | None, columns: Mapp
     if spec is None:
         return Scope(releases, ((None, Limit()),))
     if spec.by is not None and spec.by not in columns:
-        raise SpecError(f"there is no column '{spec.by}'", key="constraint.by")
+        raise SpecError(
+            f"there is no column '{spec.by}'; there are: {', '.join(sorted(columns))}", key="constraint.by"
+        )
     return Scope(releases, spec.limits, spec.by, retire=spec.on_excess == "retire")
 
 

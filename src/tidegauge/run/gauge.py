@@ -138,7 +138,10 @@ class Gauge:
     @property
     def _file(self) -> StoreFile:
         if self.spec.store.key is not None and (left := self.spec.source.keeps) is not None:
-            raise SpecError(f"{left} beside the store, which are not encrypted", key="store.key")
+            raise SpecError(
+                f"{left} beside the store, which are not encrypted. Remove the key, or use another kind of source",
+                key="store.key",
+            )
         return StoreFile(self.path, self._base, self.spec.store)
 
     @property
@@ -314,7 +317,11 @@ class Gauge:
                     if name not in source.columns
                     else "has another type than was committed"
                 )
-                raise SpecError(f"column '{name}' {found}. Nothing was read or spent.", key="source")
+                raise SpecError(
+                    f"column '{name}' {found}. Nothing was read or spent. Put it back as it was, or start another "
+                    "gauge with a store of its own; the privacy losses of both gauges add up",
+                    key="source",
+                )
 
     # -- what was published ----------------------------------------------------------------------------------
 
