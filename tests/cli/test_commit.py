@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import select
@@ -12,8 +13,9 @@ import time
 from pathlib import Path
 
 import pytest
+import typer
 
-from tidegauge.cli.commit import QUESTION
+from tidegauge.cli.commit import QUESTION, agreed_plan
 from tidegauge.run.gauge import Gauge
 
 DECLARATION = """
@@ -103,9 +105,7 @@ def committed(folder: Path) -> int:
     return len(gauge.ledger()) if gauge.path.exists() else 0
 
 
-@pytest.mark.parametrize(
-    "line", [b"n\n", b"\n", b"yesterday\n", b"\x04"], ids=["no", "enter", "other", "end"]
-)
+@pytest.mark.parametrize("line", [b"n\n", b"\x04"], ids=["no", "end"])
 def test_any_answer_but_yes_commits_nothing(folder: Path, line: bytes) -> None:
     terminal = Terminal(folder, "run", "--once")
     shown = terminal.until(QUESTION)
@@ -144,11 +144,14 @@ def test_warnings_are_shown_again_before_the_question(folder: Path) -> None:
 
 
 def test_groups_that_the_noise_hides_are_warned_of(folder: Path) -> None:
+    """Also where keys repeat, and not where there are more keys than noise."""
     (folder / "tidegauge.toml").write_text(DECLARATION.format(epsilon=0.01, duration="2 days"))
-    terminal = Terminal(folder, "run", "--once")
-    assert "people: every group is smaller than its noise (secret" in terminal.until(QUESTION)
-    terminal.answer(b"n\n")
-    terminal.end()
+    gauge = Gauge.from_file(folder / "tidegauge.toml")
+    assert gauge.too_small(gauge.plan()) == ["people"]
+    width = gauge.plan().releases[0].chosen.half_width_worst
+    with (folder / "people.csv").open("a") as file:
+        file.writelines(f"2026-01-03T08:00:00Z,q{i}\n" for i in range(int(width)))
+    assert gauge.too_small(gauge.plan()) == []
 
 
 def test_an_interrupt_at_the_question_commits_nothing(folder: Path) -> None:
@@ -181,8 +184,33 @@ def test_output_in_a_pipe_stays_clean(folder: Path) -> None:
     assert all(line.startswith('{"release": "people"') for line in lines)
 
 
-def test_without_a_terminal_it_commits(folder: Path) -> None:
-    command = [sys.executable, "-c", "from tidegauge.cli import main; main()", "run", "--once"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, stdin=subprocess.DEVNULL, check=True)
-    assert done.stderr == b""
-    assert committed(folder) == 1
+class Keyboard(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("line", "yes"), [("y\n", True), ("YES\n", True), ("\n", False), ("yesterday\n", False), ("", False)]
+)
+def test_only_yes_is_yes(folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, yes: bool) -> None:
+    gauge = Gauge.from_file(folder / "tidegauge.toml")
+    monkeypatch.setattr(sys, "stdin", Keyboard(line))
+    monkeypatch.setattr(sys, "stderr", Keyboard())
+    if yes:
+        plan = agreed_plan(gauge, yes=False)
+        assert plan is not None
+        assert plan.hash == gauge.plan().hash
+    else:
+        with pytest.raises(typer.Exit) as end:
+            agreed_plan(gauge, yes=False)
+        assert end.value.exit_code == 2
+    assert not gauge.committed
+
+
+@pytest.mark.parametrize("missing", ["stdin", "stderr"])
+def test_without_a_terminal_nothing_is_asked(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    for name in {"stdin", "stderr"} - {missing}:
+        monkeypatch.setattr(sys, name, Keyboard())
+    assert agreed_plan(Gauge.from_file(folder / "tidegauge.toml"), yes=False) is None
