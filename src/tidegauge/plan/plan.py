@@ -306,6 +306,12 @@ class Plan:
 
         return explain(self, width=80)
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the summary, and the noise of every release as a bar."""
+        from tidegauge.plan.summary import summary_html  # noqa: PLC0415  (the summary reads plans)
+
+        return summary_html(self)
+
 
 def address(record: Mapping[str, Any]) -> str:
     """What a plan with this record is known by."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from html import escape
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.mechanism.aggregates import aggregate_of
@@ -172,3 +173,23 @@ def _readings(series: Series) -> str:
 def _noise(chosen: Candidate) -> str:
     mean, worst = chosen.half_width_mean, chosen.half_width_worst
     return f"± {rounded(worst)}" if worst < 1.2 * mean else f"± {rounded(mean)} (at worst ± {rounded(worst)})"
+
+
+def summary_html(plan: Plan) -> str:
+    """The summary for a notebook: its text, and a bar for the noise of each release beside the widest."""
+    noise = {one.release.name: one.chosen.half_width_worst for one in plan.releases}
+    noise |= {one.name: one.chosen.half_width_worst for one in plan.derived}
+    widest = max(noise.values()) or 1.0
+    bars = "".join(
+        f"<tr><td>{escape(name)}</td><td>± {rounded(noise[name])}</td><td>"
+        f'<svg width="{_BAR}" height="12" role="img"><rect width="{_BAR * noise[name] / widest:.1f}" height="12" '
+        'fill="#6baed6"/></svg></td></tr>'
+        for name in plan.series
+    )
+    text = escape("\n".join(summarise(plan, 80)))
+    head = "<tr><th>release</th><th>noise interval (95 %)</th><th></th></tr>"
+    return f"<pre>{text}</pre><table><thead>{head}</thead><tbody>{bars}</tbody></table>"
+
+
+_BAR: Final = 160
+"""Pixels of the widest bar."""

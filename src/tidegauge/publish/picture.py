@@ -47,7 +47,7 @@ def picture(
         f'<text x="{_LEFT}" y="18" font-size="13" font-weight="bold">{_escaped(title)}</text>',
         f'<text x="{width - _RIGHT}" y="18" text-anchor="end" fill="#555555">{_escaped(legend)}</text>',
         *(
-            f'<line x1="{_LEFT}" x2="{width - _RIGHT}" y1="{y(mark):.1f}" y2="{y(mark):.1f}" stroke="#dddddd"/>'
+            f'<path d="M{_LEFT} {y(mark):.1f}H{width - _RIGHT}" stroke="#dddddd"/>'
             f'<text x="{_LEFT - 6}" y="{y(mark) + 4:.1f}" text-anchor="end">{number(mark, 0)}</text>'
             for mark in marks
         ),
@@ -56,9 +56,7 @@ def picture(
     ]
     if truth is not None:
         exact = _path((x(at), y(value)) for at, value in enumerate(truth))
-        parts.append(
-            f'<polyline points="{exact}" fill="none" stroke="#222222" stroke-width="1" stroke-dasharray="4 3"/>'
-        )
+        parts.append(f'<polyline points="{exact}" fill="none" stroke="#222222" stroke-dasharray="4 3"/>')
     first, last = (readings[at].as_json()["time"][:10] for at in (0, -1))
     foot = height - 8
     parts.append(

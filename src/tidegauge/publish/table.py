@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _WIDE: Final = 10_000
 """So many characters fit into a line: a time or a value is never cut, however narrow the terminal."""
 _FOLDED: Final = ("release", "group")
-_LEAST: Final = 8
+_LEAST: Final = 6
 """Characters that a folded column has at least."""
 _EXACT: Final = 1e-3
 """A standard error below this is shown as none."""

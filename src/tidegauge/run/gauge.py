@@ -20,6 +20,7 @@ from tidegauge.model.reading import Reading
 from tidegauge.model.source import Location, whole
 from tidegauge.plan.spec.change import changed
 from tidegauge.plan.spec.declaration import GaugeSpec, declared_form, load
+from tidegauge.publish.notebook import readings_html
 from tidegauge.publish.readings import plan_reading
 from tidegauge.run import clock
 from tidegauge.run.clock import PublicClock
@@ -336,6 +337,12 @@ class Gauge:
     ) -> pa.Table:
         """Every reading so far in an Arrow table: release, time, its groups, value, stderr, low, high."""
         return self.reader.readings(release, smoothed=smoothed, consistent=consistent)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what was published, or the plan if nothing was."""
+        if not self.committed:
+            return self.plan()._repr_html_()
+        return readings_html(self.published())
 
     def status(self) -> dict[str, Any]:
         """How far the gauge has come; operator_only holds exact numbers that are not for the public."""

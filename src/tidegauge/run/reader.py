@@ -22,6 +22,7 @@ from tidegauge.plan.spec.change import changed
 from tidegauge.plan.spec.declaration import StoreSpec, load
 from tidegauge.publish.formats import as_table
 from tidegauge.publish.journal import all_readings
+from tidegauge.publish.notebook import show_tables
 from tidegauge.publish.readings import agree, plan_reading
 from tidegauge.publish.verify import Verified, compare, prove
 from tidegauge.run.tick import require_stream_states
@@ -30,6 +31,7 @@ from tidegauge.store import Store, begun, parse_key, use_memory
 from tidegauge.store.public.part import PublicPart
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     import pyarrow as pa
@@ -160,12 +162,21 @@ class Reader:
         self, release: str | None = None, *, smoothed: bool = False, consistent: bool = False
     ) -> pa.Table:
         """Every reading so far in an Arrow table: release, time, its groups, value, stderr, low, high."""
+        show_tables()
         return as_table(self.published(release, smoothed=smoothed, consistent=consistent))
 
     def first_release(self) -> str | None:
         """The release that is declared first; None if nothing was committed."""
         record = self._record()
         return None if record is None else next(iter(Plan.from_record(record).series))
+
+    def unit_of(self, readings: Sequence[Reading]) -> str:
+        """What the values of these readings of one release count; empty for a mean or a sum."""
+        record = self._record()
+        if record is None or not readings:
+            return ""
+        plan = Plan.from_record(record).series[readings[0].release].plan
+        return "rows" if plan.release.query.aggregate == "count" else ""
 
     def status(self) -> dict[str, Any]:
         """How far the gauge has come; operator_only holds exact numbers that are not for the public."""
