@@ -40,7 +40,7 @@ class Narrator:
         """Wait for the next reading; what was published before is shown first."""
         if self._aloud:
             if not self._waited:
-                typer.echo(f"{self.summary()} {self.due()} Ctrl-C ends the run.", err=True)
+                typer.echo(f"{self.summary()}\n{self.due()} Ctrl-C ends the run.", err=True)
             for line in self.newest():
                 typer.echo(line, err=True)
         self._waited, self._new = True, []

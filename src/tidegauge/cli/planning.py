@@ -36,12 +36,13 @@ def show_plan(gauge: Gauge, *, why: bool, optimise: bool, as_json: bool) -> None
     noisy = [one.release.name for one in plan.releases if one.chosen.half_width_worst]
     if noisy:
         names = [name for name, one in plan.series.items() if one.plan.release.name in noisy]
-        _show_alternatives(names, noise_of(plan), gauge.alternatives(plan), width)
+        groups = any(len(one.release.query.cells) > 1 for one in plan.releases)
+        _show_alternatives(names, noise_of(plan), gauge.alternatives(plan), width, groups=groups)
     typer.echo("Nothing is spent yet. To commit the plan and publish: tidegauge run")
 
 
 def _show_alternatives(
-    names: Sequence[str], now: dict[str, str], found: Sequence[Alternative], width: int
+    names: Sequence[str], now: dict[str, str], found: Sequence[Alternative], width: int, *, groups: bool
 ) -> None:
     """One line a release: its noise now, and with one change of the declaration."""
     typer.echo("If that is not good enough, change one of these:")
@@ -51,7 +52,7 @@ def _show_alternatives(
         typer.echo(line)
     hints = [
         "alone: it is the only release. " if any(one.label == "alone" for one in found) else "",
-        "Fewer, larger groups have the same noise each, so a smaller relative error. ",
+        "Fewer, larger groups have the same noise each, so a smaller relative error. " if groups else "",
         "Other values: tidegauge plan --what-if epsilon=0.5,1,2 at_most=2,4,8",
     ]
     for line in wrapped("", "".join(hints), width):

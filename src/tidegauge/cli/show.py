@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import contextmanager
+from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tidegauge.cli.width import columns
 from tidegauge.errors import SpecError
+from tidegauge.plan.explain import number as exact
 from tidegauge.plan.summary import wrapped
 from tidegauge.publish.registry import FORMATS, FilePublisher, TextPublisher, format_named
 from tidegauge.publish.table import as_text
@@ -93,9 +95,10 @@ def show_ledger(entries: list[Entry]) -> None:
     for entry in entries:
         body = entry.body
         typer.echo(f"{entry.seq}  {entry.time}  {entry.kind}  plan {body['plan'][:12]}")
-        typer.echo(f"   reserved {body['measure']} = {body['reserved']} of {body['budget']}")
+        reserved, budget = (exact(Fraction(body[name])) for name in ("reserved", "budget"))
+        typer.echo(f"   reserved {body['measure']} = {reserved} of {budget}")
         for name, loss in body["releases"].items():
-            typer.echo(f"     {name}: {loss}")
+            typer.echo(f"     {name}: {exact(Fraction(loss))}")
         typer.echo(f"   seal {entry.hash[:16]} after {entry.previous[:16]}")
 
 

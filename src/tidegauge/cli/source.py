@@ -24,7 +24,10 @@ def doctor(file: File = DEFAULT, as_json: Json = False) -> None:
 
 
 def install(file: File = DEFAULT) -> None:
-    """Install what the source needs: triggers, or publication and slot."""
+    """Install in the source what following it needs.
+
+    That is triggers (SQLite), or a publication and a replication slot (PostgreSQL).
+    """
     typer.echo(open_gauge(file).install())
 
 

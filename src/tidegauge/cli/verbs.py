@@ -315,7 +315,7 @@ def demo(
     folder: Annotated[Path, typer.Argument(help="The folder to create.")] = Path("demo"),
     people: Annotated[int, typer.Option(min=1000, help="Number of people in the year.")] = 100_000,
 ) -> None:
-    """Publish the year of an invented town and compare it with the truth."""
+    """Publish an invented town's year and compare it with the truth."""
     from rich.console import Console  # noqa: PLC0415
 
     from tidegauge.demo import make_demo  # noqa: PLC0415
@@ -345,7 +345,10 @@ def main() -> None:
     except TidegaugeError as error:
         _refuse(error)
     except _UsageError as error:
-        typer.echo(f"tidegauge: {error.format_message()}", err=True)
+        said = error.format_message()  # without a verb, it is the whole help
+        typer.echo(
+            said if said.startswith("Usage:") else f"tidegauge: {said} See: tidegauge --help", err=True
+        )
         sys.exit(2)
     except sqlite3.Error as error:
         from tidegauge.store import refusal  # noqa: PLC0415

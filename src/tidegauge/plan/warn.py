@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.model.constraint import Unconstrained
+from tidegauge.model.quantity import rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -59,6 +60,12 @@ def _of_unit(spec: GaugeSpec, columns: Mapping[str, str]) -> Iterator[str]:
 def _of_times(spec: GaugeSpec, plans: Sequence[ReleasePlan]) -> Iterator[str]:
     for plan in plans:
         schedule, declared = plan.release.schedule, spec.measured[plan.release.name]
+        if declared.start is None and spec.source.kind == "files":
+            yield (
+                f"release.{plan.release.name} declares no start, so its first reading is at "
+                f"{rfc3339(schedule.start)} and counts all changes up to then. To publish the past, declare the "
+                f'first day, for example start = "2026-01-01".'
+            )
         if schedule.count != 1:
             continue
         short = (
