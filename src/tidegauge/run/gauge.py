@@ -143,7 +143,8 @@ class Gauge:
     def _file(self) -> StoreFile:
         if self.spec.store.key is not None and (left := self.spec.source.keeps) is not None:
             raise SpecError(
-                f"{left} beside the store, which are not encrypted. Remove the key, or use another kind of source",
+                f"{left} beside the store, which are not encrypted. Remove the key, or use another kind of "
+                "source",
                 key="store.key",
             )
         return StoreFile(self.path, self._base, self.spec.store)
@@ -327,8 +328,8 @@ class Gauge:
                     else "has another type than was committed"
                 )
                 raise SpecError(
-                    f"column '{name}' {found}. Nothing was read or spent. Put it back as it was, or start another "
-                    "gauge with a store of its own; the privacy losses of both gauges add up",
+                    f"column '{name}' {found}. Nothing was read or spent. Put it back as it was, or start "
+                    "another gauge with a store of its own; the privacy losses of both gauges add up",
                     key="source",
                 )
 

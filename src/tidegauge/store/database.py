@@ -64,7 +64,8 @@ class Database:
             self._lock = _acquire(path)
         elif not path.exists():
             raise StoreError(
-                f"{path} does not exist: nothing has been run here yet. Start with: tidegauge run; or name the store with --store"
+                f"{path} does not exist: nothing has been run here yet. Start with: tidegauge run; or name "
+                "the store with --store"
             )
         try:
             self.connection = self._connect(write=write)
@@ -242,8 +243,8 @@ def refusal(error: sqlite3.Error, name: str) -> StoreError:
             )
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return StoreCorrupt(
-                f"{name} is not a usable store: it is damaged, or no SQLite file at all. Name another with --store, "
-                "or bring back the newest copy that tidegauge verify accepts."
+                f"{name} is not a usable store: it is damaged, or no SQLite file at all. Name another with "
+                "--store, or bring back the newest copy that tidegauge verify accepts."
             )
         case _:
             return StoreError(

@@ -177,7 +177,7 @@ def unreachable(error: psycopg.Error) -> SourceError:
 
 
 def reason(error: psycopg.Error) -> str:
-    """Why there is no connection, in parentheses: the SQLSTATE, or a reason of the client library; or nothing.
+    """Why there is no connection, in parentheses: the SQLSTATE, or a reason of the library; or nothing.
 
     The message of the library is searched, but never shown: it names hosts and users.
     """
