@@ -18,7 +18,7 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: $(READY)  ## build an invented hospital and publish its year
+demo: $(READY)  ## publish the year of an invented town, and compare with the truth
 	$(BIN)/tidegauge demo $(DEMO)
 
 test: $(READY) lint types  ## lint, types and the suite without its long tests; the same examples every time

@@ -120,7 +120,7 @@ def test_modules_stay_small_and_are_named_after_something(path: Path) -> None:
 SIMULATION = {
     "mechanism/noise/samplers.py",
     "mechanism/search/path_samples.py",
-    "demo/hospital.py",
+    "demo/town.py",
     "cli/local.py",
     "source/postgres/access.py",
 }

@@ -283,7 +283,7 @@ def test_a_derived_release_in_every_verb(tidegauge: Shell) -> None:
     assert change["of"] == "by_city"
     assert change["chosen"]["epsilon"] == 0.0
     text = tidegauge("plan")
-    assert text.index("by_city:") < text.index("change_3_days") < text.index("mean_age:")
+    assert text.index("by_city:") < text.index("change_3_days:") < text.index("mean_age:")
     assert "44 readings published" in tidegauge("run", "--once")
     rows = tidegauge.json("readings", "change_3_days")
     north, south = (
@@ -304,7 +304,9 @@ def test_a_derived_release_in_every_verb(tidegauge: Shell) -> None:
     assert len(tidegauge.json("readings", "change_3_days", "--consistent")) == 14
     assert set(tidegauge.json("ledger")[0]["body"]["releases"]) == {"by_city", "mean_age"}
     Path("tidegauge.toml").write_text(DECLARATION.format(epsilon=10**9) + DERIVED.replace("3 days", "4 days"))
-    assert "release.change_3_days.window.micros: was changed" in tidegauge.refused("run", "--once")
+    assert "release.change_3_days.window: was changed from 3 days to 4 days" in tidegauge.refused(
+        "run", "--once"
+    )
 
 
 def test_the_version_is_that_of_the_package(tidegauge: Any) -> None:
@@ -317,7 +319,7 @@ def test_an_internal_error_is_reported_without_its_text(
     def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError("Jane Doe")
 
-    monkeypatch.setattr("tidegauge.run.gauge.Gauge.status", fail)
+    monkeypatch.setattr("tidegauge.run.reader.Reader.status", fail)
     code, _, said = call(monkeypatch, capsys, "status")
     assert code == 1
     assert said.startswith("Internal error (please report this bug): builtins.RuntimeError\n")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FOLDERS = sorted(path.parent.name for path in EXAMPLES.glob("*/README.md"))
 SAYS = {
-    "hospital": ["strategy", "readings published", "mean_age", "Proved"],
+    "hospital": ["expect ±", "readings published", "mean_age", "Proved"],
     "sqlite_app": ["every change of", "every change is recorded", "children", "no longer recorded"],
     "postgres": ["ok      wal_level", "west", "Removed the replication slot"],
     "debezium": ["Receiving change events", "100 events were acknowledged", "south"],

@@ -35,10 +35,10 @@ def of_plan(name: str, folder: Path) -> dict[str, Any]:
         here.mkdir()
         (here / "tidegauge.toml").write_bytes((files("tidegauge") / "demo" / "tidegauge.toml").read_bytes())
         sides = ",".join(
-            f"{side}_{one}" for side in ("before", "after") for one in ("ward", "infected", "age")
+            f"{side}_{one}" for side in ("before", "after") for one in ("care", "infected", "age")
         )
-        changes = f"time,patient,{sides}\n2025-01-01T00:00:01,p1,,,,surgery,no,50\n"
-        (here / "patients.csv.gz").write_bytes(gzip.compress(changes.encode()))
+        changes = f"time,person,{sides}\n2025-01-01T00:00:01,p1,,,,therapy,no,50\n"
+        (here / "care.csv.gz").write_bytes(gzip.compress(changes.encode()))
     else:
         shutil.copytree(EXAMPLES / name, here)
     if name == "sqlite_app":

@@ -76,7 +76,7 @@ def gauge(folder: Path, **more: Any) -> Gauge:
 @pytest.mark.usefixtures("registered")
 def test_a_whole_gauge_runs_with_it(tmp_path: Path) -> None:
     one = gauge(tmp_path)
-    shown = explain(one.plan())
+    shown = explain(one.plan(), why=True)
     assert "95 % half-widths in years above ten (of a toy)" in shown
     list(one.run())
     readings = gauge(tmp_path).published()

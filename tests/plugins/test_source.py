@@ -66,7 +66,7 @@ class Notes(OpenSource):
 
     def doctor(self, position: str | None = None) -> list[Check]:
         done = f"{position or 0} lines were read"
-        return [Check("notes", self._marked.exists(), done, "tidegauge init --install")]
+        return [Check("notes", self._marked.exists(), done, "tidegauge install")]
 
     @property
     def _marked(self) -> Path:
@@ -122,7 +122,7 @@ def declare(tidegauge: Shell, *words: str) -> None:
 def test_a_kind_from_elsewhere_goes_through_every_verb(tidegauge: Shell) -> None:
     declare(tidegauge)
     assert 'kind = "notes"' in Path("tidegauge.toml").read_text()
-    assert "tidegauge init --install" in tidegauge.refused("run", "--once")
+    assert "tidegauge install" in tidegauge.refused("run", "--once")
     assert "marked" in tidegauge("init", "--install")
     assert "0 lines were read" in tidegauge("doctor")
     assert "total" in tidegauge("plan")

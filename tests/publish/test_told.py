@@ -111,8 +111,8 @@ def test_memory_is_the_most_that_is_ever_kept(tmp_path: Path, strategy: str) -> 
 
 
 def test_an_error_that_does_not_grow_is_not_said_to(tmp_path: Path) -> None:
-    text = str(plan(tmp_path, more={"flow": FLOW}, **{"for": "ever"}))
-    of_now, of_flow = text.split("\nflow: ")
+    text = explain(plan(tmp_path, more={"flow": FLOW}, **{"for": "ever"}), why=True)
+    of_now, of_flow = text.split("\nflow: flow, ")
     assert "It has no end, and its error grows: ± " in of_now
     assert "It has no end, and its error does not grow." in of_flow
     assert "total over 1 day" in of_flow.splitlines()[0]
@@ -147,10 +147,10 @@ def test_a_plan_reads_the_same_once_it_is_committed(tmp_path: Path) -> None:
 def test_a_derived_window_that_another_strategy_tells_far_better_is_remarked_on(tmp_path: Path) -> None:
     declared: dict[str, Any] = {"budget": {"epsilon": 1}, "for": "730 days"}
     six = {"six": {"of": "now", "window": "6 days"}}
-    text = str(plan(tmp_path, more=six, **declared))
+    text = explain(plan(tmp_path, more=six, **declared), why=True)
     assert "six would be ± " in text
     assert "pin it by 'strategy', if that matters more" in text
-    assert "six would be" not in str(plan(tmp_path, strategy="disjoint", more=six, **declared))
+    assert "six would be" not in explain(plan(tmp_path, strategy="disjoint", more=six, **declared), why=True)
 
 
 def test_the_worst_half_width_is_that_of_the_worst_reading(tmp_path: Path) -> None:

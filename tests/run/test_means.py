@@ -38,7 +38,9 @@ def test_the_formula_is_what_readings_say(tmp_path: Path, budget: dict[str, Any]
     assert "mean" not in plan.as_json()["releases"]["count"]
     assert said["examples"] == {"1000": pytest.approx(middle / 1000), "100": pytest.approx(middle / 100)}
     assert plan.as_json()["releases"]["mean"]["chosen"]["half_width_worst"] == pytest.approx(middle / 1000)
-    assert f"A mean over n rows: ± {middle:,.4g} / n (± {middle / 1000:,.4g} for n = 1,000, " in explain(plan)
+    assert f"A mean over n rows: ± {middle:,.4g} / n (± {middle / 1000:,.4g} for n = 1,000, " in explain(
+        plan, why=True
+    )
     widths: dict[str, float] = {}
     for reading in one.run():
         if reading.release == "mean" and reading.stderr is not None:

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from tidegauge.cli.width import columns
+from tidegauge.errors import SpecError
 from tidegauge.model.quantity import rfc3339
-from tidegauge.publish.registry import FilePublisher, TextPublisher, format_named
+from tidegauge.plan.explain import number as exact
+from tidegauge.plan.summary import wrapped
+from tidegauge.publish.registry import FORMATS, FilePublisher, TextPublisher, format_named
+from tidegauge.publish.table import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from tidegauge.cli.narrate import Narrator
     from tidegauge.model.ledger import LedgerEntry
-    from tidegauge.model.publisher import Publisher
     from tidegauge.model.reading import Reading
     from tidegauge.model.source import Check
     from tidegauge.model.status import Status
+    from tidegauge.run.reader import Reader
 
 
 @contextmanager
@@ -42,15 +49,44 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None] | None]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def show_readings(readings: list[Reading], form: str, output: Path | None) -> None:
-    """To a file, or as text to stdout; `form` is the name of a format."""
-    chosen = format_named(form)
-    publisher: Publisher = (
-        TextPublisher(chosen, partial(typer.echo, nl=False))
-        if output is None
-        else FilePublisher(chosen, output)
-    )
-    publisher.deliver(readings)
+def show_readings(readings: list[Reading], form: str | None, output: Path | None) -> None:
+    """To a file, or as text to stdout; `form` is the name of a format, None: that of the file's name."""
+    chosen = format_named(form or _format_of(output))
+    if output is not None:
+        delivery = FilePublisher(chosen, output).deliver(readings)
+        typer.echo(f"Wrote {delivery.readings:,} readings to {output} ({chosen.name}).", err=True)
+    elif chosen.name == "table":
+        fits = sys.stdout.isatty() or "COLUMNS" in os.environ
+        typer.echo(as_text(readings, columns(sys.stdout) if fits else None), nl=False)
+    else:
+        TextPublisher(chosen, partial(typer.echo, nl=False)).deliver(readings)
+
+
+def _format_of(output: Path | None) -> str:
+    """The format that the name of a file asks for.  Raises SpecError if its ending names none."""
+    if output is None:
+        return "table"
+    ending = output.suffix.removeprefix(".").lower()
+    if ending not in FORMATS or FORMATS[ending].decode is None:
+        raise SpecError(
+            f"'{output.name}' does not end in .csv, .json or .parquet; rename it or add --format",
+            key="--output",
+        )
+    return ending
+
+
+def show_end(said: Narrator, reader: Reader) -> None:
+    """Print what a run has published, or when its first reading is due."""
+    if said.last is not None:
+        typer.echo(f"{said.summary()} See: tidegauge readings")
+        return
+    typer.echo(f"Nothing was due. {next_due(reader)} See: tidegauge status")
+
+
+def next_due(reader: Reader) -> str:
+    """When the next reading is due, as a sentence."""
+    due = sorted(one.next for one in reader.status().releases.values() if one.next is not None)
+    return f"The next reading is due at {rfc3339(due[0])}." if due else "Every reading is published."
 
 
 def show_ledger(entries: list[LedgerEntry]) -> None:
@@ -60,9 +96,9 @@ def show_ledger(entries: list[LedgerEntry]) -> None:
     for entry in entries:
         body = entry.body
         typer.echo(f"{entry.seq}  {entry.time}  {entry.kind}  plan {body.plan[:12]}")
-        typer.echo(f"   reserved {body.measure} = {body.reserved} of {body.budget}")
+        typer.echo(f"   reserved {body.measure} = {exact(body.reserved)} of {exact(body.budget)}")
         for name, loss in body.releases.items():
-            typer.echo(f"     {name}: {loss}")
+            typer.echo(f"     {name}: {exact(loss)}")
         typer.echo(f"   seal {entry.hash[:16]} after {entry.previous[:16]}")
 
 
@@ -75,7 +111,7 @@ def show_checks(checks: list[Check]) -> None:
 
 
 def show_status(report: Status) -> None:
-    """Print the report of `Gauge.status`."""
+    """Print the report of `Reader.status`."""
     reached = "nothing yet" if report.processed_to is None else rfc3339(report.processed_to)
     typer.echo(f"Plan      {report.plan or 'not committed yet'}")
     if report.simulated:
@@ -86,6 +122,26 @@ def show_status(report: Status) -> None:
         upcoming = ", finished" if release.next is None else f", next {rfc3339(release.next)}"
         typer.echo(f"{name}: {release.readings} readings {total}{upcoming}")
     if report.operator_only:
-        typer.echo("For the operator only (exact, not private, never publish):")
+        width = columns(sys.stdout)
+        typer.echo("SECRET, for the operator only (exact, not private, never publish):")
         for name, amount in report.operator_only.items():
-            typer.echo(f"  {name.replace('_', ' ')}: {amount:,}")
+            meaning = MEANINGS.get(name, "")
+            label = f"  {name.replace('_', ' ')}: {amount:,}"
+            text = f"{label}  ({meaning})" if meaning else label
+            for line in wrapped("", text.strip(), width - 2, hanging=4):
+                typer.echo(f"  {line}")
+
+
+MEANINGS: Final = {
+    "outside_domain": "changes to a group that is not declared",
+    "past_limit": "changes ignored because of [constraint]: their units are frozen or have retired",
+    "late": "changes that arrived after their window was measured; they count in the next one",
+    "without_unit": "changes of rows without a unit, which do not count",
+    "unknown_before": "updates of unknown rows, treated as insertions",
+    "inserted_twice": "insertions of known rows, treated as updates",
+    "other_before": "changes whose old row differs from the stored one, which is used",
+    "deleted_unknown": "deletions of unknown rows, ignored",
+    "unknown_kept": "unchanged long values that the log left out and the store does not have: NULL",
+    "displaced": "rows whose key was taken by another row before their deletion was reported",
+}
+"""What each count of `status` counts."""

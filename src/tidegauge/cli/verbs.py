@@ -8,23 +8,22 @@ from __future__ import annotations
 import json
 import sqlite3
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Annotated, NoReturn, cast
 
 import typer
 
+from tidegauge.cli import source
 from tidegauge.cli.ending import ENDING, Stopped
+from tidegauge.cli.ledger import ledger
 from tidegauge.cli.local import app as local
+from tidegauge.cli.options import DEFAULT, File, Json, StoreFile, open_gauge, open_reader, print_json
 from tidegauge.cli.service import internal_error, setup_log
-from tidegauge.errors import SpecError, TidegaugeError
+from tidegauge.errors import SpecError, StoreCorrupt, TidegaugeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tidegauge.model.reading import Reading
-    from tidegauge.run.gauge import Gauge
 
 app = typer.Typer(
     add_completion=False,
@@ -36,29 +35,12 @@ app = typer.Typer(
 
 app.add_typer(local, name="local", help="Local differential privacy: no trusted server.")
 
-File = Annotated[Path, typer.Option("--file", "-f", help="The declaration of the gauge.")]
-StoreFile = Annotated[
-    Path | None, typer.Option("--store", help="The store; default: beside the declaration.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-DEFAULT = Path("tidegauge.toml")
 _UsageError = cast(
     "type[typer.BadParameter]",
     next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"),
 )
 """The error of an unknown verb or option: click's, or that of the copy of click in newer typer versions."""
 _STOPPED = "What was committed is kept; the next run goes on from there."
-
-
-def _print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
-
-
-def _open(file: Path, store: Path | None = None, *, sleep: Callable[[float], None] = time.sleep) -> Gauge:
-    """The gauge that `file` declares; the libraries that it needs are imported here."""
-    from tidegauge.run.gauge import Gauge  # noqa: PLC0415
-
-    return Gauge.from_file(file, store=store, sleep=sleep)
 
 
 def _print_version(asked: bool) -> None:
@@ -100,7 +82,7 @@ def init(
     schema: Annotated[str | None, typer.Option(help="PostgreSQL: the table's schema, if not public.")] = None,
     install: Annotated[
         bool,
-        typer.Option("--install", help="Install what the source needs (triggers, or publication and slot)."),
+        typer.Option("--install", help="The same as tidegauge install.", hidden=True),
     ] = False,
 ) -> None:
     """Write a first tidegauge.toml from a table's columns."""
@@ -110,10 +92,10 @@ def init(
         if table or kind or name or schema:
             raise SpecError(
                 f"reads {file.name} and takes no argument but --file. Write {file.name} first (tidegauge "
-                "init TABLE), then run: tidegauge init --install",
+                "init TABLE), then run: tidegauge install",
                 key="--install",
             )
-        typer.echo(_open(file).install())
+        typer.echo(open_gauge(file).install())
         return
     if file.exists():
         raise SpecError(
@@ -126,11 +108,22 @@ def init(
 
 @app.command()
 def plan(
+    also: Annotated[
+        list[str] | None, typer.Argument(help="More keys for --what-if.", metavar="KEY=VALUES")
+    ] = None,
     file: File = DEFAULT,
     store: StoreFile = None,
     why: Annotated[
-        bool, typer.Option("--explain", help="Also explain why each strategy was chosen or rejected.")
+        bool,
+        typer.Option("--explain", help="Also show every strategy that was considered, with the reasons."),
     ] = False,
+    what_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Print the noise for other values, for example: --what-if epsilon=0.5,1,2 at_most=2,4,8",
+            metavar="KEY=VALUES",
+        ),
+    ] = None,
     optimise: Annotated[
         bool,
         typer.Option(
@@ -139,14 +132,17 @@ def plan(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Explain the plan: predicted errors and privacy loss.  Spends nothing."""
-    planned = _open(file, store).plan(optimise=optimise)
-    if as_json:
-        _print_json(planned.as_json())
-    else:
-        from tidegauge.plan.explain import explain  # noqa: PLC0415
+    """Show what is protected, the expected noise and the cost.
 
-        typer.echo(explain(planned, why=why))
+    Reads no data and spends nothing.
+    """
+    from tidegauge.cli.planning import show_grid, show_plan  # noqa: PLC0415
+
+    gauge = open_gauge(file, store)
+    if what_if or also:
+        show_grid(gauge, [*(what_if or ()), *(also or ())], named=bool(what_if), as_json=as_json)
+    else:
+        show_plan(gauge, why=why, optimise=optimise, as_json=as_json)
 
 
 @app.command()
@@ -157,32 +153,40 @@ def run(
     until: Annotated[
         str | None, typer.Option(help="Exit once everything up to this time is published.")
     ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Commit the plan without asking (for services).")
+    ] = False,
     log: Annotated[str, typer.Option(help="Log to stderr: none, text or json.")] = "none",
     as_json: Json = False,
 ) -> None:
-    """Publish every reading when it is due.  The first run commits the plan."""
-    from tidegauge.cli.show import progress_bar  # noqa: PLC0415
+    """Publish every reading when it is due.  The first run commits the plan.
+
+    On a terminal the first run shows the plan and asks before it commits.
+    """
+    from tidegauge.cli.commit import agreed_plan  # noqa: PLC0415
+    from tidegauge.cli.narrate import Narrator  # noqa: PLC0415
+    from tidegauge.cli.show import next_due, progress_bar, show_end  # noqa: PLC0415
+    from tidegauge.model.quantity import instant  # noqa: PLC0415
 
     setup_log(log)
-    gauge = _open(file, store, sleep=ENDING.sleep)
-    published, last = 0, None
+    if until is not None:
+        instant(until)  # before anything is asked
+    said = Narrator(aloud=sys.stderr.isatty() and log == "none" and not as_json)
+    gauge = open_gauge(file, store, sleep=said.sleep)
+    said.due = lambda: next_due(gauge.reader)
+    agreed = agreed_plan(gauge, yes=yes)
     with (
         ENDING.careful(_STOPPED),
         progress_bar("Publishing") as progress,
-        closing(gauge.run(until, follow=not once, progress=progress)) as found,
+        closing(gauge.run(until, plan=agreed, follow=not once, progress=progress)) as found,
     ):
         for reading in found:
-            published, last = published + 1, reading
+            said.saw(reading)
             if as_json:
                 typer.echo(json.dumps(reading.as_json(), ensure_ascii=False))
             ENDING.check()
-    if as_json:
-        return
-    if last is None:
-        typer.echo("Nothing was due. See: tidegauge status")
-    else:
-        count = f"{published:,} reading{'' if published == 1 else 's'}"
-        typer.echo(f"{count} published, up to {last.as_json()['time']}. See: tidegauge readings")
+    if not as_json:
+        show_end(said, gauge.reader)
 
 
 @app.command()
@@ -193,7 +197,12 @@ def readings(
     last: Annotated[
         int | None, typer.Option(min=1, help="Only this many of the latest times of each release.")
     ] = None,
-    form: Annotated[str, typer.Option("--format", help="table, csv, json or parquet.")] = "table",
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format", help="table, csv, json or parquet.  Default: that of --output's name, or table."
+        ),
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="Write to this file.")] = None,
     smoothed: Annotated[
         bool, typer.Option("--smoothed", help="Re-estimate past values with later measurements.")
@@ -212,7 +221,7 @@ def readings(
     """
     from tidegauge.cli.show import show_readings  # noqa: PLC0415
 
-    published = _open(file, store).published(release, smoothed=smoothed, consistent=consistent)
+    published = open_reader(file, store).published(release, smoothed=smoothed, consistent=consistent)
     if last is not None:
         published = _latest(published, last)
     show_readings(published, "json" if as_json else form, output)
@@ -235,27 +244,18 @@ def plot(
     as_json: Json = False,
 ) -> None:
     """Draw the published readings in the terminal."""
-    gauge = _open(file, store)
-    name = release or next(iter(gauge.spec.release))
-    published = gauge.published(name)
+    reader = open_reader(file, store)
+    published = reader.published(release or reader.first_release())
     if as_json:
-        _print_json([reading.as_json() for reading in published])
+        print_json([reading.as_json() for reading in published])
     else:
+        from tidegauge.cli.width import columns  # noqa: PLC0415
         from tidegauge.publish.plot import plot as draw  # noqa: PLC0415
 
-        typer.echo(draw(published))
+        typer.echo(draw(published, width=columns(sys.stdout), unit=reader.unit_of(published)))
 
 
-@app.command()
-def ledger(file: File = DEFAULT, store: StoreFile = None, as_json: Json = False) -> None:
-    """Show the committed plans and the budget reserved for them."""
-    from tidegauge.cli.show import show_ledger  # noqa: PLC0415
-
-    entries = _open(file, store).ledger()
-    if as_json:
-        _print_json([entry.as_json() for entry in entries])
-    else:
-        show_ledger(entries)
+app.command()(ledger)
 
 
 @app.command()
@@ -263,9 +263,9 @@ def status(file: File = DEFAULT, store: StoreFile = None, as_json: Json = False)
     """Show progress and, for the operator only, dropped changes."""
     from tidegauge.cli.show import show_status  # noqa: PLC0415
 
-    report = _open(file, store).status()
+    report = open_reader(file, store).status()
     if as_json:
-        _print_json(report.as_json())
+        print_json(report.as_json())
     else:
         show_status(report)
 
@@ -285,9 +285,9 @@ def verify(
     The hash chains of ledger and journal must be intact, every reading must follow from the journal, and the
     store must not be older than its witness.
     """
-    proved = _open(file, store).verify(against)
+    proved = open_reader(file, store).verify(against)
     if as_json:
-        _print_json(proved.as_json())
+        print_json(proved.as_json())
         return
     entries = "1 ledger entry" if proved.ledger_entries == 1 else f"{proved.ledger_entries} ledger entries"
     typer.echo(
@@ -298,50 +298,21 @@ def verify(
         typer.echo(f"All {proved.compared:,} readings in {against.name} equal those in the store.")
 
 
-@app.command()
-def doctor(file: File = DEFAULT, as_json: Json = False) -> None:
-    """Check that the source can be followed.  Prints the SQL that fixes what is missing."""
-    from tidegauge.cli.show import show_checks  # noqa: PLC0415
-
-    checks = _open(file).doctor()
-    if as_json:
-        _print_json([vars(check) for check in checks])
-    else:
-        show_checks(checks)
-    if not all(check.ok for check in checks):
-        raise typer.Exit(2)
-
-
-@app.command()
-def uninstall(file: File = DEFAULT) -> None:
-    """Remove from the source what init --install created."""
-    typer.echo(_open(file).uninstall())
-
-
-@app.command()
-def serve(
-    file: File = DEFAULT,
-    listen: Annotated[str, typer.Option(help="Address to listen on, HOST:PORT.")] = "127.0.0.1:8321",
-) -> None:
-    """Receive Debezium events over HTTP into an inbox.  Another process runs the gauge."""
-    from tidegauge.cli.serving import receive  # noqa: PLC0415
-    from tidegauge.plan.spec.declaration import load  # noqa: PLC0415
-
-    with ENDING.careful():
-        receive(load(file), file.parent, listen, typer.echo)
+for verb in (source.doctor, source.install, source.uninstall, source.serve):
+    app.command()(verb)
 
 
 @app.command()
 def demo(
     folder: Annotated[Path, typer.Argument(help="The folder to create.")] = Path("demo"),
-    patients: Annotated[int, typer.Option(min=100, help="Number of patients in the year.")] = 50_000,
+    people: Annotated[int, typer.Option(min=1000, help="Number of people in the year.")] = 100_000,
 ) -> None:
-    """Publish a year of invented data and compare with the truth."""
+    """Publish an invented town's year and compare it with the truth."""
     from rich.console import Console  # noqa: PLC0415
 
     from tidegauge.demo import make_demo  # noqa: PLC0415
 
-    make_demo(folder, patients=patients, console=Console(highlight=False))
+    make_demo(folder, people=people, console=Console(highlight=False))
 
 
 def main() -> None:
@@ -366,7 +337,10 @@ def main() -> None:
     except TidegaugeError as error:
         _refuse(error)
     except _UsageError as error:
-        typer.echo(f"tidegauge: {error.format_message()}", err=True)
+        said = error.format_message()  # without a verb, it is the whole help
+        typer.echo(
+            said if said.startswith("Usage:") else f"tidegauge: {said} See: tidegauge --help", err=True
+        )
         sys.exit(2)
     except sqlite3.Error as error:
         from tidegauge.store import refusal  # noqa: PLC0415
@@ -388,5 +362,12 @@ def _end() -> NoReturn:
 
 
 def _refuse(error: Exception) -> None:
-    typer.echo(f"{type(error).__name__}: {error}", err=True)
+    typer.echo(f"{type(error).__name__}: {error}{_advice(error)}", err=True)
     sys.exit(2)
+
+
+def _advice(error: Exception) -> str:
+    """What to do about an altered store, if the message does not say it."""
+    if not isinstance(error, StoreCorrupt) or "copy" in str(error):
+        return ""
+    return "\nThe store was altered or damaged. Bring back the newest copy that tidegauge verify accepts."

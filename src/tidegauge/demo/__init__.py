@@ -1,4 +1,4 @@
-"""An invented hospital's year, to try the whole of Tidegauge on."""
+"""An invented town's year, to try the whole of Tidegauge on."""
 
 from tidegauge.demo.show import make_demo
 

@@ -1,13 +1,13 @@
-"""A plan as text: what is protected, what is published, its privacy loss and its errors."""
+"""A plan as text: the summary, and with --explain every strategy that was considered and why."""
 
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.mechanism.aggregates import aggregate_of
 from tidegauge.mechanism.registry import find
-from tidegauge.model.quantity import rfc3339
+from tidegauge.plan.summary import summarise, wrapped
 from tidegauge.theory.accounting.conversion import rho_to_epsilon
 
 if TYPE_CHECKING:
@@ -18,28 +18,42 @@ if TYPE_CHECKING:
     from tidegauge.plan.series import Series
 
 
-def explain(plan: Plan, *, why: bool = False) -> str:
-    """The text that `tidegauge plan` prints; with `why`, also how each strategy was chosen or not."""
-    lines = [
-        f"Plan {plan.hash[:12]}",
-        "",
-        f"Protects  {plan.protects}",
-        f"Budget    {plan.budget}{_accounted(plan)}",
-    ]
-    lines += [
-        f"          {number(plan.needed)} of {number(plan.total)} ({plan.measure}) is reserved "
-        "for the gauge's whole lifetime"
-    ]
-    lines += [f"Warning   {warning}" for warning in plan.warnings]
-    for release in plan.releases:
-        lines += ["", *_release(release, plan, why=why)]
+def explain(plan: Plan, *, why: bool = False, width: int | None = None) -> str:
+    """The text that `tidegauge plan` prints; with `why`, also every strategy that was considered.
+
+    `width`: the most characters of a line; None: lines are not wrapped.
+    """
+    lines = list(summarise(plan, width))
+    if why:
+        lines += ["", *wrapped("Account   ", _accounted(plan), width)]
+        lines += [part for line in _WORDS for part in wrapped("  ", line, width, hanging=4)]
+        for release in plan.releases:
+            lines += ["", *(part for line in _release(release, plan) for part in _fitted(line, width))]
     return "\n".join(lines)
 
 
+_WORDS: Final = (
+    "noise: standard deviation of one measurement.",
+    "worst, mean: half-width of the noise interval (95 %) at the worst reading, and on average.",
+    "adaptive: whether the guarantee also holds if the data react to what was published.",
+    "memory: exact values that are kept of each group until they are no longer needed.",
+)
+
+
+def _fitted(line: str, width: int | None) -> list[str]:
+    """The line, wrapped below its own indent; rows of tables are narrow already."""
+    if width is None or len(line) <= width:
+        return [line]
+    indent = len(line) - len(line.lstrip())
+    return wrapped(" " * indent, line.lstrip(), width, hanging=indent + 2)
+
+
 def _accounted(plan: Plan) -> str:
-    if plan.measure == "epsilon" or plan.budget.rho is not None:
-        return "" if plan.budget.rho is None else _equivalent(plan.budget)
-    return f", accounted as rho = {number(plan.total)}"
+    reserved = f"{number(plan.needed)} of {number(plan.total)} ({plan.measure})"
+    text = f"{reserved} is reserved for the gauge's whole lifetime; the budget is {plan.budget}"
+    if plan.budget.rho is not None:
+        return f"{text}{_equivalent(plan.budget)}."
+    return f"{text}." if plan.measure == "epsilon" else f"{text}, accounted as rho = {number(plan.total)}."
 
 
 def _equivalent(budget: Budget) -> str:
@@ -48,7 +62,7 @@ def _equivalent(budget: Budget) -> str:
     return f" (for instance epsilon = {number(epsilon)} at delta = 1e-06)"
 
 
-def _release(plan: ReleasePlan, whole: Plan, *, why: bool) -> list[str]:
+def _release(plan: ReleasePlan, whole: Plan) -> list[str]:
     release = plan.release
     cells = len(release.query.cells)
     groups = "" if cells == 1 else f", {cells} groups"
@@ -65,17 +79,7 @@ def _release(plan: ReleasePlan, whole: Plan, *, why: bool) -> list[str]:
     schedule = str(release.schedule)
     if release.query.kind == "flow":
         schedule = schedule.replace("change over", "total over")
-    head = (
-        "",
-        "strategy",
-        "parameters",
-        "noise",
-        whole.measure,
-        "worst 95 %",
-        "mean 95 %",
-        "adaptive",
-        "memory",
-    )
+    head = ("", "strategy", "noise", whole.measure, "worst 95 %", "mean 95 %", "adaptive", "memory")
     rows = [_row(candidate, chosen=candidate == plan.chosen) for candidate in plan.candidates]
     return [
         f"{release.name}: {what}{groups}, {schedule}",
@@ -85,19 +89,19 @@ def _release(plan: ReleasePlan, whole: Plan, *, why: bool) -> list[str]:
         *([f"  {formula}."] if formula else ()),
         *_growth(plan.chosen),
         *([f"  {plan.hint}."] if plan.hint else ()),
-        *(_reasons(plan, whole.declaration["release"][release.name]) if why else ()),
-        *_derived(plan, whole, why=why),
+        *_reasons(plan, whole.declaration["release"][release.name]),
+        *_derived(plan, whole),
     ]
 
 
-def _derived(plan: ReleasePlan, whole: Plan, *, why: bool) -> Iterator[str]:
+def _derived(plan: ReleasePlan, whole: Plan) -> Iterator[str]:
     """Other series that are decoded from the same measurements."""
     derived = whole.derived_of(plan)
     if not derived:
         return
     ever = "" if plan.release.schedule.count is not None else " (errors over the first 1,000 readings)"
     yield f"  Derived from the same measurements, at no further privacy loss{ever}:"
-    head = ("", "release", "what", "readings", "from", whole.measure, "worst 95 %", "mean 95 %")
+    head = ("", "release", "what", "readings", whole.measure, "worst 95 %", "mean 95 %")
     rows = []
     for one in derived:
         series = one.series(plan)
@@ -107,7 +111,6 @@ def _derived(plan: ReleasePlan, whole: Plan, *, why: bool) -> Iterator[str]:
                 one.name,
                 _what(plan, series),
                 "ever" if series.timetable.count is None else f"{series.timetable.count:,}",
-                rfc3339(series.timetable.start),
                 number(one.chosen.loss),
                 f"± {one.chosen.half_width_worst:,.4g}",
                 f"± {one.chosen.half_width_mean:,.4g}",
@@ -116,7 +119,7 @@ def _derived(plan: ReleasePlan, whole: Plan, *, why: bool) -> Iterator[str]:
     yield from _table(head, rows)
     for one in derived:
         yield from _far_better(one, plan)
-    for one in derived if why else ():
+    for one in derived:
         others = [
             (other, label)
             for other, label in zip(one.candidates, _labels(one.candidates), strict=True)
@@ -128,11 +131,9 @@ def _derived(plan: ReleasePlan, whole: Plan, *, why: bool) -> Iterator[str]:
                 for other, label in others
             )
             yield f"    {one.name} would have a worst error so many times as large: {', '.join(ratios)}."
-    if why:
-        yield (
-            f"    The strategy is chosen for the error of {plan.release.name}; "
-            "derived series count half as much."
-        )
+    yield (
+        f"    The strategy is chosen for the error of {plan.release.name}; derived series count half as much."
+    )
 
 
 def _far_better(derived: Derived, plan: ReleasePlan) -> Iterator[str]:
@@ -147,7 +148,7 @@ def _far_better(derived: Derived, plan: ReleasePlan) -> Iterator[str]:
         )
 
 
-_FAR = 2
+_FAR: Final = 2
 """Times as large an error that is worth a remark."""
 
 
@@ -158,21 +159,11 @@ def _what(plan: ReleasePlan, series: Series) -> str:
 
 
 def _row(candidate: Candidate, *, chosen: bool) -> tuple[str, ...]:
-    kind = find(candidate.strategy)
-    fixed = () if kind is None else kind.fixed
-    parameters = ", ".join(
-        f"{name}={str(value)[:_SHORT] if name == 'digest' else value}"
-        for name, value in sorted(
-            candidate.parameters.items(), key=lambda item: (len(str(item[1])) > _SHORT, item[0])
-        )
-        if name not in fixed
-    )
     return (
         "*" if chosen else " ",
         candidate.strategy,
-        parameters if len(parameters) <= _WIDEST else f"{parameters[: _WIDEST - 1]}…",
         f"{candidate.noise:,.4g}",
-        number(candidate.loss),
+        _short(candidate.loss),
         f"± {candidate.half_width_worst:,.4g}",
         f"± {candidate.half_width_mean:,.4g}",
         "yes" if candidate.adaptive else "no",
@@ -180,9 +171,23 @@ def _row(candidate: Candidate, *, chosen: bool) -> tuple[str, ...]:
     )
 
 
-_SHORT = 12
+def _parameters(candidate: Candidate) -> str:
+    """The parameters that the schedule does not fix, short ones first."""
+    kind = find(candidate.strategy)
+    fixed = () if kind is None else kind.fixed
+    text = ", ".join(
+        f"{name}={str(value)[:_SHORT] if name == 'digest' else value}"
+        for name, value in sorted(
+            candidate.parameters.items(), key=lambda item: (len(str(item[1])) > _SHORT, item[0])
+        )
+        if name not in fixed
+    )
+    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+
+
+_SHORT: Final = 12
 """Digits of a digest that are shown; longer values come last."""
-_WIDEST = 44
+_WIDEST: Final = 120
 """Characters of parameters that are shown."""
 
 
@@ -214,6 +219,8 @@ def _reasons(plan: ReleasePlan, declared: Mapping[str, Any]) -> Iterator[str]:
                     f"    {label} would have {widths[0] / widths[1]:,.2f} times the "
                     f"{'mean' if mean else 'worst'} error: it {_described(other, plan)}."
                 )
+    if parameters := _parameters(best):
+        yield f"    Its parameters: {parameters}."
     if plan.chosen.folds is not None:
         yield f"    One unit can change at most {plan.chosen.folds} of its measurements."
 
@@ -237,7 +244,7 @@ def _described(candidate: Candidate, plan: ReleasePlan) -> str:
     return "is not installed here" if kind is None else kind.describe(plan.release.schedule)
 
 
-_LEVEL = 1.001
+_LEVEL: Final = 1.001
 """Errors that differ by less are as good as equal."""
 
 
@@ -247,6 +254,10 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
         "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in [head, *rows]
     ]
+
+
+def _short(value: Fraction) -> str:
+    return str(value) if value.denominator < 100 else f"{float(value):.4g}"
 
 
 def number(value: Fraction) -> str:

@@ -273,7 +273,13 @@ class Plan:
     def __str__(self) -> str:
         from tidegauge.plan.explain import explain  # noqa: PLC0415  (explain reads plans)
 
-        return explain(self)
+        return explain(self, width=80)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the summary, and the noise of every release as a bar."""
+        from tidegauge.plan.summary import summary_html  # noqa: PLC0415  (the summary reads plans)
+
+        return summary_html(self)
 
 
 def address(record: Mapping[str, Any]) -> str:

@@ -17,13 +17,14 @@ from tidegauge.plan.certify import accounted, exposure
 from tidegauge.plan.choose import more_if_asked, options
 from tidegauge.plan.derive import able, derive, derived_spans
 from tidegauge.plan.plan import Plan, ReleasePlan
+from tidegauge.plan.spec.start import next_round
 from tidegauge.plan.sql.compile import compile_query
+from tidegauge.plan.warn import warnings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from tidegauge.model.budget import Budget
     from tidegauge.model.calendar import Zone
     from tidegauge.model.constraint import Constraint
     from tidegauge.model.quantity import Span
@@ -88,7 +89,7 @@ def make_plan(
         program=_program(spec, tuple(releases.values()), columns, leaves_out),
         releases=tuple(plans),
         protects=_protects(spec),
-        warnings=_warnings(spec, budget),
+        warnings=warnings(spec, budget, plans, columns),
         derived=tuple(derived),
     )
 
@@ -142,14 +143,16 @@ def _release(name: str, gauge: GaugeSpec, *, table: str, columns: Mapping[str, s
     )
     if spec.clip is not None and query.kind != "flow":
         raise SpecError(
-            "belongs to a flow (FROM changes(...)); a stock's contribution needs no clip", key=f"{key}.clip"
+            "belongs to a flow (FROM changes(...)); remove it: a running value needs no clip",
+            key=f"{key}.clip",
         )
     if query.kind == "flow" and spec.window is None:
         spec = spec.model_copy(update={"window": spec.every})
     try:
         duration = None if spec.for_ == "ever" else spec.for_
-        start = now if spec.start is None else spec.start
-        zone = _zone(gauge.calendar.time_zone, start, spec.every, duration, spec.window)
+        local = gauge.calendar.time_zone
+        start = next_round(now, spec.every, local) if spec.start is None else spec.start
+        zone = _zone(local, start, spec.every, duration, spec.window)
         schedule = Schedule.lasting(start, spec.every, duration, spec.window, zone)
     except SpecError as error:
         raise SpecError(str(error), key=None if error.key else key) from None
@@ -177,7 +180,9 @@ def _scope(releases: tuple[str, ...], spec: ConstraintSpec | None, columns: Mapp
     if spec is None:
         return Scope(releases, ((None, Limit()),))
     if spec.by is not None and spec.by not in columns:
-        raise SpecError(f"there is no column '{spec.by}'", key="constraint.by")
+        raise SpecError(
+            f"there is no column '{spec.by}'; there are: {', '.join(sorted(columns))}", key="constraint.by"
+        )
     return Scope(releases, spec.limits, spec.by, retire=spec.on_excess == "retire")
 
 
@@ -249,18 +254,3 @@ def _protects(spec: GaugeSpec) -> str:
         else f"one '{unit}' with all the rows it ever owns, of which at most {rows} count at any time"
     )
     return f"{who}: everything published together reveals at most the declared budget about it."
-
-
-def _warnings(spec: GaugeSpec, budget: Budget) -> tuple[str, ...]:
-    warnings = []
-    if budget.epsilon is not None and budget.epsilon > 10:
-        warnings.append(f"epsilon = {budget.epsilon} is so large that it gives no protection.")
-    if budget.delta is not None and budget.delta > Fraction(1, 10_000):
-        warnings.append(
-            "delta is the chance of no protection at all; keep it far below one over the number of units."
-        )
-    if any(isinstance(_constraint(spec, name), Unconstrained) for name in spec.measured):
-        warnings.append(
-            "Without a [constraint] a unit may change every reading: the loss is counted for all of them."
-        )
-    return tuple(warnings)

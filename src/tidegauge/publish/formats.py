@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.model.quantity import instant
+from tidegauge.publish.notebook import MARK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -104,7 +105,7 @@ def as_table(readings: Sequence[Reading]) -> pa.Table:
         )
     for name in numbers:
         table[name] = pa.array([row.get(name) for row in rows], pa.float64())
-    return pa.table(table)
+    return pa.table(table, metadata={MARK: b"readings"})
 
 
 def to_csv(readings: Sequence[Reading]) -> bytes:

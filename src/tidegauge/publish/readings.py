@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import replace
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -21,6 +21,16 @@ if TYPE_CHECKING:
     from tidegauge.plan.plan import Plan
 
 
+@overload
+def clean(value: float) -> float: ...
+@overload
+def clean(value: None) -> None: ...
+def clean(value: float | None) -> float | None:
+    """The value without the last digits of a double, which are no information: 9600.33 for
+    9600.330000000016."""
+    return None if value is None else float(f"{value:.12g}")
+
+
 def plan_reading(plan: Plan, published: Published) -> Reading:
     """A published row as users see it."""
     series = plan.series[published.release]
@@ -29,16 +39,16 @@ def plan_reading(plan: Plan, published: Published) -> Reading:
 
     def interval(level: float) -> tuple[float, float]:
         if level == 0.95 or published.value is None or published.stderr is None:
-            return published.low, published.high
+            return clean(published.low), clean(published.high)
         half = series.decoder_at(published.number).half_width(bin_, published.stderr, level)
-        return published.value - half, published.value + half
+        return clean(published.value - half), clean(published.value + half)
 
     return Reading(
         release=published.release,
         time=moment(published.time),
         group=release.query.cells[published.cell],
-        value=published.value,
-        stderr=published.stderr,
+        value=clean(published.value),
+        stderr=clean(published.stderr),
         _interval=interval,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from math import floor, log10
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -12,33 +13,72 @@ if TYPE_CHECKING:
 
 _WIDE: Final = 10_000
 """So many characters fit into a line: a time or a value is never cut, however narrow the terminal."""
+_FOLDED: Final = ("release", "group")
+_LEAST: Final = 6
+"""Characters that a folded column has at least."""
+_EXACT: Final = 1e-3
+"""A standard error below this is shown as none."""
 
 
-def number(value: float | None) -> str:
-    """A value as a person reads it."""
-    return "-" if value is None else f"{value:,.4g}" if abs(value) < 100 else f"{value:,.1f}"
+def number(value: float | None, digits: int | None = None) -> str:
+    """A value as a person reads it; `digits`: decimals that are shown, None: as many as its size needs."""
+    if value is None:
+        return "-"
+    if digits is not None:
+        return (
+            f"{value:,.{digits}f}".replace("-0", "0") if not round(value, digits) else f"{value:,.{digits}f}"
+        )
+    return f"{value:,.4g}" if abs(value) < 100 else f"{value:,.1f}"
 
 
-def as_text(readings: Sequence[Reading]) -> str:
-    """One line a reading, in columns."""
+def precision(reading: Reading) -> int | None:
+    """Decimals of a reading that the noise does not hide; None where there is no noise."""
+    if not reading.stderr or reading.stderr < _EXACT:
+        return None
+    return max(0, 1 - floor(log10(reading.stderr)))
+
+
+def as_text(readings: Sequence[Reading], width: int | None = None) -> str:
+    """One line a reading, in columns.
+
+    `width`: characters of a line into which releases and groups are folded; times and numbers never are.
+    """
     from rich.console import Console  # noqa: PLC0415  (slow to load, and only this needs it)
     from rich.table import Table  # noqa: PLC0415
 
     if not readings:
-        return "Nothing has been published yet.\n"
-    table = Table(box=None, pad_edge=False)
-    for name in ("release", "time", "group"):
-        table.add_column(name)
+        return "Nothing has been published yet. See: tidegauge status\n"
     biased = any(reading.bias is not None for reading in readings)
-    for name in ("value", "stderr", "95 % from", "to", *(["bias"] if biased else [])):
-        table.add_column(name, justify="right")
-    for reading in readings:
-        low, high = reading.interval(0.95)
-        group = ", ".join(f"{key}={value}" for key, value in (reading.group or {}).items())
-        when = reading.as_json()["time"].removesuffix("T00:00:00Z")
-        numbers = (reading.value, reading.stderr, low, high, *([reading.bias] if biased else []))
-        table.add_row(reading.release, when, group, *map(number, numbers))
+    head = ["release", "time", "group", "value", "stderr", "noise interval", *(["bias"] if biased else [])]
+    rows = [_row(reading, biased=biased) for reading in readings]
+    table = Table(box=None, pad_edge=False)
+    for at, name in enumerate(head):
+        table.add_column(
+            name,
+            justify="left" if at < 3 else "right",
+            overflow="fold",
+            no_wrap=name not in _FOLDED,
+            min_width=None if name in _FOLDED else max(len(row[at]) for row in [head, *rows]),
+        )
+    for row in rows:
+        table.add_row(*row)
     text = io.StringIO()
-    console = Console(file=text, highlight=False, width=_WIDE)
-    console.print(table, soft_wrap=True, no_wrap=True, crop=False, overflow="ignore")
-    return text.getvalue()
+    fixed = sum(column.min_width or 0 for column in table.columns) + 2 * (len(head) - 1)
+    if width is None or width - fixed < _LEAST * len(_FOLDED):
+        console = Console(file=text, highlight=False, width=_WIDE)
+        console.print(table, soft_wrap=True, no_wrap=True, crop=False, overflow="ignore")
+    else:
+        Console(file=text, highlight=False, width=width).print(table)
+    return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
+
+
+def _row(reading: Reading, *, biased: bool) -> tuple[str, ...]:
+    group = ", ".join(
+        value if isinstance(value, str) else f"{key}={value}" for key, value in (reading.group or {}).items()
+    )
+    when = reading.as_json()["time"].removesuffix("T00:00:00Z")
+    digits = precision(reading)
+    low, high = reading.interval(0.95)
+    interval = f"{number(low, digits)} to {number(high, digits)}"
+    shown = [number(reading.value, digits), number(reading.stderr, digits), interval]
+    return (reading.release, when, group, *shown, *([number(reading.bias, digits)] if biased else []))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time as system_time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
@@ -20,30 +19,21 @@ from tidegauge.model.ledger import Reservation
 from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.model.reading import Reading
 from tidegauge.model.source import Location, whole
-from tidegauge.model.status import Status
-from tidegauge.model.tick import NOTHING_YET
-from tidegauge.plan.certify import certified
-from tidegauge.plan.plan import Plan
 from tidegauge.plan.spec.change import changed
 from tidegauge.plan.spec.declaration import GaugeSpec, declared_form, load
-from tidegauge.publish.formats import as_table
-from tidegauge.publish.journal import all_readings
-from tidegauge.publish.readings import agree, plan_reading
-from tidegauge.publish.verify import Verified, compare, prove
+from tidegauge.publish.notebook import readings_html
+from tidegauge.publish.readings import plan_reading
 from tidegauge.run import clock
 from tidegauge.run.clock import PublicClock
 from tidegauge.run.loop import Loop
+from tidegauge.run.reader import Reader, StoreFile, committed
+from tidegauge.run.ready import hidden_by_noise, require_ready
 from tidegauge.run.shared import Sharing
-from tidegauge.run.progress import release_status
-from tidegauge.run.ready import require_ready
-from tidegauge.run.tick import Ticker, require_stream_states
-from tidegauge.scratch import use_memory
-from tidegauge.source.batch.names import secret
-from tidegauge.store import Commitment, Store, begun, parse_key
-from tidegauge.store.public.part import PublicPart
+from tidegauge.run.tick import Ticker
+from tidegauge.store import Commitment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -52,6 +42,12 @@ if TYPE_CHECKING:
     from tidegauge.model.ledger import LedgerEntry
     from tidegauge.model.mutation import Source
     from tidegauge.model.source import Check, OpenSource
+    from tidegauge.model.status import Status
+    from tidegauge.plan.plan import Plan
+    from tidegauge.plan.what_if import Alternative, Choice
+    from tidegauge.publish.verify import Verified
+    from tidegauge.store import Store
+    from tidegauge.store.public.part import PublicPart
 
 
 def _now() -> int:
@@ -134,34 +130,38 @@ class Gauge:
     # -- planning --------------------------------------------------------------------------------------------
 
     def plan(self, *, optimise: bool = False) -> Plan:
-        """The committed plan, or the one that run would commit; `optimise`: search as long as it takes."""
-        if begun(self.path):
-            with self._public() as store:
+        """The committed plan, or the one that run would commit; `optimise`: search as long as it takes.
+
+        Raises PlanChanged if the declaration is not the committed one.
+        """
+        if self._file.begun:
+            with self._file.public() as store:
                 if store.plan is not None:
                     return self._committed(store)
         return self._make_plan(optimise=optimise)
 
-    def _store(self, *, write: bool = False) -> Store:
-        """The whole store, secret part included."""
-        return Store(self.path, write=write, key=self._key(), witness=self._witness)
-
-    def _public(self) -> AbstractContextManager[PublicPart]:
-        """What readers of readings, plan and ledger need of the store."""
-        return PublicPart.open(self.path, key=self._key(), witness=self._witness)
+    @property
+    def committed(self) -> bool:
+        """Whether a plan was committed; `run` then carries that plan out."""
+        if not self._file.begun:
+            return False
+        with self._file.public() as store:
+            return store.plan is not None
 
     @property
-    def _witness(self) -> Path | None:
-        named = self.spec.store.witness
-        return None if named is None else self._base / named
+    def _file(self) -> StoreFile:
+        if self.spec.store.key is not None and (left := self.spec.source.keeps) is not None:
+            raise SpecError(
+                f"{left} beside the store, which are not encrypted. Remove the key, or use another kind of "
+                "source",
+                key="store.key",
+            )
+        return StoreFile(self.path, self._base, self.spec.store)
 
-    def _key(self) -> bytes | None:
-        named = self.spec.store.key
-        if named is None:
-            return None
-        if (left := self.spec.source.keeps) is not None:
-            raise SpecError(f"{left} beside the store, which are not encrypted", key="store.key")
-        use_memory()
-        return parse_key(secret(named, key="store.key"))
+    @property
+    def reader(self) -> Reader:
+        """What reads the committed plan's readings, whatever the declaration says now."""
+        return Reader(self._file, None if self._given is not None else self.spec.source)
 
     @contextmanager
     def _source(self) -> Iterator[OpenSource]:
@@ -178,20 +178,49 @@ class Gauge:
         return Location(self._base, self.path)
 
     def _make_plan(self, *, optimise: bool = False) -> Plan:
+        with self._planner(optimise=optimise) as planned:
+            plan = planned(self.spec)
+        self._engine(plan).close()
+        return plan
+
+    @contextmanager
+    def _planner(self, *, optimise: bool = False) -> Iterator[Callable[[GaugeSpec], Plan]]:
+        """A function that plans a declaration on this gauge's source, all at the same time of day."""
         from tidegauge.plan.planner import make_plan  # noqa: PLC0415  (slow to load)
 
+        now = self._now()
         with self._source() as source:
-            plan = make_plan(
-                self.spec,
+            yield lambda spec: make_plan(
+                spec,
                 table=source.table,
                 columns=source.columns,
-                now=self._now(),
+                now=now,
                 leaves_out=source.leaves_out,
                 cache=self.path.with_suffix(".matrices"),
                 ask=optimise,
             )
-        self._engine(plan).close()
-        return plan
+
+    def what_if(self, wanted: Mapping[str, Sequence[str]]) -> list[Choice]:
+        """The plan for each combination of other values, for example {"epsilon": ["1", "2"]}."""
+        from tidegauge.plan.what_if import grid  # noqa: PLC0415  (slow to load)
+
+        with self._planner() as planned:
+            return grid(self.spec, wanted, planned)
+
+    def alternatives(self, plan: Plan) -> list[Alternative]:
+        """What would lower the noise of this plan, and to what."""
+        from tidegauge.plan.what_if import alternatives  # noqa: PLC0415  (slow to load)
+
+        with self._planner() as planned:
+            return alternatives(self.spec, plan, planned)
+
+    def too_small(self, plan: Plan) -> list[str]:
+        """The releases whose every group is smaller than the noise, as far as that is known: secret.
+
+        Only a source that can be read again is looked at, and no further than is needed.
+        """
+        with self._source() as source:
+            return hidden_by_noise(source, plan, self._now())
 
     def _engine(self, plan: Plan) -> Engine:
         return open_engine(self.spec.engine.kind, plan.program, plan.columns)
@@ -205,13 +234,16 @@ class Gauge:
                 "a committed plan cannot be changed, but the declaration was:\n  "
                 + "\n  ".join(changes)
                 + "\n"
-                "Nothing was read or spent. Put it back as it was, or start another gauge with a store of "
-                "its own; the privacy losses of both gauges add up."
+                "Nothing was read or spent. Put these keys back as they were, or start another gauge with a "
+                "store of its own (tidegauge run --store other.db); the privacy losses of both gauges add "
+                "up. What was published can still be read: tidegauge readings"
             )
-        return certified(record, (entry.body for entry in store.ledger.entries()))
+        plan = committed(store)
+        assert plan is not None
+        return plan
 
-    def _commit(self, store: Store) -> Plan:
-        plan = self._make_plan()
+    def _commit(self, store: Store, planned: Plan | None) -> Plan:
+        plan = planned or self._make_plan()
         store.public.witness.require_writable()
         with self._source() as source:
             require_ready(source, plan.program.used)
@@ -243,9 +275,9 @@ class Gauge:
 
     def _position(self) -> str | None:
         """The position in the source up to which the store has read; None before the first run."""
-        if not begun(self.path):
+        if not self._file.begun:
             return None
-        with self._store() as store:
+        with self._file.open() as store:
             return store.secret.clock.position
 
     def install(self) -> str:
@@ -265,19 +297,21 @@ class Gauge:
         self,
         until: str | datetime | None = None,
         *,
+        plan: Plan | None = None,
         follow: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> Generator[Reading, None, None]:
         """Commit the plan if this is the first run, catch up, and yield each reading once it is durable.
 
+        `plan`: commit this plan, which `plan()` returned; it is ignored if one was committed before.
         With `follow`, go on as time passes, until `until` or the last reading of all.
         """
         limit = None if until is None else instant(until)
-        with self._store(write=True) as store:
+        with self._file.open(write=True) as store:
             store.public.require_newest()
             with self._source() as source:
                 source.reach(wait=follow)
-            plan = self._commit(store) if store.public.plan is None else self._committed(store.public)
+            plan = self._commit(store, plan) if store.public.plan is None else self._committed(store.public)
             if store.public.simulated != self._sampler.simulated:
                 raise SpecError(
                     "simulated noise and a real ledger do not mix: use a store of its own for simulation"
@@ -302,85 +336,40 @@ class Gauge:
                     if name not in source.columns
                     else "has another type than was committed"
                 )
-                raise SpecError(f"column '{name}' {found}. Nothing was read or spent.", key="source")
+                raise SpecError(
+                    f"column '{name}' {found}. Nothing was read or spent. Put it back as it was, or start "
+                    "another gauge with a store of its own; the privacy losses of both gauges add up",
+                    key="source",
+                )
 
     # -- what was published ----------------------------------------------------------------------------------
 
     def published(
         self, release: str | None = None, *, smoothed: bool = False, consistent: bool = False
     ) -> list[Reading]:
-        """Every reading so far.
-
-        `smoothed`: re-estimate past values with later measurements.  `consistent`: parts add up to their
-        whole (parts_of) and counts are not negative; each reading then has its bias.
-        """
-        if release is not None and release not in self.spec.release:
-            raise SpecError(f"there is no release '{release}'; there are: {', '.join(self.spec.release)}")
-        with self._public() as store:
-            if store.plan is None:
-                return []
-            plan = self._committed(store)
-            rows = store.readings()
-            if smoothed:
-                rows = [one for series in all_readings(store, plan, smoothed=True).values() for one in series]
-            readings = [plan_reading(plan, reading) for reading in rows]
-        if consistent:
-            wholes = {
-                name: one.parts_of for name, one in self.spec.measured.items() if one.parts_of is not None
-            }
-            readings = agree(readings, plan, wholes)
-        return [reading for reading in readings if release in (None, reading.release)]
+        """Every reading so far, or those of one release: see `Reader.published`."""
+        return self.reader.published(release, smoothed=smoothed, consistent=consistent)
 
     def readings(
         self, release: str | None = None, *, smoothed: bool = False, consistent: bool = False
     ) -> pa.Table:
         """Every reading so far in an Arrow table: release, time, its groups, value, stderr, low, high."""
-        return as_table(self.published(release, smoothed=smoothed, consistent=consistent))
+        return self.reader.readings(release, smoothed=smoothed, consistent=consistent)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what was published, or the plan if nothing was."""
+        if not self.committed:
+            return self.plan()._repr_html_()
+        return readings_html(self.published())
 
     def status(self) -> Status:
-        """How far the gauge has come."""
-        if not begun(self.path):
-            return Status()
-        with self._store() as store:
-            plan = None if store.public.plan is None else self._committed(store.public)
-            reached = store.secret.clock.watermark
-            return Status(
-                plan=None if plan is None else plan.hash,
-                simulated=store.public.simulated,
-                processed_to=reached if reached > NOTHING_YET else None,
-                releases={
-                    name: release_status(series, store.public.next_bin(series.plan.release.name))
-                    for name, series in ({} if plan is None else plan.series).items()
-                },
-                operator_only=store.secret.counts() | self._operator_counts(),
-            )
-
-    def _operator_counts(self) -> dict[str, int]:
-        """What the source could not use, for the operator alone."""
-        if self._given is not None:
-            return {}
-        declared = self.spec.source
-        return dict(kinds.find(declared.kind).operator_counts(declared, self._location))
+        """How far the gauge has come; `operator_only` has exact numbers that are not for the public."""
+        return self.reader.status()
 
     def ledger(self) -> list[LedgerEntry]:
         """What was promised and reserved, oldest first."""
-        with self._public() as store:
-            return store.ledger.entries()
+        return self.reader.ledger()
 
     def verify(self, against: str | Path | None = None) -> Verified:
-        """Prove the ledger's chain, the journal's chain, the loss, and that every reading follows from the
-        journal.
-
-        Stream states must be those of the last bins that were measured.
-
-        `against`: a file of readings that were handed on (csv, json, parquet); each must be in the store as
-        it was.
-        """
-        with self._store() as store, store.public.snapshot():
-            proved = prove(store.public)
-            store.require_rows()
-            if (record := store.public.plan) is not None:
-                require_stream_states(Plan.from_record(record), store)
-        if against is None:
-            return proved
-        return replace(proved, compared=compare(Path(against), self.published()))
+        """Prove the store, and compare it with exported readings if given: see `Reader.verify`."""
+        return self.reader.verify(against)

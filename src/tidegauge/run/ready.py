@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from tidegauge.model.source import OpenSource
+    from tidegauge.plan.plan import Plan
 
 
 def require_ready(source: OpenSource, used: Collection[str]) -> None:
@@ -24,3 +25,25 @@ def require_ready(source: OpenSource, used: Collection[str]) -> None:
             "Nothing was read, committed or spent. Fix these, then run `tidegauge doctor` again."
         )
     source.rehearse()
+
+
+def hidden_by_noise(source: OpenSource, plan: Plan, now: int) -> list[str]:
+    """The counts whose noise interval is wider than the number of all keys: no group can be seen.
+
+    The answer is secret, and for the operator alone.  A followed source is not read: reading it once cannot
+    be undone.  Reading ends as soon as there are more keys than the widest noise.
+    """
+    widths = {
+        one.release.name: one.chosen.half_width_worst
+        for one in plan.releases
+        if one.release.query.aggregate == "count" and one.release.query.kind != "flow"
+    }
+    if source.follows or not widths:
+        return []
+    source.select(plan.program.used)
+    keys: set[object] = set()
+    for batch in source.read(None, now):
+        keys.update(batch.rows["entry"].unique().to_pylist())
+        if len(keys) > max(widths.values()):
+            break
+    return [name for name, width in widths.items() if len(keys) <= width] if keys else []

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tidegauge.model.ledger import Reservation
     from tidegauge.plan.plan import Plan
-    from tidegauge.plan.spec.declaration import LedgerSpec
+    from tidegauge.plan.spec.places import LedgerSpec
     from tidegauge.store import Store
 
 

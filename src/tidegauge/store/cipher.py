@@ -58,7 +58,8 @@ class Cipher:
             from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV  # noqa: PLC0415
         except ImportError:
             raise SpecError(
-                "an encrypted store needs: pip install 'tidegauge[encryption]'", key="store.key"
+                "an encrypted store needs: pip install '.[encryption]' in a clone of Tidegauge",
+                key="store.key",
             ) from None
         self._salt = salt
         self._aead = AESGCMSIV(_derived(key, salt, b"seal"))

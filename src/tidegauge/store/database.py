@@ -64,7 +64,8 @@ class Database:
             self._lock = _acquire(path)
         elif not path.exists():
             raise StoreError(
-                f"{path.name} does not exist: nothing has been run here yet. Start with: tidegauge run"
+                f"{path} does not exist: nothing has been run here yet. Start with: tidegauge run; or name "
+                "the store with --store"
             )
         try:
             self.connection = self._connect(write=write)
@@ -75,7 +76,7 @@ class Database:
                 raise
         except sqlite3.Error as error:
             self._release()
-            raise refusal(error, path.name) from None
+            raise refusal(error, str(path)) from None
         except BaseException:
             self._release()
             raise
@@ -98,11 +99,11 @@ class Database:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if empty and not write:
             raise StoreError(
-                f"{self.path.name} is empty: nothing has been run here yet. Start with: tidegauge run"
+                f"{self.path} is empty: nothing has been run here yet. Start with: tidegauge run"
             )
         if not empty and (application != APPLICATION or not OLDEST <= version <= FORMAT):
             raise StoreError(
-                f"{self.path.name} is not a store of this version of Tidegauge "
+                f"{self.path} is not a store of this version of Tidegauge "
                 f"(format {version}, this version reads {OLDEST} to {FORMAT}). Nothing was changed."
             )
         self.version = FORMAT if empty else version
@@ -126,17 +127,17 @@ class Database:
             return None
         if record is None:
             raise StoreError(
-                f"{self.path.name} is not encrypted, but [store] key names a key. Nothing was changed. A "
+                f"{self.path} is not encrypted, but [store] key names a key. Nothing was changed. A "
                 "store is encrypted from its beginning or not at all: take the key out of the declaration; "
                 "or start another gauge with a store of its own (the privacy losses of both gauges add up)."
             )
         if key is None:
             raise StoreError(
-                f"{self.path.name} is encrypted, and no key was given. Nothing was changed. Name the "
+                f"{self.path} is encrypted, and no key was given. Nothing was changed. Name the "
                 "environment variable "
                 'that holds its key: [store] key = "env:TIDEGAUGE_KEY"'
             )
-        return Cipher.recognise(record[0], key, store=self.path.name)
+        return Cipher.recognise(record[0], key, store=str(self.path))
 
     def get(self, key: str) -> str | None:
         """A value that is kept once and is public, or None."""
@@ -168,7 +169,7 @@ class Database:
                     self.connection.execute("ROLLBACK")
                 raise
         except sqlite3.OperationalError as error:
-            raise refusal(error, self.path.name) from None
+            raise refusal(error, str(self.path)) from None
         self.empty_log()
 
     def empty_log(self) -> None:
@@ -241,7 +242,10 @@ def refusal(error: sqlite3.Error, name: str) -> StoreError:
                 "again."
             )
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            return StoreCorrupt(f"{name} is not a usable store: it is damaged, or no SQLite file at all.")
+            return StoreCorrupt(
+                f"{name} is not a usable store: it is damaged, or no SQLite file at all. Name another with "
+                "--store, or bring back the newest copy that tidegauge verify accepts."
+            )
         case _:
             return StoreError(
                 f"{name} cannot be used ({getattr(error, 'sqlite_errorname', type(error).__name__)}). "
@@ -250,7 +254,7 @@ def refusal(error: sqlite3.Error, name: str) -> StoreError:
 
 
 def _unwritable(path: Path, error: OSError) -> StoreError:
-    return StoreError(f"{path.name} cannot be opened for writing: {error.strerror}. Nothing was changed.")
+    return StoreError(f"{path} cannot be opened for writing: {error.strerror}. Nothing was changed.")
 
 
 def _create(connection: sqlite3.Connection, cipher: Cipher | None, tables: Sequence[str]) -> None:
@@ -269,7 +273,7 @@ def _acquire(path: Path) -> int:
         return lock_file(Path(f"{path}.lock"))
     except BlockingIOError:
         raise StoreLocked(
-            f"{path.name} is in use by another process. Nothing was changed. "
+            f"{path} is in use by another process. Nothing was changed. "
             "Wait for it to end, or stop it; reading verbs (readings, status, ledger) work meanwhile."
         ) from None
     except OSError as error:

@@ -156,6 +156,6 @@ class Store:
     def _require_at(self, since: Clock) -> None:
         if self.secret.clock != since:
             raise StoreLocked(
-                f"{self.path.name} was written by another process meanwhile. What this one was about to "
+                f"{self.path} was written by another process meanwhile. What this one was about to "
                 "commit was rolled back. Let only one process run it."
             )

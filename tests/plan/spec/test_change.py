@@ -73,13 +73,16 @@ def test_a_new_key_with_its_default_is_no_change_whether_it_is_written_or_not() 
 
 def test_a_default_that_is_written_out_is_no_change() -> None:
     assert found(declared(weight=1, minimise="worst", **{"for": "ever"})) == []
-    assert found(declared(minimise="mean")) == ["release.n.minimise: was changed"]
+    assert found(declared(minimise="mean")) == ["release.n.minimise: was changed from worst to mean"]
 
 
 def test_a_line_that_was_deleted_means_the_default() -> None:
     committed = GaugeSpec.parse(declared(minimise="mean", clip=2)).canonical()
     spec = GaugeSpec.parse(DECLARED)
-    assert changed(committed, spec) == ["release.n.clip: was removed", "release.n.minimise: was changed"]
+    assert changed(committed, spec) == [
+        "release.n.clip: was removed",
+        "release.n.minimise: was changed from mean to worst",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +96,17 @@ def test_a_line_that_was_deleted_means_the_default() -> None:
     ],
 )
 def test_how_a_select_is_spaced_is_no_change(sql: str, same: bool) -> None:
-    assert found(declared(sql=sql)) == ([] if same else ["release.n.sql: was changed"])
+    changes = found(declared(sql=sql))
+    assert len(changes) == (not same)
+    assert all(one.startswith("release.n.sql: was changed") for one in changes)
+
+
+def test_a_change_names_both_values_as_they_were_written() -> None:
+    changes = found(declared(every="2 hours", start="2026-01-02T06:00"))
+    assert changes == [
+        "release.n.every: was changed from 1 day to 2 hours",
+        "release.n.start: was changed from 2026-01-01T00:00:00Z to 2026-01-02T06:00:00Z",
+    ]
 
 
 def test_a_kept_store_opens_and_runs_on_under_a_later_version(

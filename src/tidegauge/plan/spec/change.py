@@ -7,12 +7,17 @@ spacing, comments nor the letter case of keywords in a SELECT are changes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegauge.model.quantity import Span, rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tidegauge.plan.spec.declaration import GaugeSpec
+
+_SHORT: Final = 40
+"""Characters of a value that a message shows."""
 
 
 def changed(committed: Mapping[str, Any], spec: GaugeSpec) -> list[str]:
@@ -24,6 +29,8 @@ def changed(committed: Mapping[str, Any], spec: GaugeSpec) -> list[str]:
 
 def _differences(old: Any, new: Any, written: Any, place: tuple[str, ...], dialect: str) -> Iterator[str]:
     """`written` is `new` without the keys that have their defaults."""
+    if _is_duration(old) and _is_duration(new):
+        old, new = str(Span(**old)), str(Span(**new))
     if isinstance(old, dict) and isinstance(new, dict):
         besides = written if isinstance(written, dict) else {}
         for name in sorted(old.keys() | new.keys()):
@@ -35,7 +42,19 @@ def _differences(old: Any, new: Any, written: Any, place: tuple[str, ...], diale
             elif name in besides:
                 yield f"{'.'.join(spot)}: was added"
     elif old != new and not (_is_select(place) and _same_select(old, new, dialect)):
-        yield f"{'.'.join(place)}: was changed"
+        yield f"{'.'.join(place)}: was changed{_from_to(place, old, new)}"
+
+
+def _from_to(place: tuple[str, ...], old: Any, new: Any) -> str:
+    """Both values, where they are short."""
+    if place[-1] == "start" and isinstance(old, int) and isinstance(new, int):
+        old, new = rfc3339(old), rfc3339(new)
+    words = [str(one) for one in (old, new)]
+    return f" from {words[0]} to {words[1]}" if max(map(len, words)) <= _SHORT else ""
+
+
+def _is_duration(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() == {"months", "micros"}
 
 
 def _is_select(place: tuple[str, ...]) -> bool:

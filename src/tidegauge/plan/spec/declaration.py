@@ -25,11 +25,12 @@ from tidegauge.errors import SpecError
 from tidegauge.model import kinds
 from tidegauge.model.budget import Budget
 from tidegauge.model.constraint import AtMost, Both, Constraint, Either, Unconstrained, Within
-from tidegauge.model.declared import Name, Secret, Table
+from tidegauge.model.declared import Name, Table
 from tidegauge.model.program import Limit
 from tidegauge.model.quantity import Span
 from tidegauge.model.query import Value
 from tidegauge.plan.spec.calendar import CalendarSpec, with_local_starts
+from tidegauge.plan.spec.places import EngineSpec, LedgerSpec, StoreSpec
 from tidegauge.plan.spec.source import DeclaredSource, ObjectSpec, spec_of
 from tidegauge.plan.spec.values import Duration, Number, Time, a_strategy, an_end, plainly
 
@@ -75,7 +76,7 @@ class ConstraintSpec(LimitSpec):
             raise ValueError(f"within: '{self.within}' has no fixed length; write it in days")
         for limit in self.cases.values():
             if limit.at_most is None and limit.within is None:
-                raise ValueError("every case needs at_most, within, or both")
+                raise ValueError("cases: every case needs at_most, within, or both")
         if self.on_excess == "retire" and 1 in {
             self.at_most,
             *(case.at_most for case in self.cases.values()),
@@ -142,7 +143,7 @@ class ReleaseSpec(Table):
         if self.weight <= 0:
             raise ValueError("weight: must be more than 0")
         if isinstance(self.strategy, dict) and "name" not in self.strategy:
-            raise ValueError("strategy: needs a name")
+            raise ValueError("strategy: needs a name: { name = ..., and all its parameters }")
         return self
 
     @property
@@ -168,27 +169,6 @@ def _way(release: object) -> str:
 AnyRelease = Annotated[
     Annotated[ReleaseSpec, Tag("measured")] | Annotated[DerivedSpec, Tag("derived")], Discriminator(_way)
 ]
-
-
-class StoreSpec(Table):
-    """How the store is kept; nothing that is promised depends on it."""
-
-    key: Secret | None = None
-    witness: Name | None = None
-
-
-class LedgerSpec(Table):
-    """The ledger that this gauge shares with others."""
-
-    path: Name
-    unit: Name | None = None
-    """What the ledger calls the kind of unit that `source.unit` names; by default the same."""
-
-
-class EngineSpec(Table):
-    """Which engine computes the exact sums."""
-
-    kind: Name = "duckdb"
 
 
 class GaugeSpec(Table):
@@ -277,19 +257,21 @@ def load(path: Path) -> GaugeSpec:
     try:
         data = tomllib.loads(path.read_text("utf-8"), parse_float=Decimal)
     except FileNotFoundError:
-        raise SpecError(f"{path.name} is not here. Write one with: tidegauge init TABLE") from None
+        raise SpecError(
+            f"{path} is not here. Write one with: tidegauge init TABLE, or name another with --file"
+        ) from None
     except UnicodeDecodeError:
-        raise SpecError(f"{path.name} is not UTF-8 text") from None
+        raise SpecError(f"{path} is not UTF-8 text. Save it as UTF-8") from None
     except OSError as error:
-        raise SpecError(f"{path.name} cannot be read: {error.strerror}") from None
+        raise SpecError(f"{path} cannot be read: {error.strerror}") from None
     except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"{path.name} is not valid TOML: {error}") from None
+        raise SpecError(
+            f"{path} is not valid TOML: {error}. Texts are in quotes, lists in [ ], and every key is given once"
+        ) from None
     try:
         return _written(data)
     except SpecError as error:
-        raise SpecError(
-            f"{path.name} does not declare a gauge:\n  " + str(error).replace("\n", "\n  ")
-        ) from None
+        raise SpecError(f"{path} does not declare a gauge:\n  " + str(error).replace("\n", "\n  ")) from None
 
 
 def _written(data: dict[str, Any]) -> GaugeSpec:
@@ -343,7 +325,11 @@ def _explain(model: type[BaseModel], problem: Any) -> str:
             near = difflib.get_close_matches(place[-1], known, n=1)
             return f"{key}: is not a key here" + (f"; did you mean '{near[0]}'?" if near else "")
         case "missing":
-            return f"{key}: is missing"
+            return (
+                f"{key}: is missing; add it to [{'.'.join(place[:-1])}]"
+                if place[1:]
+                else f"[{key}] is missing"
+            )
         case "union_tag_not_found":
             return _kinds(None)
         case "union_tag_invalid":
@@ -357,7 +343,31 @@ def _explain(model: type[BaseModel], problem: Any) -> str:
             inside = message.partition(": ")[0] in _keys_at(model, place)
             return f"{key}{'.' if inside else ': '}{message}"
         case _:
-            return f"{key}: {problem['msg'][0].lower()}{problem['msg'][1:]}"
+            return f"{key}: {_plain(problem)}"
+
+
+def _plain(problem: Any) -> str:
+    """What pydantic found, in words of the file."""
+    limits = problem.get("ctx", {})
+    match problem["type"]:
+        case "greater_than_equal":
+            return f"must be {limits['ge']} or more"
+        case "int_type" | "int_parsing" | "int_from_float":
+            return "must be a whole number, without quotes"
+        case "string_type":
+            return "must be a text in quotes"
+        case "bool_type" | "bool_parsing":
+            return "must be true or false"
+        case "list_type" | "tuple_type":
+            return 'must be a list in brackets, for example ["north", "south"]'
+        case "too_long" | "too_short":
+            return f"must have {limits.get('max_length', limits.get('min_length'))} values"
+        case "dict_type" | "model_type" | "model_attributes_type":
+            return "must be a table of keys, not a single value"
+        case "literal_error":
+            return f"must be {limits['expected']}"
+        case _:
+            return f"{problem['msg'][0].lower()}{problem['msg'][1:]}"
 
 
 def _kinds(found: str | None) -> str:

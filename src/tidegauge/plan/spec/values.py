@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime, time
 from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Any
@@ -28,9 +29,20 @@ def plainly(parse: Any, value: Any) -> Any:
 
 Number = Annotated[Fraction, BeforeValidator(_exact)]
 Duration = Annotated[Span, BeforeValidator(lambda value: plainly(Span.parse, value))]
-Time = Annotated[
-    int, BeforeValidator(lambda value: value if isinstance(value, int) else plainly(instant, value))
-]
+
+
+def _time(value: object) -> int:
+    """The instant of a date or time, quoted or not; a date is its midnight, without a zone in UTC."""
+    match value:
+        case datetime() | str():
+            return int(plainly(instant, value))
+        case date():
+            return instant(datetime.combine(value, time()))
+        case _:
+            raise ValueError(f"{value} is not a date or time: write 2026-01-31 or 2026-01-31T12:00:00Z")
+
+
+Time = Annotated[int, BeforeValidator(_time)]
 
 
 def an_end(value: object) -> object:

@@ -185,6 +185,8 @@ def _refuse_what_looks_beyond_the_row(select: exp.Select, dialect: str) -> None:
             refuse("sub-query", shown(node, dialect))
         if isinstance(node, exp.Window):
             refuse("window function", shown(node, dialect))
+        if isinstance(node, exp.ApproxDistinct | exp.Hll):
+            refuse("DISTINCT", shown(node, dialect))
         if isinstance(node, exp.Distinct):
             refuse("DISTINCT", shown(node.parent or node, dialect))
         if isinstance(node, exp.Placeholder | exp.Parameter | exp.SessionParameter):

@@ -313,5 +313,7 @@ def _library() -> Any:
     try:
         import confluent_kafka  # noqa: PLC0415 -- an extra
     except ImportError:
-        raise SpecError("Kafka needs the extra 'kafka': pip install '.[kafka]'", key="source.topic") from None
+        raise SpecError(
+            "Kafka needs an extra: pip install '.[kafka]' in a clone of Tidegauge", key="source.topic"
+        ) from None
     return confluent_kafka

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 import random
+import re
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -53,9 +54,20 @@ _BUSY_SECONDS: Final = 15.0
 """A slot that a process has just left is free within seconds; one that another gauge reads stays busy."""
 _LOST: Final = ("55000", "58P01")
 _PASSING: Final = ("08", "53", "57P")
-_REFUSED: Final = ("authentication", "pg_hba.conf", "does not "
-                                                    "exist", "not "
-                                                             "permitted", "permission denied", "support SSL",
+_REASONS: Final = {
+    "could not translate host name": "its host name is not known",
+    "failed to resolve host": "its host name is not known",
+    "Connection refused": "nothing listens at its host and port",
+    "No such file or directory": "there is no such socket",
+    "timeout": "it does not answer",
+    "timed out": "it does not answer",
+    "No route to host": "there is no route to its host",
+    "Network is unreachable": "there is no route to its host",
+}
+"""What the client library says if there is no connection at all, and what that means."""
+_NO_DATABASE: Final = re.compile(r'database ".*" does not exist')
+_REFUSED: Final = ("authentication", "pg_hba.conf", "does not exist", "not permitted", "permission denied",
+                   "support SSL",
                    "certificate", "no password supplied", "not currently accepting connections")  # fmt: skip
 
 
@@ -141,13 +153,11 @@ class Patience:
         if time.monotonic() - self._since >= limit:
             raise unreachable(error) from None
         pause = min(30.0, 0.1 * 2**self._attempts) * random.uniform(0.5, 1)
-        state = error.sqlstate or "none"
+        why = reason(error)
         if not self._attempts:
-            LOG.warning(
-                "no connection to PostgreSQL (SQLSTATE %s); trying again for at most %g s", state, limit
-            )
+            LOG.warning("no connection to PostgreSQL%s; trying again for at most %g s", why, limit)
         else:
-            LOG.info("no connection to PostgreSQL (SQLSTATE %s); next attempt in %.1f s", state, pause)
+            LOG.info("no connection to PostgreSQL%s; next attempt in %.1f s", why, pause)
         self._attempts = min(self._attempts + 1, 16)
         self._sleep(pause)
 
@@ -160,10 +170,20 @@ def unreachable(error: psycopg.Error) -> SourceError:
             "Stop the other gauge, or give this one a slot of its own ([source] slot)."
         )
     return SourceError(
-        f"the PostgreSQL server cannot be reached (SQLSTATE {error.sqlstate or 'none'}). Nothing is lost: "
-        "the slot keeps the changes until they are read. Check that the server runs and that the connection "
-        "string is right, then start again."
+        f"the PostgreSQL server cannot be reached{reason(error)}. Nothing is lost: the slot keeps the "
+        "changes. Check that the server runs and that host and port in the connection string (source.dsn) "
+        "are right, then start again."
     )
+
+
+def reason(error: psycopg.Error) -> str:
+    """Why there is no connection, in parentheses: the SQLSTATE, or a reason of the library; or nothing.
+
+    The message of the library is searched, but never shown: it names hosts and users.
+    """
+    if error.sqlstate is not None:
+        return f" (SQLSTATE {error.sqlstate})"
+    return next((f" ({meaning})" for words, meaning in _REASONS.items() if words in str(error)), "")
 
 
 def final(error: psycopg.Error) -> SourceError | None:
@@ -171,10 +191,16 @@ def final(error: psycopg.Error) -> SourceError | None:
     state = error.sqlstate
     if state is None:
         # libpq gives no code for a refused login: its message is searched, but never shown.
+        if isinstance(error, psycopg.OperationalError) and _NO_DATABASE.search(str(error)):
+            return SourceError(
+                "the PostgreSQL server has no such database. Nothing was read. Check the name of the "
+                "database in the connection string (source.dsn)."
+            )
         if isinstance(error, psycopg.OperationalError) and any(word in str(error) for word in _REFUSED):
             return SourceError(
-                "the PostgreSQL server refuses the login. Check user, password, database and pg_hba.conf; "
-                "'tidegauge doctor' lists the rights that the role needs."
+                "the PostgreSQL server refuses the login. Nothing was read. Check user and password in the "
+                "connection string (source.dsn), and pg_hba.conf on the server; 'tidegauge doctor' lists "
+                "the rights that the role needs."
             )
         return None
     if state in _LOST:

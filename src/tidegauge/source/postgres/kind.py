@@ -17,7 +17,9 @@ def needs_extra(error: ModuleNotFoundError) -> SpecError:
     """The refusal where psycopg is not installed; another missing module is a bug, and raised again."""
     if error.name is None or error.name.partition(".")[0] != "psycopg":
         raise error
-    return SpecError("PostgreSQL needs the extra 'postgres': pip install '.[postgres]'", key="source")
+    return SpecError(
+        "PostgreSQL needs an extra: pip install '.[postgres]' in a clone of Tidegauge", key="source"
+    )
 
 
 class PostgresKind(SourceKind[PostgresSpec]):

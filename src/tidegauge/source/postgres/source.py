@@ -17,7 +17,7 @@ from tidegauge.source.batch.rows import truncation
 from tidegauge.source.batch.spool import Spool
 from tidegauge.source.postgres import catalog
 from tidegauge.source.postgres import publication as publications
-from tidegauge.source.postgres.access import LOG, Access, Patience, final, unreachable
+from tidegauge.source.postgres.access import LOG, Access, Patience, final, reason, unreachable
 from tidegauge.source.postgres.doctor import examine
 from tidegauge.source.postgres.follow import Place, Transactions
 from tidegauge.source.postgres.load import copied
@@ -211,7 +211,7 @@ class Postgres(FollowedSource):
                 self._stream.confirm(self._confirmed)
         except psycopg.Error as error:  # the next acknowledgement includes this one
             self._disconnect()
-            LOG.warning("the position could not be acknowledged (SQLSTATE %s)", error.sqlstate or "none")
+            LOG.warning("the position could not be acknowledged%s", reason(error))
 
     def _settle(self) -> None:
         """Give the slot its final name once its load is committed; no stream may be reading it."""
@@ -225,7 +225,7 @@ class Postgres(FollowedSource):
         try:
             self._settle()
         except psycopg.Error as error:  # the next process does it
-            LOG.warning("the slot could not be renamed (SQLSTATE %s)", error.sqlstate or "none")
+            LOG.warning("the slot could not be renamed%s", reason(error))
         self._disconnect()
 
     def _disconnect(self) -> None:

@@ -141,7 +141,7 @@ class SQLite(FollowedSource):
         triggers.uninstall(self._path, self._table)
         return (
             f"Changes of {quote(self._table)} are no longer recorded, and nothing of ours is left in the "
-            "file. To go on with a gauge, run: tidegauge init --install. The gauge then reads the table "
+            "file. To go on with a gauge, run: tidegauge install. The gauge then reads the table "
             "whole, and the net difference counts."
         )
 
@@ -174,7 +174,7 @@ class SQLite(FollowedSource):
                 else "changes were removed that this store has not read"
             )
             detail += f"; {cause}, so the next run reads the whole table, and the net difference counts"
-        return [*checks, Check("triggers", recording is not None, detail, "tidegauge init --install")]
+        return [*checks, Check("triggers", recording is not None, detail, "tidegauge install")]
 
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
         """Every change recorded so far, in the order of the log.  No lock is held between batches."""
@@ -187,7 +187,7 @@ class SQLite(FollowedSource):
                 raise SourceError(
                     f"changes of the table {quote(self._table)} are not, or no longer, recorded: the "
                     "triggers are missing, the table was rebuilt, or its key or columns are others. "
-                    "Nothing was read. Install them ('tidegauge init --install'); the table is then read "
+                    "Nothing was read. Install them ('tidegauge install'); the table is then read "
                     "whole once and the net difference counts.",
                     path=str(self._path),
                 )

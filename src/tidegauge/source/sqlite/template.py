@@ -40,4 +40,4 @@ def template(asked: Asked) -> Draft:
     """A declaration from the file's schema."""
     place, found = outline(asked)
     lines = source_table("sqlite", *place, *key_lines(found, sure=True))
-    return draft(lines, found, then="tidegauge init --install (triggers that record changes); tidegauge plan")
+    return draft(lines, found, then="tidegauge install (triggers that record changes); tidegauge plan")

@@ -152,8 +152,8 @@ class SharedLedger:
             own = [entry for entry in entries if entry.gauge == gauge]
             if any(entry.kind == "commit" for entry in own):
                 raise StoreBehind(
-                    f"{self.path.name} says that this gauge has committed a plan, but its store has none: the "
-                    "store is an old copy. Bring back the newest one. Nothing was read or spent."
+                    f"{self.path.name} says that this gauge has committed a plan, but its store has none: "
+                    "the store is an old copy. Bring back the newest one. Nothing was read or spent."
                 )
             before = sum((entry.reserved for entry in own), Fraction(0))
             spent = sum((entry.reserved for entry in entries), Fraction(0))
@@ -178,9 +178,9 @@ class SharedLedger:
             own = [entry for entry in _entries(db, self.path.name) if entry.gauge == gauge]
             if sum((entry.reserved for entry in own), Fraction(0)) < needed:
                 raise StoreCorrupt(
-                    f"{self.path.name} has no reservation for this gauge's plan: it is an old copy, or another "
-                    "ledger. Bring back the ledger that the gauge was committed with. Nothing was read or "
-                    "spent."
+                    f"{self.path.name} has no reservation for this gauge's plan: it is an old copy, or "
+                    "another ledger. Bring back the ledger that the gauge was committed with. Nothing was "
+                    "read or spent."
                 )
             if not any(entry.kind == "commit" and entry.body == {"plan": plan} for entry in own):
                 _append(db, time=time, kind="commit", gauge=gauge, body={"plan": plan})

@@ -1,0 +1,47 @@
+"""Options that several verbs have, and what every verb does with them."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidegauge.run.gauge import Gauge
+    from tidegauge.run.reader import Reader
+
+File = Annotated[Path, typer.Option("--file", "-f", help="The declaration of the gauge.")]
+StoreFile = Annotated[
+    Path | None, typer.Option("--store", help="The store; default: beside the declaration.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+DEFAULT = Path("tidegauge.toml")
+
+
+def print_json(value: Any) -> None:
+    """Print a value as indented JSON."""
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def open_gauge(
+    file: Path, store: Path | None = None, *, sleep: Callable[[float], None] = time.sleep
+) -> Gauge:
+    """The gauge that `file` declares; the libraries that it needs are imported here."""
+    from tidegauge.run.gauge import Gauge  # noqa: PLC0415
+
+    return Gauge.from_file(file, store=store, sleep=sleep)
+
+
+def open_reader(file: Path, store: Path | None = None) -> Reader:
+    """What reads the committed plan's readings; says on stderr if `file` differs from that plan."""
+    from tidegauge.run.reader import Reader  # noqa: PLC0415
+
+    reader = Reader.from_file(file, store)
+    if reader.note:
+        typer.echo(reader.note, err=True)
+    return reader

@@ -1,0 +1,76 @@
+"""What a user should know before a plan is committed."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
+
+from tidegauge.model.constraint import Unconstrained
+from tidegauge.model.quantity import rfc3339
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tidegauge.model.budget import Budget
+    from tidegauge.plan.plan import ReleasePlan
+    from tidegauge.plan.spec.declaration import GaugeSpec
+
+_PERSON: Final = re.compile(
+    r"(.*_)?(person|patient|user|customer|client|member|employee|student|citizen|resident|subscriber|"
+    r"holder|owner|driver|passenger|household|individual|participant)(_?(id|no|nr|num|number|key|uuid|ref))?",
+    re.IGNORECASE,
+)
+"""Names of columns that may identify a person."""
+
+
+def warnings(
+    spec: GaugeSpec, budget: Budget, plans: Sequence[ReleasePlan], columns: Mapping[str, str]
+) -> tuple[str, ...]:
+    """One sentence for each thing about the declaration that is probably not meant."""
+    return (*_of_budget(budget), *_of_constraint(spec), *_of_unit(spec, columns), *_of_times(spec, plans))
+
+
+def _of_budget(budget: Budget) -> Iterator[str]:
+    if budget.epsilon is not None and budget.epsilon > 10:
+        yield f"epsilon = {budget.epsilon} is so large that it gives no protection."
+    if budget.delta is not None and budget.delta > Fraction(1, 10_000):
+        yield "delta is the chance of no protection at all; keep it far below one over the number of units."
+
+
+def _of_constraint(spec: GaugeSpec) -> Iterator[str]:
+    for release in spec.measured.values():
+        declared = release.constraint or spec.constraint
+        if declared is None or isinstance(declared.constraint, Unconstrained):
+            yield "Without a [constraint] a unit may change every reading: the loss is counted for all of them."
+            return
+
+
+def _of_unit(spec: GaugeSpec, columns: Mapping[str, str]) -> Iterator[str]:
+    """A row is protected, but a column looks as if persons owned several rows."""
+    keys = [spec.source.key] if isinstance(spec.source.key, str) else spec.source.key
+    people = [name for name in columns if _PERSON.fullmatch(name) and name not in keys]
+    if spec.source.unit is None and people:
+        yield (
+            f"Privacy protects one row, not one '{people[0]}'. If a '{people[0]}' can own several rows, declare "
+            f'unit = "{people[0]}" and max_rows in [source].'
+        )
+
+
+def _of_times(spec: GaugeSpec, plans: Sequence[ReleasePlan]) -> Iterator[str]:
+    for plan in plans:
+        schedule, declared = plan.release.schedule, spec.measured[plan.release.name]
+        if declared.start is None and spec.source.kind == "files":
+            yield (
+                f"release.{plan.release.name} declares no start, so its first reading is at "
+                f"{rfc3339(schedule.start)} and counts all changes up to then. To publish the past, declare the "
+                f'first day, for example start = "2026-01-01".'
+            )
+        if schedule.count != 1:
+            continue
+        short = (
+            ""
+            if declared.for_ == "ever"
+            else f": 'for' ({declared.for_}) is shorter than 'every' ({declared.every})"
+        )
+        yield f"release.{plan.release.name} has only one reading{short}."

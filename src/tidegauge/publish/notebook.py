@@ -1,0 +1,98 @@
+"""Readings in a notebook: a small chart of each series and its latest value, as HTML."""
+
+from __future__ import annotations
+
+import sys
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegauge.publish.table import number, precision
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from tidegauge.model.reading import Reading
+
+MARK: Final = b"tidegauge"
+"""The key in the metadata of an Arrow table that says it holds readings."""
+_FIXED: Final = ("release", "time", "value", "stderr", "low", "high", "bias")
+_WIDE, _HIGH = 180, 36
+_MOST: Final = 24
+"""Series that are shown; of more, only how many there are."""
+
+
+def readings_html(readings: Sequence[Reading]) -> str:
+    """A table with one row a series: its name, a small chart, its latest value and noise interval."""
+    return _html([{**one.as_json(), "digits": precision(one)} for one in readings])
+
+
+def table_html(table: pa.Table) -> str | None:
+    """The same of an Arrow table of readings; None for any other table."""
+    if MARK not in (table.schema.metadata or {}):
+        return None
+    rows = table.to_pylist()
+    groups = [name for name in table.column_names if name not in _FIXED]
+    for row in rows:
+        row["group"] = {name: row[name] for name in groups if row[name] is not None}
+        row["time"] = row["time"].isoformat().replace("+00:00", "Z")
+    return _html(rows)
+
+
+def _html(rows: Sequence[Mapping[str, Any]]) -> str:
+    series: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        group = ", ".join(str(value) for value in (row["group"] or {}).values())
+        series.setdefault((row["release"], group), []).append(row)
+    if not series:
+        return "<p>Nothing has been published yet.</p>"
+    shown = "".join(_row(name, group, found) for (name, group), found in list(series.items())[:_MOST])
+    more = f"<p>and {len(series) - _MOST} more series</p>" if len(series) > _MOST else ""
+    head = "".join(
+        f"<th>{word}</th>" for word in ("release", "group", "", "latest", "noise interval", "time")
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{shown}</tbody></table>{more}"
+
+
+def _row(name: str, group: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    last = rows[-1]
+    digits = last.get("digits")
+    cells = (
+        escape(name),
+        escape(group),
+        spark([row["value"] for row in rows], [(row["low"], row["high"]) for row in rows]),
+        "too small to tell" if last["value"] is None else number(last["value"], digits),
+        f"{number(last['low'], digits)} to {number(last['high'], digits)}",
+        str(last["time"]),
+    )
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+
+
+def spark(values: Sequence[float | None], bands: Sequence[tuple[float, float]]) -> str:
+    """A chart of the size of a line of text: the values and, behind them, their noise intervals."""
+    ends = [end for band in bands for end in band]
+    low, high = min(ends), max(ends)
+    spread = (high - low) or 1.0
+
+    def point(at: int, value: float) -> str:
+        return f"{at * _WIDE / max(1, len(values) - 1):.1f},{_HIGH * (high - value) / spread:.1f}"
+
+    upper = [point(at, band[1]) for at, band in enumerate(bands)]
+    lower = [point(at, band[0]) for at, band in enumerate(bands)]
+    line = " ".join(point(at, value) for at, value in enumerate(values) if value is not None)
+    return (
+        f'<svg width="{_WIDE}" height="{_HIGH}" viewBox="0 0 {_WIDE} {_HIGH}" role="img">'
+        f'<polygon points="{" ".join([*upper, *reversed(lower)])}" fill="#9ecae1" fill-opacity="0.6"/>'
+        f'<polyline points="{line}" fill="none" stroke="#08519c" stroke-width="1.2"/></svg>'
+    )
+
+
+def show_tables() -> None:
+    """Let a running notebook show Arrow tables of readings by `table_html`; nothing where there is none."""
+    shell = sys.modules.get("IPython")
+    current = None if shell is None else shell.get_ipython()
+    if current is not None:
+        import pyarrow as pa  # noqa: PLC0415  (slow to load)
+
+        current.display_formatter.formatters["text/html"].for_type(pa.Table, table_html)

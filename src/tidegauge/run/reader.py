@@ -1,0 +1,243 @@
+"""Reads what a committed gauge has published, from its store alone.
+
+A reader needs no declaration: the committed plan is in the store.  The declaration only says where the
+witness is and which environment variable holds the key, and what its source could not use.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from tidegauge.errors import SpecError, StoreError
+from tidegauge.model import kinds
+from tidegauge.model.source import Location
+from tidegauge.model.status import Status
+from tidegauge.model.tick import NOTHING_YET
+from tidegauge.plan.certify import certified
+from tidegauge.plan.plan import Plan
+from tidegauge.plan.spec.change import changed
+from tidegauge.plan.spec.declaration import load
+from tidegauge.plan.spec.places import StoreSpec
+from tidegauge.publish.formats import as_table
+from tidegauge.publish.journal import all_readings
+from tidegauge.publish.notebook import show_tables
+from tidegauge.publish.readings import agree, plan_reading
+from tidegauge.publish.verify import Verified, compare, prove
+from tidegauge.run.progress import release_status
+from tidegauge.run.tick import require_stream_states
+from tidegauge.scratch import use_memory
+from tidegauge.source.batch.names import secret
+from tidegauge.store import Store, begun, parse_key
+from tidegauge.store.public.part import PublicPart
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    import pyarrow as pa
+
+    from tidegauge.model.declared import SourceSpec
+    from tidegauge.model.ledger import LedgerEntry
+    from tidegauge.model.reading import Reading
+    from tidegauge.plan.spec.declaration import GaugeSpec
+
+
+@dataclass(frozen=True)
+class StoreFile:
+    """Where a store is, and what opening it needs."""
+
+    path: Path
+    base: Path
+    """The folder of the declaration."""
+    declared: StoreSpec
+
+    def open(self, *, write: bool = False) -> Store:
+        """The whole store, secret part included."""
+        return Store(self.path, write=write, key=self._key(), witness=self._witness)
+
+    def public(self) -> AbstractContextManager[PublicPart]:
+        """What readers of readings, plan and ledger need of the store."""
+        return PublicPart.open(self.path, key=self._key(), witness=self._witness)
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is a store with something in it."""
+        return begun(self.path)
+
+    @property
+    def _witness(self) -> Path | None:
+        named = self.declared.witness
+        return None if named is None else self.base / named
+
+    def _key(self) -> bytes | None:
+        if self.declared.key is None:
+            return None
+        use_memory()
+        return parse_key(secret(self.declared.key, key="store.key"))
+
+
+class Reader:
+    """The readings, the status, the ledger and the proof of one store, whatever the declaration says now.
+
+    `source`: the declared source, if it is known; its counts are part of the status.
+    `note`: one line if the declaration is not the committed one; empty otherwise.
+    """
+
+    def __init__(self, store: StoreFile, source: SourceSpec | None = None, note: str = "") -> None:
+        self.store, self._source, self.note = store, source, note
+
+    @classmethod
+    def from_file(cls, file: Path, store: Path | None = None) -> Self:
+        """The reader for the store of a tidegauge.toml, even if that file was changed, broken or removed.
+
+        Raises SpecError if neither the file nor the store can be used.
+        """
+        path = store or file.with_suffix(".db")
+        try:
+            spec = load(file)
+        except SpecError as error:
+            place = StoreFile(path, file.parent, _store_table(file))
+            if not place.begun:
+                raise
+            missing = "is not here" if not file.exists() else "does not declare a gauge any more"
+            reader = cls(place, None, f"Note: {file} {missing}; this is what was committed in {path}.")
+            reader._require_readable(error)
+            return reader
+        reader = cls(StoreFile(path, file.parent, spec.store), spec.source)
+        reader.note = reader._difference(file, spec)
+        return reader
+
+    def _require_readable(self, error: SpecError) -> None:
+        """Raise the declaration's error if the store cannot be opened without the declaration."""
+        try:
+            with self.store.public():
+                pass
+        except StoreError as refused:
+            raise SpecError(f"{error}\nThe store cannot be read without it either: {refused}") from None
+
+    def _difference(self, file: Path, spec: GaugeSpec) -> str:
+        record = self._record()
+        keys = (
+            [] if record is None else [one.partition(": ")[0] for one in changed(record["declaration"], spec)]
+        )
+        if not keys:
+            return ""
+        shown = ", ".join(keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
+        return f"Note: {file} differs from the committed plan ({shown}); this is what was committed."
+
+    def _record(self) -> dict[str, Any] | None:
+        if not self.store.begun:
+            return None
+        with self.store.public() as store:
+            return store.plan
+
+    # -- what was published ----------------------------------------------------------------------------------
+
+    def published(
+        self, release: str | None = None, *, smoothed: bool = False, consistent: bool = False
+    ) -> list[Reading]:
+        """Every reading so far, or those of one release.
+
+        `smoothed`: re-estimate past values with later measurements.  `consistent`: parts add up to their
+        whole (parts_of) and counts are not negative; each reading then has its bias.
+        Raises SpecError if there is no such release.
+        """
+        with self.store.public() as store:
+            plan = committed(store)
+            if plan is None:
+                return []
+            if release is not None and release not in plan.series:
+                raise SpecError(f"there is no release '{release}'; there are: {', '.join(plan.series)}")
+            rows = store.readings()
+            if smoothed:
+                rows = [one for series in all_readings(store, plan, smoothed=True).values() for one in series]
+            readings = [plan_reading(plan, reading) for reading in rows]
+        if consistent:
+            declared = plan.declaration["release"]
+            wholes = {name: str(one["parts_of"]) for name, one in declared.items() if one.get("parts_of")}
+            readings = agree(readings, plan, wholes)
+        return [reading for reading in readings if release in (None, reading.release)]
+
+    def readings(
+        self, release: str | None = None, *, smoothed: bool = False, consistent: bool = False
+    ) -> pa.Table:
+        """Every reading so far in an Arrow table: release, time, its groups, value, stderr, low, high."""
+        show_tables()
+        return as_table(self.published(release, smoothed=smoothed, consistent=consistent))
+
+    def first_release(self) -> str | None:
+        """The release that is declared first; None if nothing was committed."""
+        record = self._record()
+        return None if record is None else next(iter(Plan.from_record(record).series))
+
+    def unit_of(self, readings: Sequence[Reading]) -> str:
+        """What the values of these readings of one release count; empty for a mean or a sum."""
+        record = self._record()
+        if record is None or not readings:
+            return ""
+        plan = Plan.from_record(record).series[readings[0].release].plan
+        return "rows" if plan.release.query.aggregate == "count" else ""
+
+    def status(self) -> Status:
+        """How far the gauge has come; `operator_only` has exact numbers that are not for the public."""
+        if not self.store.begun:
+            return Status()
+        with self.store.open() as store:
+            plan = committed(store.public)
+            reached = store.secret.clock.watermark
+            return Status(
+                plan=None if plan is None else plan.hash,
+                simulated=store.public.simulated,
+                processed_to=reached if reached > NOTHING_YET else None,
+                releases={
+                    name: release_status(series, store.public.next_bin(series.plan.release.name))
+                    for name, series in ({} if plan is None else plan.series).items()
+                },
+                operator_only=store.secret.counts() | self._source_counts(),
+            )
+
+    def _source_counts(self) -> dict[str, int]:
+        """What the source could not use, for the operator alone."""
+        if self._source is None or self._source.kind not in kinds.names():
+            return {}
+        place = Location(self.store.base, self.store.path)
+        return dict(kinds.find(self._source.kind).operator_counts(self._source, place))
+
+    def ledger(self) -> list[LedgerEntry]:
+        """What was promised and reserved, oldest first."""
+        with self.store.public() as store:
+            return store.ledger.entries()
+
+    def verify(self, against: str | Path | None = None) -> Verified:
+        """Prove the ledger's chain, the journal's chain, the loss, and that every reading follows from the
+        journal.
+
+        Stream states must be those of the last bins that were measured.
+
+        `against`: a file of exported readings (csv, json, parquet); each must be in the store unchanged.
+        """
+        with self.store.open() as store, store.public.snapshot():
+            proved = prove(store.public)
+            store.require_rows()
+            if (record := store.public.plan) is not None:
+                require_stream_states(Plan.from_record(record), store)
+        if against is None:
+            return proved
+        return replace(proved, compared=compare(Path(against), self.published()))
+
+
+def committed(store: PublicPart) -> Plan | None:
+    """The committed plan, its privacy loss computed again; None before the commit."""
+    record = store.plan
+    return None if record is None else certified(record, (entry.body for entry in store.ledger.entries()))
+
+
+def _store_table(file: Path) -> StoreSpec:
+    """The [store] table of a file that declares no gauge; the defaults if even that cannot be read."""
+    try:
+        return StoreSpec.model_validate(tomllib.loads(file.read_text("utf-8")).get("store", {}))
+    except (OSError, ValueError):  # not there, no UTF-8, no TOML, or no such table
+        return StoreSpec()

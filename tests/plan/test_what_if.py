@@ -1,0 +1,113 @@
+"""Other values: a grid of them, and what would lower the noise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.plan.test_summary import COLUMNS, COUNT
+from tidegauge.errors import SpecError
+from tidegauge.plan.planner import make_plan
+from tidegauge.plan.spec.declaration import GaugeSpec
+from tidegauge.plan.what_if import alternatives, grid, parsed, with_values
+
+if TYPE_CHECKING:
+    from tidegauge.plan.plan import Plan
+
+
+def spec(**declared: Any) -> GaugeSpec:
+    return GaugeSpec.parse(
+        {
+            "source": {"kind": "object", "table": "t", "key": "id"},
+            "constraint": {"at_most": 4},
+            "budget": {"epsilon": 1, "delta": "1e-6"},
+            "release": {"wards": COUNT, "all": {**COUNT, "sql": "SELECT COUNT(*) FROM t", "groups": {}}},
+            **declared,
+        }
+    )
+
+
+def planned(declared: GaugeSpec) -> Plan:
+    return make_plan(declared, table="t", columns=COLUMNS, now=0)
+
+
+def width(plan: Plan | None, name: str = "wards") -> float:
+    assert plan is not None
+    return plan.series[name].plan.chosen.half_width_worst
+
+
+def test_a_grid_has_the_plan_of_every_combination() -> None:
+    one_release = {"all": {**COUNT, "sql": "SELECT COUNT(*) FROM t", "groups": {}, "for": "9 days"}}
+    choices = grid(spec(release=one_release), {"epsilon": ["1", "2"], "at_most": ["2", "4"]}, planned)
+    assert [tuple(one.values.values()) for one in choices] == [("1", "2"), ("1", "4"), ("2", "2"), ("2", "4")]
+    for one in choices:
+        declared = spec(
+            budget={"epsilon": one.values["epsilon"], "delta": "1e-6"},
+            constraint={"at_most": int(one.values["at_most"])},
+            release=one_release,
+        )
+        assert one.plan is not None
+        assert one.plan.hash == planned(declared).hash
+    assert width(choices[0].plan, "all") < width(choices[1].plan, "all")
+    assert choices[1].as_json()["releases"]["all"]["half_width_worst"] == width(choices[1].plan, "all")
+
+
+@pytest.mark.parametrize(
+    ("values", "declared"),
+    [
+        ({"every": "2 days", "for": "10 days"}, {"every": "2 days", "for": "10 days"}),
+        ({"within": "30 days"}, None),
+    ],
+)
+def test_values_are_read_as_if_they_were_declared(values: Any, declared: Any) -> None:
+    if declared is not None:
+        releases = {name: {**COUNT, **declared} for name in ("wards",)}
+        changed = with_values(spec(release={"wards": COUNT}), values)
+        assert changed.canonical() == spec(release=releases).canonical()
+    elif "within" in values:
+        assert (
+            with_values(spec(), values).canonical()
+            == spec(constraint={"at_most": 4, "within": "30 days"}).canonical()
+        )
+
+
+def test_a_combination_that_cannot_be_planned_is_shown_as_refused() -> None:
+    declared = spec(release={"wards": {**COUNT, "window": "3 days"}})
+    choices = grid(declared, {"every": ["1 day", "1 month"]}, planned)
+    assert choices[0].plan is not None
+    assert choices[1].plan is None
+    assert "calendar months" in choices[1].refused
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["epsilon"], "'epsilon' has no values; write for example epsilon=0.5,1,2"),
+        (["epsilon="], "'epsilon=' has no values"),
+        (["share=1"], "'share' is not one of epsilon, delta, rho, at_most"),
+        (["epsilon=" + ",".join(map(str, range(1, 102)))], "asks for 101 plans; 100 is the most"),
+    ],
+)
+def test_words_that_are_no_values(words: list[str], said: str) -> None:
+    with pytest.raises(SpecError, match=r"^--what-if: ") as refused:
+        parsed(words)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "values", [{"epsilon": "much"}, {"at_most": "0"}, {"every": "often"}, {"max_rows": "2"}]
+)
+def test_a_value_that_is_none_is_refused(values: dict[str, str]) -> None:
+    with pytest.raises(SpecError, match=r"^--what-if: "):
+        with_values(spec(), values)
+
+
+def test_what_would_lower_the_noise_is_said_with_numbers() -> None:
+    declared = spec()
+    plan = planned(declared)
+    found = {one.label: one.noise for one in alternatives(declared, plan, planned)}
+    assert list(found) == ["epsilon = 2", "at_most = 2", "weekly", "alone"]
+    for noise in found.values():
+        assert set(noise) == {"wards", "all"}
+        assert float(noise["wards"].removeprefix("± ")) < width(plan)

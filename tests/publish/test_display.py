@@ -1,0 +1,154 @@
+"""Readings as people see them: tables and plots that fit, clean digits, notebooks, a picture."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+import pyarrow as pa
+import pytest
+
+from tidegauge.cli.narrate import Narrator
+from tidegauge.model.reading import Reading
+from tidegauge.publish import notebook
+from tidegauge.publish.formats import as_table
+from tidegauge.publish.notebook import readings_html, table_html
+from tidegauge.publish.picture import picture
+from tidegauge.publish.plot import plot
+from tidegauge.publish.readings import clean
+from tidegauge.publish.table import as_text, number, precision
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def reading(value: float | None, day: int = 0, stderr: float = 20.0, **group: Any) -> Reading:
+    at = value or 0.0
+    return Reading(
+        "in_a_ward_with_a_long_name",
+        START + timedelta(days=day),
+        group or None,
+        value,
+        None if value is None else stderr,
+        lambda _: (at - 2 * stderr, at + 2 * stderr),
+    )
+
+
+def year(*groups: str) -> list[Reading]:
+    return [
+        reading(1000.0 + 3 * day, day, ward=ward) for day in range(365) for ward in groups or ("medicine",)
+    ]
+
+
+def longest(text: str) -> int:
+    return max(map(len, text.splitlines()))
+
+
+@pytest.mark.parametrize("width", [72, 80, 110])
+def test_a_table_fits_the_terminal_and_keeps_times_and_numbers_whole(width: int) -> None:
+    found = [reading(1234567.0, ward="the ward for everything else", sex="female")]
+    text = as_text(found, width)
+    assert longest(text) <= width
+    for whole in ("1,234,567", "2026-01-01", "1,234,527 to 1,234,607"):
+        assert whole in text
+    assert len(as_text(found).splitlines()) == 2  # not folded where it goes to a file or a pipe
+
+
+def test_digits_that_the_noise_hides_are_not_shown() -> None:
+    assert [precision(reading(1.0, stderr=stderr)) for stderr in (200.0, 20.0, 2.0, 0.2, 1e-9)] == [
+        0,
+        0,
+        1,
+        2,
+        None,
+    ]
+    assert number(81.0943, 0) == "81"
+    assert number(-0.2, 0) == "0"
+    assert number(-0.2, 1) == "-0.2"
+    assert number(None, 1) == "-"
+
+
+def test_a_sum_is_shown_on_its_grid() -> None:
+    assert clean(9600.330000000016) == 9600.33
+    assert clean(1e15 + 0.3) == 1e15
+    assert clean(None) is None
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_a_plot_has_two_axes_a_unit_and_a_legend(width: int) -> None:
+    text = plot(year("medicine", "surgery"), width=width, unit="rows")
+    assert longest(text) <= width
+    assert "in_a_ward_with_a_long_name ward=surgery, in rows" in text
+    assert text.endswith("● published  ░ noise interval (95 %)")
+    marks = [line.split("┤")[0].strip() for line in text.splitlines() if "┤" in line]
+    assert len(marks) == 10
+    numbers = [float(mark.replace(",", "")) for mark in marks[:5]]
+    assert numbers == sorted(numbers, reverse=True)
+    assert text.count("└") == 2
+    assert "2026-01-01" in text
+    assert "2026-12-31" in text
+
+
+def test_nothing_to_draw() -> None:
+    assert "Nothing has been published yet" in plot([])
+    assert "too small to tell" in plot([reading(None)])
+    assert "Nothing has been published yet" in as_text([])
+
+
+def test_a_picture_is_an_svg_with_the_band_the_line_and_the_truth() -> None:
+    found = year()
+    root = ET.fromstring(picture(found, [one.value or 0.0 for one in found]))
+    names = [element.tag.rpartition("}")[2] for element in root.iter()]
+    assert names.count("polyline") == 2
+    assert names.count("polygon") == 1
+    words = " ".join(element.text or "" for element in root.iter())
+    assert "noise interval (95 %)" in words
+    assert "2026-12-31" in words
+
+
+def test_an_arrow_table_of_readings_is_shown_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    known: dict[type, Any] = {}
+    formatters = {"text/html": SimpleNamespace(for_type=known.__setitem__)}
+    shell = SimpleNamespace(display_formatter=SimpleNamespace(formatters=formatters))
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    notebook.show_tables()
+    table = as_table(year("medicine", "surgery & <more>"))
+    shown = known[pa.Table](table)
+    assert shown.count("<svg") == 2
+    assert "surgery &amp; &lt;more&gt;" in shown
+    assert "2026-12-31T00:00:00Z" in shown
+    assert known[pa.Table](pa.table({"a": [1]})) is None
+    assert shown == table_html(table)
+    assert readings_html(year()).count("<svg") == 1
+    assert "too small to tell" in readings_html([reading(None)])
+
+
+def test_many_series_are_cut_short() -> None:
+    many = [reading(1.0, ward=str(number)) for number in range(40)]
+    assert readings_html(many).count("<svg") == 24
+    assert "and 16 more series" in readings_html(many)
+
+
+def narrated(readings: Sequence[Reading]) -> Narrator:
+    said = Narrator(aloud=False)
+    for one in readings:
+        said.saw(one)
+    return said
+
+
+def test_what_run_says_of_the_latest_time() -> None:
+    said = narrated([reading(5.0, day, ward=ward) for day in range(3) for ward in "ab"])
+    assert said.summary() == "6 readings published, up to 2026-01-03T00:00:00Z."
+    assert said.newest() == [
+        f"  2026-01-03T00:00:00Z  in_a_ward_with_a_long_name {ward}: 5 (noise ± 40)" for ward in "ab"
+    ]
+    assert narrated([]).summary() == "Nothing is due yet."
+    assert narrated([reading(None)]).newest()[0].endswith("in_a_ward_with_a_long_name: too small to tell")
+    assert narrated([reading(1.0, ward=str(n)) for n in range(20)]).newest() == [
+        "  2026-01-01T00:00:00Z  20 readings"
+    ]
