@@ -113,7 +113,8 @@ def _show(ledger: SharedLedger) -> None:
     entries, terms = ledger.entries(), ledger.terms()
     spent = sum((entry.reserved for entry in entries), Fraction(0))
     accounted = f"{terms.measure} = {float(terms.total):.6g}"
-    typer.echo(f"Shared ledger {ledger.path.name}: {terms.declared} in all, accounted as {accounted}")
+    typer.echo(f"Shared ledger {ledger.path.name}")
+    typer.echo(f"  total: {terms.declared}, accounted as {accounted}")
     typer.echo(
         f"  for each {terms.unit}, " + (f"in each {terms.term}" if terms.term else "over its lifetime")
     )

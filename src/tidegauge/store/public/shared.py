@@ -201,8 +201,8 @@ class SharedLedger:
     def _connection(self, *, write: bool = False, new: bool = False) -> Iterator[sqlite3.Connection]:
         if not self.path.exists():
             raise LedgerError(
-                f"there is no ledger {self.path.name}. Make it once with: tidegauge ledger --create, or bring "
-                "it back from where it was. Nothing was read or spent."
+                f"there is no ledger {self.path.name}. Make it once with: tidegauge ledger --create, or "
+                "bring it back from where it was. Nothing was read or spent."
             )
         db = None
         try:
