@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -114,7 +115,7 @@ def test_an_arrow_table_of_readings_is_shown_in_a_notebook(monkeypatch: pytest.M
     known: dict[type, Any] = {}
     formatters = {"text/html": SimpleNamespace(for_type=known.__setitem__)}
     shell = SimpleNamespace(display_formatter=SimpleNamespace(formatters=formatters))
-    monkeypatch.setitem(notebook.sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
     notebook.show_tables()
     table = as_table(year("medicine", "surgery & <more>"))
     shown = known[pa.Table](table)
