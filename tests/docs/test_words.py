@@ -50,7 +50,6 @@ NOT_YET: Final = {
     "src/tidegauge/engine": OWNERS,
     "src/tidegauge/mechanism": OWNERS,
     "src/tidegauge/model": OWNERS,
-    "src/tidegauge/plan": OWNERS,
     "src/tidegauge/run": OWNERS,
     "src/tidegauge/source": OWNERS,
     "src/tidegauge/store": OWNERS,

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 DUST: Final = Fraction(1, 10**9)
 """Tolerance of a release's loss: roundings of a search may differ between machines, and no more."""
 OLDER: Final = Fraction(1, 1000)
-"""The same for plans from before expressions: some of their bounds were stated up to 3/10,000 below what is proved
-now."""
+"""The same for plans from before expressions: some of their bounds were stated up to 3/10,000 below what is
+proved now."""
 
 
 def certified(record: Mapping[str, Any], commits: Iterable[Mapping[str, Any]]) -> Plan:

@@ -135,7 +135,7 @@ class Series:
 
     @property
     def timetable(self) -> Schedule:
-        """When it is read, as a release of its own would have it."""
+        """When it is read, as the schedule of a release of its own."""
         schedule = self.plan.release.schedule
         start = schedule.bin_end(schedule.bin_of_reading(self.first))
         count = None if schedule.count is None else schedule.count - self.first

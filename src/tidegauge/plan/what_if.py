@@ -148,7 +148,7 @@ def _changed(old: Table, model: type[Table], new: Mapping[str, Any], place: str 
         raise SpecError(f"{place}: {reason}", key="--what-if") from None
 
 
-# -- what to change --------------------------------------------------------------------------------------------
+# -- what to change --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from tidegauge.model.reading import Reading
 from tidegauge.model.source import Location, whole
 from tidegauge.plan.spec.change import changed
 from tidegauge.plan.spec.declaration import GaugeSpec, declared_form, load
-from tidegauge.publish.notebook import readings_html
 from tidegauge.publish.readings import plan_reading
 from tidegauge.run import clock
 from tidegauge.run.clock import PublicClock
@@ -140,7 +139,8 @@ class Gauge:
     def _file(self) -> StoreFile:
         if self.spec.store.key is not None and (left := self.spec.source.keeps) is not None:
             raise SpecError(
-                f"{left} beside the store, which are not encrypted. Remove the key, or use another kind of source",
+                f"{left} beside the store, which are not encrypted. Remove the key, or use another kind of "
+                "source",
                 key="store.key",
             )
         return StoreFile(self.path, self._base, self.spec.store)
@@ -319,8 +319,8 @@ class Gauge:
                     else "has another type than was committed"
                 )
                 raise SpecError(
-                    f"column '{name}' {found}. Nothing was read or spent. Put it back as it was, or start another "
-                    "gauge with a store of its own; the privacy losses of both gauges add up",
+                    f"column '{name}' {found}. Nothing was read or spent. Put it back as it was, or start "
+                    "another gauge with a store of its own; the privacy losses of both gauges add up",
                     key="source",
                 )
 
@@ -337,12 +337,6 @@ class Gauge:
     ) -> pa.Table:
         """Every reading so far in an Arrow table: release, time, its groups, value, stderr, low, high."""
         return self.reader.readings(release, smoothed=smoothed, consistent=consistent)
-
-    def _repr_html_(self) -> str:
-        """For notebooks: what was published, or the plan if nothing was."""
-        if not self.committed:
-            return self.plan()._repr_html_()
-        return readings_html(self.published())
 
     def status(self) -> dict[str, Any]:
         """How far the gauge has come; operator_only holds exact numbers that are not for the public."""

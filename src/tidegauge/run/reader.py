@@ -13,25 +13,23 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tidegauge.errors import SpecError, StoreError
 from tidegauge.model import kinds
-from tidegauge.model.quantity import rfc3339
 from tidegauge.model.source import Location
-from tidegauge.model.tick import NOTHING_YET
 from tidegauge.plan.certify import certified
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.spec.change import changed
 from tidegauge.plan.spec.declaration import StoreSpec, load
+from tidegauge.publish.arrow_html import show_tables
 from tidegauge.publish.formats import as_table
 from tidegauge.publish.journal import all_readings
-from tidegauge.publish.notebook import show_tables
 from tidegauge.publish.readings import agree, plan_reading
 from tidegauge.publish.verify import Verified, compare, prove
+from tidegauge.run.status import empty_status, status_of
 from tidegauge.run.tick import require_stream_states
 from tidegauge.source.batch.names import secret
 from tidegauge.store import Store, begun, parse_key, use_memory
 from tidegauge.store.public.part import PublicPart
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     import pyarrow as pa
@@ -170,35 +168,12 @@ class Reader:
         record = self._record()
         return None if record is None else next(iter(Plan.from_record(record).series))
 
-    def unit_of(self, readings: Sequence[Reading]) -> str:
-        """What the values of these readings of one release count; empty for a mean or a sum."""
-        record = self._record()
-        if record is None or not readings:
-            return ""
-        plan = Plan.from_record(record).series[readings[0].release].plan
-        return "rows" if plan.release.query.aggregate == "count" else ""
-
     def status(self) -> dict[str, Any]:
         """How far the gauge has come; operator_only holds exact numbers that are not for the public."""
-        report: dict[str, Any] = {
-            "plan": None,
-            "simulated": False,
-            "processed_to": None,
-            "releases": {},
-            "operator_only": {},
-        }
         if not self.store.begun:
-            return report
+            return empty_status()
         with self.store.open() as store:
-            plan = committed(store.public)
-            reached = store.secret.clock.watermark
-            return {
-                "plan": None if plan is None else plan.hash,
-                "simulated": store.public.simulated,
-                "processed_to": rfc3339(reached) if reached > NOTHING_YET else None,
-                "releases": {} if plan is None else _progress(plan, store.public),
-                "operator_only": store.secret.counts() | self._source_counts(),
-            }
+            return status_of(store, committed(store.public), {}, self._source_counts())
 
     def _source_counts(self) -> dict[str, int]:
         """What the source could not use, for the operator alone."""
@@ -233,23 +208,6 @@ def committed(store: PublicPart) -> Plan | None:
     """The committed plan, its privacy loss computed again; None before the commit."""
     record = store.plan
     return None if record is None else certified(record, (entry.body for entry in store.ledger.entries()))
-
-
-def _progress(plan: Plan, store: PublicPart) -> dict[str, dict[str, Any]]:
-    """How many readings of each release were published, and when the next one is due."""
-    releases = {}
-    for name, series in plan.series.items():
-        release = series.plan.release
-        schedule, first = release.schedule, store.next_bin(release.name)
-        done = max(series.first, -(-(first - schedule.offset) // schedule.stride))
-        finished = schedule.count is not None and done >= schedule.count
-        upcoming = None if finished else rfc3339(schedule.bin_end(schedule.bin_of_reading(done)))
-        releases[name] = {
-            "readings": done - series.first,
-            "readings_total": series.timetable.count,
-            "next": upcoming,
-        }
-    return releases
 
 
 def _store_table(file: Path) -> StoreSpec:

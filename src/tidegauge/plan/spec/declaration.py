@@ -265,7 +265,8 @@ def load(path: Path) -> GaugeSpec:
         raise SpecError(f"{path} cannot be read: {error.strerror}") from None
     except tomllib.TOMLDecodeError as error:
         raise SpecError(
-            f"{path} is not valid TOML: {error}. Texts are in quotes, lists in [ ], and every key is given once"
+            f"{path} is not valid TOML: {error}. Texts are in quotes, lists in [ ], and every key is given "
+            "once"
         ) from None
     try:
         return _written(data)

@@ -40,7 +40,8 @@ def explain(forms: Forms, problem: Any) -> str:
             )
         case "extra_forbidden":
             if derived:
-                model = create_model("One", release=(GenericAlias(dict, (str, forms.derived)), ...))
+                releases: Any = GenericAlias(dict, (str, forms.derived))
+                model = create_model("One", release=(releases, ...))
             known = _keys_at(model, place[:-1]) + (
                 ["of"] if place[0] == "release" and len(place) == 3 else []
             )
@@ -107,7 +108,7 @@ def _source_of(kind: str = "") -> type[BaseModel] | None:
 
 
 def _keys_at(model: type[BaseModel], place: list[str]) -> list[str]:
-    """The keys that may stand at this place."""
+    """The keys that this table may have."""
     spot: Any = model
     for part in place:
         fields = getattr(spot, "model_fields", {})

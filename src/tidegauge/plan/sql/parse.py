@@ -48,7 +48,7 @@ class Parts:
 
     kind: Kind
     qualifiers: frozenset[str]
-    """What may stand before a column's dot, in lower case."""
+    """What may be written before a column's dot, in lower case."""
     columns: tuple[exp.Expr, ...]
     """What the SELECT names, in order, the aggregate included."""
     aggregate: exp.AggFunc
