@@ -204,8 +204,10 @@ class Gauge:
     def too_small(self, plan: Plan) -> list[str]:
         """The releases whose every group is smaller than the noise, as far as that is known: secret.
 
-        Only a source that can be read again is looked at, and no further than is needed.
+        Only files are looked at, which can be read again, and no further than is needed.
         """
+        if self.spec.source.kind != "files":
+            return []
         with self._source() as source:
             return hidden_by_noise(source, plan, self._now())
 
