@@ -103,6 +103,12 @@ def test_a_value_that_is_none_is_refused(values: dict[str, str]) -> None:
         with_values(spec(), values)
 
 
+def test_an_alternative_that_is_refused_is_left_out() -> None:
+    declared = spec(constraint={"at_most": 3, "on_excess": "retire"}, release={"wards": COUNT})
+    found = alternatives(declared, planned(declared), planned)
+    assert [one.label for one in found] == ["epsilon = 2", "weekly"]
+
+
 def test_what_would_lower_the_noise_is_said_with_numbers() -> None:
     declared = spec()
     plan = planned(declared)

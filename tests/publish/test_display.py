@@ -13,11 +13,9 @@ import pytest
 
 from tidegauge.cli.narrate import Narrator
 from tidegauge.model.reading import Reading
-from tidegauge.publish import notebook
+from tidegauge.publish.arrow_html import show_tables, table_html
 from tidegauge.publish.formats import as_table
-from tidegauge.publish.notebook import readings_html, table_html
 from tidegauge.publish.picture import picture
-from tidegauge.publish.plot import plot
 from tidegauge.publish.readings import clean
 from tidegauge.publish.table import as_text, number, precision
 
@@ -79,24 +77,7 @@ def test_a_sum_is_shown_on_its_grid() -> None:
     assert clean(None) is None
 
 
-@pytest.mark.parametrize("width", [60, 80, 100])
-def test_a_plot_has_two_axes_a_unit_and_a_legend(width: int) -> None:
-    text = plot(year("medicine", "surgery"), width=width, unit="rows")
-    assert longest(text) <= width
-    assert "in_a_ward_with_a_long_name ward=surgery, in rows" in text
-    assert text.endswith("● published  ░ noise interval (95 %)")
-    marks = [line.split("┤")[0].strip() for line in text.splitlines() if "┤" in line]
-    assert len(marks) == 10
-    numbers = [float(mark.replace(",", "")) for mark in marks[:5]]
-    assert numbers == sorted(numbers, reverse=True)
-    assert text.count("└") == 2
-    assert "2026-01-01" in text
-    assert "2026-12-31" in text
-
-
 def test_nothing_to_draw() -> None:
-    assert "Nothing has been published yet" in plot([])
-    assert "too small to tell" in plot([reading(None)])
     assert "Nothing has been published yet" in as_text([])
 
 
@@ -116,7 +97,7 @@ def test_an_arrow_table_of_readings_is_shown_in_a_notebook(monkeypatch: pytest.M
     formatters = {"text/html": SimpleNamespace(for_type=known.__setitem__)}
     shell = SimpleNamespace(display_formatter=SimpleNamespace(formatters=formatters))
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
-    notebook.show_tables()
+    show_tables()
     table = as_table(year("medicine", "surgery & <more>"))
     shown = known[pa.Table](table)
     assert shown.count("<svg") == 2
@@ -124,14 +105,14 @@ def test_an_arrow_table_of_readings_is_shown_in_a_notebook(monkeypatch: pytest.M
     assert "2026-12-31T00:00:00Z" in shown
     assert known[pa.Table](pa.table({"a": [1]})) is None
     assert shown == table_html(table)
-    assert readings_html(year()).count("<svg") == 1
-    assert "too small to tell" in readings_html([reading(None)])
+    assert "too small to tell" in (table_html(as_table([reading(None)])) or "")
 
 
 def test_many_series_are_cut_short() -> None:
-    many = [reading(1.0, ward=str(number)) for number in range(40)]
-    assert readings_html(many).count("<svg") == 24
-    assert "and 16 more series" in readings_html(many)
+    many = table_html(as_table([reading(1.0, ward=str(number)) for number in range(40)]))
+    assert many is not None
+    assert many.count("<svg") == 24
+    assert "and 16 more series" in many
 
 
 def narrated(readings: Sequence[Reading]) -> Narrator:

@@ -21,6 +21,8 @@ StoreFile = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DEFAULT = Path("tidegauge.toml")
+LISTEN = "127.0.0.1:8321"
+"""Where a server listens if nothing else is said: on this machine alone."""
 
 
 def print_json(value: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tidegauge.cli.ending import ENDING
-from tidegauge.cli.options import DEFAULT, File, Json, open_gauge, print_json
+from tidegauge.cli.options import DEFAULT, LISTEN, File, Json, open_gauge, print_json
 
 
 def doctor(file: File = DEFAULT, as_json: Json = False) -> None:
@@ -38,7 +38,7 @@ def uninstall(file: File = DEFAULT) -> None:
 
 def serve(
     file: File = DEFAULT,
-    listen: Annotated[str, typer.Option(help="Address to listen on, HOST:PORT.")] = "127.0.0.1:8321",
+    listen: Annotated[str, typer.Option(help="Address to listen on, HOST:PORT.")] = LISTEN,
 ) -> None:
     """Receive Debezium events over HTTP into an inbox.  Another process runs the gauge."""
     from tidegauge.cli.serving import receive  # noqa: PLC0415

@@ -249,10 +249,9 @@ def plot(
     if as_json:
         print_json([reading.as_json() for reading in published])
     else:
-        from tidegauge.cli.width import columns  # noqa: PLC0415
         from tidegauge.publish.plot import plot as draw  # noqa: PLC0415
 
-        typer.echo(draw(published, width=columns(sys.stdout), unit=reader.unit_of(published)))
+        typer.echo(draw(published))
 
 
 app.command()(ledger)

@@ -28,13 +28,13 @@ class Reading:
     """How much too large the value is on average, where it was made consistent; None elsewhere."""
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """The interval that contains the exact answer with this probability.  It covers the noise alone."""
+        """The noise interval at this level.  It covers the noise, not the bias of dropped changes."""
         if not 0 < level < 1:
             raise ValueError("a level lies between 0 and 1")
         return self._interval(level)
 
     def as_json(self) -> dict[str, Any]:
-        """The reading as every verb prints it; low and high are the 95 % interval."""
+        """The reading as every verb prints it; low and high are the noise interval (95 %)."""
         low, high = self.interval(0.95)
         return {
             "release": self.release,

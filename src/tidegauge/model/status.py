@@ -37,6 +37,8 @@ class Status:
     processed_to: int | None = None
     """The end of the last measured bin."""
     releases: Mapping[str, ReleaseStatus] = field(default_factory=dict)
+    publishers: Mapping[str, Any] = field(default_factory=dict)
+    """What each publisher still has to deliver, by its name."""
     operator_only: Mapping[str, int] = field(default_factory=dict)
     """Exact counts of changes that did not count, by reason.  They are not private and never published."""
 
@@ -47,5 +49,6 @@ class Status:
             "simulated": self.simulated,
             "processed_to": None if self.processed_to is None else rfc3339(self.processed_to),
             "releases": {name: one.as_json() for name, one in self.releases.items()},
+            **({"publishers": dict(self.publishers)} if self.publishers else {}),
             "operator_only": dict(self.operator_only),
         }

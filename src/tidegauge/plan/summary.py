@@ -183,8 +183,8 @@ def summary_html(plan: Plan) -> str:
     widest = max(noise.values()) or 1.0
     bars = "".join(
         f"<tr><td>{escape(name)}</td><td>± {rounded(noise[name])}</td><td>"
-        f'<svg width="{_BAR}" height="12" role="img"><rect width="{_BAR * noise[name] / widest:.1f}" height="12" '
-        'fill="#6baed6"/></svg></td></tr>'
+        f'<svg width="{_BAR}" height="12" role="img">'
+        f'<rect width="{_BAR * noise[name] / widest:.1f}" height="12" fill="#6baed6"/></svg></td></tr>'
         for name in plan.series
     )
     text = escape("\n".join(summarise(plan, 80)))

@@ -42,7 +42,9 @@ def _of_constraint(spec: GaugeSpec) -> Iterator[str]:
     for release in spec.measured.values():
         declared = release.constraint or spec.constraint
         if declared is None or isinstance(declared.constraint, Unconstrained):
-            yield "Without a [constraint] a unit may change every reading: the loss is counted for all of them."
+            yield (
+                "Without a [constraint] a unit may change every reading: the loss is counted for all of them."
+            )
             return
 
 
@@ -52,8 +54,8 @@ def _of_unit(spec: GaugeSpec, columns: Mapping[str, str]) -> Iterator[str]:
     people = [name for name in columns if _PERSON.fullmatch(name) and name not in keys]
     if spec.source.unit is None and people:
         yield (
-            f"Privacy protects one row, not one '{people[0]}'. If a '{people[0]}' can own several rows, declare "
-            f'unit = "{people[0]}" and max_rows in [source].'
+            f"Privacy protects one row, not one '{people[0]}'. If a '{people[0]}' can own several rows, "
+            f'declare unit = "{people[0]}" and max_rows in [source].'
         )
 
 
@@ -63,8 +65,8 @@ def _of_times(spec: GaugeSpec, plans: Sequence[ReleasePlan]) -> Iterator[str]:
         if declared.start is None and spec.source.kind == "files":
             yield (
                 f"release.{plan.release.name} declares no start, so its first reading is at "
-                f"{rfc3339(schedule.start)} and counts all changes up to then. To publish the past, declare the "
-                f'first day, for example start = "2026-01-01".'
+                f"{rfc3339(schedule.start)} and counts all changes up to then. To publish the past, "
+                'declare the first day, for example start = "2026-01-01".'
             )
         if schedule.count != 1:
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
@@ -148,7 +149,7 @@ def _changed(old: Table, model: type[Table], new: Mapping[str, Any], place: str 
         raise SpecError(f"{place}: {reason}", key="--what-if") from None
 
 
-# -- what to change --------------------------------------------------------------------------------------------
+# -- what to change --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ def alternatives(spec: GaugeSpec, plan: Plan, planned: Planned) -> list[Alternat
     found = []
     for label, changed in _changes(spec, plan):
         try:
-            found.append(Alternative(label, noise_of(planned(changed))))
+            found.append(Alternative(label, noise_of(planned(changed()))))
         except (SpecError, BudgetExceeded):
             continue
     if len(spec.measured) > 1:
@@ -184,18 +185,19 @@ def alternatives(spec: GaugeSpec, plan: Plan, planned: Planned) -> list[Alternat
     return found
 
 
-def _changes(spec: GaugeSpec, plan: Plan) -> Iterator[tuple[str, GaugeSpec]]:
+def _changes(spec: GaugeSpec, plan: Plan) -> Iterator[tuple[str, Callable[[], GaugeSpec]]]:
+    """A label, and what makes the changed declaration; that may be refused."""
     budget = spec.budget
     for key in ("epsilon", "rho"):
         value = getattr(budget, key)
         if value is not None:
             twice = float(2 * value)
-            yield f"{key} = {twice:g}", with_values(spec, {key: str(2 * value)})
+            yield f"{key} = {twice:g}", partial(with_values, spec, {key: str(2 * value)})
     if sum(one.release.schedule.bins or _SMALL for one in plan.releases) > _SMALL:
         return
     most = None if spec.constraint is None else spec.constraint.at_most
     if most is not None and most > 2:
-        yield f"at_most = {most // 2}", with_values(spec, {"at_most": str(most // 2)})
+        yield f"at_most = {most // 2}", partial(with_values, spec, {"at_most": str(most // 2)})
     seldom = {
         name: one.model_copy(update={"every": type(one.every)(7 * one.every.months, 7 * one.every.micros)})
         for name, one in spec.measured.items()
@@ -204,4 +206,4 @@ def _changes(spec: GaugeSpec, plan: Plan) -> Iterator[tuple[str, GaugeSpec]]:
     rates = {rate(one.every) for one in seldom.values()}
     if seldom:
         label = rates.pop() if len(rates) == 1 else "1/7 as often"
-        yield label, spec.model_copy(update={"release": {**spec.release, **seldom}})
+        yield label, partial(spec.model_copy, update={"release": {**spec.release, **seldom}})

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.model.quantity import instant
-from tidegauge.publish.notebook import MARK
+from tidegauge.publish.arrow_html import MARK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -33,9 +33,12 @@ def number(value: float | None, digits: int | None = None) -> str:
 
 def precision(reading: Reading) -> int | None:
     """Decimals of a reading that the noise does not hide; None where there is no noise."""
-    if not reading.stderr or reading.stderr < _EXACT:
-        return None
-    return max(0, 1 - floor(log10(reading.stderr)))
+    return decimals(reading.stderr)
+
+
+def decimals(stderr: float | None) -> int | None:
+    """Decimals that noise of this size does not hide; None where there is no noise."""
+    return None if not stderr or stderr < _EXACT else max(0, 1 - floor(log10(stderr)))
 
 
 def as_text(readings: Sequence[Reading], width: int | None = None) -> str:

@@ -21,7 +21,6 @@ from tidegauge.model.reading import Reading
 from tidegauge.model.source import Location, whole
 from tidegauge.plan.spec.change import changed
 from tidegauge.plan.spec.declaration import GaugeSpec, declared_form, load
-from tidegauge.publish.notebook import readings_html
 from tidegauge.publish.readings import plan_reading
 from tidegauge.run import clock
 from tidegauge.run.clock import PublicClock
@@ -217,8 +216,10 @@ class Gauge:
     def too_small(self, plan: Plan) -> list[str]:
         """The releases whose every group is smaller than the noise, as far as that is known: secret.
 
-        Only a source that can be read again is looked at, and no further than is needed.
+        Only files are looked at, which can be read again, and no further than is needed.
         """
+        if self.spec.source.kind != "files":
+            return []
         with self._source() as source:
             return hidden_by_noise(source, plan, self._now())
 
@@ -355,12 +356,6 @@ class Gauge:
     ) -> pa.Table:
         """Every reading so far in an Arrow table: release, time, its groups, value, stderr, low, high."""
         return self.reader.readings(release, smoothed=smoothed, consistent=consistent)
-
-    def _repr_html_(self) -> str:
-        """For notebooks: what was published, or the plan if nothing was."""
-        if not self.committed:
-            return self.plan()._repr_html_()
-        return readings_html(self.published())
 
     def status(self) -> Status:
         """How far the gauge has come; `operator_only` has exact numbers that are not for the public."""

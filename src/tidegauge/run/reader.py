@@ -15,18 +15,17 @@ from tidegauge.errors import SpecError, StoreError
 from tidegauge.model import kinds
 from tidegauge.model.source import Location
 from tidegauge.model.status import Status
-from tidegauge.model.tick import NOTHING_YET
 from tidegauge.plan.certify import certified
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.spec.change import changed
 from tidegauge.plan.spec.declaration import load
 from tidegauge.plan.spec.places import StoreSpec
+from tidegauge.publish.arrow_html import show_tables
 from tidegauge.publish.formats import as_table
 from tidegauge.publish.journal import all_readings
-from tidegauge.publish.notebook import show_tables
 from tidegauge.publish.readings import agree, plan_reading
 from tidegauge.publish.verify import Verified, compare, prove
-from tidegauge.run.progress import release_status
+from tidegauge.run.status import status_of
 from tidegauge.run.tick import require_stream_states
 from tidegauge.scratch import use_memory
 from tidegauge.source.batch.names import secret
@@ -34,7 +33,6 @@ from tidegauge.store import Store, begun, parse_key
 from tidegauge.store.public.part import PublicPart
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     import pyarrow as pa
@@ -173,31 +171,12 @@ class Reader:
         record = self._record()
         return None if record is None else next(iter(Plan.from_record(record).series))
 
-    def unit_of(self, readings: Sequence[Reading]) -> str:
-        """What the values of these readings of one release count; empty for a mean or a sum."""
-        record = self._record()
-        if record is None or not readings:
-            return ""
-        plan = Plan.from_record(record).series[readings[0].release].plan
-        return "rows" if plan.release.query.aggregate == "count" else ""
-
     def status(self) -> Status:
         """How far the gauge has come; `operator_only` has exact numbers that are not for the public."""
         if not self.store.begun:
             return Status()
         with self.store.open() as store:
-            plan = committed(store.public)
-            reached = store.secret.clock.watermark
-            return Status(
-                plan=None if plan is None else plan.hash,
-                simulated=store.public.simulated,
-                processed_to=reached if reached > NOTHING_YET else None,
-                releases={
-                    name: release_status(series, store.public.next_bin(series.plan.release.name))
-                    for name, series in ({} if plan is None else plan.series).items()
-                },
-                operator_only=store.secret.counts() | self._source_counts(),
-            )
+            return status_of(store, committed(store.public), {}, self._source_counts())
 
     def _source_counts(self) -> dict[str, int]:
         """What the source could not use, for the operator alone."""

@@ -30,15 +30,15 @@ def require_ready(source: OpenSource, used: Collection[str]) -> None:
 def hidden_by_noise(source: OpenSource, plan: Plan, now: int) -> list[str]:
     """The counts whose noise interval is wider than the number of all keys: no group can be seen.
 
-    The answer is secret, and for the operator alone.  A followed source is not read: reading it once cannot
-    be undone.  Reading ends as soon as there are more keys than the widest noise.
+    The answer is secret, and for the operator alone.  Reading ends as soon as there are more keys than the
+    widest noise.
     """
     widths = {
         one.release.name: one.chosen.half_width_worst
         for one in plan.releases
         if one.release.query.aggregate == "count" and one.release.query.kind != "flow"
     }
-    if source.follows or not widths:
+    if not widths:
         return []
     source.select(plan.program.used)
     keys: set[object] = set()

@@ -1,8 +1,8 @@
 """What a declaration changes of the one that was committed.
 
 A key that the committed declaration does not have, and that now has its default, is no change: it may be
-newer than the store.  Defaults therefore never change (docs/decisions/0028-defaults-never-change.md).  Neither
-spacing, comments nor the letter case of keywords in a SELECT are changes.
+newer than the store.  Defaults therefore never change (docs/decisions/0028-defaults-never-change.md).
+Neither spacing, comments nor the letter case of keywords in a SELECT are changes.
 """
 
 from __future__ import annotations

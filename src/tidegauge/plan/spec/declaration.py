@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import tomllib
 from decimal import Decimal
@@ -11,18 +10,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
     Discriminator,
     Field,
     Tag,
     ValidationError,
-    create_model,
     model_validator,
 )
 
 from tidegauge.errors import SpecError
-from tidegauge.model import kinds
 from tidegauge.model.budget import Budget
 from tidegauge.model.constraint import AtMost, Both, Constraint, Either, Unconstrained, Within
 from tidegauge.model.declared import Name, Table
@@ -30,8 +26,9 @@ from tidegauge.model.program import Limit
 from tidegauge.model.quantity import Span
 from tidegauge.model.query import Value
 from tidegauge.plan.spec.calendar import CalendarSpec, with_local_starts
+from tidegauge.plan.spec.messages import Forms, explain, kinds_there_are
 from tidegauge.plan.spec.places import EngineSpec, LedgerSpec, StoreSpec
-from tidegauge.plan.spec.source import DeclaredSource, ObjectSpec, spec_of
+from tidegauge.plan.spec.source import DeclaredSource, ObjectSpec
 from tidegauge.plan.spec.values import Duration, Number, Time, a_strategy, an_end, plainly
 
 
@@ -249,7 +246,8 @@ class GaugeSpec(Table):
         try:
             return cls.model_validate(data)
         except ValidationError as error:
-            raise SpecError("\n".join(_explain(cls, problem) for problem in error.errors())) from None
+            forms = Forms(cls, ReleaseSpec, DerivedSpec)
+            raise SpecError("\n".join(explain(forms, problem) for problem in error.errors())) from None
 
 
 def load(path: Path) -> GaugeSpec:
@@ -266,7 +264,8 @@ def load(path: Path) -> GaugeSpec:
         raise SpecError(f"{path} cannot be read: {error.strerror}") from None
     except tomllib.TOMLDecodeError as error:
         raise SpecError(
-            f"{path} is not valid TOML: {error}. Texts are in quotes, lists in [ ], and every key is given once"
+            f"{path} is not valid TOML: {error}. Texts are in quotes, lists in [ ], and every key is given "
+            "once"
         ) from None
     try:
         return _written(data)
@@ -278,7 +277,7 @@ def _written(data: dict[str, Any]) -> GaugeSpec:
     """What a file can say; a source that is an object, it cannot."""
     spec = GaugeSpec.parse(data)
     if isinstance(spec.source, ObjectSpec):
-        raise SpecError(_kinds(spec.source.kind))
+        raise SpecError(kinds_there_are(spec.source.kind))
     return spec
 
 
@@ -299,107 +298,3 @@ def declared_form(constraint: Constraint) -> dict[str, Any]:
                 "{...}}}",
                 key="constraint",
             )
-
-
-def _explain(model: type[BaseModel], problem: Any) -> str:
-    """One line for one mistake: the key, what is wrong, and the nearest key that exists."""
-    place = [str(part) for part in problem["loc"]]
-    if place[:1] == ["source"]:
-        model = _source_of(*place[1:2]) or model
-        place[1:2] = []  # the kind, by which the table's keys were chosen
-    derived = place[:1] == ["release"] and place[2:3] == ["derived"]
-    if place[:1] == ["release"] and place[2:3] in (["derived"], ["measured"]):
-        place[2:3] = []
-    key = ".".join(place)
-    match problem["type"]:
-        case "extra_forbidden" if derived and place[-1] in _keys_at(ReleaseSpec, []):
-            return (
-                f"{key}: does not go with 'of': what is derived is decoded from what another release "
-                "measures, and takes 'of', 'window' and 'every' alone"
-            )
-        case "extra_forbidden":
-            model = create_model("One", release=(dict[str, DerivedSpec], ...)) if derived else model
-            known = _keys_at(model, place[:-1]) + (
-                ["of"] if place[0] == "release" and len(place) == 3 else []
-            )
-            near = difflib.get_close_matches(place[-1], known, n=1)
-            return f"{key}: is not a key here" + (f"; did you mean '{near[0]}'?" if near else "")
-        case "missing":
-            return (
-                f"{key}: is missing; add it to [{'.'.join(place[:-1])}]"
-                if place[1:]
-                else f"[{key}] is missing"
-            )
-        case "union_tag_not_found":
-            return _kinds(None)
-        case "union_tag_invalid":
-            return _kinds(problem["ctx"]["tag"])
-        case "too_short" if key == "release":
-            return "release: declare at least one [release.NAME]"
-        case "value_error":
-            message = str(problem["ctx"]["error"])
-            if not key or message.startswith(key):
-                return message
-            inside = message.partition(": ")[0] in _keys_at(model, place)
-            return f"{key}{'.' if inside else ': '}{message}"
-        case _:
-            return f"{key}: {_plain(problem)}"
-
-
-def _plain(problem: Any) -> str:
-    """What pydantic found, in words of the file."""
-    limits = problem.get("ctx", {})
-    match problem["type"]:
-        case "greater_than_equal":
-            return f"must be {limits['ge']} or more"
-        case "int_type" | "int_parsing" | "int_from_float":
-            return "must be a whole number, without quotes"
-        case "string_type":
-            return "must be a text in quotes"
-        case "bool_type" | "bool_parsing":
-            return "must be true or false"
-        case "list_type" | "tuple_type":
-            return 'must be a list in brackets, for example ["north", "south"]'
-        case "too_long" | "too_short":
-            return f"must have {limits.get('max_length', limits.get('min_length'))} values"
-        case "dict_type" | "model_type" | "model_attributes_type":
-            return "must be a table of keys, not a single value"
-        case "literal_error":
-            return f"must be {limits['expected']}"
-        case _:
-            return f"{problem['msg'][0].lower()}{problem['msg'][1:]}"
-
-
-def _kinds(found: str | None) -> str:
-    """What kinds of source there are, and the nearest to what was written."""
-    wrong = "is missing" if found is None else "there is no such kind"
-    known = f"source.kind: {wrong}; one of {', '.join(kinds.names())}"
-    near = difflib.get_close_matches(found or "", kinds.names(), n=1)
-    return known + (f"; did you mean '{near[0]}'?" if near else "")
-
-
-def _source_of(kind: str = "") -> type[BaseModel] | None:
-    """The model of one kind of source, wrapped in a whole file's place for it."""
-    found = spec_of(kind)
-    return None if found is None else create_model("One", source=(found, ...))
-
-
-def _keys_at(model: type[BaseModel], place: list[str]) -> list[str]:
-    """The keys that may stand at this place."""
-    spot: Any = model
-    for part in place:
-        fields = getattr(spot, "model_fields", {})
-        spot = next(
-            (_model_in(field.annotation) for name, field in fields.items() if part in (name, field.alias)),
-            spot,
-        )
-    return [field.alias or name for name, field in getattr(spot, "model_fields", {}).items()]
-
-
-def _model_in(annotation: Any) -> Any:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next(
-        (found for part in getattr(annotation, "__args__", ()) if (found := _model_in(part)) is not None),
-        None,
-    )

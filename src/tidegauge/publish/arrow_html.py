@@ -1,4 +1,4 @@
-"""Readings in a notebook: a small chart of each series and its latest value, as HTML."""
+"""An Arrow table of readings in a notebook: a small chart of each series and its latest value."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import sys
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from tidegauge.publish.table import number, precision
+from tidegauge.publish.table import decimals, number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
-
-    from tidegauge.model.reading import Reading
 
 MARK: Final = b"tidegauge"
 """The key in the metadata of an Arrow table that says it holds readings."""
@@ -23,13 +21,11 @@ _MOST: Final = 24
 """Series that are shown; of more, only how many there are."""
 
 
-def readings_html(readings: Sequence[Reading]) -> str:
-    """A table with one row a series: its name, a small chart, its latest value and noise interval."""
-    return _html([{**one.as_json(), "digits": precision(one)} for one in readings])
-
-
 def table_html(table: pa.Table) -> str | None:
-    """The same of an Arrow table of readings; None for any other table."""
+    """A row for each series: its name, a small chart, its latest value and noise interval.
+
+    None for a table that does not hold readings.
+    """
     if MARK not in (table.schema.metadata or {}):
         return None
     rows = table.to_pylist()
@@ -57,7 +53,7 @@ def _html(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _row(name: str, group: str, rows: Sequence[Mapping[str, Any]]) -> str:
     last = rows[-1]
-    digits = last.get("digits")
+    digits = decimals(last["stderr"])
     cells = (
         escape(name),
         escape(group),
