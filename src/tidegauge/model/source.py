@@ -124,10 +124,14 @@ def whole(given: Source) -> OpenSource:
 
 @dataclass(frozen=True)
 class Location:
-    """Where a declared source is opened: its paths are relative to `base`, what it keeps lies beside `store`."""
+    """Where a declared source is opened: its paths are relative to `base`, what it keeps lies beside `store`.
+
+    `position` is how far the gauge has read the source, if it is known.
+    """
 
     base: Path
     store: Path
+    position: str | None = None
 
 
 class Claim(enum.Enum):
@@ -136,6 +140,7 @@ class Claim(enum.Enum):
     NONE = "cannot read it"
     IF_NAMED = "can read it where --kind names this kind"
     OTHERWISE = "takes it where no other kind does"
+    LIKELY = "looks like what the kind is for"
     OWN = "this is what the kind is for"
 
 
@@ -165,6 +170,17 @@ class Draft:
     """Columns of text, and their values where they are known."""
     next: str = "tidegauge plan"
     """What to do once the declaration is complete."""
+    understood: tuple[str, ...] = ()
+    """What the table seems to be, one line per decision, without data."""
+    unsure: tuple[str, ...] = ()
+    """Decisions that the user should check, one sentence each, without data."""
+    rows: tuple[str, ...] = ()
+    """The first rows as changes.  These are data: for the terminal of the operator alone."""
+    first: int | None = None
+    """The first time in the data, if they have a past."""
+    last: int | None = None
+    open_ended: bool = False
+    """Whether rows remain after the last time in the data, so that today's number is of interest."""
 
 
 class SourceKind(ABC, Generic[S]):
@@ -179,8 +195,11 @@ class SourceKind(ABC, Generic[S]):
     def open(self, spec: S, where: Location) -> OpenSource:
         """Open a declared source."""
 
-    def operator_counts(self, spec: S, where: Location) -> Mapping[str, int]:  # noqa: ARG002
-        """Counts of what the source could not use, by the name that `status` shows.  For the operator alone."""
+    def operator_counts(self, spec: S, where: Location) -> Mapping[str, float]:  # noqa: ARG002
+        """Counts of rows or values that the source could not use, by the name that `status` shows.
+
+        The counts are for the operator alone.
+        """
         return {}
 
     def claim(self, asked: Asked) -> Claim:  # noqa: ARG002

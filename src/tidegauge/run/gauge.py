@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time as system_time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -196,11 +196,11 @@ class Gauge:
             )
         return certified(record, (entry.body for entry in store.ledger.entries()))
 
-    def _commit(self, store: Store) -> Plan:
+    def _commit(self, store: Store, source: OpenSource) -> Plan:
+        """Check the source and commit the plan.  The source keeps what it read for the check."""
         plan = self._make_plan()
         store.public.witness.require_writable()
-        with self._source() as source:
-            require_ready(source, plan.program.used)
+        require_ready(source, plan.program.used)
         with self._engine(plan) as engine:
             layout = engine.layout.tables()
         store.commit_plan(
@@ -255,17 +255,19 @@ class Gauge:
         With `follow`, go on as time passes, until `until` or the last reading of all.
         """
         limit = None if until is None else instant(until)
-        with self._store(write=True) as store:
+        with self._store(write=True) as store, ExitStack() as held:
             store.public.require_newest()
             with self._source() as source:
                 source.reach()
-            plan = self._commit(store) if store.public.plan is None else self._committed(store.public)
+            source = held.enter_context(self._source())  # the check and the first read are of one source
+            first = store.public.plan is None
+            plan = self._commit(store, source) if first else self._committed(store.public)
             if store.public.simulated != self._sampler.simulated:
                 raise SpecError(
                     "simulated noise and a real ledger do not mix: use a store of its own for simulation"
                 )
             store.public.attest()
-            with self._source() as source, self._engine(plan) as engine:
+            with self._engine(plan) as engine:
                 self._check_columns(plan, source)
                 ticker = Ticker(plan, store, engine, self._sampler)
                 now = PublicClock(self._now, self._steady)
@@ -348,15 +350,15 @@ class Gauge:
                 "simulated": store.public.simulated,
                 "processed_to": rfc3339(reached) if reached > NOTHING_YET else None,
                 "releases": releases,
-                "operator_only": store.secret.counts() | self._operator_counts(),
+                "operator_only": store.secret.counts() | self._operator_counts(store.secret.clock.position),
             }
 
-    def _operator_counts(self) -> dict[str, int]:
+    def _operator_counts(self, position: str | None) -> dict[str, float]:
         """What the source could not use, for the operator alone."""
         if self._given is not None:
             return {}
-        declared = self.spec.source
-        return dict(kinds.find(declared.kind).operator_counts(declared, self._location))
+        declared, where = self.spec.source, replace(self._location, position=position)
+        return dict(kinds.find(declared.kind).operator_counts(declared, where))
 
     def ledger(self) -> list[Entry]:
         """What was promised and reserved, oldest first."""

@@ -19,15 +19,15 @@ def test_a_value_change_log(tmp_path: Path) -> None:
     head = "ts,entry,op,person,before_status,before_age,after_status,after_age,after_new,after_zip,after_seen"
     (tmp_path / "t.csv").write_text("\n".join([head, *rows]))
     found = sniff(tmp_path / "t.csv")
-    assert (found.time, found.entry, found.unit, found.op) == ("ts", "entry", "person", "op")
+    assert (found.time, found.key, found.unit, found.op) == ("ts", "entry", "person", "op")
     assert (found.before, found.after) == ("before_", "after_")
     assert found.types == {"person": "text", "status": "text", "age": "integer", "new": "boolean", "zip": "text",
                            "seen": "date"}  # fmt: skip
     assert found.values == {"person": ("p1",), "status": ("ill", "well"), "zip": ("007", "008")}
-    source = Files("t.csv", time="ts", entry="entry", unit=found.unit, op=found.op, before=found.before,
+    source = Files("t.csv", time="ts", key="entry", unit=found.unit, op=found.op, before=found.before,
                    after=found.after, types=found.types, base=tmp_path)  # fmt: skip
     assert list(source.columns) == ["entry", *found.types]
-    assert sum(source.misfits().values()) == 0
+    assert sum(source.unread().values()) == 0
 
 
 def test_new_values_without_a_prefix(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_new_values_without_a_prefix(tmp_path: Path) -> None:
     ]
     (tmp_path / "t.jsonl").write_text("\n".join(lines))
     found = sniff(tmp_path / "t.jsonl")
-    assert (found.time, found.entry, found.unit, found.op, found.before, found.after) == (
+    assert (found.time, found.key, found.unit, found.op, found.before, found.after) == (
         "at",
         "id",
         *[None] * 4,
@@ -52,7 +52,7 @@ def test_parquet_has_types_of_its_own(tmp_path: Path) -> None:
     )
     pq.write_table(table, tmp_path / "t.parquet")
     found = sniff(tmp_path / "t.parquet")
-    assert (found.time, found.entry, found.unit, found.after) == ("updated_at", "pk", "user_id", "new_")
+    assert (found.time, found.key, found.unit, found.after) == ("updated_at", "pk", "user_id", "new_")
     assert found.types == {"user_id": "text"}
 
 
@@ -61,7 +61,7 @@ def test_nothing_to_look_at(tmp_path: Path, name: str, content: str) -> None:
     (tmp_path / name).write_text(content)
     found = sniff(tmp_path / name)
     assert found.time is None
-    assert found.entry == ("a" if content else None)
+    assert found.key == ("a" if content else None)
 
 
 def test_not_there(tmp_path: Path) -> None:
