@@ -63,7 +63,7 @@ def _shown(asked: Asked) -> str:
 
 def text(draft: Draft, now: int) -> str:
     """A whole tidegauge.toml, with other possibilities in comments."""
-    return "\n".join([*draft.source, *_CONSTRAINT, *_releases(draft, now), ""])
+    return "\n".join([*draft.source, *_constraint(draft), *_releases(draft, now), ""])
 
 
 def report(draft: Draft, *, terminal: bool) -> list[str]:
@@ -77,17 +77,18 @@ def report(draft: Draft, *, terminal: bool) -> list[str]:
     return lines
 
 
-_CONSTRAINT: Final = (
-    "",
-    "[constraint]                      # bounds the privacy loss of one unit",
-    "at_most = 4                       # changes that count, the first included",
-    '# within = "30 days"              # and / or: all of them so soon after the first',
-    'on_excess = "freeze"              # or "retire": leave at the last allowed change',
-    "",
-    "[budget]                          # of one unit, for all releases together",
-    "epsilon = 1",
-    "delta = 1e-6                      # without it: pure epsilon",
-)
+def _constraint(draft: Draft) -> list[str]:
+    return [
+        "",
+        "[constraint]                      # bounds the privacy loss of one unit",
+        f"at_most = {draft.changes}".ljust(34) + "# changes that count, the first included",
+        '# within = "30 days"              # and / or: all of them so soon after the first',
+        'on_excess = "freeze"              # or "retire": leave at the last allowed change',
+        "",
+        "[budget]                          # of one unit, for all releases together",
+        "epsilon = 1",
+        "delta = 1e-6                      # without it: pure epsilon",
+    ]
 
 
 def _schedule(draft: Draft, now: int) -> list[str]:
@@ -106,7 +107,9 @@ def _schedule(draft: Draft, now: int) -> list[str]:
     return [
         line("start", moment(first).date().isoformat(), "the data's first day: a date that is public"),
         'every = "1 day"',
-        long if grows or draft.open_ended else line("for", f"{days} days", "up to the data's last day"),
+        long
+        if grows or draft.open_ended
+        else line("for", f"{days} day{'s' if days > 1 else ''}", "up to the data's last day"),
     ]
 
 

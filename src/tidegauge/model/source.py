@@ -179,6 +179,8 @@ class Draft:
     first: int | None = None
     """The first time in the data, if they have a past."""
     last: int | None = None
+    changes: int = 4
+    """How many changes of a unit should count (at_most)."""
     open_ended: bool = False
     """Whether rows remain after the last time in the data, so that today's number is of interest."""
 

@@ -18,6 +18,7 @@ from tidegauge.errors import SourceError, SpecError
 from tidegauge.model.quantity import instant
 from tidegauge.source.batch import scratch
 from tidegauge.source.files.source import Files
+from tidegauge.source.files.unread import Unread
 
 if TYPE_CHECKING:
     from tidegauge.model.mutation import Source
@@ -262,11 +263,15 @@ def test_declared_types(tmp_path: Path, name: str) -> None:
     (row,) = rows(source)
     assert [row["after"][column] for column in names] == [value for _, _, value in VALUES]
     assert source.unread() == {
-        column: int(value is None) for column, (_, _, value) in zip(names, VALUES, strict=True)
+        column: Unread(int(value is None), 1) for column, (_, _, value) in zip(names, VALUES, strict=True)
     }
     wrong = [f'"{column}"' for column, (_, _, value) in zip(names, VALUES, strict=True) if value is None]
     *_, types = source.doctor()
-    assert types.detail == f"some values of {', '.join(wrong)} are not of the declared type and count as null"
+    shares = ", ".join(f"100.0 % of {column}" for column in wrong)
+    assert not types.ok
+    assert types.detail.startswith(
+        f"values that do not parse and count as null (secret, never publish): {shares}; the first run refuses"
+    )
 
 
 def test_nan_is_a_number(tmp_path: Path) -> None:
@@ -461,5 +466,5 @@ def test_what_does_not_fit_is_said_so(tmp_path: Path, monkeypatch: pytest.Monkey
 )
 def test_declarations_that_cannot_be(declared: dict[str, Any], key: str) -> None:
     with pytest.raises(SpecError) as refused:
-        Files(**({"path": "t.csv", "time": "ts", "entry": "entry"} | declared))
+        Files(**({"path": "t.csv", "time": "ts", "key": "entry"} | declared))
     assert refused.value.key == key

@@ -67,8 +67,8 @@ CASES: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     ("patients.csv", "ts,entry,after_,after_status\n", {"after": "after_"}, "patients.csv: column 'after_' is only a prefix; rename the column."),
     ("patients.csv", HEAD[:-1] + "x" * 200_000, {}, "patients.csv, line 1: a column's name is too long."),
     ("patients.jsonl", "", {}, "patients.jsonl: there are no rows yet that show the columns; declare them in types."),
-    ("patients.parquet", parquet(ts=[1], key=[1]), {}, "patients.parquet: column 'ts' (time) is of type BIGINT, not a time. If it counts from 1970, declare time_unit (seconds, milliseconds, microseconds); else name another column."),
-    ("patients.parquet", parquet(ts=["2026-01-01"], key=[1], ratio=FLOAT16), {}, "patients.parquet: column 'ratio' has a type that cannot be read; cast it to another."),
+    ("patients.parquet", parquet(ts=[1], entry=[1]), {}, "patients.parquet: column 'ts' (time) is of type BIGINT, not a time. If it counts from 1970, declare time_unit (seconds, milliseconds, microseconds); else name another column."),
+    ("patients.parquet", parquet(ts=["2026-01-01"], entry=[1], ratio=FLOAT16), {}, "patients.parquet: column 'ratio' has a type that cannot be read; cast it to another."),
     # the rows
     ("patients.csv", HEAD + SPREAD + "2026-01-02,2\n", {}, "patients.csv, line 5: the row has 2 fields, the header 3; a field that contains ',' needs quotes around it."),
     ("patients.csv", HEAD + SPREAD + "2026-01-02,2,ill,\n", {}, "patients.csv, line 5: the row has 4 fields, the header 3; a field that contains ',' needs quotes around it."),
@@ -97,8 +97,8 @@ CASES: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     ("patients.csv", HEAD + "0000-01-01,2,ill\n", {}, "patients.csv, line 2: column 'ts' (time) is outside the years 1 to 9999."),
     ("patients.csv", HEAD + "9999-12-31T23:00:00-05:00,2,ill\n", {}, "patients.csv, line 2: column 'ts' (time) is outside the years 1 to 9999."),
     ("patients.csv", HEAD + "253402300800,2,ill\n", {"time_unit": "seconds"}, "patients.csv, line 2: column 'ts' (time) is outside the years 1 to 9999."),
-    ("patients.parquet", parquet(ts=["2026-01-01", "soon"], key=[1, 2]), {}, "patients.parquet: row 2: column 'ts' (time) does not contain a time; expected 2026-01-31 or 2026-01-31T12:00:00Z; for another notation declare date_format or time_unit, or name another column."),
-    ("patients.csv", "ts,entry,op\n2026-01-01,1,T\n", {"op": "op"}, "patients.csv, line 2: column 'op' (op) contains none of i, insert, c, create, r, read, u, update, d, delete; correct the row, or name another column."),
+    ("patients.parquet", parquet(ts=["2026-01-01", "soon"], entry=[1, 2]), {}, "patients.parquet: row 2: column 'ts' (time) does not contain a time; expected 2026-01-31 or 2026-01-31T12:00:00Z; for another notation declare date_format or time_unit, or name another column."),
+    ("patients.csv", "ts,entry,op\n2026-01-01,1,T\n", {"op": "op"}, "patients.csv, line 2: column 'op' (op) contains no operation: insert, update or delete, or one of i, c, r, u, d. Correct the row, or name another column."),
 ]  # fmt: skip
 
 
@@ -130,7 +130,7 @@ OTHERS = {
     "nothing-*.csv": "nothing-*.csv: there is no such file.",
     "folder": "folder: this is a folder; write which files in it, like *.csv.",
     "mixed/t.*": "mixed/t.*: the files must be of one kind: csv, jsonl or parquet.",
-    "other/t-*.csv": "other/t-2.csv: column 'status' is missing; the columns are 'ts', 'entry'. Correct [source].",
+    "other/t-*.csv": "other/t-2.csv: column 'status', which the first file has, is missing; the columns are 'ts', 'entry'. Correct [source].",
     "x" * 300 + ".csv": "x" * 300 + ".csv: the path cannot be followed (File name too long).",
     "loop.csv": "loop.csv: there is no such file.",
 }

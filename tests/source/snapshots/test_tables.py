@@ -184,10 +184,10 @@ class TestSnapshots:
         rows, position = read(source, position)
         assert rows == [], "a new column changes nothing"
         write(path, [{"id": 1, "name": "a", "n": 1}], id=pa.int64(), name=pa.string(), n=pa.int64())
-        with pytest.raises(SourceError, match='"n" is gone, or of another type'):
+        with pytest.raises(SourceError, match='"n" is missing, or has another type'):
             read(source, position)
         write(path, [{"id": 1, "name": "a"}], id=pa.int64(), name=pa.string())
-        with pytest.raises(SourceError, match='"n" is gone, or of another type'):
+        with pytest.raises(SourceError, match='"n" is missing, or has another type'):
             read(source, position)
         source.select(["n"])
         with pytest.raises(SourceError, match='has no column "n"'):
@@ -203,7 +203,7 @@ class TestSnapshots:
         assert [(row["entry"], row["after"]) for row in read(source, position)[0]] == [("1", None)]
 
     def test_rows_that_cannot_be_told_apart(self, tmp_path: Path) -> None:
-        with pytest.raises(SourceError, match='several rows have the same key'):
+        with pytest.raises(SourceError, match="several rows have the same key"):
             read(self.table(tmp_path, (1, "a", 1), (1, "b", 2)), None)
         assert read(self.table(tmp_path, (None, "a", 1), (None, "b", 2)), None)[0] == []
 

@@ -91,9 +91,11 @@ def source_table(kind: str, *lines: str) -> tuple[str, ...]:
     return ("[source]", f'kind = "{kind}"', *lines)
 
 
-def unit_lines(columns: Iterable[str], *, max_rows: int = 3) -> list[str]:
+def unit_lines(columns: Iterable[str], *, key: Iterable[str] = (), max_rows: int = 3) -> list[str]:
     """The lines that declare a unit, if a column looks like a person; else a comment that shows them."""
     whose = next(iter(person_columns(columns)), None)
+    if whose is None and any(map(looks_like_person, key)):
+        return []  # a row is a person
     if whose is None:
         return [
             line("# unit", "person_id", "declare both if a person may own several rows:"),
@@ -112,7 +114,7 @@ def key_lines(found: Outline, *, sure: bool) -> list[str]:
     key = found.key[0] if len(found.key) == 1 else list(found.key)
     return [
         line("key", key, "the primary key" if sure else "guessed: the column that identifies a row"),
-        *unit_lines(column for column in found.columns if column not in found.key),
+        *unit_lines((column for column in found.columns if column not in found.key), key=found.key),
     ]
 
 

@@ -121,7 +121,7 @@ class Layout:
         """Raise SourceError unless the file has the columns of the first."""
         for column in () if file.loose else self.columns:
             if column not in file.schema:
-                raise _missing(self.roles, file, f"column {column!r}")
+                raise _missing(self.roles, file, f"column {column!r}, which the first file has,")
         kind = file.schema.get(self.roles.time, "VARCHAR")
         if kind not in {"VARCHAR", "TIMESTAMP", "DATE"} and not self.roles.time_unit:
             raise refusal(
@@ -146,8 +146,8 @@ class Layout:
             ("NOT in_calendar(micros)", f"{time} is outside the years 1 to 9999"),
             (
                 "gone IS NULL",
-                f"column {roles.op!r} (op) contains none of {', '.join(OPERATIONS)}; correct the row, "
-                "or name another column",
+                f"column {roles.op!r} (op) contains no operation: insert, update or delete, or one of "
+                "i, c, r, u, d. Correct the row, or name another column",
             ),
         ]
 

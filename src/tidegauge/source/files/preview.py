@@ -40,10 +40,20 @@ def preview(found: Suggestion) -> tuple[str, ...]:
 
 def _shown(change: dict[str, Any], found: Suggestion) -> str:
     old, new = change["before"], change["after"]
-    what = "delete" if new is None else "update" if old is not None else "set" if not found.op else "insert"
+    what = (
+        "delete"
+        if new is None
+        else "update"
+        if old is not None
+        else "insert"
+        if found.op or found.before
+        else "set"
+    )
     if found.valid_from is not None:
         what = "from"
+    apart = (found.key, found.current)
     values = new if new is not None else old or {}
-    cells = [f"{name}={value}" for name, value in values.items() if value is not None and name != found.key]
-    line = f"{rfc3339(change['time'])}  {what:6}  {change['entry']}  {', '.join(cells)}"
+    cells = [f"{name}={value}" for name, value in values.items() if value is not None and name not in apart]
+    shown = f"{rfc3339(change['time'])}  {what:6}  {change['entry']}  {', '.join(cells)}"
+    line = "".join(sign if sign.isprintable() else " " for sign in shown)  # no newline, no escape sequence
     return line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..."

@@ -7,6 +7,7 @@ a gauge unless the operator keeps it in the declaration.
 from __future__ import annotations
 
 import enum
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -26,6 +27,7 @@ from tidegauge.source.batch.guess import (
     validity,
     weak_validity,
 )
+from tidegauge.source.batch.refusal import refusal
 from tidegauge.source.files.layout import OPERATIONS, TIME_UNITS
 from tidegauge.source.files.notation import Notation
 from tidegauge.source.files.pictures import rhythm
@@ -33,7 +35,7 @@ from tidegauge.source.files.sample import FEW, GUESSES, Sample, sample
 from tidegauge.source.files.source import matching
 from tidegauge.source.files.tabular import tabular
 from tidegauge.source.files.times import Times, all_times
-from tidegauge.source.files.writing import Findings, delimiter_of, look, zone_in
+from tidegauge.source.files.writing import Findings, delimiter_of, has_dates, look, zone_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -41,6 +43,10 @@ if TYPE_CHECKING:
     from tidegauge.source.files.tabular import Tabular
 
 _PREFIXES: Final = (("before_", "after_"), ("old_", "new_"), ("before.", "after."), ("old.", "new."))
+_CHANGES: Final = (4, 8, 16, 32)
+_ZONED: Final = re.compile(r":9(\.[9TYN])?( ?a|[+-](9:9|Y|9))$")
+_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}|\d{1,2}[./]\d{1,2}[./]\d{2}")
+_NUMBER: Final = re.compile(r"[+-]?\d+([.,]\d+)?")
 _ROWS_OF_ONE: Final = (1, 2, 3, 5, 10, 20, 50, 100)
 _SINCE_1970: Final = (
     (10**8, 10**10, "seconds"),
@@ -79,8 +85,14 @@ class Suggestion:
     current: str | None = None
     deleted: str | None = None
     every: str | None = None
+    zoned: bool = False
+    """Whether every time has an offset, or counts from 1970."""
+    changes: int = 4
+    """How many changes 99 of 100 units have at most, rounded up."""
     types: Mapping[str, str] = field(default_factory=dict)
     """Column, its prefix taken off -> the type of all its text in the first rows; parquet has types of its own."""
+    numbers: tuple[str, ...] = ()
+    """Columns with numbers."""
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Text column -> its values in the first rows, if they are few."""
     times: Times = field(default_factory=Times)
@@ -95,6 +107,7 @@ def sniff(path: str | Path, base: Path | None = None) -> Suggestion:
     names = matching(str(path), folder)
     delimiter = delimiter_of(folder / names[0], names[0])
     file = tabular(folder / names[0], names[0], Notation(delimiter=delimiter))
+    _require_header(file)
     with sample(file) as first:
         found = _Sniffed(first, delimiter).suggestion()
     files = [tabular(folder / name, name, found.notation) for name in names]
@@ -131,6 +144,8 @@ class _Sniffed:
             name for prefix in (self.old, self.new) if prefix for name in _with_prefix(columns, prefix)
         }
         self.prefixed = prefixed
+        if not first.rows:
+            self.unsure.append("the file has no rows yet: the columns were guessed by their names")
         self.plain = [column for column in columns if column not in prefixed]
 
     def suggestion(self) -> Suggestion:
@@ -146,6 +161,7 @@ class _Sniffed:
         picture = by_name(PICTURES, [column for column in self.plain if "timestamp" in self.fits[column]])
         time, unit = (picture, None) if picture else self._time()
         if time is None:
+            self._refuse_bad_times()
             key = self._key(())
             return self._finished(replace(base, key=key), {key})
         op = self._op()
@@ -181,6 +197,8 @@ class _Sniffed:
         instants = [
             column for column in self.plain if "timestamp" in self.fits[column] and not of_birth(column)
         ]
+        if not self.first.rows:  # only the names say what the columns are
+            instants = [column for column in self.plain if like_time(column)]
         known = by_name(TIMES, instants)
         time = (
             known
@@ -193,12 +211,38 @@ class _Sniffed:
                     f"'{time}' is taken for the time of the change; others may be: {_listed(instants, time)}"
                 )
             return time, None
+        if (time := self._mostly_time()) is not None:
+            return time, None
         numbers = [column for column in self.plain if "integer" in self.fits[column] and like_time(column)]
         for column in [by_name(TIMES, numbers), *numbers]:
             if column is not None and (unit := self._since_1970(column)) is not None:
                 self.unsure.append(f"'{column}' is read as {unit} since 1970 (time_unit)")
                 return column, unit
         return None, None
+
+    def _mostly_time(self) -> str | None:
+        """A column that is named like a time, and most of whose values are times."""
+        named = [column for column in self.plain if like_time(column) and has_dates(self.seen[column])]
+        for column in named:
+            value = self.first.value(column)
+            is_time = f"at_instant({self.found.notation.instant(value)}) IS NOT NULL"
+            times, count = self.first.ask([f"count_if({is_time})", f"count({value})"])
+            if times >= 0.9 * count:
+                self.unsure.append(
+                    f"'{column}': some values are no times; the first run shows the first of them"
+                )
+                return column
+        return None
+
+    def _refuse_bad_times(self) -> None:
+        """Raise SourceError if a column is named like a time, and its dates are not all written in one way."""
+        for column in self.plain:
+            if like_time(column) and has_dates(self.seen[column]):
+                raise refusal(
+                    f"column {column!r} looks like a time, but its dates are not written in one way; perhaps "
+                    "some have the day first and others the month. Write them like 2026-01-31",
+                    path=self.file.name,
+                )
 
     def _since_1970(self, column: str) -> str | None:
         value = f"TRY_CAST({self.first.value(column)} AS HUGEINT)"
@@ -226,7 +270,7 @@ class _Sniffed:
         named = [column for column in free if like_key(column)]
         people = person_columns(free)
         likely = [column for column in named if column not in people] or named or list(people) or free
-        if likely and (len(likely) > 1 or not named):
+        if likely and (len(likely) > 1 or not (named or people)):
             self.unsure.append(f"'{likely[0]}' is taken for the key that identifies a row")
         return likely[0] if likely else None
 
@@ -280,9 +324,35 @@ class _Sniffed:
             for name, column in text.items()
             if types[name] == "text" and len(self.seen[column].values) <= FEW
         }
+        numbers = tuple(name for name, column in table.items() if "number" in self.fits[column])
         unit = next(iter(person_columns(table)), None)
         rows = 3 if unit is None or found.key is None else self._rows_of_one(table[unit], found.key)
-        return replace(found, unit=unit, max_rows=rows, types=types, values=few, unsure=tuple(self.unsure))
+        whose = found.key if unit is None else table[unit]
+        changes = 4 if whose is None else self._changes_of_one(whose, found.shape)
+        return replace(found, unit=unit, max_rows=rows, changes=changes, types=types, numbers=numbers, values=few,
+                       zoned=self._zoned_times(found), unsure=tuple(self.unsure))  # fmt: skip
+
+    def _changes_of_one(self, whose: str, shape: Shape) -> int:
+        """How many changes 99 of 100 units have at most, rounded up; a version may also end."""
+        if shape not in (Shape.CHANGES, Shape.VERSIONS):
+            return _CHANGES[0]
+        who = self.first.value(whose)
+        rows = f"(SELECT count(*) AS rows FROM sample WHERE {who} IS NOT NULL GROUP BY {who})"
+        (most,) = self.first.ask(["quantile_disc(rows, 0.99)"], rows=rows)
+        needed = (most or 0) + (shape is Shape.VERSIONS)
+        if needed > _CHANGES[-1]:
+            self.unsure.append(
+                f"some have more than {_CHANGES[-1]} changes, of which at_most counts the first {_CHANGES[-1]}; a "
+                "larger at_most costs accuracy, a smaller one drops changes"
+            )
+        return next((size for size in _CHANGES if size >= needed), _CHANGES[-1])
+
+    def _zoned_times(self, found: Suggestion) -> bool:
+        column = found.valid_from or found.time
+        if column is None or found.time_unit is not None:
+            return True
+        shapes = self.seen[column].shapes
+        return bool(shapes) and all(_ZONED.search(shape) for shape in shapes)
 
     def _rows_of_one(self, unit: str, key: str) -> int:
         """How many rows 99 of 100 units own at most, rounded up."""
@@ -290,6 +360,14 @@ class _Sniffed:
         rows = f"(SELECT count(DISTINCT {row}) AS owned FROM sample WHERE {who} IS NOT NULL GROUP BY {who})"
         (most,) = self.first.ask(["quantile_disc(owned, 0.99)"], rows=rows)
         return next((size for size in _ROWS_OF_ONE if size >= (most or 1)), _ROWS_OF_ONE[-1])
+
+
+def _require_header(file: Tabular) -> None:
+    """Raise SourceError if the first line seems to be data.  The message names no column."""
+    names = list(file.schema)
+    numbers = sum(_NUMBER.fullmatch(name.strip()) is not None for name in names)
+    if any(_DATE.match(name.strip()) for name in names) or (numbers and 2 * numbers >= len(names)):
+        raise refusal("the first line seems to be data; it must name the columns", path=file.name, line=1)
 
 
 def _listed(columns: Sequence[str], without: str) -> str:

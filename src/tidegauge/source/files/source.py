@@ -33,7 +33,7 @@ from tidegauge.source.files.tabular import numbered, tabular
 from tidegauge.source.files.unread import Unread, require_readable, unread_check
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import duckdb
 
@@ -109,7 +109,6 @@ class Files(OpenSource):
     ) -> None:
         self._path, self._base, self._batch_rows = path, base or Path(), batch_rows
         self._table = table or _stem(path)
-        self._selected: frozenset[str] | None = None
         self._checked: tuple[ExitStack, Loaded] | None = None
         self._roles = Roles(
             time=time,
@@ -133,10 +132,6 @@ class Files(OpenSource):
         """The columns of the first file, without their prefixes, with the declared types."""
         return {each.name: each.sql for each in self._layout.fields}
 
-    def select(self, columns: Collection[str]) -> None:
-        """Refuse the first run for values that do not parse in these columns only."""
-        self._selected = frozenset(columns)
-
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
         """Check all rows, then deliver those still to be delivered by (time, file, row).
 
@@ -157,9 +152,7 @@ class Files(OpenSource):
         self.close()
         with ExitStack() as held:
             loaded = self._load(held, (), None)
-            chosen = self._roles.types.keys() if self._selected is None else self._selected
-            used = {name: one for name, one in loaded.unread.items() if name in chosen}
-            require_readable(used, self._roles.types, self._roles.notation, self._where_unread)
+            require_readable(loaded.unread, self._roles.types, self._roles.notation, self._where_unread)
             self._checked = (held.pop_all(), loaded)
 
     def close(self) -> None:
@@ -172,11 +165,8 @@ class Files(OpenSource):
     def doctor(self, position: str | None = None) -> list[Check]:
         """Whether the files can be read, and which share of the values does not parse, by column."""
         checks = super().doctor(position)
-        if not self._roles.types:
-            return checks
-        with ExitStack() as held:
-            unread = self._load(held, (), None).unread
-        return [*checks, unread_check(unread, first_run=position is None)]
+        unread = self.unread()
+        return [*checks, unread_check(unread, first_run=position is None)] if unread else checks
 
     def unread(self) -> Mapping[str, Unread]:
         """Count, for the operator alone, the values that do not parse and so count as null."""

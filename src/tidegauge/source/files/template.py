@@ -46,15 +46,16 @@ def table_of(path: Path, asked: Asked) -> str:
 
 def described(found: Suggestion) -> list[str]:
     """The lines of a [source] that say what is protected, and how text is written."""
-    lines = unit_lines([found.unit] if found.unit else [], max_rows=found.max_rows)
-    lines += _written(found.notation)
+    unit = [found.unit] if found.unit else []
+    lines = unit_lines(unit, key=[found.key] if found.key else [], max_rows=found.max_rows)
+    lines += _written(found.notation, zoned=found.zoned)
     typed = {column: kind for column, kind in found.types.items() if kind != "text"}
     if typed:
         lines.append(f"types = {toml_table(typed)}")
     return lines
 
 
-def _written(notation: Notation) -> list[str]:
+def _written(notation: Notation, *, zoned: bool) -> list[str]:
     """The lines that declare a notation, without what is usual."""
     keys: dict[str, str | None] = {
         "delimiter": notation.delimiter,
@@ -68,7 +69,7 @@ def _written(notation: Notation) -> list[str]:
         lines.append(line("date_format", formats if len(formats) > 1 else formats[0]))
     if notation.nulls:
         lines.append(line("nulls", list(notation.nulls), "words that mean an empty value"))
-    if notation.time_zone is None:
+    if notation.time_zone is None and not zoned:
         lines.append('# time_zone = "Europe/Berlin"       # of times without an offset; default: UTC')
     return lines
 
@@ -76,11 +77,7 @@ def _written(notation: Notation) -> list[str]:
 def drafted(found: Suggestion, source: tuple[str, ...], table: str, said: tuple[str, ...]) -> Draft:
     """The draft of a declaration; neither key nor unit is proposed as a group or a mean."""
     apart = {found.key, found.unit}
-    numbers = tuple(
-        column
-        for column, kind in found.types.items()
-        if kind in ("integer", "number", "decimal") and column not in apart and not names_rows(column)
-    )
+    numbers = tuple(column for column in found.numbers if column not in apart and not names_rows(column))
     words = {
         column: values
         for column, values in found.values.items()
@@ -88,7 +85,7 @@ def drafted(found: Suggestion, source: tuple[str, ...], table: str, said: tuple[
     }
     return Draft(
         source, table, numbers, words, understood=said, unsure=found.unsure, rows=preview(found),
-        first=found.times.first, last=found.times.last, open_ended=found.shape is Shape.VERSIONS,
+        first=found.times.first, last=found.times.last, open_ended=found.shape is Shape.VERSIONS, changes=found.changes,
     )  # fmt: skip
 
 
@@ -122,7 +119,10 @@ def _how(found: Suggestion) -> str:
     if found.time_unit:
         return f", counted in {found.time_unit} since 1970"
     formats = f", written as {' or '.join(found.notation.date_format)}" if found.notation.date_format else ""
-    return f"{formats}, in {found.notation.time_zone or 'UTC where it has no offset'}"
+    zone = (
+        "with its offset" if found.zoned else f"in {found.notation.time_zone or 'UTC, if it has no offset'}"
+    )
+    return f"{formats}, {zone}"
 
 
 def _signs(notation: Notation) -> str:
@@ -131,5 +131,9 @@ def _signs(notation: Notation) -> str:
         "decimal sign": notation.decimal,
         "thousands sign": notation.thousands,
     }
-    told = [f"{words} {quoted(sign)}" for words, sign in signs.items() if sign is not None and sign != "."]
-    return ", ".join(told)
+    parts = [
+        f"{words} {quoted(sign)}"
+        for words, sign in signs.items()
+        if sign is not None and (words, sign) != ("decimal sign", ".")
+    ]
+    return ", ".join(parts)

@@ -36,21 +36,16 @@ def all_times(files: Sequence[Tabular], column: str, notation: Notation, time_un
     distinct: set[int] = set()
     with scratch(MACROS) as engine:
         for file in files:
-            micros = instant_of(file, column, "c0", notation, time_unit)
-            rows = f"SELECT CAST({micros} AS BIGINT) AS at FROM ({file.select([column])})"
-            known = f"SELECT at FROM ({rows}) WHERE at IS NOT NULL AND in_calendar(at) AND at < {_FAR}"
+            found = instant_of(file, column, "c0", notation, time_unit)
+            rows = f"SELECT CAST({found} AS BIGINT) AS micros FROM ({file.select([column])})"
+            known = f"FROM ({rows}) WHERE in_calendar(micros) AND micros < {_FAR}"
             for block in numbered(file):
                 engine.register("block", block)
-                ends += [
-                    at
-                    for at in engine.execute(f"SELECT min(at), max(at) FROM ({known})").fetchall()[0]
-                    if at is not None
-                ]
+                first_last = engine.execute(f"SELECT min(micros), max(micros) {known}").fetchall()[0]
+                ends += [micros for micros in first_last if micros is not None]
                 if len(distinct) <= _DISTINCT:
-                    few = engine.execute(
-                        f"SELECT DISTINCT at FROM ({known}) LIMIT {_DISTINCT + 1}"
-                    ).fetchall()
-                    distinct.update(at for (at,) in few)
+                    few = engine.execute(f"SELECT DISTINCT micros {known} LIMIT {_DISTINCT + 1}").fetchall()
+                    distinct.update(micros for (micros,) in few)
     if not ends:
         return Times()
     return Times(min(ends), max(ends), tuple(sorted(distinct)) if len(distinct) <= _DISTINCT else ())

@@ -75,7 +75,7 @@ def unread_check(unread: Mapping[str, Unread], *, first_run: bool) -> Check:
         return Check("types", ok=True, detail="every value is of its declared type")
     shares = ", ".join(f"{one.percent} % of {quote(name)}" for name, one in bad.items())
     too_many = first_run and any(one.share > MOST for one in bad.values())
-    limit = "; the first run refuses more than 1 % in a column that it uses" if too_many else ""
+    limit = "; the first run refuses more than 1 %" if too_many else ""
     return Check(
         "types",
         ok=not too_many,

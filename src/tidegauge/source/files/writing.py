@@ -173,16 +173,23 @@ def _filled(form: str, match: re.Match[str]) -> str:
 
 
 def _that_fit(sample: Sample, column: str, orders: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The orders in which all values of a column are dates between 1900 and 2199, or 9999."""
+    """The orders in which all values of a column are dates between 1900 and 2199, or 9999.
+
+    Of a column that is named like a time, one value in ten may be wrong: the first run says where.
+    """
     value = sample.value(column)
-    asked = []
+    asked = [f"count({value})"]
     for order in orders:
         instant = Notation(date_format=order).instant(value)
         year = f"year(at_instant({instant}))"
         asked.append(
             f"count_if({value} IS NOT NULL AND NOT coalesce({year} BETWEEN 1900 AND 2199 OR {year} = 9999, FALSE))"
         )
-    return [order for order, bad in zip(orders, sample.ask(asked), strict=True) if bad == 0]
+    count, *wrong = sample.ask(asked)
+    right = [order for order, bad in zip(orders, wrong, strict=True) if bad == 0]
+    if right or not like_time(column) or min(wrong) > count / 10:
+        return right
+    return [orders[wrong.index(min(wrong))]]
 
 
 def _ordered(sample: Sample, column: str, fit: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
@@ -215,6 +222,12 @@ def _like(pattern: re.Pattern[str], seen: Seen) -> bool:
 
 def _named(columns: Sequence[str]) -> str:
     return ", ".join(f"'{column}'" for column in columns)
+
+
+def has_dates(seen: Seen) -> bool:
+    """Whether some values of a column look like dates."""
+    patterns = (*(pattern for pattern, _ in _DATES), re.compile("Y-9-9.*"))
+    return any(pattern.fullmatch(shape) for shape in seen.shapes for pattern in patterns)
 
 
 def zone_in(header: Sequence[str]) -> str | None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
+
+from tidegauge.model.quantity import instant
 from tidegauge.source.batch.draft import (
     Outline,
     chosen,
@@ -42,7 +46,18 @@ def template(asked: Asked) -> Draft:
     key = key_lines(found, sure=of in ("sqlite", "postgres"))
     past = [_EVERY] if span is None else _validity(*span, deleted=by_name(DELETED, found.columns))
     lines = source_table("snapshots", line("of", of), *place, *key, *past)
-    return draft(lines, found, apart=() if span is None else (*span, *marks))
+    begun = draft(lines, found, apart=() if span is None else (*span, *marks))
+    if of != "duckdb" or span is None:
+        return begun
+    first, last = _ends(DuckDBReader(path_of(asked), found.table), span[0])
+    return replace(begun, first=first, last=last, open_ended=True)
+
+
+def _ends(reader: DuckDBReader, column: str) -> tuple[int | None, int | None]:
+    """The first and the last time in a column."""
+    ends = [pc.min_max(times).as_py() for (times,) in reader.scan([], {column: "TIMESTAMP"})]
+    known = [instant(at) for one in ends for at in one.values() if at is not None]
+    return (min(known), max(known)) if known else (None, None)
 
 
 def _validity(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tidegauge.source.files.tabular import Tabular
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A column that is scanned: its name in SQL, the type that was asked for, and the SQL of its value."""
+
+    place: str
+    kind: str
+    value: str
 
 
 class TextReader:
@@ -61,7 +71,9 @@ class TextReader:
         return self._unread
 
     def require_readable(self) -> None:
-        """Raise SourceError if more than 1 % of the values of a column did not parse in the last scan."""
+        """Raise SourceError if more than 1 % of the values of a column with a declared type do not parse."""
+        for _ in self.scan([], {name: SQL_TYPES[kind] for name, kind in self._types.items()}):
+            pass
         require_readable(self._unread, self._types, self._notation, self._first.__getitem__)
 
     def delimiter_hint(self) -> str | None:
@@ -74,29 +86,25 @@ class TextReader:
         self._unread = {name: Unread(0, 0) for name in typed if name in self._types}
         self._first = {}
         wanted = [*text, *typed]
-        kinds = ["VARCHAR"] * len(text) + list(typed.values())
         with scratch(MACROS) as engine:
             for file in self._files():
                 if missing := [name for name in wanted if name not in file.schema and not file.loose]:
                     raise refusal(f"column {missing[0]!r} is missing; all files need it", path=file.name)
-                values = [f"c{place}" for place in range(len(text))] + [
-                    self._value(file, name, kind, f"c{len(text) + place}")
-                    for place, (name, kind) in enumerate(typed.items())
+                cells = [
+                    Cell(f"c{place}", "VARCHAR", f"CAST(c{place} AS VARCHAR)") for place in range(len(text))
                 ]
-                cells = ", ".join(
-                    f"CAST({value} AS {kind}) AS v{place}"
-                    for place, (value, kind) in enumerate(zip(values, kinds, strict=True))
-                )
+                for place, (name, kind) in enumerate(typed.items(), start=len(text)):
+                    cells.append(Cell(f"c{place}", kind, self._value(file, name, kind, f"c{place}")))
+                values = ", ".join(f"CAST({cell.value} AS {cell.kind}) AS v_{cell.place}" for cell in cells)
+                checked = dict(zip(typed, cells[len(text) :], strict=True))
                 for block in numbered(file):
                     engine.register("block", block)
                     engine.execute(f"CREATE OR REPLACE TEMP TABLE picked AS {file.select(wanted)}")
-                    self._check(engine, file, dict(zip(wanted, values, strict=True)), typed)
-                    rows = engine.sql(f"SELECT {cells} FROM picked ORDER BY row").to_arrow_table()
+                    self._check(engine, file, checked)
+                    rows = engine.sql(f"SELECT {values} FROM picked ORDER BY row").to_arrow_table()
                     for batch in rows.to_batches():
-                        yield [
-                            column.cast(arrow_type(kind))
-                            for column, kind in zip(batch.columns, kinds, strict=True)
-                        ]
+                        columns = zip(batch.columns, cells, strict=True)
+                        yield [column.cast(arrow_type(cell.kind)) for column, cell in columns]
 
     def _files(self) -> list[Tabular]:
         names = matching(self._path, self._base)
@@ -111,39 +119,28 @@ class TextReader:
             return self._notation.value("timestamp", text)
         return f"TRY_CAST({place} AS {kind})"
 
-    def _check(
-        self,
-        engine: duckdb.DuckDBPyConnection,
-        file: Tabular,
-        values: Mapping[str, str],
-        typed: Mapping[str, str],
-    ) -> None:
+    def _check(self, engine: duckdb.DuckDBPyConnection, file: Tabular, typed: Mapping[str, Cell]) -> None:
         """Refuse lines that are no rows and times that are none; count other values that do not parse."""
-        names = list(values)
-        bad = {
-            name: f"NOT {self._notation.is_empty(f'CAST(c{names.index(name)} AS VARCHAR)')} AND {values[name]} IS NULL"
-            for name in typed
-        }
         asked = ["min(row) FILTER (NOT sound)"]
-        for name, wrong in bad.items():
-            asked += [f"count_if({wrong})", f"count(c{names.index(name)})", f"min(row) FILTER ({wrong})"]
+        for cell in typed.values():
+            empty = self._notation.is_empty(f"CAST({cell.place} AS VARCHAR)")
+            wrong = f"NOT {empty} AND {cell.value} IS NULL"
+            asked += [f"count_if({wrong})", f"count({cell.place})", f"min(row) FILTER ({wrong})"]
         not_sound, *counts = engine.execute(f"SELECT {', '.join(asked)} FROM picked").fetchall()[0]
         if not_sound is not None:
             where, line = file.place(not_sound)
             raise refusal(where + NO_OBJECT, path=file.name, line=line)
-        for place, name in enumerate(bad):
+        for place, name in enumerate(typed):
             number, of, row = counts[3 * place : 3 * place + 3]
-            if row is None:
-                number = 0
-            else:
+            if row is not None and name not in self._types:
                 where, line = file.place(row)
-                if name not in self._types:
-                    raise refusal(
-                        f"{where}column {name!r} does not contain a time; expected {self._notation.example}; for "
-                        "another notation declare date_format, or nulls for words that mean an empty value",
-                        path=file.name,
-                        line=line,
-                    )
-                self._first.setdefault(name, (file.name, where, line))
+                raise refusal(
+                    f"{where}column {name!r} does not contain a time; expected {self._notation.example}; for "
+                    "another notation declare date_format, or nulls for words that mean an empty value",
+                    path=file.name,
+                    line=line,
+                )
+            if row is not None:
+                self._first.setdefault(name, (file.name, *file.place(row)))
             if name in self._unread:
                 self._unread[name] += Unread(number, of)
