@@ -48,7 +48,8 @@ def template(
     if name is None or (what is None and claims[name] is Claim.NONE):
         raise SpecError(
             "say where the table is: tidegauge init changes.csv, app.db, exports/patients.parquet, or "
-            "env:DATABASE_URL --table patients; or --kind debezium --table patients for events over HTTP or Kafka"
+            "env:DATABASE_URL --table patients; or --kind debezium --table patients for events over HTTP or "
+            "Kafka"
         )
     claimed = best is not None and claims[best] is Claim.OWN
     if claims[name] is Claim.NONE or (claims[name] is Claim.OTHERWISE and claimed and name != best):
@@ -121,7 +122,7 @@ def _releases(draft: Draft, now: int) -> list[str]:
         f"sql = {quoted(f'SELECT COUNT(*) FROM {table}')}",
         *_schedule(draft, now),
         "",
-        "# [release.change_7_days]          # its change over a week, from the same measurements: costs nothing",
+        "# [release.change_7_days]          # its change over a week: no further privacy loss",
         '# of = "total"',
         '# window = "7 days"',
     ]

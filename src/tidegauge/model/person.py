@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 _WHO: Final = (
-    "person", "people", "patient", "user", "customer", "client", "member", "student", "pupil", "employee", "worker",
+    "person", "people", "patient", "user", "customer", "client", "member", "student", "pupil",
+    "employee", "worker",
     "staff", "citizen", "resident", "subscriber", "participant", "respondent", "subject", "donor", "driver",
     "passenger", "guest", "visitor", "applicant", "borrower", "cardholder", "account", "owner", "individual",
     "taxpayer", "voter", "inmate", "beneficiary", "policyholder", "kunde", "kunden", "mitarbeiter",

@@ -9,8 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 TIMES: Final = (
-    "time", "ts", "timestamp", "at", "changed_at", "updated_at", "modified_at", "event_time", "event_timestamp",
-    "occurred_at", "created_at", "datetime", "date_time", "date", "event_date", "change_date", "changed_on", "updated_on",
+    "time", "ts", "timestamp", "at", "changed_at", "updated_at", "modified_at", "event_time",
+    "event_timestamp",
+    "occurred_at", "created_at", "datetime", "date_time", "date", "event_date", "change_date",
+    "changed_on", "updated_on",
     "when", "day", "zeitpunkt", "zeit", "datum",
 )  # fmt: skip
 """Names of columns with the time of a change, the surest first."""
@@ -44,13 +46,16 @@ OPS: Final = (
     "cdc_op",
 )
 _SPANS: Final = (
-    ("dbt_valid_from", "dbt_valid_to"), ("valid_from", "valid_to"), ("valid_from", "valid_until"), ("validfrom", "validto"),
+    ("dbt_valid_from", "dbt_valid_to"), ("valid_from", "valid_to"), ("valid_from", "valid_until"),
+    ("validfrom", "validto"),
     ("effective_from", "effective_to"), ("eff_from", "eff_to"), ("effective_date", "expiry_date"),
-    ("effective_start_date", "effective_end_date"), ("eff_start_date", "eff_end_date"), ("valid_start", "valid_end"),
+    ("effective_start_date", "effective_end_date"), ("eff_start_date", "eff_end_date"),
+    ("valid_start", "valid_end"),
     ("row_start", "row_end"), ("sys_start", "sys_end"), ("gueltig_von", "gueltig_bis"),
 )  # fmt: skip
 _WEAK_SPANS: Final = (
-    ("start_date", "end_date"), ("from_date", "to_date"), ("begin_date", "end_date"), ("started_at", "ended_at"),
+    ("start_date", "end_date"), ("from_date", "to_date"), ("begin_date", "end_date"),
+    ("started_at", "ended_at"),
     ("start_time", "end_time"), ("date_from", "date_to"), ("von", "bis"),
 )  # fmt: skip
 """Also names of dates of a contract or a stay, which mean the same: from when to when the row is there."""
@@ -64,12 +69,15 @@ CURRENT: Final = (
 )
 DELETED: Final = ("dbt_is_deleted", "is_deleted", "deleted_flag", "_deleted")
 PICTURES: Final = (
-    "snapshot_date", "snapshot", "snapshot_at", "snapshot_time", "snapshot_ts", "as_of", "as_of_date", "asof", "asof_date",
-    "load_date", "loaded_at", "extract_date", "extracted_at", "export_date", "report_date", "reporting_date", "stichtag",
+    "snapshot_date", "snapshot", "snapshot_at", "snapshot_time", "snapshot_ts", "as_of", "as_of_date",
+    "asof", "asof_date",
+    "load_date", "loaded_at", "extract_date", "extracted_at", "export_date", "report_date",
+    "reporting_date", "stichtag",
 )  # fmt: skip
 """Names of columns with the date on which the whole table was written down."""
 NAMES: Final = re.compile(
-    r"(^|_)(id|key|uuid|guid|nr|no|number|name|mail|email|person|patient|user|note|notes|comment|address|phone)$"
+    r"(^|_)(id|key|uuid|guid|nr|no|number|name|mail|email|person|patient"
+    r"|user|note|notes|comment|address|phone)$"
 )
 """Names of columns that identify or describe one row, and so make neither groups nor means."""
 

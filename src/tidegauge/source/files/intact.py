@@ -56,7 +56,7 @@ def lines(path: Path, name: str) -> Iterator[tuple[int, str]]:
 
 
 class Guard:
-    """A readable stream that raises Blemish at a forbidden byte and, if a delimiter is given, at a stray quote."""
+    """A stream that raises Blemish at a forbidden byte and, with a delimiter, at a stray quote."""
 
     closed = False
 

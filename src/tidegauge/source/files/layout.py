@@ -183,7 +183,7 @@ class Layout:
         return tuple(each for each in self.fields if each.name in self.roles.types)
 
     def unread(self, file: Tabular) -> str:
-        """SQL over a numbered block of the file: for each declared type, values that do not parse, and all."""
+        """SQL over a numbered block: for each declared type, values that do not parse, and all."""
         places = self._places()
         counts = [
             f"{_sum(f'count_if({self.is_unread(file, each, column)})' for column in each.held)} AS u{place}, "
@@ -193,7 +193,7 @@ class Layout:
         return f"SELECT {', '.join(counts)} FROM ({file.select(self.columns)})"
 
     def first_unread(self, file: Tabular, each: Field) -> str:
-        """SQL over a numbered block of the file: the first row in which a value of the column does not parse."""
+        """SQL over a numbered block: the first row in which a value of the column does not parse."""
         bad = " OR ".join(self.is_unread(file, each, column) for column in each.held)
         return f"SELECT min(row) FROM ({file.select(self.columns)}) WHERE {bad}"
 
@@ -279,7 +279,7 @@ def _there(roles: Roles, file: Tabular) -> Mapping[str, str | None]:
 
 
 def _fields(roles: Roles, file: Tabular, there: Mapping[str, str | None]) -> Iterator[Field]:
-    """The table's columns.  One without a prefix holds old and new value, unless a prefixed one has its name."""
+    """The table's columns.  One without a prefix is old and new value, if no prefixed one has its name."""
     before: dict[str, str] = {}
     after: dict[str, str] = {}
     both = {roles.key: roles.key}

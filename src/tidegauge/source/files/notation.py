@@ -33,10 +33,12 @@ _WORDS: Final = {"YYYY": "%Y", "YY": "%y", "MM": "%m", "DD": "%d", "HH": "%H", "
 
 MACROS: Final = (
     # Only TIMESTAMPTZ heeds an offset in text.  Text without an offset is read in the session's zone, UTC.
-    f"""CREATE MACRO instant(written) AS CASE WHEN regexp_full_match(replace(trim(written), ' UTC', 'Z'), '{_ISO}')
+    f"""CREATE MACRO instant(written) AS
+        CASE WHEN regexp_full_match(replace(trim(written), ' UTC', 'Z'), '{_ISO}')
         THEN epoch_us(TRY_CAST(replace(trim(written), ' UTC', 'Z') AS TIMESTAMPTZ)) END""",
     f"""CREATE MACRO instant_in(written, zone) AS
-        CASE WHEN regexp_full_match(replace(trim(written), ' UTC', 'Z'), '{_ISO_WITH_ZONE}') THEN instant(written)
+        CASE WHEN regexp_full_match(replace(trim(written), ' UTC', 'Z'), '{_ISO_WITH_ZONE}')
+        THEN instant(written)
         WHEN regexp_full_match(trim(written), '{_ISO}')
         THEN epoch_us(timezone(zone, TRY_CAST(trim(written) AS TIMESTAMP))) END""",
     """CREATE MACRO since_epoch(written, per_unit) AS
@@ -147,7 +149,8 @@ def _coalesce(choices: list[str]) -> str:
 
 def _example(form: str) -> str:
     signs = {"%d": "31", "%m": "01", "%Y": "2026", "%y": "26", "%H": "14", "%I": "02", "%M": "05", "%S": "09",
-             "%p": "PM", "%b": "Jan", "%B": "January", "%f": "25", "%n": "25", "%z": "+0200", "%j": "031"}  # fmt: skip
+             "%p": "PM", "%b": "Jan", "%B": "January", "%f": "25", "%n": "25", "%z": "+0200",
+             "%j": "031"}  # fmt: skip
     return re.sub(r"%.", lambda found: signs.get(found.group(), found.group()), form)
 
 

@@ -25,7 +25,7 @@ FEW: Final = 20
 NULLS: Final = ("NA", "N/A", "n/a", "na", "#N/A", "NULL", "null", "None", "none", "nan", "-", "?", ".", "\\N")
 """Words that mean an empty value in exports of common programs."""
 GUESSES: Final = ("integer", "number", "date", "timestamp", "boolean")
-"""Tried in this order: 0 is an integer before it is a boolean, and a day is a date before it is a timestamp."""
+"""In the order in which they are tried: 0 is an integer, no boolean; a day is a date, no timestamp."""
 _SHAPE: Final = (
     ("[A-Za-z]+", "a"),
     ("[0-9]{5,}", "N"),
@@ -126,7 +126,8 @@ class Sample:
 
     def _fit(self, kind: str, column: str, notation: Notation) -> str:
         value = self.value(column)
-        fit = f"count({value}) > 0 AND count_if({value} IS NOT NULL AND {notation.value(kind, value)} IS NULL) = 0"
+        bad = f"{value} IS NOT NULL AND {notation.value(kind, value)} IS NULL"
+        fit = f"count({value}) > 0 AND count_if({bad}) = 0"
         if kind in ("integer", "number"):
             fit += f" AND count_if(regexp_matches({value}, '^[+-]?0[0-9]')) = 0"  # 007 is a name
         if kind == "boolean":

@@ -90,7 +90,7 @@ class Suggestion:
     changes: int = 4
     """How many changes 99 of 100 units have at most, rounded up."""
     types: Mapping[str, str] = field(default_factory=dict)
-    """Column, its prefix taken off -> the type of all its text in the first rows; parquet has types of its own."""
+    """Text column without its prefix -> the type of all its values in the first rows."""
     numbers: tuple[str, ...] = ()
     """Columns with numbers."""
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class Suggestion:
 
 
 def sniff(path: str | Path, base: Path | None = None) -> Suggestion:
-    """Guess from the names of the columns and the first rows.  Raises SourceError if a file cannot be read."""
+    """Guess from names and first rows.  Raises SourceError if a file cannot be read."""
     folder = base or Path()
     names = matching(str(path), folder)
     delimiter = delimiter_of(folder / names[0], names[0])
@@ -155,8 +155,8 @@ class _Sniffed:
         if (span := self._versions()) is not None:
             marks = [by_name(CURRENT, self.plain), by_name(DELETED, self.plain)]
             key = self._key({*span, *marks})
-            base = replace(base, shape=Shape.VERSIONS, valid_from=span[0], valid_to=span[1], key=key,
-                           current=marks[0], deleted=marks[1], inclusive=self._inclusive(span, key))  # fmt: skip
+            base = replace(base, shape=Shape.VERSIONS, valid_from=span[0], valid_to=span[1], key=key)
+            base = replace(base, current=marks[0], deleted=marks[1], inclusive=self._inclusive(span, key))
             return self._finished(base, {*span, *marks, key})
         picture = by_name(PICTURES, [column for column in self.plain if "timestamp" in self.fits[column]])
         time, unit = (picture, None) if picture else self._time()
@@ -235,13 +235,19 @@ class _Sniffed:
         return None
 
     def _refuse_bad_times(self) -> None:
-        """Raise SourceError if a column is named like a time, and its dates are not all written in one way."""
+        """Raise SourceError if a column is named like a time, and not all of its values are times."""
         for column in self.plain:
             if like_time(column) and has_dates(self.seen[column]):
+                value = self.first.value(column)
+                bad = f"{value} IS NOT NULL AND at_instant({self.found.notation.instant(value)}) IS NULL"
+                (row,) = self.first.ask([f"min(row) FILTER ({bad})"])
+                where, line = self.file.place(row)
                 raise refusal(
-                    f"column {column!r} looks like a time, but its dates are not written in one way; perhaps "
-                    "some have the day first and others the month. Write them like 2026-01-31",
+                    f"{where}column {column!r} looks like a time, but this value is no date, or not written "
+                    "like the others (some with the day first, some with the month?). Correct it, or "
+                    "write all like 2026-01-31",
                     path=self.file.name,
+                    line=line,
                 )
 
     def _since_1970(self, column: str) -> str | None:
@@ -275,7 +281,7 @@ class _Sniffed:
         return likely[0] if likely else None
 
     def _dense(self, time: str, key: str | None, op: str | None) -> bool:
-        """Whether nearly every key occurs, once, at nearly every time: the table written down several times."""
+        """Whether nearly every key occurs, once, at nearly every time: several pictures of the table."""
         if key is None or op is not None or self.prefixed or not self.first.rows:
             return False
         who, when = self.first.value(key), self.first.value(time)
@@ -290,8 +296,8 @@ class _Sniffed:
         dense = bool(rows == pairs and keys > 1 and dates > 2 and rows >= 0.6 * keys * dates)
         if dense:
             self.unsure.append(
-                f"almost every '{key}' occurs at every '{time}', so each time is read as the whole table. If a row "
-                "is a single change, run init again with --kind files"
+                f"almost every '{key}' occurs at every '{time}', so each time is read as the whole "
+                "table. If a row is a single change, run init again with --kind files"
             )
         return dense
 
@@ -300,8 +306,8 @@ class _Sniffed:
         begins, ends = (self.found.notation.value("date", self.first.value(column)) for column in span)
         if key is None or not all("date" in self.fits[one] or not self.seen[one].count for one in span):
             return False
-        rows = f"""(SELECT {ends} AS ends, lead({begins}) OVER (PARTITION BY {self.first.value(key)} ORDER BY {begins})
-                    AS following FROM sample)"""
+        rows = f"""(SELECT {ends} AS ends, lead({begins}) OVER (
+                    PARTITION BY {self.first.value(key)} ORDER BY {begins}) AS following FROM sample)"""
         touching, day_after = self.first.ask(
             ["count_if(following = ends)", "count_if(following = ends + 1)"], rows=rows
         )
@@ -329,7 +335,8 @@ class _Sniffed:
         rows = 3 if unit is None or found.key is None else self._rows_of_one(table[unit], found.key)
         whose = found.key if unit is None else table[unit]
         changes = 4 if whose is None else self._changes_of_one(whose, found.shape)
-        return replace(found, unit=unit, max_rows=rows, changes=changes, types=types, numbers=numbers, values=few,
+        found = replace(found, unit=unit, max_rows=rows, changes=changes)
+        return replace(found, types=types, numbers=numbers, values=few,
                        zoned=self._zoned_times(found), unsure=tuple(self.unsure))  # fmt: skip
 
     def _changes_of_one(self, whose: str, shape: Shape) -> int:
@@ -342,8 +349,8 @@ class _Sniffed:
         needed = (most or 0) + (shape is Shape.VERSIONS)
         if needed > _CHANGES[-1]:
             self.unsure.append(
-                f"some have more than {_CHANGES[-1]} changes, of which at_most counts the first {_CHANGES[-1]}; a "
-                "larger at_most costs accuracy, a smaller one drops changes"
+                f"some have more than {_CHANGES[-1]} changes, of which at_most counts the first "
+                f"{_CHANGES[-1]}; a larger at_most costs accuracy, a smaller one drops changes"
             )
         return next((size for size in _CHANGES if size >= needed), _CHANGES[-1])
 

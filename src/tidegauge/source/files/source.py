@@ -261,7 +261,8 @@ def matching(path: str, base: Path) -> list[str]:
             return [path]
         if (base / path).is_dir():
             raise refusal("this is a folder; write which files in it, like *.csv", path=path)
-        found = glob.glob(path, root_dir=base, recursive=True)  # noqa: PTH207  (an absolute pattern is allowed)
+        # Path.glob would refuse an absolute pattern.
+        found = glob.glob(path, root_dir=base, recursive=True)  # noqa: PTH207
         names = sorted(name for name in found if (base / name).is_file())
     except OSError as error:
         raise refusal(f"the path cannot be followed ({error.strerror})", path=path) from None

@@ -63,7 +63,7 @@ class Tabular(Protocol):
         ...
 
     def select(self, columns: Sequence[str]) -> str:
-        """SQL over a numbered block: `row`, these columns as c0, c1, ..., and `sound`: whether it is a row."""
+        """SQL over a numbered block: `row`, these columns as c0, c1, ..., `sound`: whether it is a row."""
         ...
 
     def place(self, row: int) -> tuple[str, int | None]:

@@ -85,7 +85,8 @@ def drafted(found: Suggestion, source: tuple[str, ...], table: str, said: tuple[
     }
     return Draft(
         source, table, numbers, words, understood=said, unsure=found.unsure, rows=preview(found),
-        first=found.times.first, last=found.times.last, open_ended=found.shape is Shape.VERSIONS, changes=found.changes,
+        first=found.times.first, last=found.times.last, changes=found.changes,
+        open_ended=found.shape is Shape.VERSIONS,
     )  # fmt: skip
 
 
@@ -97,7 +98,7 @@ def understood(found: Suggestion) -> tuple[str, ...]:
             kind += f": old values in {found.before}*, new values in {found.after or ''}*"
         elif found.after:
             kind += f": new values in {found.after}*"
-        kind += f"; '{found.op}' says what happened" if found.op else ""
+        kind += f"; '{found.op}' says what happened" if found.op else "; one without new values is a deletion"
     lines = [f"A row is: {kind}"]
     when = found.valid_from or found.time
     if when is not None:

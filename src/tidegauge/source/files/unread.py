@@ -1,4 +1,4 @@
-"""Values that do not parse: counted for the operator, and refused before the first commit if they are many."""
+"""Values that do not parse: counted for the operator; many of them refuse the first run."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def require_readable(
         if one.share > MOST:
             path, row, line = where(column)
             raise refusal(
-                f"{row}more than 1 % of the values of column {column!r} are not of type {types[column]}; this "
-                f"is the first. {_advice(types[column], notation)} `tidegauge doctor` shows the share",
+                f"{row}more than 1 % of the values of column {column!r} are not of type {types[column]}; "
+                f"this is the first. {_advice(types[column], notation)} `tidegauge doctor` shows the share",
                 path=path,
                 line=line,
             )

@@ -60,7 +60,7 @@ class Findings:
 
 
 def delimiter_of(path: Path, name: str) -> str | None:
-    """The sign that separates the fields of a csv file; None for the usual one, or where there are no fields."""
+    """The sign that separates the fields of a csv file; None for the usual one."""
     stem = path.with_name(path.name.removesuffix(".gz"))
     usual = {".csv": ",", ".tsv": "\t"}.get(stem.suffix.lower())
     if usual is None:
@@ -110,7 +110,8 @@ def _numbers(
         best = best if comma else replace(best, decimal=".", thousands=",")
         read, otherwise = ("1.234", "one thousand and more") if comma else ("1234", "one and a fraction")
         found.unsure.append(
-            f"{_named(grouped)}: 1,234 is read as {read}. If it means {otherwise}, change decimal and thousands"
+            f"{_named(grouped)}: 1,234 is read as {read}. If it means {otherwise}, change decimal "
+            "and thousands"
         )
     if best.decimal == "," and best.thousands is None:
         dotted = [column for column in text if column not in like and _like(_GROUPED, seen[column])]
@@ -182,9 +183,8 @@ def _that_fit(sample: Sample, column: str, orders: Sequence[tuple[str, ...]]) ->
     for order in orders:
         instant = Notation(date_format=order).instant(value)
         year = f"year(at_instant({instant}))"
-        asked.append(
-            f"count_if({value} IS NOT NULL AND NOT coalesce({year} BETWEEN 1900 AND 2199 OR {year} = 9999, FALSE))"
-        )
+        usual = f"coalesce({year} BETWEEN 1900 AND 2199 OR {year} = 9999, FALSE)"
+        asked.append(f"count_if({value} IS NOT NULL AND NOT {usual})")
     count, *wrong = sample.ask(asked)
     right = [order for order, bad in zip(orders, wrong, strict=True) if bad == 0]
     if right or not like_time(column) or min(wrong) > count / 10:
@@ -198,7 +198,8 @@ def _ordered(sample: Sample, column: str, fit: Sequence[tuple[str, ...]]) -> tup
     steps = []
     for order in fit:
         instant = Notation(date_format=order).instant(value)
-        rows = f"(SELECT {instant} < lag({instant}) OVER (ORDER BY row) AS back FROM sample WHERE {value} IS NOT NULL)"
+        back = f"{instant} < lag({instant}) OVER (ORDER BY row)"
+        rows = f"(SELECT {back} AS back FROM sample WHERE {value} IS NOT NULL)"
         steps.append(sample.ask(["count_if(back)"], rows=rows)[0])
     rising = [order for order, back in zip(fit, steps, strict=True) if back == 0]
     return rising[0] if len(rising) == 1 else None

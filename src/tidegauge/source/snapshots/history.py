@@ -1,12 +1,12 @@
 """A table that keeps every version of its rows with the time from and to which it was valid.
 
 Such tables (slowly changing dimensions of type 2, as dbt's snapshots write them) contain their past, so every
-change has its own time.  A version that was added to the past after the last read arrives late: the difference
-between the old and the new rows at the time up to which the gauge has read.
+change has its own time.  A version that was added to the past after the last read arrives late, as the
+difference between the old and the new rows at the time up to which the gauge has read.
 
-A table that was written down whole on several dates is read the same way: a row of a picture is a version that
-is valid from the picture's date until the next picture is due.  If the next one is late, the row remains until
-the one after it is due.  Both depend on the row and the clock alone, never on other rows.
+A table that was written down whole on several dates is read the same way: a row of a picture is a version
+that is valid from the picture's date until the next picture is due.  If the next one is late, the row remains
+until the one after it is due.  Both depend on the row and the clock alone, never on other rows.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class History(WholeTable):
 
     `valid_to` is null in the current version; a row whose last version has ended is deleted.  `inclusive`:
     the day of `valid_to` is the last on which the version is valid.  `deleted` names a column that marks a
-    version as a deletion.  With `every`, `valid_from` is the date of a picture of the whole table, there is no
-    `valid_to`, and `every` is the time from one picture to the next.
+    version as a deletion.  With `every`, `valid_from` is the date of a picture of the whole table, `every` is
+    the time from one picture to the next, and there is no `valid_to`.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ def _rows_at(cells: str, at: int) -> str:
 
 
 def _changes(cells: Sequence[str], after: int, until: int) -> str:
-    """SQL: for each moment at which a version begins or ends, the row at that moment; null if there is none."""
+    """SQL: for each moment at which a version begins or ends, the row at that moment, or null."""
     listed = "".join(f", v.{cell}" for cell in cells)
     nothing = "".join(f", NULL AS o{number}" for number in range(len(cells)))
     return f"""

@@ -81,8 +81,9 @@ class Pictured:
             self.kinds = {name: kinds.get(name, "") for name in known}
             if changed := [name for name in known if known[name] != self.kinds[name]]:
                 raise SourceError(
-                    f"{', '.join(map(quote, changed))} is missing, or has another type than at the last read. "
-                    "Nothing was delivered. Undo the change, or start a new gauge with the rest of the budget."
+                    f"{', '.join(map(quote, changed))} is missing, or has another type than at the last "
+                    "read. Nothing was delivered. Undo the change, or start a new gauge with the rest of the "
+                    "budget."
                 )
         self._key = tuple(key)
         self._unit = unit

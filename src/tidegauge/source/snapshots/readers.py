@@ -146,8 +146,8 @@ class DuckDBReader:
 
     def _refusal(self, error: duckdb.Error) -> SourceError:
         return SourceError(
-            f"cannot be read as {quote(self.table)} ({type(error).__name__}). A DuckDB file can be read while "
-            "no other process has it open for writing.",
+            f"cannot be read as {quote(self.table)} ({type(error).__name__}). A DuckDB file can be read "
+            "while no other process has it open for writing.",
             path=str(self._path),
         )
 

@@ -123,8 +123,8 @@ class WholeTable(FollowedSource):
             )
             hint = None if self._text is None else self._text.delimiter_hint()
             raise SourceError(
-                f"{quote(self.table)} has no column {', '.join(map(quote, missing))}{there}. Nothing was read. "
-                + (hint or "Correct [source] or the SELECT.")
+                f"{quote(self.table)} has no column {', '.join(map(quote, missing))}{there}. "
+                "Nothing was read. " + (hint or "Correct [source] or the SELECT.")
             )
         kept = {name: kind for name, kind in columns.items() if chosen is None or name in chosen}
         return self._without_extra(kept)
