@@ -9,11 +9,18 @@ import pytest
 from tidegauge.errors import SourceError
 from tidegauge.run.gauge import Gauge
 from tidegauge.source.files import source as module
-from tidegauge.source.files.source import Files, Progress
+from tidegauge.source.files import tabular
+from tidegauge.source.files.progress import Progress
+from tidegauge.source.files.source import Files
 from tidegauge.source.files.unread import Unread
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    import pyarrow as pa
+
+    from tidegauge.source.files.tabular import Tabular
 
 SECRET = "Jane Doe"
 TOML = """
@@ -86,9 +93,14 @@ def test_a_gauge_that_runs_goes_on(tmp_path: Path) -> None:
 def test_the_first_run_reads_the_files_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows that were checked before the commit are the rows that are folded after it."""
     one = gauge(tmp_path, bad=0, of=10)
-    reads = []
-    numbered = module.numbered
-    monkeypatch.setattr(module, "numbered", lambda file: reads.append(file.name) or numbered(file))
+    reads: list[str] = []
+    numbered = tabular.numbered
+
+    def counted(file: Tabular) -> Iterator[pa.Table]:
+        reads.append(file.name)
+        return numbered(file)
+
+    monkeypatch.setattr(module, "numbered", counted)
     assert list(one.run())[-1].value == pytest.approx(10)
     assert reads == ["t.csv"]
 

@@ -18,9 +18,9 @@ from tests.source.life import State, applied
 from tidegauge.errors import SourceError, SpecError
 from tidegauge.source.postgres.reader import PostgresReader
 from tidegauge.source.snapshots.history import History
+from tidegauge.source.snapshots.place import Place
 from tidegauge.source.snapshots.readers import DuckDBReader, ParquetReader, SQLiteReader
 from tidegauge.source.snapshots.source import Snapshots
-from tidegauge.source.snapshots.table import Place
 
 if TYPE_CHECKING:
     from tests.servers.postgres import Server

@@ -38,7 +38,7 @@ class FilesKind(SourceKind[FilesSpec]):
 
     def operator_counts(self, spec: FilesSpec, where: Location) -> Mapping[str, float]:  # noqa: ARG002
         """Values that did not parse in the rows read so far, and their share."""
-        from tidegauge.source.files.source import Progress  # noqa: PLC0415
+        from tidegauge.source.files.progress import Progress  # noqa: PLC0415
         from tidegauge.source.files.unread import operator_counts  # noqa: PLC0415
 
         return operator_counts(Progress.parse(where.position).unread or {})

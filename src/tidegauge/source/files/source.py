@@ -1,21 +1,17 @@
 """Changelogs in files: csv, jsonl and parquet, gzipped or not, one file or a glob.
 
-A position is a list of marks.  A mark {"files": {name: rows}, "upto": time} covers the first `rows` rows of
-each file whose time is not after `upto`; a row that no mark covers is still to be delivered.  So rows may be
-unsorted, files may grow, and a row with an old time is delivered late.  If values did not parse, the position
-is {"marks": [...], "unread": {column: [values, of]}}.
+Rows may be unsorted, files may grow, and a row with an old time is delivered late: progress.py.
 """
 
 from __future__ import annotations
 
 import glob
-import json
 import re
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -24,11 +20,11 @@ from tidegauge.errors import SpecError
 from tidegauge.model.mutation import Batch
 from tidegauge.model.source import Check, OpenSource
 from tidegauge.source.batch.names import quote
-from tidegauge.source.batch.position import position_of
 from tidegauge.source.batch.refusal import refusal
 from tidegauge.source.batch.scratch import scratch
 from tidegauge.source.files.layout import Layout, Roles
 from tidegauge.source.files.notation import MACROS, Notation
+from tidegauge.source.files.progress import Mark, Progress
 from tidegauge.source.files.tabular import numbered, tabular
 from tidegauge.source.files.unread import Unread, require_readable, unread_check
 
@@ -40,42 +36,6 @@ if TYPE_CHECKING:
     from tidegauge.source.files.tabular import Tabular
 
 BATCH_ROWS: Final = 200_000
-
-
-class Mark(NamedTuple):
-    """The first rows of each file whose time is not after an instant."""
-
-    files: Mapping[str, int]
-    upto: int
-
-
-@dataclass(frozen=True)
-class Progress:
-    """A position: the marks, and the values that did not parse in all rows read so far, by column."""
-
-    marks: tuple[Mark, ...] = ()
-    unread: Mapping[str, Unread] | None = None
-
-    @classmethod
-    def parse(cls, position: str | None) -> Progress:
-        """Read a stored position.  Raises SourceError if another kind of source wrote it."""
-        if position is None:
-            return cls()
-        with position_of("a source of kind files"):
-            stored = json.loads(position)
-            marks, unread = (stored, {}) if isinstance(stored, list) else (stored["marks"], stored["unread"])
-            return cls(
-                tuple(
-                    Mark({name: int(rows) for name, rows in mark["files"].items()}, int(mark["upto"]))
-                    for mark in marks
-                ),
-                {name: Unread(int(values), int(of)) for name, (values, of) in unread.items()},
-            )
-
-    def __str__(self) -> str:
-        marks = [mark._asdict() for mark in self.marks]
-        unread = {name: [one.values, one.of] for name, one in (self.unread or {}).items() if one.values}
-        return json.dumps({"marks": marks, "unread": unread} if unread else marks)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ from tidegauge.source.batch.names import literal
 from tidegauge.source.batch.rows import schema
 from tidegauge.source.batch.spool import Spool
 from tidegauge.source.snapshots.images import Pictured, workshop
-from tidegauge.source.snapshots.table import Place, WholeTable
+from tidegauge.source.snapshots.place import Place
+from tidegauge.source.snapshots.table import WholeTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -54,7 +54,7 @@ class SnapshotsKind(SourceKind[SnapshotsSpec]):
     def operator_counts(self, spec: SnapshotsSpec, where: Location) -> Mapping[str, float]:  # noqa: ARG002
         """Values that did not parse at the last read, and their share."""
         from tidegauge.source.files.unread import operator_counts  # noqa: PLC0415
-        from tidegauge.source.snapshots.table import Place  # noqa: PLC0415
+        from tidegauge.source.snapshots.place import Place  # noqa: PLC0415
 
         return {} if where.position is None else operator_counts(Place.parse(where.position).counts)
 

@@ -11,7 +11,8 @@ from tidegauge.model.mutation import Batch
 from tidegauge.model.quantity import Span
 from tidegauge.source.batch.rows import schema
 from tidegauge.source.snapshots.images import Pictured, require_keys, workshop
-from tidegauge.source.snapshots.table import Place, WholeTable
+from tidegauge.source.snapshots.place import Place
+from tidegauge.source.snapshots.table import WholeTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

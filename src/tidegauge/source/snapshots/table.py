@@ -2,47 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from tidegauge.errors import SourceError, SpecError
 from tidegauge.model.source import Check, FollowedSource
 from tidegauge.source.batch.names import quote
-from tidegauge.source.batch.position import Position
-from tidegauge.source.files.unread import Unread, unread_check
+from tidegauge.source.files.unread import unread_check
 from tidegauge.source.snapshots.images import Images, Pictured
+from tidegauge.source.snapshots.place import Place
 from tidegauge.source.snapshots.text import TextReader
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import pyarrow as pa
 
     from tidegauge.source.snapshots.readers import Reader
-
-
-@dataclass(frozen=True)
-class Place(Position):
-    """The image that was last delivered, its time, and the values that did not parse, by column."""
-
-    SOURCE: ClassVar[str] = "a source of snapshots"
-
-    generation: int
-    time: int
-    unread: Mapping[str, Sequence[int]] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        stored = {"generation": self.generation, "time": self.time}
-        return json.dumps(stored | ({"unread": self.unread} if self.unread else {}), separators=(",", ":"))
-
-    @property
-    def counts(self) -> dict[str, Unread]:
-        """The values that did not parse, by column."""
-        return {name: Unread(int(values), int(of)) for name, (values, of) in self.unread.items()}
 
 
 class WholeTable(FollowedSource):
