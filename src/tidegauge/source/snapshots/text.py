@@ -72,6 +72,8 @@ class TextReader:
 
     def require_readable(self) -> None:
         """Raise SourceError if more than 1 % of the values of a column with a declared type do not parse."""
+        if not self._types:
+            return
         for _ in self.scan([], {name: SQL_TYPES[kind] for name, kind in self._types.items()}):
             pass
         require_readable(self._unread, self._types, self._notation, self._first.__getitem__)
