@@ -52,21 +52,24 @@ class Seen:
 
 
 class Sample:
-    """The first rows of a file as the table `sample` with text columns c0, c1, ...; empty values are null."""
+    """The first rows of a file as the table `sample`: text c0, c1, ..., and v_c0, v_c1, ... without NULLS."""
 
     def __init__(self, engine: duckdb.DuckDBPyConnection, file: Tabular, block: pa.Table | None) -> None:
         self.engine, self.file, self.block = engine, file, block
         self.columns = list(file.schema)
         names = [f"c{place}" for place in range(len(self.columns))]
         if block is None:
-            listed = ", ".join(f"{name} VARCHAR" for name in names)
-            engine.execute(f"CREATE TABLE sample (row BIGINT{', ' if names else ''}{listed})")
+            listed = "".join(f", {name} VARCHAR, v_{name} VARCHAR" for name in names)
+            engine.execute(f"CREATE TABLE sample (row BIGINT{listed})")
         else:
             engine.register("block", block)
-            texts = ", ".join(f"nullif(trim(CAST({name} AS VARCHAR)), '') AS {name}" for name in names)
-            engine.execute(
-                f"CREATE TABLE sample AS SELECT row, {texts} FROM ({file.select(self.columns)}) WHERE sound"
+            words = ", ".join(map(literal, NULLS))
+            texts = "".join(f", nullif(trim(CAST({name} AS VARCHAR)), '') AS {name}" for name in names)
+            values = "".join(
+                f", CASE WHEN {name} NOT IN ({words}) THEN {name} END AS v_{name}" for name in names
             )
+            rows = f"SELECT row{texts} FROM ({file.select(self.columns)}) WHERE sound"
+            engine.execute(f"CREATE TABLE sample AS SELECT *{values} FROM ({rows})")
 
     @property
     def rows(self) -> int:
@@ -79,8 +82,7 @@ class Sample:
 
     def value(self, column: str) -> str:
         """SQL: the text of a column; null also for words that mean so."""
-        words = ", ".join(map(literal, NULLS))
-        return f"(CASE WHEN {self.text(column)} NOT IN ({words}) THEN {self.text(column)} END)"
+        return f"v_{self.text(column)}"
 
     def ask(self, expressions: Sequence[str], *, rows: str = "sample") -> list[Any]:
         """The values of aggregate expressions over the rows."""
