@@ -101,15 +101,18 @@ class Suggestion:
     """Decisions that the operator should check, one sentence each, without data."""
 
 
-def sniff(path: str | Path, base: Path | None = None) -> Suggestion:
-    """Guess from names and first rows.  Raises SourceError if a file cannot be read."""
+def sniff(path: str | Path, base: Path | None = None, *, changes_only: bool = False) -> Suggestion:
+    """Guess from names and first rows.  Raises SourceError if a file cannot be read.
+
+    `changes_only`: each row is a change, whatever it looks like.
+    """
     folder = base or Path()
     names = matching(str(path), folder)
     delimiter = delimiter_of(folder / names[0], names[0])
     file = tabular(folder / names[0], names[0], Notation(delimiter=delimiter))
     _require_header(file)
     with sample(file) as first:
-        found = _Sniffed(first, delimiter).suggestion()
+        found = _Sniffed(first, delimiter).suggestion(changes_only=changes_only)
     files = [tabular(folder / name, name, found.notation) for name in names]
     return _with_times(replace(found, file=files[0]), files)
 
@@ -148,11 +151,11 @@ class _Sniffed:
             self.unsure.append("the file has no rows yet: the columns were guessed by their names")
         self.plain = [column for column in columns if column not in prefixed]
 
-    def suggestion(self) -> Suggestion:
+    def suggestion(self, *, changes_only: bool) -> Suggestion:
         """All of them together."""
         notation = self._zoned()
         base = Suggestion(file=self.file, shape=Shape.TABLE, notation=notation)
-        if (span := self._versions()) is not None:
+        if not changes_only and (span := self._versions()) is not None:
             marks = [by_name(CURRENT, self.plain), by_name(DELETED, self.plain)]
             key = self._key({*span, *marks})
             base = replace(base, shape=Shape.VERSIONS, valid_from=span[0], valid_to=span[1], key=key)
@@ -166,7 +169,8 @@ class _Sniffed:
             return self._finished(replace(base, key=key), {key})
         op = self._op()
         key = self._key({time, op})
-        shape = Shape.PICTURES if picture or self._dense(time, key, op) else Shape.CHANGES
+        several = not changes_only and (picture is not None or self._dense(time, key, op))
+        shape = Shape.PICTURES if several else Shape.CHANGES
         base = replace(
             base, shape=shape, time=time, time_unit=unit, key=key, op=op, before=self.old, after=self.new
         )
@@ -227,7 +231,7 @@ class _Sniffed:
             value = self.first.value(column)
             is_time = f"at_instant({self.found.notation.instant(value)}) IS NOT NULL"
             times, count = self.first.ask([f"count_if({is_time})", f"count({value})"])
-            if times >= 0.9 * count:
+            if (times or 0) >= 0.9 * count:
                 self.unsure.append(
                     f"'{column}': some values are no times; the first run shows the first of them"
                 )
@@ -311,7 +315,7 @@ class _Sniffed:
         touching, day_after = self.first.ask(
             ["count_if(following = ends)", "count_if(following = ends + 1)"], rows=rows
         )
-        return bool(day_after > touching)
+        return (day_after or 0) > (touching or 0)
 
     def _finished(self, found: Suggestion, apart: Collection[str | None]) -> Suggestion:
         """The suggestion with unit, types and groups of the other columns."""

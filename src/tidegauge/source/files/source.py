@@ -174,7 +174,7 @@ class Files(OpenSource):
                 if layout.typed:
                     counts = engine.execute(layout.unread(file)).fetchall()[0]
                     for index, name in enumerate(unread):
-                        unread[name] += Unread(counts[2 * index], counts[2 * index + 1])
+                        unread[name] += Unread(counts[2 * index] or 0, counts[2 * index + 1] or 0)
             if any(mark.files.get(file.name, 0) > rows[file.name] for mark in marks):
                 raise refusal("the file has fewer rows than were read before; put them back", path=file.name)
         self._refuse_faults(engine, files)

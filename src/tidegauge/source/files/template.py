@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def template(asked: Asked) -> Draft:
     """A declaration from the first rows.  Raises SpecError if no column looks like a time or a key."""
     path = path_of(asked)
-    found = sniff(path)
+    found = sniff(path, changes_only=True)
     missing = [name for name, column in (("time", found.time), ("key", found.key)) if column is None]
     if missing:
         raise SpecError(
@@ -49,7 +49,7 @@ def described(found: Suggestion) -> list[str]:
     unit = [found.unit] if found.unit else []
     lines = unit_lines(unit, key=[found.key] if found.key else [], max_rows=found.max_rows)
     lines += _written(found.notation, zoned=found.zoned)
-    typed = {column: kind for column, kind in found.types.items() if kind != "text"}
+    typed = {column: kind for column, kind in found.types.items() if kind != "text" and column != found.unit}
     if typed:
         lines.append(f"types = {toml_table(typed)}")
     return lines

@@ -185,7 +185,7 @@ def _that_fit(sample: Sample, column: str, orders: Sequence[tuple[str, ...]]) ->
         year = f"year(at_instant({instant}))"
         usual = f"coalesce({year} BETWEEN 1900 AND 2199 OR {year} = 9999, FALSE)"
         asked.append(f"count_if({value} IS NOT NULL AND NOT {usual})")
-    count, *wrong = sample.ask(asked)
+    count, *wrong = (number or 0 for number in sample.ask(asked))
     right = [order for order, bad in zip(orders, wrong, strict=True) if bad == 0]
     if right or not like_time(column) or min(wrong) > count / 10:
         return right
@@ -201,7 +201,7 @@ def _ordered(sample: Sample, column: str, fit: Sequence[tuple[str, ...]]) -> tup
         back = f"{instant} < lag({instant}) OVER (ORDER BY row)"
         rows = f"(SELECT {back} AS back FROM sample WHERE {value} IS NOT NULL)"
         steps.append(sample.ask(["count_if(back)"], rows=rows)[0])
-    rising = [order for order, back in zip(fit, steps, strict=True) if back == 0]
+    rising = [order for order, back in zip(fit, steps, strict=True) if not back]
     return rising[0] if len(rising) == 1 else None
 
 

@@ -145,4 +145,4 @@ class TextReader:
             if row is not None:
                 self._first.setdefault(name, (file.name, *file.place(row)))
             if name in self._unread:
-                self._unread[name] += Unread(number, of)
+                self._unread[name] += Unread(number or 0, of)
