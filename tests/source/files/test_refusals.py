@@ -250,6 +250,20 @@ def test_the_operators_other_questions_are_refused_alike(tmp_path: Path) -> None
         sniff(path)
 
 
+UNREAD = (
+    "patients.csv, line 2: more than 1 % of the values of column 'age' are not of type integer; this is the first. "
+    "Correct decimal, thousands, types or nulls under [source]. `tidegauge doctor` shows the share."
+)
+
+
+def test_many_values_that_do_not_parse(tmp_path: Path) -> None:
+    (tmp_path / "patients.csv").write_text(f"ts,entry,age\n2026-01-01,1,{SECRET}\n2026-01-01,2,30\n")
+    source = Files("patients.csv", time="ts", key="entry", types={"age": "integer"}, base=tmp_path)
+    with pytest.raises(SourceError) as error:
+        source.rehearse()
+    assert str(error.value) == f"{UNREAD}\nNothing was published or spent."
+
+
 def test_the_manual_shows_each_of_them() -> None:
     indented = re.findall(r"^    (\S.*)$", DOCS.read_text(), flags=re.MULTILINE)
     shown = {line for line in indented if " = " not in line and line != "[source]"}
@@ -259,6 +273,7 @@ def test_the_manual_shows_each_of_them() -> None:
         *CHANGED,
         GONE,
         SHORTER,
+        UNREAD,
         "patients.csv" + LONG,
         "patients.csv" + LONG_LINE,
     }
