@@ -85,6 +85,14 @@ class Field:
 
 
 @dataclass(frozen=True)
+class Fault:
+    """A row that is refused: the condition in SQL, and the message."""
+
+    when: str
+    message: str
+
+
+@dataclass(frozen=True)
 class Layout:
     """Roles, matched with the columns of a file."""
 
@@ -130,7 +138,7 @@ class Layout:
                 path=file.name,
             )
 
-    def faults(self) -> list[tuple[str, str]]:
+    def faults(self) -> tuple[Fault, ...]:
         """The conditions under which a row is refused, each with its message."""
         roles = self.roles
         time = f"column {roles.time!r} (time)"
@@ -139,17 +147,18 @@ class Layout:
             if roles.time_unit
             else f"expected {roles.notation.example}; for another notation declare date_format or time_unit"
         )
-        return [
-            ("NOT sound", NO_OBJECT),
-            ("written IS NULL", f"{time} is empty; every change needs a time"),
-            ("micros IS NULL", f"{time} does not contain a time; {how}, or name another column"),
-            ("NOT in_calendar(micros)", f"{time} is outside the years 1 to 9999"),
-            (
+        operations = "insert, update or delete, or one of i, c, r, u, d"
+        return (
+            Fault("NOT sound", NO_OBJECT),
+            Fault("written IS NULL", f"{time} is empty; every change needs a time"),
+            Fault("micros IS NULL", f"{time} does not contain a time; {how}, or name another column"),
+            Fault("NOT in_calendar(micros)", f"{time} is outside the years 1 to 9999"),
+            Fault(
                 "gone IS NULL",
-                f"column {roles.op!r} (op) contains no operation: insert, update or delete, or one of "
-                "i, c, r, u, d. Correct the row, or name another column",
+                f"column {roles.op!r} (op) contains no operation: {operations}. Correct the row, or name "
+                "another column",
             ),
-        ]
+        )
 
     def mutations(self, file: Tabular) -> str:
         """SQL over a numbered block of the file: row, time, entry, unit, before, after, fault (0 for none).
@@ -162,7 +171,8 @@ class Layout:
         unit, new_unit = (
             _first([places[column] for column in self.unit if column != without]) for without in (None, old)
         )
-        faults = " ".join(f"WHEN {when} THEN {code}" for code, (when, _) in enumerate(self.faults(), start=1))
+        codes = enumerate(self.faults(), start=1)
+        faults = " ".join(f"WHEN {fault.when} THEN {code}" for code, fault in codes)
         return f"""
             SELECT row, CASE WHEN in_calendar(micros) THEN CAST(micros AS BIGINT) END AS time, entry,
                 CASE WHEN entry <> '' THEN CASE WHEN gone THEN unit ELSE new_unit END END AS unit,

@@ -108,13 +108,23 @@ def sniff(path: str | Path, base: Path | None = None, *, changes_only: bool = Fa
     """
     folder = base or Path()
     names = matching(str(path), folder)
-    delimiter = delimiter_of(folder / names[0], names[0])
-    file = tabular(folder / names[0], names[0], Notation(delimiter=delimiter))
-    _require_header(file)
-    with sample(file) as first:
-        found = _Sniffed(first, delimiter).suggestion(changes_only=changes_only)
+    found = _of_first_rows(folder / names[0], names[0], changes_only=changes_only)
     files = [tabular(folder / name, name, found.notation) for name in names]
     return _with_times(replace(found, file=files[0]), files)
+
+
+def shape_of(path: str | Path) -> Shape:
+    """What a row of the file is, by its first rows alone.  Raises SourceError if the file cannot be read."""
+    name = matching(str(path), Path())[0]
+    return _of_first_rows(Path(name), name, changes_only=False).shape
+
+
+def _of_first_rows(path: Path, name: str, *, changes_only: bool) -> Suggestion:
+    delimiter = delimiter_of(path, name)
+    file = tabular(path, name, Notation(delimiter=delimiter))
+    _require_header(file)
+    with sample(file) as first:
+        return _Sniffed(first, delimiter).suggestion(changes_only=changes_only)
 
 
 def _with_times(found: Suggestion, files: Sequence[Tabular]) -> Suggestion:

@@ -184,8 +184,7 @@ class Files(OpenSource):
         first = "SELECT file, row, fault FROM mutation WHERE fault <> 0 ORDER BY file, row LIMIT 1"
         for place, row, fault in engine.execute(first).fetchall():
             where, line = files[place].place(row)
-            _, message = self._layout.faults()[fault - 1]
-            raise refusal(where + message, path=files[place].name, line=line)
+            raise refusal(where + self._layout.faults()[fault - 1].message, path=files[place].name, line=line)
 
     def _where_unread(self, column: str) -> tuple[str, str, int | None]:
         """The first value of a column that does not parse: file, words for its row, line."""

@@ -66,10 +66,10 @@ class SnapshotsKind(SourceKind[SnapshotsSpec]):
             return Claim.OWN
         if asked.server or not TABLES.search(asked.what):
             return Claim.IF_NAMED
-        from tidegauge.source.files.sniff import Shape, sniff  # noqa: PLC0415
+        from tidegauge.source.files.sniff import Shape, shape_of  # noqa: PLC0415
 
         try:
-            changes = sniff(asked.what).shape is Shape.CHANGES
+            changes = shape_of(asked.what) is Shape.CHANGES
         except SourceError:  # the kind that reads the file raises it again
             changes = True
         return Claim.IF_NAMED if changes else Claim.LIKELY
