@@ -140,7 +140,7 @@ class FilesLog:
 
     def source(self) -> Source:
         return Files(
-            "part*.csv", time="at", time_unit="microseconds", entry="id", unit="owner" if self._owned else None, after="after_",
+            "part*.csv", time="at", time_unit="microseconds", key="id", unit="owner" if self._owned else None, after="after_",
             op="op", table="t", types={"x": "integer"}, base=self._folder, batch_rows=self._rng.choice((1, 2, 3, 1000)),
         )  # fmt: skip
 

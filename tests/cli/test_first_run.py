@@ -69,9 +69,12 @@ def uncommitted(gauge: Gauge) -> bool:
     [
         (
             ROWS.replace("2026-01-01T12:00:00Z,p27", "01/02/26,p27"),
-            "line 29: column 'time' (time) holds no time",
+            "line 29: column 'time' (time) does not contain a time",
         ),
-        (ROWS.replace("2026-01-01T12:00:00Z,p27", "2099,p27"), "line 29: column 'time' (time) holds no time"),
+        (
+            ROWS.replace("2026-01-01T12:00:00Z,p27", "2099,p27"),
+            "line 29: column 'time' (time) does not contain a time",
+        ),
         (ROWS + "2026-01-01T12:00:00Z,p30\n", "line 32: the row has 2 fields, the header 3"),
         (
             ROWS + "2026-01-01T12:00:00Z,p30\n2026-01-01,p31,3\n",
@@ -108,17 +111,21 @@ def test_a_later_file_of_a_glob_is_read_before_the_commit(folder: Path) -> None:
     (folder / "people-1.csv").write_text(ROWS)
     (folder / "people-2.csv").write_text("time,id,age\n2026-01-01,q1,3\nlately,q2,4\n")
     gauge = Gauge.from_file(toml)
-    with pytest.raises(Exception, match=r"people-2\.csv, line 3: column 'time' \(time\) holds no time"):
+    with pytest.raises(
+        Exception, match=r"people-2\.csv, line 3: column 'time' \(time\) does not contain a time"
+    ):
         list(gauge.run())
     assert uncommitted(gauge)
 
 
 def test_what_is_read_before_the_commit_is_what_is_read_after_it(folder: Path) -> None:
-    """Whatever `read` takes, `rehearse` takes: a value that is not of its type, a row without a key, a time to come."""
-    (folder / "people.csv").write_text(ROWS + "2026-01-01,,5\n2026-01-01,p40,old\n2999-01-01,p41,5\n")
-    source = Files("people.csv", time="time", entry="id", types={"age": "integer"})
+    """Whatever `read` takes, `rehearse` takes: one value in many that is not of its type, a row without a key, a time to come."""
+    (folder / "people.csv").write_text(
+        ROWS + "2026-01-01,p1,5\n" * 100 + "2026-01-01,,5\n2026-01-01,p40,old\n2999-01-01,p41,5\n"
+    )
+    source = Files("people.csv", time="time", key="id", types={"age": "integer"})
     source.rehearse()
-    assert sum(batch.rows.num_rows for batch in source.read(None, 2**60)) == 33
+    assert sum(batch.rows.num_rows for batch in source.read(None, 2**60)) == 133
 
 
 def test_a_table_that_is_not_there_yet(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,9 +46,6 @@ CODE: Final = re.compile(r"`[^`\n]*`")
 
 OWNERS: Final = "its prose is being rewritten together with its code"
 NOT_YET: Final = {
-    "src/tidegauge/cli/template.py": OWNERS,
-    "src/tidegauge/source/files": OWNERS,
-    "src/tidegauge/source/snapshots": OWNERS,
     "docs/accuracy.md": "written by bench/accuracy.py",
     "docs/local/results.md": "written by bench/local.py",
 }

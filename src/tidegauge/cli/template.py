@@ -1,4 +1,4 @@
-"""The first tidegauge.toml: a [source] as its kind proposes it, and the rest of the file."""
+"""The first tidegauge.toml: the [source] that a kind proposes, and the rest of the file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SpecError
 from tidegauge.model import kinds
+from tidegauge.model.quantity import DAY, moment
 from tidegauge.model.source import Asked, Claim
-from tidegauge.source.batch.draft import bare, quoted
+from tidegauge.source.batch.draft import bare, line, quoted
 from tidegauge.source.batch.names import quote
 
 if TYPE_CHECKING:
@@ -18,32 +19,37 @@ if TYPE_CHECKING:
 _SETTINGS: Final = re.compile(
     r"\b(host|hostaddr|port|user|password|dbname|service|passfile)\s*=", re.IGNORECASE
 )
-"""What a connection string of keywords and values has in it."""
+"""Words that occur in a connection string of keywords and values."""
+
+
+_RECENT: Final = 7 * DAY
+"""Data that end less than this ago are taken to go on."""
 
 
 def template(
     what: str | None, folder: Path, *, kind: str | None, table: str | None, schema: str | None
 ) -> Draft:
-    """The declaration that a kind of source proposes: the kind that was named, or the one that `what` is for.
+    """The declaration that a kind of source proposes: the kind that was named, or the one that claims `what`.
 
-    Raises SpecError where there is no such kind, or it cannot read `what`.
+    Raises SpecError if there is no such kind, or if it cannot read `what`.
     """
     if kind is not None and kind not in kinds.names():
         raise SpecError(f"one of {', '.join(kinds.names())}", key="--kind")
     if what is not None and not what.startswith("env:") and ("://" in what or _SETTINGS.search(what)):
         raise SpecError(
-            "a connection string may hold a password: put it into the environment and write env:NAME_OF_THE_VARIABLE"
+            "a connection string may contain a password: put it into the environment and write "
+            "env:NAME_OF_THE_VARIABLE"
         )
     asked = Asked(what, folder, table, schema)
     claims = {name: kinds.find(name).claim(asked) for name in kinds.names()}
-    best = next(
-        (name for wanted in (Claim.OWN, Claim.OTHERWISE) for name in claims if claims[name] is wanted), None
-    )
+    order = (Claim.OWN, Claim.LIKELY, Claim.OTHERWISE)
+    best = next((name for wanted in order for name in claims if claims[name] is wanted), None)
     name = kind or best
     if name is None or (what is None and claims[name] is Claim.NONE):
         raise SpecError(
-            "say where the table is: tidegauge init changes.csv, app.db, exports/patients.parquet --kind snapshots, "
-            "env:DATABASE_URL --table patients; or --kind debezium --table patients for events over HTTP or Kafka"
+            "say where the table is: tidegauge init changes.csv, app.db, exports/patients.parquet, or "
+            "env:DATABASE_URL --table patients; or --kind debezium --table patients for events over HTTP or "
+            "Kafka"
         )
     claimed = best is not None and claims[best] is Claim.OWN
     if claims[name] is Claim.NONE or (claims[name] is Claim.OTHERWISE and claimed and name != best):
@@ -56,37 +62,73 @@ def _shown(asked: Asked) -> str:
     return "a table of a server" if asked.server else Path(asked.what or "").name
 
 
-def text(draft: Draft) -> str:
-    """A whole tidegauge.toml, with the rest of what could be said in comments."""
-    return "\n".join([*draft.source, *_rest(draft), ""])
+def text(draft: Draft, now: int) -> str:
+    """A whole tidegauge.toml, with other possibilities in comments."""
+    return "\n".join([*draft.source, *_constraint(draft), *_releases(draft, now), ""])
 
 
-def _rest(draft: Draft) -> list[str]:
-    table = quote(draft.table)
-    lines = [
+def report(draft: Draft, *, terminal: bool) -> list[str]:
+    """What `init` prints: what it understood, decisions to check and, on a terminal only, the first rows."""
+    lines = list(draft.understood)
+    if draft.rows and terminal:
+        lines += ["First rows as changes (these are DATA: do not pass them on):"]
+        lines += [f"  {row}" for row in draft.rows]
+    if draft.unsure:
+        lines += ["Not sure, please check:", *(f"  - {one}." for one in draft.unsure)]
+    return lines
+
+
+def _constraint(draft: Draft) -> list[str]:
+    return [
         "",
-        "[constraint]                      # what bounds the loss of one unit, for ever",
-        "at_most = 4                       # changes that count, the first included",
+        "[constraint]                      # bounds the privacy loss of one unit",
+        f"at_most = {draft.changes}".ljust(34) + "# changes that count, the first included",
         '# within = "30 days"              # and / or: all of them so soon after the first',
         'on_excess = "freeze"              # or "retire": leave at the last allowed change',
         "",
-        "[budget]                          # for one unit, for all releases together, for ever",
+        "[budget]                          # of one unit, for all releases together",
         "epsilon = 1",
         "delta = 1e-6                      # without it: pure epsilon",
+    ]
+
+
+def _schedule(draft: Draft, now: int) -> list[str]:
+    """Start and duration: data with a past begin on their first day, others with the gauge."""
+    if draft.first is None or draft.last is None or draft.first > now:
+        return [
+            '# start = "2026-01-01"            # the first reading; default: when the plan is committed',
+            'every = "1 day"',
+            'for = "1 year"                    # or "ever"',
+        ]
+    first = draft.first - draft.first % DAY
+    grows = draft.last > now - _RECENT
+    days = max(1, -(-(min(draft.last, now) - first) // DAY))
+    years = -(-(now - first) // (366 * DAY)) + 1
+    long = line("for", f"{years} years", 'the past and at least a year more; or "ever"')
+    return [
+        line("start", moment(first).date().isoformat(), "the data's first day: a date that is public"),
+        'every = "1 day"',
+        long
+        if grows or draft.open_ended
+        else line("for", f"{days} day{'s' if days > 1 else ''}", "up to the data's last day"),
+    ]
+
+
+def _releases(draft: Draft, now: int) -> list[str]:
+    table = quote(draft.table)
+    lines = [
         "",
         "[release.total]",
         f"sql = {quoted(f'SELECT COUNT(*) FROM {table}')}",
-        '# start = "2026-01-01"            # the first reading; default: when the plan is committed',
-        'every = "1 day"',
-        'for = "1 year"                    # or "ever"',
+        *_schedule(draft, now),
         "",
-        "# [release.change_7_days]          # how that changed in a week: the same measurements tell it, at no cost",
+        "# [release.change_7_days]          # its change over a week: no further privacy loss",
         '# of = "total"',
         '# window = "7 days"',
     ]
     for column, values in list(draft.words.items())[:1]:
         named = quote(column)
-        seen = "the groups below were seen in the data: keep only what is public anyway"
+        seen = "the groups below were seen in the data: keep only those that are public"
         lines += [
             "",
             f"# [release.{bare(f'by_{column}')}]".ljust(34)
@@ -102,7 +144,7 @@ def _rest(draft: Draft) -> list[str]:
             f"# [release.{bare(f'mean_{column}')}]",
             f"# sql = {quoted(f'SELECT AVG({named}) FROM {table}')}",
             f"# bounds.{bare(column)} = [0, 100]".ljust(34)
-            + "# values are clamped into these; choose them without looking",
+            + "# values are clamped into these; choose them without looking at the data",
             '# every = "1 day"',
         ]
     return lines

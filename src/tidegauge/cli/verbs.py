@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn, cast
@@ -86,7 +87,7 @@ def init(
     ] = False,
 ) -> None:
     """Write a first tidegauge.toml from a table's columns."""
-    from tidegauge.cli.template import template, text  # noqa: PLC0415
+    from tidegauge.cli.template import report, template, text  # noqa: PLC0415
 
     if install:
         if table or kind or name or schema:
@@ -102,7 +103,9 @@ def init(
             f"{file.name} exists and was not changed. Remove it, or name another file with --file"
         )
     draft = template(table, file.parent, kind=kind, table=name, schema=schema)
-    file.write_text(text(draft), "utf-8")
+    file.write_text(text(draft, now=time.time_ns() // 1000), "utf-8")
+    for line in report(draft, terminal=sys.stdout.isatty()):
+        typer.echo(line)
     typer.echo(f"Wrote {file}. Read it and edit it, then run: {draft.next}")
 
 

@@ -133,12 +133,14 @@ def whole(given: Source) -> OpenSource:
 class Location:
     """Where a declared source is opened.
 
-    base:  the folder that its paths are relative to.
-    store: the path of the gauge's store; the source keeps its files beside it.
+    base:     the folder that its paths are relative to.
+    store:    the path of the gauge's store; the source keeps its files beside it.
+    position: how far the gauge has read the source, if it is known.
     """
 
     base: Path
     store: Path
+    position: str | None = None
 
 
 class Claim(enum.Enum):
@@ -147,6 +149,7 @@ class Claim(enum.Enum):
     NONE = "cannot read it"
     IF_NAMED = "can read it if --kind names this kind"
     OTHERWISE = "can read it if no other kind claims it"
+    LIKELY = "looks like what the kind is made for"
     OWN = "is made for it"
 
 
@@ -176,6 +179,19 @@ class Draft:
     """Columns of text, and their values if these are known."""
     next: str = "tidegauge plan"
     """The next commands, once the declaration is complete."""
+    understood: tuple[str, ...] = ()
+    """What the table seems to be, one line per decision, without data."""
+    unsure: tuple[str, ...] = ()
+    """Decisions that the user should check, one sentence each, without data."""
+    rows: tuple[str, ...] = ()
+    """The first rows as changes.  These are data: for the terminal of the operator alone."""
+    first: int | None = None
+    """The first time in the data, if they have a past."""
+    last: int | None = None
+    changes: int = 4
+    """How many changes of a unit should count (at_most)."""
+    open_ended: bool = False
+    """Whether rows remain after the last time in the data, so that today's number is of interest."""
 
 
 class SourceKind(ABC, Generic[S]):
@@ -190,7 +206,7 @@ class SourceKind(ABC, Generic[S]):
     def open(self, spec: S, where: Location) -> OpenSource:
         """Open a declared source."""
 
-    def operator_counts(self, spec: S, where: Location) -> Mapping[str, int]:  # noqa: ARG002
+    def operator_counts(self, spec: S, where: Location) -> Mapping[str, float]:  # noqa: ARG002
         """Numbers of unusable inputs, by the name that `status` shows.  For the operator alone."""
         return {}
 

@@ -39,7 +39,7 @@ class Status:
     releases: Mapping[str, ReleaseStatus] = field(default_factory=dict)
     publishers: Mapping[str, Any] = field(default_factory=dict)
     """What each publisher still has to deliver, by its name."""
-    operator_only: Mapping[str, int] = field(default_factory=dict)
+    operator_only: Mapping[str, float] = field(default_factory=dict)
     """Exact counts of changes that did not count, by reason.  They are not private and never published."""
 
     def as_json(self) -> dict[str, Any]:

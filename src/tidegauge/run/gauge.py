@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time as system_time
 from collections.abc import Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
@@ -243,11 +243,11 @@ class Gauge:
         assert plan is not None
         return plan
 
-    def _commit(self, store: Store, planned: Plan | None) -> Plan:
+    def _commit(self, store: Store, source: OpenSource, planned: Plan | None) -> Plan:
+        """Check the source and commit the plan.  The source keeps what it read for the check."""
         plan = planned or self._make_plan()
         store.public.witness.require_writable()
-        with self._source() as source:
-            require_ready(source, plan.program.used)
+        require_ready(source, plan.program.used)
         with self._engine(plan) as engine:
             layout = engine.layout.tables()
         time = rfc3339(self._now())
@@ -308,18 +308,20 @@ class Gauge:
         With `follow`, go on as time passes, until `until` or the last reading of all.
         """
         limit = None if until is None else instant(until)
-        with self._file.open(write=True) as store:
+        with self._file.open(write=True) as store, ExitStack() as held:
             store.public.require_newest()
             with self._source() as source:
                 source.reach(wait=follow)
-            plan = self._commit(store, plan) if store.public.plan is None else self._committed(store.public)
+            source = held.enter_context(self._source())  # the check and the first read are of one source
+            first = store.public.plan is None
+            plan = self._commit(store, source, plan) if first else self._committed(store.public)
             if store.public.simulated != self._sampler.simulated:
                 raise SpecError(
                     "simulated noise and a real ledger do not mix: use a store of its own for simulation"
                 )
             self.shared.confirm(store, plan, time=rfc3339(self._now()))
             store.public.attest()
-            with self._source() as source, self._engine(plan) as engine:
+            with self._engine(plan) as engine:
                 self._check_columns(plan, source)
                 ticker = Ticker(plan, store, engine, self._sampler)
                 now = PublicClock(self._now, self._steady)

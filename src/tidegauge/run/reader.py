@@ -176,13 +176,15 @@ class Reader:
         if not self.store.begun:
             return Status()
         with self.store.open() as store:
-            return status_of(store, committed(store.public), {}, self._source_counts())
+            return status_of(
+                store, committed(store.public), {}, self._source_counts(store.secret.clock.position)
+            )
 
-    def _source_counts(self) -> dict[str, int]:
+    def _source_counts(self, position: str | None) -> dict[str, float]:
         """What the source could not use, for the operator alone."""
         if self._source is None or self._source.kind not in kinds.names():
             return {}
-        place = Location(self.store.base, self.store.path)
+        place = Location(self.store.base, self.store.path, position)
         return dict(kinds.find(self._source.kind).operator_counts(self._source, place))
 
     def ledger(self) -> list[LedgerEntry]:

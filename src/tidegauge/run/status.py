@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def status_of(
-    store: Store, plan: Plan | None, publishers: Mapping[str, Any], counts: Mapping[str, int]
+    store: Store, plan: Plan | None, publishers: Mapping[str, Any], counts: Mapping[str, float]
 ) -> Status:
     """The status of a store; `operator_only` holds exact numbers that are not for the public.
 
@@ -33,7 +33,7 @@ def status_of(
             for name, series in ({} if plan is None else plan.series).items()
         },
         publishers=publishers,
-        operator_only=store.secret.counts() | dict(counts),
+        operator_only={**store.secret.counts(), **counts},
     )
 
 

@@ -18,6 +18,7 @@ from tidegauge.errors import SourceError, SpecError
 from tidegauge.model.quantity import instant
 from tidegauge.source.batch import workbench
 from tidegauge.source.files.source import Files
+from tidegauge.source.files.unread import Unread
 
 if TYPE_CHECKING:
     from tidegauge.model.mutation import Source
@@ -52,7 +53,7 @@ def parquet(table: pa.Table) -> bytes:
 
 def test_value_change_format(tmp_path: Path) -> None:
     write(tmp_path, "patients.csv", CHANGES)
-    source = Files("patients.csv", time="ts", entry="entry", unit="person", op="op", before="before_", after="after_",
+    source = Files("patients.csv", time="ts", key="entry", unit="person", op="op", before="before_", after="after_",
                    types={"age": "integer"}, base=tmp_path)  # fmt: skip
     assert source.table == "patients"
     assert source.columns == {"entry": "VARCHAR", "person": "VARCHAR", "status": "VARCHAR", "age": "BIGINT"}
@@ -68,7 +69,7 @@ def test_value_change_format(tmp_path: Path) -> None:
 
 def test_contract_of_a_batch(tmp_path: Path) -> None:
     write(tmp_path, "patients.csv", CHANGES)
-    source = Files("patients.csv", time="ts", entry="entry", base=tmp_path)
+    source = Files("patients.csv", time="ts", key="entry", base=tmp_path)
     for until in (0, EVER):
         (batch,) = source.read(None, until)
         struct = pa.struct([(name, pa.string()) for name in source.columns])
@@ -82,7 +83,7 @@ def test_contract_of_a_batch(tmp_path: Path) -> None:
 def test_empty_sides_mean_insertion_and_deletion_without_an_op(tmp_path: Path) -> None:
     write(tmp_path, "t.csv", "ts,entry,before_a,before_b,after_a,after_b\n"
           "2026-01-01,1,,,x,\n2026-01-02,1,x,,,y\n2026-01-03,1,,y,,\n2026-01-04,2,,,,\n")  # fmt: skip
-    found = rows(Files("t.csv", time="ts", entry="entry", before="before_", after="after_", base=tmp_path))
+    found = rows(Files("t.csv", time="ts", key="entry", before="before_", after="after_", base=tmp_path))
     assert [(row["before"] is None, row["after"] is None) for row in found] == [
         (True, False), (False, False), (False, True), (True, True),
     ]  # fmt: skip
@@ -95,7 +96,7 @@ def test_an_op_says_that_a_row_of_nulls_is_a_row(tmp_path: Path) -> None:
     lines = [f"2026-01-{day:02},1,{word},,," for day, word in enumerate(words, start=1)]
     write(tmp_path, "t.csv", "\n".join(["ts,entry,what,before_a,after_a,note", *lines]))
     found = rows(
-        Files("t.csv", time="ts", entry="entry", before="before_", after="after_", op="what", base=tmp_path)
+        Files("t.csv", time="ts", key="entry", before="before_", after="after_", op="what", base=tmp_path)
     )
     assert [row["before"] is None for row in found] == [True] * 6 + [False] * 4
     assert [row["after"] is None for row in found] == [False] * 8 + [True] * 2
@@ -104,7 +105,7 @@ def test_an_op_says_that_a_row_of_nulls_is_a_row(tmp_path: Path) -> None:
 @pytest.mark.parametrize("prefix", ["", "after_"])
 def test_new_value_format(tmp_path: Path, prefix: str) -> None:
     write(tmp_path, "t.csv", f"ts,id,{prefix}a,person\n2026-01-01,1,x,p\n2026-01-02,1,,p\n2026-01-03,1,,\n")
-    source = Files("t.csv", time="ts", entry="id", after=prefix or None, unit="person", base=tmp_path)
+    source = Files("t.csv", time="ts", key="id", after=prefix or None, unit="person", base=tmp_path)
     assert [(row["unit"], row["before"], row["after"], row["informed"]) for row in rows(source)] == [
         ("p", None, {"id": "1", "person": "p", "a": "x"}, False),
         ("p", None, None, False),
@@ -114,7 +115,7 @@ def test_new_value_format(tmp_path: Path, prefix: str) -> None:
 
 def test_a_file_without_columns_of_its_own_still_counts_rows(tmp_path: Path) -> None:
     write(tmp_path, "t.csv", "ts,entry,op\n2026-01-01,1,I\n2026-01-02,1,D\n")
-    found = rows(Files("t.csv", time="ts", entry="entry", op="op", base=tmp_path))
+    found = rows(Files("t.csv", time="ts", key="entry", op="op", base=tmp_path))
     assert [row["after"] for row in found] == [{"entry": "1"}, None]
 
 
@@ -125,7 +126,7 @@ def test_a_unit_among_the_prefixed_columns(tmp_path: Path) -> None:
         "ts,entry,before_who,after_who\n2026-01-01,1,,p\n2026-01-02,1,p,q\n2026-01-03,1,q,\n",
     )
     source = Files(
-        "t.csv", time="ts", entry="entry", unit="who", before="before_", after="after_", base=tmp_path
+        "t.csv", time="ts", key="entry", unit="who", before="before_", after="after_", base=tmp_path
     )
     assert [row["unit"] for row in rows(source)] == ["p", "q", "q"]
 
@@ -135,7 +136,7 @@ def test_an_update_that_empties_the_unit_leaves_the_row_to_nobody(tmp_path: Path
     log = f"ts,entry,before_team,{after}team,before_n,{after}n\n2026-01-01,r1,,A,,1\n2026-01-02,r1,A,,1,1\n2026-01-03,r1,,,1,\n"
     write(tmp_path, "t.csv", log)
     source = Files(
-        "t.csv", time="ts", entry="entry", unit="team", before="before_", after=after or None, base=tmp_path
+        "t.csv", time="ts", key="entry", unit="team", before="before_", after=after or None, base=tmp_path
     )
     assert [(row["unit"], row["after"] is None) for row in rows(source)] == [
         ("A", False),
@@ -146,7 +147,7 @@ def test_an_update_that_empties_the_unit_leaves_the_row_to_nobody(tmp_path: Path
 
 def test_new_values_without_a_prefix_beside_old_ones_with_one(tmp_path: Path) -> None:
     write(tmp_path, "t.csv", "ts,entry,who,old_who,a,old_a\n2026-01-01,1,p,,x,\n2026-01-02,1,,p,,x\n")
-    source = Files("t.csv", time="ts", entry="entry", unit="who", before="old_", base=tmp_path)
+    source = Files("t.csv", time="ts", key="entry", unit="who", before="old_", base=tmp_path)
     assert [(row["unit"], row["before"], row["after"]) for row in rows(source)] == [
         ("p", None, {"entry": "1", "who": "p", "a": "x"}),
         ("p", {"entry": "1", "who": "p", "a": "x"}, None),
@@ -155,7 +156,7 @@ def test_new_values_without_a_prefix_beside_old_ones_with_one(tmp_path: Path) ->
 
 def test_a_prefixed_column_wins_over_a_plain_one_of_its_name(tmp_path: Path) -> None:
     write(tmp_path, "t.csv", "ts,entry,a,before_a,after_a\n2026-01-01,1,plain,old,new\n")
-    (row,) = rows(Files("t.csv", time="ts", entry="entry", before="before_", after="after_", base=tmp_path))
+    (row,) = rows(Files("t.csv", time="ts", key="entry", before="before_", after="after_", base=tmp_path))
     assert (row["before"]["a"], row["after"]["a"]) == ("old", "new")
 
 
@@ -181,7 +182,7 @@ def test_times(tmp_path: Path, name: str) -> None:
     line = '{{"ts": "{}", "entry": {}}}' if name == "t.jsonl" else "{},{}"
     head = [] if name == "t.jsonl" else ["ts,entry"]
     write(tmp_path, name, "\n".join([*head, *(line.format(text, place) for place, text in enumerate(TIMES))]))
-    found = rows(Files(name, time="ts", entry="entry", base=tmp_path), until=2**62)
+    found = rows(Files(name, time="ts", key="entry", base=tmp_path), until=2**62)
     assert {int(row["entry"]): row["time"] for row in found} == {
         place: instant(same) for place, same in enumerate(TIMES.values())
     }
@@ -201,7 +202,7 @@ def test_times_that_count_from_1970(tmp_path: Path, unit: str, number: str, same
     write(tmp_path, "t.csv", f"ts,entry\n{number},1\n")
     write(tmp_path, "t.jsonl", f'{{"ts": "{number}", "entry": 1}}')
     for name in ("t.csv", "t.jsonl"):
-        (row,) = rows(Files(name, time="ts", entry="entry", time_unit=unit, base=tmp_path), until=2**62)
+        (row,) = rows(Files(name, time="ts", key="entry", time_unit=unit, base=tmp_path), until=2**62)
         assert row["time"] == same
 
 
@@ -222,7 +223,7 @@ def test_times_of_parquet(tmp_path: Path) -> None:
     write(tmp_path, "t.parquet", parquet(pa.table(columns | {"entry": [1]})))
     for column in columns:
         unit = "seconds" if column == "count" else None
-        (row,) = rows(Files("t.parquet", time=column, entry="entry", time_unit=unit, base=tmp_path))
+        (row,) = rows(Files("t.parquet", time=column, key="entry", time_unit=unit, base=tmp_path))
         assert row["time"] == instant("2026-01-31" if column == "day" else "2026-01-31T12:30")
 
 
@@ -258,27 +259,31 @@ def test_declared_types(tmp_path: Path, name: str) -> None:
             content = parquet(pa.table({"ts": ["2026-01-01"], "entry": [1], **held}))
     write(tmp_path, name, content)
     declared = {column: word for column, (word, _, _) in zip(names, VALUES, strict=True)}
-    source = Files(name, time="ts", entry="entry", types=declared, base=tmp_path)
+    source = Files(name, time="ts", key="entry", types=declared, base=tmp_path)
     (row,) = rows(source)
     assert [row["after"][column] for column in names] == [value for _, _, value in VALUES]
-    assert source.misfits() == {
-        column: int(value is None) for column, (_, _, value) in zip(names, VALUES, strict=True)
+    assert source.unread() == {
+        column: Unread(int(value is None), 1) for column, (_, _, value) in zip(names, VALUES, strict=True)
     }
     wrong = [f'"{column}"' for column, (_, _, value) in zip(names, VALUES, strict=True) if value is None]
     *_, types = source.doctor()
-    assert types.detail == f"some values of {', '.join(wrong)} are not of the declared type and count as null"
+    shares = ", ".join(f"100.0 % of {column}" for column in wrong)
+    assert not types.ok
+    assert types.detail.startswith(
+        f"values that do not parse and count as null (secret, never publish): {shares}; the first run refuses"
+    )
 
 
 def test_nan_is_a_number(tmp_path: Path) -> None:
     write(tmp_path, "t.csv", "ts,entry,x\n2026-01-01,1,NaN\n")
-    (row,) = rows(Files("t.csv", time="ts", entry="entry", types={"x": "number"}, base=tmp_path))
+    (row,) = rows(Files("t.csv", time="ts", key="entry", types={"x": "number"}, base=tmp_path))
     assert isnan(row["after"]["x"])
 
 
 def test_a_value_that_is_not_of_its_type_is_not_an_empty_one(tmp_path: Path) -> None:
     write(tmp_path, "t.csv", "ts,entry,after_x\n2026-01-01,1,many\n")
     (row,) = rows(
-        Files("t.csv", time="ts", entry="entry", after="after_", types={"x": "integer"}, base=tmp_path)
+        Files("t.csv", time="ts", key="entry", after="after_", types={"x": "integer"}, base=tmp_path)
     )
     assert row["after"] == {"entry": "1", "x": None}
 
@@ -293,7 +298,7 @@ def test_parquet_keeps_its_types(tmp_path: Path) -> None:
         "after_l": pa.array([[1, 2]]), "after_0": pa.nulls(1),
     })  # fmt: skip
     write(tmp_path, "t.parquet", parquet(table))
-    source = Files("t.parquet", time="ts", entry="entry", before="before_", after="after_", base=tmp_path)
+    source = Files("t.parquet", time="ts", key="entry", before="before_", after="after_", base=tmp_path)
     assert source.columns == {
         "entry": "BIGINT", "n": "BIGINT", "d": "DECIMAL(3,2)", "c": "VARCHAR", "z": "TIMESTAMP", "l": "BIGINT[]",
         "0": "VARCHAR",
@@ -310,7 +315,7 @@ def test_values_of_jsonl(tmp_path: Path) -> None:
     write(tmp_path, "t.jsonl", '\ufeff{"ts": "2026-01-01", "entry": 1, "a/b~c": 1.5, "n": null, "t": true, '
           '"o": {"x": [1, "y"]}, "s": "", "u": "\\u00e9\\n", "it\'s": 12345678901234567890}\r\n'
           '\n  \n{"entry": "2", "ts": "2026-01-02", "late": 1}\n')  # fmt: skip
-    first, second = rows(Files("t.jsonl", time="ts", entry="entry", base=tmp_path))
+    first, second = rows(Files("t.jsonl", time="ts", key="entry", base=tmp_path))
     assert first["after"] == {
         "entry": "1", "a/b~c": "1.5", "n": None, "t": "true", "o": '{"x":[1,"y"]}', "s": "", "u": "é\n",
         "it's": "12345678901234567890", "late": None,
@@ -322,18 +327,16 @@ def test_values_of_jsonl(tmp_path: Path) -> None:
 def test_a_key_that_comes_late_has_to_be_declared(tmp_path: Path) -> None:
     known = '{"ts": "2026-01-01", "entry": 1, "after_a": 1}\n' * 1000
     write(tmp_path, "t.jsonl", known + '{"ts": "2026-01-02", "entry": 1, "after_a": 1, "after_b": 2}\n')
-    plain = Files("t.jsonl", time="ts", entry="entry", after="after_", base=tmp_path)
+    plain = Files("t.jsonl", time="ts", key="entry", after="after_", base=tmp_path)
     assert rows(plain)[-1]["after"] == {"entry": "1", "a": "1"}
-    declared = Files(
-        "t.jsonl", time="ts", entry="entry", after="after_", types={"b": "integer"}, base=tmp_path
-    )
+    declared = Files("t.jsonl", time="ts", key="entry", after="after_", types={"b": "integer"}, base=tmp_path)
     assert rows(declared)[-1]["after"] == {"entry": "1", "a": "1", "b": 2}
 
 
 def test_jsonl_that_has_yet_to_begin(tmp_path: Path) -> None:
     write(tmp_path, "t.jsonl", "")
     source = Files(
-        "t.jsonl", time="ts", entry="entry", before="old_", after="new_", types={"a": "text"}, base=tmp_path
+        "t.jsonl", time="ts", key="entry", before="old_", after="new_", types={"a": "text"}, base=tmp_path
     )
     assert source.columns == {"entry": "VARCHAR", "a": "VARCHAR"}
     assert rows(source) == []
@@ -357,7 +360,7 @@ SHAPES = {
 def test_shapes_of_csv(tmp_path: Path, shape: str, gz: str) -> None:
     text, count = SHAPES[shape]
     write(tmp_path, f"t.csv{gz}", text)
-    found = rows(Files(f"t.csv{gz}", time="ts", entry="entry", base=tmp_path))
+    found = rows(Files(f"t.csv{gz}", time="ts", key="entry", base=tmp_path))
     assert len(found) == count
     if shape == "quoted":
         assert found[0]["after"] == {"entry": "1", 'a"b\n': 'x,\r\n"y"'}
@@ -365,7 +368,7 @@ def test_shapes_of_csv(tmp_path: Path, shape: str, gz: str) -> None:
 
 def test_tabs(tmp_path: Path) -> None:
     write(tmp_path, "t.tsv", 'ts\tentry\ta\n2026-01-01\t1\t"x\ty,"\n')
-    (row,) = rows(Files("t.tsv", time="ts", entry="entry", base=tmp_path))
+    (row,) = rows(Files("t.tsv", time="ts", key="entry", base=tmp_path))
     assert row["after"]["a"] == "x\ty,"
 
 
@@ -373,7 +376,7 @@ def test_no_rows_of_parquet(tmp_path: Path) -> None:
     write(
         tmp_path, "t.parquet", parquet(pa.schema([("ts", pa.string()), ("entry", pa.string())]).empty_table())
     )
-    assert rows(Files("t.parquet", time="ts", entry="entry", base=tmp_path)) == []
+    assert rows(Files("t.parquet", time="ts", key="entry", base=tmp_path)) == []
 
 
 def test_rows_come_by_time_then_file_then_row(tmp_path: Path) -> None:
@@ -381,7 +384,7 @@ def test_rows_come_by_time_then_file_then_row(tmp_path: Path) -> None:
     write(tmp_path, "a.csv.gz", "entry,more,ts\na0,x,2026-01-02\na1,x,2026-01-03\n")
     write(tmp_path, "c.txt", "no")
     (tmp_path / "folder.csv").mkdir()
-    source = Files("*.csv*", table="t", time="ts", entry="entry", base=tmp_path)
+    source = Files("*.csv*", table="t", time="ts", key="entry", base=tmp_path)
     # The first file says which columns there are; the second may have them in another order, but must have them.
     write(tmp_path, "b.csv", "ts,entry,more\n2026-01-02,b0,\n2026-01-01,b1,\n2026-01-02,b2,\n")
     assert [row["entry"] for row in rows(source)] == ["b1", "a0", "b0", "b2", "a1"]
@@ -396,7 +399,7 @@ def test_globs(tmp_path: Path) -> None:
         f"{tmp_path}/2026/t-*.csv": 1,
         "t[1].csv": 1,
     }.items():
-        assert len(rows(Files(pattern, time="ts", entry="entry", base=tmp_path))) == count
+        assert len(rows(Files(pattern, time="ts", key="entry", base=tmp_path))) == count
 
 
 @pytest.mark.parametrize(
@@ -405,7 +408,7 @@ def test_globs(tmp_path: Path) -> None:
      ("log_*.csv", "log"), ("Patients.CSV", "Patients")],
 )  # fmt: skip
 def test_a_table_is_named_after_its_file(path: str, table: str) -> None:
-    assert Files(path, time="ts", entry="entry").table == table
+    assert Files(path, time="ts", key="entry").table == table
 
 
 def test_batches_do_not_split_an_instant(tmp_path: Path) -> None:
@@ -415,7 +418,7 @@ def test_batches_do_not_split_an_instant(tmp_path: Path) -> None:
         "t.csv",
         "ts,entry\n" + "".join(f"2026-01-0{day},{place}\n" for place, day in enumerate(days)),
     )
-    batches = list(Files("t.csv", time="ts", entry="entry", base=tmp_path, batch_rows=2).read(None, EVER))
+    batches = list(Files("t.csv", time="ts", key="entry", base=tmp_path, batch_rows=2).read(None, EVER))
     assert [batch.rows["entry"].to_pylist() for batch in batches] == [
         ["0"],
         ["1", "2", "3"],
@@ -429,7 +432,7 @@ def test_leaving_early_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest
     write(tmp_path, "t.csv", "ts,entry\n2026-01-01,1\n2026-01-02,2\n")
     (tmp_path / "scratch").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
-    reading = Files("t.csv", time="ts", entry="entry", base=tmp_path, batch_rows=1).read(None, EVER)
+    reading = Files("t.csv", time="ts", key="entry", base=tmp_path, batch_rows=1).read(None, EVER)
     next(reading)
     (folder,) = (tmp_path / "scratch").iterdir()
     assert folder.stat().st_mode & 0o077 == 0
@@ -445,7 +448,7 @@ def test_what_does_not_fit_is_said_so(tmp_path: Path, monkeypatch: pytest.Monkey
     ]
     write(tmp_path, "t.csv", "\n".join(["ts,entry,a", *lines]))
     with pytest.raises(SourceError, match="more than 2MB of memory"):
-        rows(Files("t.csv", time="ts", entry="entry", base=tmp_path))
+        rows(Files("t.csv", time="ts", key="entry", base=tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -463,5 +466,5 @@ def test_what_does_not_fit_is_said_so(tmp_path: Path, monkeypatch: pytest.Monkey
 )
 def test_declarations_that_cannot_be(declared: dict[str, Any], key: str) -> None:
     with pytest.raises(SpecError) as refused:
-        Files(**({"path": "t.csv", "time": "ts", "entry": "entry"} | declared))
+        Files(**({"path": "t.csv", "time": "ts", "key": "entry"} | declared))
     assert refused.value.key == key

@@ -24,7 +24,7 @@ pytestmark = real.needs_data
 )
 def test_real_changelog(name: str, unit: str | None, column: str) -> None:
     rows = real.rows(name)
-    source = Files(f"{name}.csv.gz", time="ts", entry="entry", unit=unit, before="before_", after="after_",
+    source = Files(f"{name}.csv.gz", time="ts", key="entry", unit=unit, before="before_", after="after_",
                    base=real.FOLDER, batch_rows=50_000)  # fmt: skip
     batches = list(source.read(None, instant("9999-01-01")))
 

@@ -34,7 +34,7 @@ def parquet(**columns: Any) -> bytes:
     return sink.getvalue()
 
 
-PARQUET = parquet(ts=["2026-01-01"] * 3, entry=["1", "2", "3"], status=[SECRET] * 3)
+PARQUET = parquet(ts=["2026-01-01"] * 3, key=["1", "2", "3"], status=[SECRET] * 3)
 ZIPPED = gzip.compress((HEAD + GOOD * 500).encode())
 BENT = bytes(
     byte ^ (place in range(len(ZIPPED) // 2, len(ZIPPED) // 2 + 4)) for place, byte in enumerate(ZIPPED)
@@ -54,51 +54,51 @@ CASES: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     ("patients.parquet", PARQUET[:-1], {}, "patients.parquet: the file is not an intact parquet file."),
     ("patients.parquet", b"", {}, "patients.parquet: the file is not an intact parquet file."),
     # the columns
-    ("patients.csv", "when,entry,status\n" + GOOD, {}, "patients.csv: column 'ts' (time) is missing; there are 'when', 'entry', 'status'."),
-    ("patients.csv", "ts,id,status\n" + GOOD, {}, "patients.csv: column 'entry' (entry) is missing; there are 'ts', 'id', 'status'."),
-    ("patients.csv", HEAD + GOOD, {"op": "op"}, "patients.csv: column 'op' (op) is missing; there are 'ts', 'entry', 'status'."),
-    ("patients.csv", HEAD + GOOD, {"unit": "person"}, "patients.csv: column 'person' (unit) is missing; there are 'ts', 'entry', 'status'."),
-    ("patients.csv", HEAD + GOOD, {"types": {"age": "integer"}}, "patients.csv: column 'age' (in types) is missing; there are 'ts', 'entry', 'status'."),
-    ("patients.csv", HEAD + GOOD, {"before": "before_"}, "patients.csv: a column that begins with 'before_' is missing; there are 'ts', 'entry', 'status'."),
-    ("patients.csv", f"2026-01-01,1,{SECRET}\n", {}, "patients.csv: column 'ts' (time) is missing, and so are the others that were declared; the first line must be a header."),
-    ("patients.csv", "ts,entry,status,status\n", {}, "patients.csv: two columns are named 'status'."),
-    ("patients.csv", "ts,entry,status,Status\n", {}, "patients.csv: SQL cannot tell column 'Status' from 'status'."),
-    ("patients.csv", "ts,entry,,status\n", {}, "patients.csv: column 3 has no name."),
-    ("patients.csv", "ts,entry,after_,after_status\n", {"after": "after_"}, "patients.csv: column 'after_' has nothing behind its prefix."),
+    ("patients.csv", "when,entry,status\n" + GOOD, {}, "patients.csv: column 'ts' (time) is missing; the columns are 'when', 'entry', 'status'. Correct [source]."),
+    ("patients.csv", "ts,id,status\n" + GOOD, {}, "patients.csv: column 'entry' (key) is missing; the columns are 'ts', 'id', 'status'. Correct [source]."),
+    ("patients.csv", HEAD + GOOD, {"op": "op"}, "patients.csv: column 'op' (op) is missing; the columns are 'ts', 'entry', 'status'. Correct [source]."),
+    ("patients.csv", HEAD + GOOD, {"unit": "person"}, "patients.csv: column 'person' (unit) is missing; the columns are 'ts', 'entry', 'status'. Correct [source]."),
+    ("patients.csv", HEAD + GOOD, {"types": {"age": "integer"}}, "patients.csv: column 'age' (in types) is missing; the columns are 'ts', 'entry', 'status'. Correct [source]."),
+    ("patients.csv", HEAD + GOOD, {"before": "before_"}, "patients.csv: a column that begins with 'before_' is missing; the columns are 'ts', 'entry', 'status'. Correct [source]."),
+    ("patients.csv", f"2026-01-01,1,{SECRET}\n", {}, "patients.csv: column 'ts' (time) is missing, and so are the other declared columns; the first line must name the columns."),
+    ("patients.csv", "ts,entry,status,status\n", {}, "patients.csv: two columns are named 'status'; rename one of them in the first line."),
+    ("patients.csv", "ts,entry,status,Status\n", {}, "patients.csv: columns 'status' and 'Status' are the same name in SQL; rename one of them."),
+    ("patients.csv", "ts,entry,,status\n", {}, "patients.csv: column 3 has no name; write one in the first line."),
+    ("patients.csv", "ts,entry,after_,after_status\n", {"after": "after_"}, "patients.csv: column 'after_' is only a prefix; rename the column."),
     ("patients.csv", HEAD[:-1] + "x" * 200_000, {}, "patients.csv, line 1: a column's name is too long."),
-    ("patients.jsonl", "", {}, "patients.jsonl: there are no rows yet to see the columns in; declare them in types."),
-    ("patients.parquet", parquet(ts=[1], entry=[1]), {}, "patients.parquet: column 'ts' (time) is of type BIGINT, not a time; if it counts from 1970, say what in time_unit (seconds, milliseconds, microseconds)."),
+    ("patients.jsonl", "", {}, "patients.jsonl: there are no rows yet that show the columns; declare them in types."),
+    ("patients.parquet", parquet(ts=[1], entry=[1]), {}, "patients.parquet: column 'ts' (time) is of type BIGINT, not a time. If it counts from 1970, declare time_unit (seconds, milliseconds, microseconds); else name another column."),
     ("patients.parquet", parquet(ts=["2026-01-01"], entry=[1], ratio=FLOAT16), {}, "patients.parquet: column 'ratio' has a type that cannot be read; cast it to another."),
     # the rows
-    ("patients.csv", HEAD + SPREAD + "2026-01-02,2\n", {}, "patients.csv, line 5: the row has 2 fields, the header 3."),
-    ("patients.csv", HEAD + SPREAD + "2026-01-02,2,ill,\n", {}, "patients.csv, line 5: the row has 4 fields, the header 3."),
+    ("patients.csv", HEAD + SPREAD + "2026-01-02,2\n", {}, "patients.csv, line 5: the row has 2 fields, the header 3; a field that contains ',' needs quotes around it."),
+    ("patients.csv", HEAD + SPREAD + "2026-01-02,2,ill,\n", {}, "patients.csv, line 5: the row has 4 fields, the header 3; a field that contains ',' needs quotes around it."),
     ("patients.csv", HEAD + SPREAD + '2026-01-02,2,"ill\n' + GOOD * 9, {}, "patients.csv, line 5: a quote is not closed, not doubled, or not at the start of its field."),
     ("patients.csv", HEAD + GOOD + f'2026-01-02,2,"{SECRET}\n' + SPREAD, {}, "patients.csv, line 3: a quote is not closed, not doubled, or not at the start of its field."),
     ("patients.csv", HEAD + GOOD + '2026-01-02,2,5" pipe\n', {}, "patients.csv, line 3: a quote is not closed, not doubled, or not at the start of its field."),
-    ("patients.csv", HEAD.encode() + b'2026-01-01,1,"ill\n\xff"\n', {}, "patients.csv, line 3: the text is not UTF-8."),
-    ("patients.csv", (HEAD + GOOD).encode("utf-16"), {}, "patients.csv, line 1: the text is not UTF-8."),
-    ("patients.csv", HEAD + SPREAD + "2026-01-02,2,i\0ll\n", {}, "patients.csv, line 5: a control character (byte 0) stands in the text."),
-    ("patients.csv", "ts,entry,st\0atus\n", {}, "patients.csv, line 1: a control character (byte 0) stands in the text."),
+    ("patients.csv", HEAD.encode() + b'2026-01-01,1,"ill\n\xff"\n', {}, "patients.csv, line 3: the text is not UTF-8 (ISO-8859-1 or windows-1252, perhaps). Save the file as UTF-8 (Excel: CSV UTF-8), or convert it: iconv -f WINDOWS-1252 -t UTF-8."),
+    ("patients.csv", (HEAD + GOOD).encode("utf-16"), {}, "patients.csv, line 1: the text is not UTF-8 (UTF-16). Save the file as UTF-8 (Excel: CSV UTF-8), or convert it: iconv -f UTF-16 -t UTF-8."),
+    ("patients.csv", HEAD + SPREAD + "2026-01-02,2,i\0ll\n", {}, "patients.csv, line 5: the text contains a control character (byte 0)."),
+    ("patients.csv", "ts,entry,st\0atus\n", {}, "patients.csv, line 1: the text contains a control character (byte 0)."),
     ("patients.jsonl", '{"ts": "2026-01-01", "entry": 1}\n{"ts": "2026-01-02", "entry"\n', {}, "patients.jsonl, line 2: the line is not a JSON object with distinct keys."),
     ("patients.jsonl", "\n[1]\n", {}, "patients.jsonl, line 2: the line is not a JSON object with distinct keys."),
     ("patients.jsonl", '{"ts": "2026-01-01", "entry": 1}\n7\n', {}, "patients.jsonl, line 2: the line is not a JSON object with distinct keys."),
     ("patients.jsonl", '{"ts": "2026-01-01", "entry": 1, "entry": 2}\n', {}, "patients.jsonl, line 1: the line is not a JSON object with distinct keys."),
     ("patients.jsonl", '{"ts": "2026-01-01", "entry": "\\ud800"}\n', {}, "patients.jsonl, line 1: the line is not a JSON object with distinct keys."),
-    ("patients.jsonl", b'{"ts": "2026-01-01", "entry": 1}\n{"ts": "\xff"}\n', {}, "patients.jsonl, line 2: the text is not UTF-8."),
-    ("patients.jsonl", '{"ts": "2026-01-01", "entry": 1}\n\x01\n', {}, "patients.jsonl, line 2: a control character (byte 1) stands in the text."),
+    ("patients.jsonl", b'{"ts": "2026-01-01", "entry": 1}\n{"ts": "\xff"}\n', {}, "patients.jsonl, line 2: the text is not UTF-8 (ISO-8859-1 or windows-1252, perhaps). Save the file as UTF-8 (Excel: CSV UTF-8), or convert it: iconv -f WINDOWS-1252 -t UTF-8."),
+    ("patients.jsonl", '{"ts": "2026-01-01", "entry": 1}\n\x01\n', {}, "patients.jsonl, line 2: the text contains a control character (byte 1)."),
     # the values
-    ("patients.csv", HEAD + SPREAD + ",2,ill\n", {}, "patients.csv, line 5: column 'ts' (time) is empty."),
-    ("patients.csv", HEAD + "\n\n" + SPREAD + f"{SECRET},2,ill\n", {}, "patients.csv, line 7: column 'ts' (time) holds no time; write 2026-01-31 or 2026-01-31T12:00:00Z."),
-    ("patients.csv", HEAD + "2026-02-30,2,ill\n", {}, "patients.csv, line 2: column 'ts' (time) holds no time; write 2026-01-31 or 2026-01-31T12:00:00Z."),
-    ("patients.csv", HEAD + "infinity,2,ill\n", {}, "patients.csv, line 2: column 'ts' (time) holds no time; write 2026-01-31 or 2026-01-31T12:00:00Z."),
-    ("patients.csv", HEAD + "12026-01-01,2,ill\n", {}, "patients.csv, line 2: column 'ts' (time) holds no time; write 2026-01-31 or 2026-01-31T12:00:00Z."),
-    ("patients.jsonl", '{"ts": 1769862600, "entry": 1}', {}, "patients.jsonl, line 1: column 'ts' (time) holds no time; write 2026-01-31 or 2026-01-31T12:00:00Z."),
-    ("patients.csv", HEAD + "soon,2,ill\n", {"time_unit": "seconds"}, "patients.csv, line 2: column 'ts' (time) holds no time; write a number of seconds."),
+    ("patients.csv", HEAD + SPREAD + ",2,ill\n", {}, "patients.csv, line 5: column 'ts' (time) is empty; every change needs a time."),
+    ("patients.csv", HEAD + "\n\n" + SPREAD + f"{SECRET},2,ill\n", {}, "patients.csv, line 7: column 'ts' (time) does not contain a time; expected 2026-01-31 or 2026-01-31T12:00:00Z; for another notation declare date_format or time_unit, or name another column."),
+    ("patients.csv", HEAD + "2026-02-30,2,ill\n", {}, "patients.csv, line 2: column 'ts' (time) does not contain a time; expected 2026-01-31 or 2026-01-31T12:00:00Z; for another notation declare date_format or time_unit, or name another column."),
+    ("patients.csv", HEAD + "infinity,2,ill\n", {}, "patients.csv, line 2: column 'ts' (time) does not contain a time; expected 2026-01-31 or 2026-01-31T12:00:00Z; for another notation declare date_format or time_unit, or name another column."),
+    ("patients.csv", HEAD + "12026-01-01,2,ill\n", {}, "patients.csv, line 2: column 'ts' (time) does not contain a time; expected 2026-01-31 or 2026-01-31T12:00:00Z; for another notation declare date_format or time_unit, or name another column."),
+    ("patients.jsonl", '{"ts": 1769862600, "entry": 1}', {}, "patients.jsonl, line 1: column 'ts' (time) does not contain a time; expected 2026-01-31 or 2026-01-31T12:00:00Z; for another notation declare date_format or time_unit, or name another column."),
+    ("patients.csv", HEAD + "soon,2,ill\n", {"time_unit": "seconds"}, "patients.csv, line 2: column 'ts' (time) does not contain a time; expected a number of seconds, or name another column."),
     ("patients.csv", HEAD + "0000-01-01,2,ill\n", {}, "patients.csv, line 2: column 'ts' (time) is outside the years 1 to 9999."),
     ("patients.csv", HEAD + "9999-12-31T23:00:00-05:00,2,ill\n", {}, "patients.csv, line 2: column 'ts' (time) is outside the years 1 to 9999."),
     ("patients.csv", HEAD + "253402300800,2,ill\n", {"time_unit": "seconds"}, "patients.csv, line 2: column 'ts' (time) is outside the years 1 to 9999."),
-    ("patients.parquet", parquet(ts=["2026-01-01", "soon"], entry=[1, 2]), {}, "patients.parquet: row 2: column 'ts' (time) holds no time; write 2026-01-31 or 2026-01-31T12:00:00Z."),
-    ("patients.csv", "ts,entry,op\n2026-01-01,1,T\n", {"op": "op"}, "patients.csv, line 2: column 'op' (op) holds none of i, insert, c, create, r, read, u, update, d, delete."),
+    ("patients.parquet", parquet(ts=["2026-01-01", "soon"], entry=[1, 2]), {}, "patients.parquet: row 2: column 'ts' (time) does not contain a time; expected 2026-01-31 or 2026-01-31T12:00:00Z; for another notation declare date_format or time_unit, or name another column."),
+    ("patients.csv", "ts,entry,op\n2026-01-01,1,T\n", {"op": "op"}, "patients.csv, line 2: column 'op' (op) contains no operation: insert, update or delete, or one of i, c, r, u, d. Correct the row, or name another column."),
 ]  # fmt: skip
 
 
@@ -118,7 +118,7 @@ def first_line(error: SourceError) -> str:
 def test_refused(tmp_path: Path, case: int) -> None:
     name, content, declared, words = CASES[case]
     (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
-    error = refused(Files(name, time="ts", entry="entry", base=tmp_path, **declared))
+    error = refused(Files(name, time="ts", key="entry", base=tmp_path, **declared))
     assert first_line(error) == words
     assert error.path == name
     line = re.search(r", line (\d+):", words)
@@ -130,7 +130,7 @@ OTHERS = {
     "nothing-*.csv": "nothing-*.csv: there is no such file.",
     "folder": "folder: this is a folder; write which files in it, like *.csv.",
     "mixed/t.*": "mixed/t.*: the files must be of one kind: csv, jsonl or parquet.",
-    "other/t-*.csv": "other/t-2.csv: column 'status' is missing; there are 'ts', 'entry'.",
+    "other/t-*.csv": "other/t-2.csv: column 'status', which the first file has, is missing; the columns are 'ts', 'entry'. Correct [source].",
     "x" * 300 + ".csv": "x" * 300 + ".csv: the path cannot be followed (File name too long).",
     "loop.csv": "loop.csv: there is no such file.",
 }
@@ -144,7 +144,7 @@ def test_refused_paths(tmp_path: Path, path: str) -> None:
         (tmp_path / name).write_text(content)
     (tmp_path / "other/t-2.csv").write_text("ts,entry\n")
     (tmp_path / "loop.csv").symlink_to("loop.csv")
-    error = refused(Files(path, table="t", time="ts", entry="entry", base=tmp_path))
+    error = refused(Files(path, table="t", time="ts", key="entry", base=tmp_path))
     assert first_line(error) == OTHERS[path]
 
 
@@ -155,7 +155,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise PermissionError(13, os.strerror(13))
 
     monkeypatch.setattr(Path, "open", denied)
-    error = refused(Files("patients.csv", time="ts", entry="entry", base=tmp_path))
+    error = refused(Files("patients.csv", time="ts", key="entry", base=tmp_path))
     assert first_line(error) == "patients.csv: the file cannot be read (Permission denied)."
 
 
@@ -167,7 +167,7 @@ def test_files_that_shrink(tmp_path: Path) -> None:
     one, two = tmp_path / "patients-1.csv", tmp_path / "patients-2.csv"
     one.write_text(HEAD + GOOD)
     two.write_text(HEAD + GOOD * 2)
-    source = Files("patients-*.csv", time="ts", entry="entry", base=tmp_path)
+    source = Files("patients-*.csv", time="ts", key="entry", base=tmp_path)
     *_, last = source.read(None, 2**60)
     two.write_text(HEAD + GOOD)
     assert first_line(refused(source, last.position)) == SHORTER
@@ -178,7 +178,7 @@ def test_files_that_shrink(tmp_path: Path) -> None:
 @pytest.mark.parametrize("position", ["", "7", "[7]", '[{"files": 1}]', '[{"files": {"a": "x"}, "upto": 1}]',
                                       '[{"files": {}, "upto": Infinity}]'])  # fmt: skip
 def test_a_position_of_something_else(tmp_path: Path, position: str) -> None:
-    error = refused(Files("patients.csv", time="ts", entry="entry", base=tmp_path), position)
+    error = refused(Files("patients.csv", time="ts", key="entry", base=tmp_path), position)
     assert first_line(error) == "the stored position is not one of a source of kind files."
 
 
@@ -196,7 +196,7 @@ def test_a_file_that_is_in_order_when_looked_at_again(
     name = words.split(":", maxsplit=1)[0]
     (tmp_path / name).write_text(HEAD + GOOD if name.endswith("csv") else '{"ts": "2026-01-01", "entry": 1}')
     monkeypatch.setattr(tabular, "_delimited", stumble)
-    assert first_line(refused(Files(name, time="ts", entry="entry", base=tmp_path))) == words
+    assert first_line(refused(Files(name, time="ts", key="entry", base=tmp_path))) == words
 
 
 def test_the_engine_does_not_speak_of_data() -> None:
@@ -224,7 +224,7 @@ def test_a_row_without_end(
         monkeypatch.setattr(module, "BLOCK", 1500)
     head = HEAD + GOOD if name == "patients.csv" else '{"ts": "2026-01-01", "entry": "1"}\n' * 2
     (tmp_path / name).write_text(head + row + "\n")
-    error = refused(Files(name, time="ts", entry="entry", base=tmp_path))
+    error = refused(Files(name, time="ts", key="entry", base=tmp_path))
     assert first_line(error) == name + words
 
 
@@ -233,18 +233,35 @@ def test_a_fault_many_blocks_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(module, "BLOCK", 4096)
     rows = 5000
     (tmp_path / "patients.csv").write_text(HEAD + SPREAD * rows + "2026-01-01,1\n")
-    error = refused(Files("patients.csv", time="ts", entry="entry", base=tmp_path))
-    assert first_line(error) == f"patients.csv, line {2 + 3 * rows}: the row has 2 fields, the header 3."
+    error = refused(Files("patients.csv", time="ts", key="entry", base=tmp_path))
+    assert (
+        first_line(error)
+        == f"patients.csv, line {2 + 3 * rows}: the row has 2 fields, the header 3; a field that contains ',' needs quotes around it."
+    )
 
 
 def test_the_operators_other_questions_are_refused_alike(tmp_path: Path) -> None:
     path = tmp_path / "patients.csv"
     path.write_text(HEAD + GOOD + "2026-01-02\n")
-    source = Files("patients.csv", time="ts", entry="entry", types={"status": "text"}, base=tmp_path)
+    source = Files("patients.csv", time="ts", key="entry", types={"status": "text"}, base=tmp_path)
     with pytest.raises(SourceError, match="line 3: the row has 1 fields"):
-        source.misfits()
+        source.unread()
     with pytest.raises(SourceError, match="line 3: the row has 1 fields"):
         sniff(path)
+
+
+UNREAD = (
+    "patients.csv, line 2: more than 1 % of the values of column 'age' are not of type integer; this is the first. "
+    "Correct decimal, thousands, types or nulls under [source]. `tidegauge doctor` shows the share."
+)
+
+
+def test_many_values_that_do_not_parse(tmp_path: Path) -> None:
+    (tmp_path / "patients.csv").write_text(f"ts,entry,age\n2026-01-01,1,{SECRET}\n2026-01-01,2,30\n")
+    source = Files("patients.csv", time="ts", key="entry", types={"age": "integer"}, base=tmp_path)
+    with pytest.raises(SourceError) as error:
+        source.rehearse()
+    assert str(error.value) == f"{UNREAD}\nNothing was published or spent."
 
 
 def test_the_manual_shows_each_of_them() -> None:
@@ -256,6 +273,7 @@ def test_the_manual_shows_each_of_them() -> None:
         *CHANGED,
         GONE,
         SHORTER,
+        UNREAD,
         "patients.csv" + LONG,
         "patients.csv" + LONG_LINE,
     }

@@ -67,7 +67,7 @@ class World:
         return [name for name in names if name not in self.delivered]
 
     def read(self, until: int) -> list[Batch]:
-        source = Files("*.csv", table="t", time="ts", entry="entry", base=self.folder, batch_rows=2)
+        source = Files("*.csv", table="t", time="ts", key="entry", base=self.folder, batch_rows=2)
         return list(source.read(self.position, until * DAY))
 
     def take(self, batches: list[Batch]) -> None:
@@ -139,7 +139,7 @@ def test_late_news_is_taken_up_again_where_it_was_left(tmp_path: Path) -> None:
 def test_rows_of_jsonl_keep_their_numbers(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_text('\n{"ts": "2026-01-01", "entry": 1}\n\n')
-    source = Files("t.jsonl", time="ts", entry="entry", base=tmp_path)
+    source = Files("t.jsonl", time="ts", key="entry", base=tmp_path)
     (first,) = source.read(None, 2**60)
     with path.open("a") as file:
         file.write('{"ts": "2026-01-01", "entry": 2}\n')

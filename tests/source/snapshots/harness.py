@@ -39,7 +39,7 @@ class PostgresSnapshots(PostgresTable):
 
     def source(self) -> Source:
         reader = PostgresReader(self.dsn, self.name, schema=self.schema)
-        source = Snapshots(reader, entry="id", unit="person", folder=self.folder)
+        source = Snapshots(reader, key="id", unit="person", folder=self.folder)
         source.select(["id", "person", "status", "age"])
         return source
 
@@ -52,7 +52,7 @@ class SQLiteSnapshots(SQLiteTable):
 
     def source(self) -> Source:
         source = Snapshots(
-            SQLiteReader(self.path, self.name), entry="id", unit="person", folder=self.path.parent / "images"
+            SQLiteReader(self.path, self.name), key="id", unit="person", folder=self.path.parent / "images"
         )
         source.select(["id", "person", "status", "age"])
         return source
@@ -85,7 +85,7 @@ class ParquetSnapshots:
     def source(self) -> Source:
         return Snapshots(
             ParquetReader(self.folder / "it's.parquet"),
-            entry="id",
+            key="id",
             unit="person",
             folder=self.folder / "images",
         )
@@ -111,7 +111,7 @@ class DuckDBSnapshots(ParquetSnapshots):
     def source(self) -> Source:
         return Snapshots(
             DuckDBReader(self.folder / "a.duckdb", self.name),
-            entry="id",
+            key="id",
             unit="person",
             folder=self.folder / "images",
         )
@@ -160,7 +160,7 @@ class HistoryTable(ParquetSnapshots):
     def source(self) -> Source:
         return History(
             SQLiteReader(self.folder / "h.db", self.name),
-            entry="id",
+            key="id",
             unit="person",
             folder=self.folder / "images",
         )

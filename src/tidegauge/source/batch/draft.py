@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import re
 from dataclasses import dataclass
@@ -9,22 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SourceError, SpecError
+from tidegauge.model.person import looks_like_person, person_columns
 from tidegauge.model.source import Draft
+from tidegauge.source.batch.guess import KEYS, by_name, like_key, names_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tidegauge.model.source import Asked
 
-UNITS: Final = (
-    "person", "person_id", "user", "user_id", "patient", "patient_id", "customer", "customer_id",
-    "member", "member_id", "student", "student_id", "client", "client_id", "account_id",
-)  # fmt: skip
-"""Column names that probably name a unit."""
-_KEYS: Final = ("id", "entry", "key", "pk", "uuid")
 _NUMBERS: Final = ("SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
-_NAMES: Final = re.compile(r"(^|_)(id|key|uuid|name|mail|email|person|patient|user|note|address|phone)$")
-"""Columns that identify something, and so make no groups."""
 _HEAD: Final = 1 << 16
 
 
@@ -46,11 +41,17 @@ def path_of(asked: Asked) -> Path:
 
 
 def head(asked: Asked) -> bytes:
-    """The beginning of the named file; empty if it is not a file.  Raises SourceError if unreadable."""
+    """The first bytes of the file, or of the first that a glob names; empty if it is no file.
+
+    Raises SourceError if the file cannot be read.
+    """
     if asked.what is None or asked.server or Path(asked.what).is_dir():
         return b""
+    path = Path(asked.what)
+    if not path.exists() and glob.has_magic(asked.what):
+        path = Path(next(iter(sorted(glob.glob(asked.what, recursive=True))), asked.what))  # noqa: PTH207
     try:
-        with Path(asked.what).open("rb") as file:
+        with path.open("rb") as file:
             return file.read(_HEAD)
     except OSError as error:
         raise SourceError(f"the file cannot be read ({error.strerror})", path=asked.what) from None
@@ -90,30 +91,38 @@ def source_table(kind: str, *lines: str) -> tuple[str, ...]:
     return ("[source]", f'kind = "{kind}"', *lines)
 
 
-def unit_lines(columns: Iterable[str]) -> list[str]:
-    """Comments that show how a unit is declared, with the most probable column."""
-    whose = next((column for column in columns if column.lower() in UNITS), "person_id")
+def unit_lines(columns: Iterable[str], *, key: Iterable[str] = (), max_rows: int = 3) -> list[str]:
+    """The lines that declare a unit, if a column looks like a person; else a comment that shows them."""
+    whose = next(iter(person_columns(columns)), None)
+    if whose is None and any(map(looks_like_person, key)):
+        return []  # a row is a person
+    if whose is None:
+        return [
+            line("# unit", "person_id", "declare both if a person may own several rows:"),
+            "# max_rows = 3                    # a person is then protected, not a row",
+        ]
     return [
-        line("# unit", whose, "what privacy protects, where a person may own several rows; with it:"),
-        "# max_rows = 3                    # how many rows of one person count at any time",
+        line("unit", whose, "what privacy protects: a person, who may own several rows"),
+        f"max_rows = {max_rows}".ljust(34) + "# rows of one person that count at any time",
     ]
 
 
 def key_lines(found: Outline, *, sure: bool) -> list[str]:
     """The lines that declare the primary key.  `sure`: the database declares it."""
     if not found.key:
-        return ['key = ""                          # fill in: the column, or columns, that identify its rows']
+        return ['key = ""                          # fill in: the column, or columns, that identify a row']
     key = found.key[0] if len(found.key) == 1 else list(found.key)
     return [
-        line("key", key, "the primary key" if sure else "guessed: the column that identifies its rows"),
-        *unit_lines(found.columns),
+        line("key", key, "the primary key" if sure else "guessed: the column that identifies a row"),
+        *unit_lines((column for column in found.columns if column not in found.key), key=found.key),
     ]
 
 
 def guessed_key(columns: Iterable[str]) -> list[str]:
     """The most probable primary key."""
     named = list(columns)
-    return [next((key for key in _KEYS if key in named), named[0])] if named else []
+    likely = [by_name(KEYS, named), *filter(like_key, named), *named]
+    return [next(column for column in likely if column is not None)] if named else []
 
 
 def chosen(tables: Sequence[str], wanted: str | None) -> str:
@@ -134,8 +143,9 @@ def draft(
     """A declaration with these lines.  No release is proposed for the key and the columns `apart`."""
     left_out = {*found.key, *apart}
     kinds = {name: kind for name, kind in found.columns.items() if name not in left_out}
-    numbers = tuple(name for name, kind in kinds.items() if kind.startswith(_NUMBERS))
-    words: dict[str, tuple[str, ...]] = {
-        name: () for name, kind in kinds.items() if kind == "VARCHAR" and not _NAMES.search(name.lower())
+    free = {
+        name: kind for name, kind in kinds.items() if not names_rows(name) and not looks_like_person(name)
     }
+    numbers = tuple(name for name, kind in free.items() if kind.startswith(_NUMBERS))
+    words: dict[str, tuple[str, ...]] = {name: () for name, kind in free.items() if kind == "VARCHAR"}
     return Draft(tuple(source), found.table, numbers, words, then)

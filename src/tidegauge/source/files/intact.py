@@ -1,7 +1,7 @@
-"""The bytes of one file, unpacked and looked over on their way to a parser.
+"""The bytes of one file, unpacked and checked on their way to a parser.
 
-Parsers forgive a missing closing quote (and swallow the rows behind it) or a file that ends in the middle.  What
-they would forgive is caught here, at the speed of a memory scan, and then looked for line by line.
+Parsers accept a missing closing quote (and swallow the rows after it) or a file that ends in the middle.
+Both are caught here, at the speed of a memory scan.  Only then is the place searched, line by line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BLOCK: Final = 1 << 24
-"""Bytes that are parsed at a time; a row that does not fit is refused."""
+"""Bytes that are parsed at a time; a longer row is refused."""
 TOO_LONG: Final = f"is longer than {BLOCK >> 20} MiB"
 
 BOM: Final = b"\xef\xbb\xbf"
@@ -29,12 +29,12 @@ _QUOTE: Final = ord('"')
 
 
 class Blemish(Exception):
-    """Something a parser would forgive; the file's `diagnose` says where it is."""
+    """A fault that a parser would accept; the reader of the file then searches its line."""
 
 
 @contextmanager
 def unpacked(path: Path, name: str) -> Iterator[gzip.GzipFile | io.BufferedReader]:
-    """Open a file, through gzip where its name says so; whatever stops that is a SourceError."""
+    """Open a file, through gzip if its name ends in .gz.  Raises SourceError if the file cannot be read."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
             yield stream
@@ -45,7 +45,7 @@ def unpacked(path: Path, name: str) -> Iterator[gzip.GzipFile | io.BufferedReade
 
 
 def lines(path: Path, name: str) -> Iterator[tuple[int, str]]:
-    """Number the lines, one character a byte; for headers and for finding faults, not for data."""
+    """Number the lines, one character a byte; for headers and for the search of faults, not for data."""
     with unpacked(path, name) as stream, io.TextIOWrapper(stream, encoding="latin-1", newline="") as text:
         number = 0
         while line := text.readline(BLOCK):
@@ -56,7 +56,7 @@ def lines(path: Path, name: str) -> Iterator[tuple[int, str]]:
 
 
 class Guard:
-    """A readable stream that raises Blemish at a forbidden byte and, where a delimiter is given, at a stray quote."""
+    """A stream that raises Blemish at a forbidden byte and, with a delimiter, at a stray quote."""
 
     closed = False
 
@@ -72,7 +72,7 @@ class Guard:
         self._inside = False
 
     def read(self, size: int) -> bytes:
-        """Pass on the next bytes."""
+        """The next bytes."""
         chunk, self._ahead = self._ahead[:size], self._ahead[size:]
         chunk += self._stream.read(size - len(chunk))
         if any(byte in chunk for byte in self._forbidden) or (self._quoting and self._stray_quote(chunk)):
@@ -81,14 +81,14 @@ class Guard:
 
     @property
     def exhausted(self) -> bool:
-        """Whether there is nothing to read, asked before the first read."""
+        """Whether the file has no bytes; to be asked before the first read."""
         return not self._ahead
 
     def close(self) -> None:
-        """Leave the stream to whoever opened it."""
+        """Do nothing: the caller who opened the stream closes it."""
 
     def _stray_quote(self, chunk: bytes) -> bool:
-        """A quote opens at the start of a field and closes at its end; a doubled one closes and opens again."""
+        """Whether a quote is neither at the start nor at the end of its field; a doubled one is both."""
         if not chunk:
             return self._inside
         closed_before = self._last == b'"' and not self._inside

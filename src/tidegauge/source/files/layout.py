@@ -1,69 +1,72 @@
-"""Which column of a file says what: the step from rows as they are stored to mutations."""
+"""The meaning of the columns of a file, and the SQL that turns its rows into changes."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SpecError
 from tidegauge.source.batch.names import quote
 from tidegauge.source.batch.refusal import refusal
-from tidegauge.source.batch.workbench import TYPES
+from tidegauge.source.files.notation import SQL_TYPES, Notation
 from tidegauge.source.files.tabular import NO_OBJECT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tidegauge.errors import SourceError
     from tidegauge.source.files.tabular import Tabular
 
+SIGNS: Final = {";": "semicolons", ",": "commas", "\t": "tabs", "|": "bars (|)"}
 TIME_UNITS: Final = {"seconds": 1_000_000, "milliseconds": 1000, "microseconds": 1}
-_INSERTS: Final = ("i", "insert", "c", "create", "r", "read")
-_UPDATES: Final = ("u", "update")
-_DELETES: Final = ("d", "delete")
+_INSERTS: Final = ("i", "insert", "c", "create", "r", "read", "inserted", "created", "add", "added")
+_UPDATES: Final = ("u", "update", "updated", "upsert", "modified", "changed")
+_DELETES: Final = ("d", "delete", "deleted", "remove", "removed")
 OPERATIONS: Final = (*_INSERTS, *_UPDATES, *_DELETES)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Roles:
-    """What the user declares of the columns; checked without a look at the data."""
+    """What the user declares of the columns; checked without the data."""
 
     time: str
-    entry: str
+    key: str
     unit: str | None = None
     before: str | None = None
     after: str = ""
     op: str | None = None
     types: Mapping[str, str] = field(default_factory=dict)
     time_unit: str | None = None
+    notation: Notation = field(default_factory=Notation)
 
     def __post_init__(self) -> None:
         if self.before == "":
             raise SpecError(
-                "must not be empty; leave it out where there are no old values", key="source.before"
+                "must not be empty; leave it out if the file has no old values", key="source.before"
             )
         before, after = self.before or "", self.after
         if before and after and (before.startswith(after) or after.startswith(before)):
             raise SpecError("must not begin like after, nor after like before", key="source.before")
-        if self.unit == self.entry:
-            raise SpecError("leave it out where it is the key", key="source.unit")
+        if self.unit == self.key:
+            raise SpecError("leave it out if it is the key", key="source.unit")
         if self.time_unit is not None and self.time_unit not in TIME_UNITS:
             raise SpecError(f"must be one of {', '.join(TIME_UNITS)}", key="source.time_unit")
         for name, word in self.types.items():
             if name in (self.time, self.op):
                 raise SpecError("is not a column of the table", key=f"source.types.{name}")
-            if word not in TYPES:
-                raise SpecError(f"must be one of {', '.join(TYPES)}", key=f"source.types.{name}")
+            if word not in SQL_TYPES:
+                raise SpecError(f"must be one of {', '.join(SQL_TYPES)}", key=f"source.types.{name}")
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """Those that are there, the new value's first."""
+        """The declared prefixes, that of the new values first."""
         return tuple(prefix for prefix in (self.after, self.before) if prefix)
 
 
 @dataclass(frozen=True)
 class Field:
-    """A column of the table in SQL, and the columns of the file that hold its old and its new value."""
+    """A column of the table in SQL, and the columns of the file with its old and its new value."""
 
     name: str
     sql: str
@@ -71,9 +74,22 @@ class Field:
     after: str | None
 
     @property
-    def telling(self) -> bool:
-        """Whether its being empty tells that there is no old or no new row: not where one column serves both."""
+    def decides(self) -> bool:
+        """Whether an empty value can mean that there is no old or no new row."""
         return self.before != self.after
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """The columns of the file that hold its values, each once."""
+        return tuple(column for column in dict.fromkeys((self.before, self.after)) if column is not None)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A row that is refused: the condition in SQL, and the message."""
+
+    when: str
+    message: str
 
 
 @dataclass(frozen=True)
@@ -83,14 +99,13 @@ class Layout:
     roles: Roles
     fields: tuple[Field, ...]
     unit: tuple[str, ...]
-    """Where the unit is looked for, in this order."""
+    """The columns that may contain the unit, in the order in which they are tried."""
 
     @classmethod
     def of(cls, roles: Roles, file: Tabular) -> Layout:
-        """Match them, or say which column is missing and what is there."""
+        """Match roles and columns.  Raises SourceError if a column is missing; it names those that exist."""
         there = _there(roles, file)
-        for role in ("time", "entry", "op"):
-            column = getattr(roles, role)
+        for role, column in (("time", roles.time), ("key", roles.key), ("op", roles.op)):
             if column is not None and column not in there:
                 raise _missing(roles, file, f"column {column!r} ({role})")
         fields = tuple(_fields(roles, file, there))
@@ -105,46 +120,59 @@ class Layout:
 
     @property
     def columns(self) -> list[str]:
-        """The file's columns that are read."""
-        held = [column for each in self.fields for column in (each.before, each.after)]
-        read = [self.roles.time, self.roles.entry, self.roles.op, *self.unit, *held]
+        """The columns of the file that are read."""
+        held = [column for each in self.fields for column in each.held]
+        read = [self.roles.time, self.roles.key, self.roles.op, *self.unit, *held]
         return list(dict.fromkeys(column for column in read if column is not None))
 
     def check(self, file: Tabular) -> None:
-        """Refuse a file that does not have the columns of the first."""
+        """Raise SourceError unless the file has the columns of the first."""
         for column in () if file.loose else self.columns:
             if column not in file.schema:
-                raise _missing(self.roles, file, f"column {column!r}")
+                raise _missing(self.roles, file, f"column {column!r}, which the first file has,")
         kind = file.schema.get(self.roles.time, "VARCHAR")
         if kind not in {"VARCHAR", "TIMESTAMP", "DATE"} and not self.roles.time_unit:
-            said = f"column {self.roles.time!r} (time) is of type {kind}, not a time; if it counts from 1970, say what"
-            raise refusal(f"{said} in time_unit ({', '.join(TIME_UNITS)})", path=file.name)
+            raise refusal(
+                f"column {self.roles.time!r} (time) is of type {kind}, not a time. If it counts from 1970, "
+                f"declare time_unit ({', '.join(TIME_UNITS)}); else name another column",
+                path=file.name,
+            )
 
-    def faults(self) -> list[tuple[str, str]]:
-        """When a row cannot be taken, and what is said then."""
+    def faults(self) -> tuple[Fault, ...]:
+        """The conditions under which a row is refused, each with its message."""
         roles = self.roles
-        how = f"a number of {roles.time_unit}" if roles.time_unit else "2026-01-31 or 2026-01-31T12:00:00Z"
-        known = ", ".join(OPERATIONS)
-        return [
-            ("NOT sound", NO_OBJECT),
-            ("told IS NULL", f"column {roles.time!r} (time) is empty"),
-            ("micros IS NULL", f"column {roles.time!r} (time) holds no time; write {how}"),
-            ("NOT in_calendar(micros)", f"column {roles.time!r} (time) is outside the years 1 to 9999"),
-            ("gone IS NULL", f"column {roles.op!r} (op) holds none of {known}"),
-        ]
+        time = f"column {roles.time!r} (time)"
+        how = (
+            f"expected a number of {roles.time_unit}"
+            if roles.time_unit
+            else f"expected {roles.notation.example}; for another notation declare date_format or time_unit"
+        )
+        operations = "insert, update or delete, or one of i, c, r, u, d"
+        return (
+            Fault("NOT sound", NO_OBJECT),
+            Fault("written IS NULL", f"{time} is empty; every change needs a time"),
+            Fault("micros IS NULL", f"{time} does not contain a time; {how}, or name another column"),
+            Fault("NOT in_calendar(micros)", f"{time} is outside the years 1 to 9999"),
+            Fault(
+                "gone IS NULL",
+                f"column {roles.op!r} (op) contains no operation: {operations}. Correct the row, or name "
+                "another column",
+            ),
+        )
 
     def mutations(self, file: Tabular) -> str:
         """SQL over a numbered block of the file: row, time, entry, unit, before, after, fault (0 for none).
 
-        What has no key is the deletion of a row with the empty key, which there never is: it counts nowhere.  Only a deletion
-        takes its unit from the old row: a new row without a unit has none.
+        A row without a key becomes the deletion of a row with the empty key, which never exists.  Only a
+        deletion takes its unit from the old row: a new row without a unit has none.
         """
         places = self._places()
         old = self.roles.before and self.roles.before + (self.roles.unit or "")
         unit, new_unit = (
             _first([places[column] for column in self.unit if column != without]) for without in (None, old)
         )
-        faults = " ".join(f"WHEN {when} THEN {code}" for code, (when, _) in enumerate(self.faults(), start=1))
+        codes = enumerate(self.faults(), start=1)
+        faults = " ".join(f"WHEN {fault.when} THEN {code}" for code, fault in codes)
         return f"""
             SELECT row, CASE WHEN in_calendar(micros) THEN CAST(micros AS BIGINT) END AS time, entry,
                 CASE WHEN entry <> '' THEN CASE WHEN gone THEN unit ELSE new_unit END END AS unit,
@@ -152,50 +180,62 @@ class Layout:
                 CASE WHEN NOT gone AND entry <> '' THEN {self._struct(file, "after")} END AS after,
                 CASE {faults} ELSE 0 END AS fault
             FROM (
-                SELECT *, nullif(CAST({places[self.roles.time]} AS VARCHAR), '') AS told, {self._micros(file)} AS micros,
-                    coalesce(CAST({places[self.roles.entry]} AS VARCHAR), '') AS entry,
+                SELECT *, nullif(CAST({places[self.roles.time]} AS VARCHAR), '') AS written,
+                    {self._micros(file)} AS micros,
+                    coalesce(CAST({places[self.roles.key]} AS VARCHAR), '') AS entry,
                     {unit} AS unit, {new_unit} AS new_unit,
                     {self._absent("before")} AS fresh, {self._absent("after")} AS gone
                 FROM ({file.select(self.columns)}))"""
 
-    def misfits(self, file: Tabular) -> str:
-        """SQL over a numbered block of the file: for each declared type, how many values are not of it."""
-        counts = []
-        for each in self.fields:
-            if each.name in self.roles.types:
-                held = [column for column in dict.fromkeys((each.before, each.after)) if column is not None]
-                misfit = [
-                    f"{self._places()[it]} IS NOT NULL AND {self._value(file, each, it)} IS NULL"
-                    for it in held
-                ]
-                counts.append(" + ".join(f"count_if({it})" for it in misfit) + f" AS {quote(each.name)}")
+    @property
+    def typed(self) -> tuple[Field, ...]:
+        """The columns whose type was declared."""
+        return tuple(each for each in self.fields if each.name in self.roles.types)
+
+    def unread(self, file: Tabular) -> str:
+        """SQL over a numbered block: for each declared type, values that do not parse, and all."""
+        places = self._places()
+        counts = [
+            f"{_sum(f'count_if({self.is_unread(file, each, column)})' for column in each.held)} AS u{place}, "
+            f"{_sum(f'count({places[column]})' for column in each.held)} AS n{place}"
+            for place, each in enumerate(self.typed)
+        ]
         return f"SELECT {', '.join(counts)} FROM ({file.select(self.columns)})"
+
+    def first_unread(self, file: Tabular, each: Field) -> str:
+        """SQL over a numbered block: the first row in which a value of the column does not parse."""
+        bad = " OR ".join(self.is_unread(file, each, column) for column in each.held)
+        return f"SELECT min(row) FROM ({file.select(self.columns)}) WHERE {bad}"
+
+    def is_unread(self, file: Tabular, each: Field, column: str) -> str:
+        """SQL: whether a value is there and is not of its declared type."""
+        empty = self.roles.notation.is_empty(f"CAST({self._places()[column]} AS VARCHAR)")
+        return f"(NOT {empty} AND {self._value(file, each, column)} IS NULL)"
 
     def _places(self) -> dict[str, str]:
         return {column: f"c{place}" for place, column in enumerate(self.columns)}
 
     def _micros(self, file: Tabular) -> str:
-        place = self._places()[self.roles.time]
-        if self.roles.time_unit:
-            return f"since_epoch(CAST({place} AS VARCHAR), {TIME_UNITS[self.roles.time_unit]})"
-        text = file.schema.get(self.roles.time, "VARCHAR") == "VARCHAR"
-        return f"instant({place})" if text else f"epoch_us(TRY_CAST({place} AS TIMESTAMP))"
+        roles = self.roles
+        return instant_of(file, roles.time, self._places()[roles.time], roles.notation, roles.time_unit)
 
     def _absent(self, side: str) -> str:
-        """Whether there is no old (or new) row; NULL where that cannot be told."""
+        """SQL: whether there is no old (or new) row; NULL if the operation is unknown."""
         if side == "before" and self.roles.before is None:
             return "TRUE"
         if self.roles.op is not None:
             op = f"lower(trim(CAST({self._places()[self.roles.op]} AS VARCHAR)))"
             absent = _INSERTS if side == "before" else _DELETES
             return f"CASE WHEN {op} IN {OPERATIONS} THEN {op} IN {absent} END"
-        telling = [getattr(each, side) for each in self.fields if each.telling and getattr(each, side)]
-        return " AND ".join(f"{self._places()[column]} IS NULL" for column in telling) or "FALSE"
+        held = [each.before if side == "before" else each.after for each in self.fields if each.decides]
+        empty = [f"{self._places()[column]} IS NULL" for column in held if column is not None]
+        return " AND ".join(empty) or "FALSE"
 
     def _struct(self, file: Tabular, side: str) -> str:
         values = [
-            f"{quote(each.name)} := CAST({self._value(file, each, getattr(each, side))} AS {each.sql})"
+            f"{quote(each.name)} := CAST({self._value(file, each, column)} AS {each.sql})"
             for each in self.fields
+            for column in [each.before if side == "before" else each.after]
         ]
         return f"struct_pack({', '.join(values)})"
 
@@ -204,8 +244,25 @@ class Layout:
             return "NULL"
         place = self._places()[column]
         if each.name in self.roles.types:
-            return TYPES[self.roles.types[each.name]][1].format(f"CAST({place} AS VARCHAR)")
+            return self.roles.notation.value(self.roles.types[each.name], f"CAST({place} AS VARCHAR)")
         return place if file.schema.get(column, "VARCHAR") == each.sql else f"TRY_CAST({place} AS {each.sql})"
+
+
+def instant_of(file: Tabular, column: str, place: str, notation: Notation, time_unit: str | None) -> str:
+    """SQL: the microseconds since 1970 of a column, which `place` names in SQL."""
+    if time_unit is not None:
+        return f"since_epoch(CAST({place} AS VARCHAR), {TIME_UNITS[time_unit]})"
+    kind = file.schema.get(column, "VARCHAR")
+    if kind == "VARCHAR":
+        return notation.instant(place)
+    if kind == "DATE":
+        return notation.local(f"CAST({place} AS TIMESTAMP)")
+    return f"epoch_us(TRY_CAST({place} AS TIMESTAMP))"
+
+
+def _sum(counts: Iterable[str]) -> str:
+    """SQL: the sum."""
+    return " + ".join(counts)
 
 
 def _first(places: Sequence[str]) -> str:
@@ -215,16 +272,16 @@ def _first(places: Sequence[str]) -> str:
 
 
 def _there(roles: Roles, file: Tabular) -> Mapping[str, str | None]:
-    """The columns that can be read: where any row may have any, the declared ones are among them."""
+    """The columns that can be read; if each row has its own, the declared ones are among them."""
     there = dict(file.schema)
     if not file.loose:
         return there
     if not there:
         if not roles.types:
             raise refusal(
-                "there are no rows yet to see the columns in; declare them in types", path=file.name
+                "there are no rows yet that show the columns; declare them in types", path=file.name
             )
-        there = dict.fromkeys(filter(None, (roles.time, roles.entry, roles.op)), "VARCHAR")
+        there = dict.fromkeys(filter(None, (roles.time, roles.key, roles.op)), "VARCHAR")
     for name in roles.types:
         if name not in there:
             there |= dict.fromkeys((prefix + name for prefix in roles.prefixes or ("",)), "VARCHAR")
@@ -232,14 +289,14 @@ def _there(roles: Roles, file: Tabular) -> Mapping[str, str | None]:
 
 
 def _fields(roles: Roles, file: Tabular, there: Mapping[str, str | None]) -> Iterator[Field]:
-    """Sort the columns by prefix; one without a prefix serves both sides unless a prefixed one has its name."""
+    """The table's columns.  One without a prefix is old and new value, if no prefixed one has its name."""
     before: dict[str, str] = {}
     after: dict[str, str] = {}
-    both = {roles.entry: roles.entry}
-    # A deletion may leave its unit in place, so a lone unit column does not tell; beside an old one it does.
+    both = {roles.key: roles.key}
+    # A deletion may keep its unit, so a unit column without an old one does not decide.
     lone_unit = roles.unit if not roles.after and f"{roles.before}{roles.unit}" not in there else None
     for column in there:
-        if column in (roles.time, roles.entry, roles.op):
+        if column in (roles.time, roles.key, roles.op):
             continue
         if roles.before is not None and column.startswith(roles.before):
             before[column.removeprefix(roles.before)] = column
@@ -251,15 +308,17 @@ def _fields(roles: Roles, file: Tabular, there: Mapping[str, str | None]) -> Ite
         if prefix and not found:
             raise _missing(roles, file, f"a column that begins with {prefix!r}")
         if "" in found:
-            raise refusal(f"column {prefix!r} has nothing behind its prefix", path=file.name)
+            raise refusal(f"column {prefix!r} is only a prefix; rename the column", path=file.name)
     spelled: dict[str, str] = {}
     for name in dict.fromkeys((*both, *after, *before)):
         if (other := spelled.setdefault(name.lower(), name)) != name:
-            raise refusal(f"SQL cannot tell column {name!r} from {other!r}", path=file.name)
+            raise refusal(
+                f"columns {other!r} and {name!r} are the same name in SQL; rename one of them", path=file.name
+            )
         old, new = before.get(name), after.get(name)
         if old is None and new is None:
             old = new = both[name]
-        kind = TYPES[roles.types[name]][0] if name in roles.types else there[str(new or old)]
+        kind = SQL_TYPES[roles.types[name]] if name in roles.types else there[str(new or old)]
         if kind is None:
             raise refusal(
                 f"column {new or old!r} has a type that cannot be read; cast it to another", path=file.name
@@ -268,10 +327,22 @@ def _fields(roles: Roles, file: Tabular, there: Mapping[str, str | None]) -> Ite
 
 
 def _missing(roles: Roles, file: Tabular, what: str) -> SourceError:
-    """Name what is there, unless nothing is as declared: then the first line may be a person's, not a header."""
-    if not {roles.time, roles.entry, roles.op, roles.unit}.isdisjoint(file.schema):
-        return refusal(f"{what} is missing; there are {', '.join(map(repr, file.schema))}", path=file.name)
+    """The refusal of a file without a declared column.
+
+    The columns of the file are named only if one of them was declared: without a header, the first line is
+    data.
+    """
+    sign = file.other_delimiter
+    if sign is not None:
+        return refusal(
+            f"{what} is missing; the columns seem to be separated by {SIGNS.get(sign, repr(sign))}. "
+            f"Declare it under [source]: delimiter = {json.dumps(sign)}",
+            path=file.name,
+        )
+    if not {roles.time, roles.key, roles.op, roles.unit}.isdisjoint(file.schema):
+        there = ", ".join(map(repr, file.schema))
+        return refusal(f"{what} is missing; the columns are {there}. Correct [source]", path=file.name)
     return refusal(
-        f"{what} is missing, and so are the others that were declared; the first line must be a header",
+        f"{what} is missing, and so are the other declared columns; the first line must name the columns",
         path=file.name,
     )

@@ -1,18 +1,17 @@
 """Changelogs in files: csv, jsonl and parquet, gzipped or not, one file or a glob.
 
-A position is a list of marks.  A mark {"files": {name: rows}, "upto": time} covers the first `rows` rows of each file
-as far as their time is not after `upto`; a row is still to come unless a mark covers it.  So rows may be unsorted,
-files may grow, and a row that comes with an old time is delivered late.
+Rows may be unsorted, files may grow, and a row with an old time is delivered late: progress.py.
 """
 
 from __future__ import annotations
 
 import glob
-import json
 import re
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +20,13 @@ from tidegauge.errors import SpecError
 from tidegauge.model.mutation import Batch
 from tidegauge.model.source import Check, OpenSource
 from tidegauge.source.batch.names import quote
-from tidegauge.source.batch.position import position_of
 from tidegauge.source.batch.refusal import refusal
 from tidegauge.source.batch.workbench import scratch
 from tidegauge.source.files.layout import Layout, Roles
+from tidegauge.source.files.notation import MACROS, Notation
+from tidegauge.source.files.progress import Mark, Progress
 from tidegauge.source.files.tabular import numbered, tabular
+from tidegauge.source.files.unread import Unread, require_readable, unread_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,11 +38,13 @@ if TYPE_CHECKING:
 BATCH_ROWS: Final = 200_000
 
 
-class Mark(NamedTuple):
-    """The first rows of each file, as far as they are not after an instant."""
+@dataclass(frozen=True)
+class Loaded:
+    """All rows of all files in the table `mutation` of a scratch engine."""
 
-    files: Mapping[str, int]
-    upto: int
+    engine: duckdb.DuckDBPyConnection
+    rows: Mapping[str, int]
+    unread: Mapping[str, Unread]
 
 
 class Files(OpenSource):
@@ -52,7 +55,7 @@ class Files(OpenSource):
         path: str,
         *,
         time: str,
-        entry: str,
+        key: str,
         table: str | None = None,
         unit: str | None = None,
         before: str | None = None,
@@ -60,20 +63,23 @@ class Files(OpenSource):
         op: str | None = None,
         types: Mapping[str, str] | None = None,
         time_unit: str | None = None,
+        notation: Notation | None = None,
         base: Path | None = None,
         batch_rows: int = BATCH_ROWS,
     ) -> None:
         self._path, self._base, self._batch_rows = path, base or Path(), batch_rows
         self._table = table or _stem(path)
+        self._checked: tuple[ExitStack, Loaded] | None = None
         self._roles = Roles(
             time=time,
-            entry=entry,
+            key=key,
             unit=unit,
             before=before,
             after=after or "",
             op=op,
             types=dict(types or {}),
             time_unit=time_unit,
+            notation=notation or Notation(),
         )
 
     @property
@@ -83,80 +89,67 @@ class Files(OpenSource):
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """The columns of the first file, prefixes taken off, with the types that were declared."""
+        """The columns of the first file, without their prefixes, with the declared types."""
         return {each.name: each.sql for each in self._layout.fields}
 
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
-        """Look at all rows, then deliver those to come by (time, file, row); see the module for `position`."""
-        marks = _marks(position)
-        with scratch() as engine:
-            rows = self._load(engine, marks, until)
-            yield from self._deliver(engine, marks, until, rows)
+        """Check all rows, then deliver those still to be delivered by (time, file, row).
+
+        The first read delivers the rows that `rehearse` loaded, without reading the files again.
+        """
+        progress = Progress.parse(position)
+        with ExitStack() as held:
+            if position is None and self._checked is not None:
+                loading, loaded = self._checked
+                self._checked = None
+                held.push(loading)
+            else:
+                loaded = self._load(held, progress.marks, until)
+            yield from self._deliver(loaded, progress.marks, until)
 
     def rehearse(self) -> None:
-        """Look at all rows of all files, and refuse what `read` would refuse."""
-        files = self._files()
-        with scratch() as engine:
-            engine.execute("CREATE TABLE mutation (file INTEGER, row BIGINT, fault INTEGER)")
-            for place, file in enumerate(files):
-                self._layout.check(file)
-                faulty = f"SELECT {place}, row, fault FROM ({self._layout.mutations(file)}) WHERE fault <> 0"
-                for block in numbered(file):
-                    engine.register("block", block)
-                    engine.execute(f"INSERT INTO mutation {faulty}")
-            self._refuse_faults(engine, files)
+        """Load all rows of all files.  Raises what `read` would raise, and if many values do not parse."""
+        self.close()
+        with ExitStack() as held:
+            loaded = self._load(held, (), None)
+            require_readable(loaded.unread, self._roles.types, self._roles.notation, self._where_unread)
+            self._checked = (held.pop_all(), loaded)
+
+    def close(self) -> None:
+        """Remove the rows that `rehearse` loaded."""
+        if self._checked is not None:
+            held, _ = self._checked
+            self._checked = None
+            held.close()
 
     def doctor(self, position: str | None = None) -> list[Check]:
-        """Whether the files can be read, and in which columns some values are not of their declared type."""
+        """Whether the files can be read, and which share of the values does not parse, by column."""
         checks = super().doctor(position)
-        if not self._roles.types:
-            return checks
-        wrong = ", ".join(quote(name) for name, count in self.misfits().items() if count)
-        detail = f"some values of {wrong} are not of the declared type and count as null" if wrong else (
-            "every value is of its declared type"
-        )  # fmt: skip
-        return [*checks, Check("types", ok=True, detail=detail)]
+        unread = self.unread()
+        return [*checks, unread_check(unread, first_run=position is None)] if unread else checks
 
-    def misfits(self) -> Mapping[str, int]:
-        """Count, for the operator alone, the values that are not of their declared type and so count as null."""
-        counts = dict.fromkeys(self._roles.types, 0)
-        with scratch() as engine:
-            for file in self._files() if counts else ():
-                self._layout.check(file)
-                for block in numbered(file):
-                    engine.register("block", block)
-                    found = engine.sql(self._layout.misfits(file)).to_arrow_table().to_pylist()[0]
-                    counts = {name: count + found[name] for name, count in counts.items()}
-        return counts
+    def unread(self) -> Mapping[str, Unread]:
+        """Count, for the operator alone, the values that do not parse and so count as null."""
+        with ExitStack() as held:
+            return self._load(held, (), None).unread
 
     @cached_property
     def _layout(self) -> Layout:
         return Layout.of(self._roles, self._files()[0])
 
     def _files(self) -> list[Tabular]:
-        try:
-            names = self._names()
-        except OSError as error:
-            raise refusal(f"the path cannot be followed ({error.strerror})", path=self._path) from None
-        files = [tabular(self._base / name, name) for name in names]
+        names = matching(self._path, self._base)
+        files = [tabular(self._base / name, name, self._roles.notation) for name in names]
         if len({type(file) for file in files}) > 1:
             raise refusal("the files must be of one kind: csv, jsonl or parquet", path=self._path)
         return files
 
-    def _names(self) -> list[str]:
-        path = self._base / self._path
-        if path.is_file():
-            return [self._path]
-        if path.is_dir():
-            raise refusal("this is a folder; write which files in it, like *.csv", path=self._path)
-        matches = glob.glob(self._path, root_dir=self._base, recursive=True)  # noqa: PTH207  (an absolute pattern is allowed)
-        names = sorted(name for name in matches if (self._base / name).is_file())
-        if not names:
-            raise refusal("there is no such file", path=self._path)
-        return names
+    def _load(self, held: ExitStack, marks: Sequence[Mark], until: int | None) -> Loaded:
+        """Fill the table `mutation` with the rows that no mark covers, up to `until`.
 
-    def _load(self, engine: duckdb.DuckDBPyConnection, marks: Sequence[Mark], until: int) -> dict[str, int]:
-        """Fill the table `mutation` with what is to come; return how many rows each file has."""
+        Raises SourceError if a row cannot be read or rows that were read before are missing.
+        """
+        engine = held.enter_context(scratch(MACROS))
         files, layout = self._files(), self._layout
         gone = {name for mark in marks for name in mark.files} - {file.name for file in files}
         if gone:
@@ -166,61 +159,91 @@ class Files(OpenSource):
             f"""CREATE TABLE mutation (file INTEGER, row BIGINT, time BIGINT, entry VARCHAR, unit VARCHAR,
                 before STRUCT({row}), after STRUCT({row}), fault INTEGER)"""
         )
-        rows = {}
+        rows, unread = {}, {each.name: Unread(0, 0) for each in layout.typed}
         for place, file in enumerate(files):
             layout.check(file)
-            covered = [f"(row < {mark.files.get(file.name, 0)} AND time <= {mark.upto})" for mark in marks]
-            # Materialized, or the engine would work out times and types again for every place in the filter.
+            wanted = _wanted(file.name, marks, until)
+            # Materialized, or the engine would compute times and types again for every use in the filter.
             load = f"""INSERT INTO mutation WITH found AS MATERIALIZED ({layout.mutations(file)})
-                SELECT {place}, * FROM found WHERE fault <> 0 OR (time <= {until} AND NOT ({" OR ".join(covered) or "FALSE"}))"""
+                SELECT {place}, * FROM found WHERE fault <> 0 OR ({wanted})"""
             rows[file.name] = 0
             for block in numbered(file):
                 engine.register("block", block)
                 engine.execute(load)
                 rows[file.name] += len(block)
+                if layout.typed:
+                    counts = engine.execute(layout.unread(file)).fetchall()[0]
+                    for index, name in enumerate(unread):
+                        unread[name] += Unread(counts[2 * index] or 0, counts[2 * index + 1] or 0)
             if any(mark.files.get(file.name, 0) > rows[file.name] for mark in marks):
                 raise refusal("the file has fewer rows than were read before; put them back", path=file.name)
         self._refuse_faults(engine, files)
-        return rows
+        return Loaded(engine, rows, unread)
 
     def _refuse_faults(self, engine: duckdb.DuckDBPyConnection, files: Sequence[Tabular]) -> None:
         first = "SELECT file, row, fault FROM mutation WHERE fault <> 0 ORDER BY file, row LIMIT 1"
         for place, row, fault in engine.execute(first).fetchall():
             where, line = files[place].place(row)
-            _, message = self._layout.faults()[fault - 1]
-            raise refusal(where + message, path=files[place].name, line=line)
+            raise refusal(where + self._layout.faults()[fault - 1].message, path=files[place].name, line=line)
 
-    def _deliver(
-        self, engine: duckdb.DuckDBPyConnection, marks: Sequence[Mark], until: int, rows: Mapping[str, int]
-    ) -> Iterator[Batch]:
+    def _where_unread(self, column: str) -> tuple[str, str, int | None]:
+        """The first value of a column that does not parse: file, words for its row, line."""
+        field = next(each for each in self._layout.typed if each.name == column)
+        with scratch(MACROS) as engine:
+            for file in self._files():
+                for block in numbered(file):
+                    engine.register("block", block)
+                    (row,) = engine.execute(self._layout.first_unread(file, field)).fetchall()[0]
+                    if row is not None:
+                        where, line = file.place(row)
+                        return file.name, where, line
+        raise refusal("the files changed while they were read", path=self._path)
+
+    def _deliver(self, loaded: Loaded, marks: Sequence[Mark], until: int) -> Iterator[Batch]:
         informed = self._roles.before is not None
-        ordered = engine.sql(
-            f"SELECT time, entry, unit, before, after, {informed} AND entry <> '' AS informed FROM mutation ORDER BY time, file, row"
+        ordered = loaded.engine.sql(
+            f"""SELECT time, entry, unit, before, after, {informed} AND entry <> '' AS informed FROM mutation
+                WHERE time <= {until} ORDER BY time, file, row"""
         )
         for table, last in _by_instants(ordered.to_arrow_reader(self._batch_rows), self._batch_rows):
             reached = until if last else table["time"][-1].as_py()
-            ahead = [mark for mark in marks if mark.upto > reached]
+            ahead = tuple(mark for mark in marks if mark.upto > reached)
             upto = min(until, max([reached, *(mark.upto for mark in ahead)]))
-            yield Batch(table, upto, json.dumps([mark._asdict() for mark in (*ahead, Mark(rows, reached))]))
+            done = Progress((*ahead, Mark(loaded.rows, reached)), loaded.unread)
+            yield Batch(table, upto, str(done))
+
+
+def matching(path: str, base: Path) -> list[str]:
+    """The files that a path or glob names, relative to `base`.  Raises SourceError if there is none."""
+    try:
+        if (base / path).is_file():
+            return [path]
+        if (base / path).is_dir():
+            raise refusal("this is a folder; write which files in it, like *.csv", path=path)
+        # Path.glob would refuse an absolute pattern.
+        found = glob.glob(path, root_dir=base, recursive=True)  # noqa: PTH207
+        names = sorted(name for name in found if (base / name).is_file())
+    except OSError as error:
+        raise refusal(f"the path cannot be followed ({error.strerror})", path=path) from None
+    if not names:
+        raise refusal("there is no such file", path=path)
+    return names
+
+
+def _wanted(name: str, marks: Sequence[Mark], until: int | None) -> str:
+    """SQL: whether a row of this file is still to be delivered."""
+    covered = [f"(row < {mark.files.get(name, 0)} AND time <= {mark.upto})" for mark in marks]
+    due = "TRUE" if until is None else f"time <= {until}"
+    return f"{due} AND NOT ({' OR '.join(covered) or 'FALSE'})"
 
 
 def _stem(path: str) -> str:
-    """Name a table after its file, or after what comes before the first wildcard."""
+    """The name of a table: that of its file, or the part of the path before the first wildcard."""
     name = re.sub(r"(\.\w+)(\.gz)?$", "", Path(path).name)
     stem = re.split(r"[*?\[]", name)[0].rstrip("-_. ")
     if not stem:
         raise SpecError("give the table a name; the path has none to offer", key="source.table")
     return stem
-
-
-def _marks(position: str | None) -> list[Mark]:
-    if position is None:
-        return []
-    with position_of("a source of kind files"):
-        return [
-            Mark({name: int(rows) for name, rows in it["files"].items()}, int(it["upto"]))
-            for it in json.loads(position)
-        ]
 
 
 def _by_instants(reader: pa.RecordBatchReader, size: int) -> Iterator[tuple[pa.Table, bool]]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
@@ -27,17 +28,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from tidegauge.source.files.notation import Notation
+
 _BOM: Final = BOM.decode("latin-1")
 _NEWLINE: Final = re.compile(r"\r\n|\r|\n")
 _SEPARATOR: Final = "\x01"
-"""Forbidden in JSON, so that a whole line is one field to the parser of delimited text."""
+"""Forbidden in JSON: to the parser of delimited text, a whole line is then one field."""
 NO_OBJECT: Final = "the line is not a JSON object with distinct keys"
 _HEAD_LINES: Final = 1000
+DELIMITERS: Final = (",", ";", "\t", "|")
 _PARQUET_ROWS: Final = 1 << 17
 
 
 class Tabular(Protocol):
-    """A file whose rows have numbers, from 0, that stay theirs when the file grows."""
+    """A file whose rows are numbered from 0; the numbers do not change when the file grows."""
 
     @property
     def name(self) -> str:
@@ -46,38 +50,43 @@ class Tabular(Protocol):
 
     @property
     def schema(self) -> Mapping[str, str | None]:
-        """Column -> its type in SQL, None where it has none."""
+        """Column -> its type in SQL; None if SQL has no such type."""
         ...
 
     @property
     def loose(self) -> bool:
-        """Whether any row may have any column, so that a column cannot be missing."""
+        """Whether each row has its own columns, so that a column cannot be missing."""
         ...
 
     def blocks(self) -> Iterator[pa.Table]:
-        """Yield all rows in order; a column has its place in the file for a name: f0, f1, ..."""
+        """Yield all rows in order; the columns are named by their place in the file: f0, f1, ..."""
         ...
 
     def select(self, columns: Sequence[str]) -> str:
-        """SQL over a numbered block: `row`, these columns as c0, c1, ..., and `sound`, false where a row is none."""
+        """SQL over a numbered block: `row`, these columns as c0, c1, ..., `sound`: whether it is a row."""
         ...
 
     def place(self, row: int) -> tuple[str, int | None]:
-        """Where a row is: the words for it where lines do not count, and its line where they do."""
+        """Where a row is: words for it if the file has no lines, and its line if it has."""
+        ...
+
+    @property
+    def other_delimiter(self) -> str | None:
+        """The sign that seems to separate the fields of the header, if it is not the declared one."""
         ...
 
 
-def tabular(path: Path, name: str) -> Tabular:
+def tabular(path: Path, name: str, notation: Notation) -> Tabular:
     """Choose the reader by the file's name."""
     match path.with_name(path.name.removesuffix(".gz")).suffix.lower():
         case ".csv":
-            return Csv(path, name, ",")
+            return Csv(path, name, notation.delimiter or ",")
         case ".tsv":
-            return Csv(path, name, "\t")
+            return Csv(path, name, notation.delimiter or "\t")
         case ".jsonl" | ".ndjson":
             return JsonLines(path, name)
         case ".parquet":
-            return Parquet(path, name)
+            return Parquet(path, name, notation.time_zone)
     raise refusal(
         "the name must end in .csv, .tsv, .jsonl, .ndjson or .parquet, or one of these and .gz", path=name
     )
@@ -93,7 +102,7 @@ def numbered(file: Tabular) -> Iterator[pa.Table]:
 
 @dataclass(frozen=True)
 class Csv:
-    """RFC 4180 with a header, taken strictly; every value is text and an empty one is null."""
+    """RFC 4180 with a header, read strictly; every value is text, and an empty one is null."""
 
     path: Path
     name: str
@@ -105,8 +114,16 @@ class Csv:
         """The header's names."""
         return dict.fromkeys(self._header[0], "VARCHAR")
 
+    @property
+    def other_delimiter(self) -> str | None:
+        """Another sign that occurs in the header more often than the declared one."""
+        header = next(self._records(), (0, ""))[1]
+        signs = {sign: header.count(sign) for sign in DELIMITERS if sign != self.delimiter}
+        likely = max(signs, key=lambda sign: signs[sign])
+        return likely if signs[likely] > header.count(self.delimiter) else None
+
     def blocks(self) -> Iterator[pa.Table]:
-        """Parse behind the header."""
+        """Parse the rows after the header."""
         names, header_bytes = self._header
         with unpacked(self.path, self.name) as stream:
             stream.read(header_bytes)
@@ -117,11 +134,11 @@ class Csv:
                 self._diagnose()
 
     def select(self, columns: Sequence[str]) -> str:
-        """Pick by place in the header."""
+        """The columns by their place in the header."""
         return _picked(self._header[0], columns)
 
     def place(self, row: int) -> tuple[str, int | None]:
-        """Count through the file: a field in quotes may span lines."""
+        """The line of a row, counted from the start: a field in quotes may span lines."""
         behind_header = islice(self._records(), 1 + row, None)
         return "", next((line for line, _ in behind_header), None)
 
@@ -143,7 +160,7 @@ class Csv:
         return names, len(record)
 
     def _records(self) -> Iterator[tuple[int, str]]:
-        """Yield each record with its first line's number; one whose quote is not closed ends with the file."""
+        """Yield each record with the number of its first line; an open quote ends with the file."""
         parts: list[str] = []
         start, size, inside = 0, 0, False
         for number, line in lines(self.path, self.name):
@@ -161,7 +178,7 @@ class Csv:
             yield start, "".join(parts)
 
     def _diagnose(self) -> NoReturn:
-        """Find the first record that a strict parser would not take."""
+        """Raise SourceError for the first record that a strict parser refuses."""
         width = None
         for line, record in self._records():
             text = record.removeprefix(_BOM) if line == 1 else record
@@ -171,32 +188,39 @@ class Csv:
             fields = 1 + sum(part.count(self.delimiter) for part in text.split('"')[::2])
             width = fields if width is None else width
             if fields != width:
-                raise refusal(f"the row has {fields} fields, the header {width}", path=self.name, line=line)
+                raise refusal(
+                    f"the row has {fields} fields, the header {width}; a field that contains "
+                    f"{self.delimiter!r} needs quotes around it",
+                    path=self.name,
+                    line=line,
+                )
         raise refusal("the file cannot be read as csv, or changed while it was read", path=self.name)
 
     def _fault(self, record: str) -> tuple[str, int] | None:
-        """What is wrong inside one record, and at which of its characters."""
+        """What is wrong in one record, and at which of its characters."""
         if len(record) > BLOCK:
             return f"the row {TOO_LONG}, or a quote is not closed", 0
         if fault := _bad_bytes(record, "\0"):
             return fault
-        field = rf'(?:"(?:[^"]|"")*"|[^"\r\n{self.delimiter}]*)'
-        if not re.fullmatch(rf"{field}(?:{self.delimiter}{field})*", record.rstrip("\r\n")):
+        sign = re.escape(self.delimiter)
+        field = rf'(?:"(?:[^"]|"")*"|[^"\r\n{sign}]*)'
+        if not re.fullmatch(rf"{field}(?:{sign}{field})*", record.rstrip("\r\n")):
             return "a quote is not closed, not doubled, or not at the start of its field", 0
         return None
 
 
 @dataclass(frozen=True)
 class JsonLines:
-    """One object a line; blank lines are passed over, but numbered."""
+    """One object a line; blank lines are skipped, but numbered."""
 
     path: Path
     name: str
     loose = True
+    other_delimiter = None
 
     @cached_property
     def schema(self) -> Mapping[str, str | None]:
-        """The keys of the first lines; a column that comes later has to be declared."""
+        """The keys of the first lines; a column that occurs only later must be declared."""
         found: dict[str, str | None] = {}
         unread = None
         for number, line in islice(lines(self.path, self.name), _HEAD_LINES):
@@ -209,7 +233,7 @@ class JsonLines:
         return found
 
     def blocks(self) -> Iterator[pa.Table]:
-        """Yield the lines as text; taking them apart is left to SQL."""
+        """Yield the lines as text; SQL parses them."""
         with unpacked(self.path, self.name) as stream:
             guard = Guard(stream, forbidden=b"\0" + _SEPARATOR.encode())
             try:
@@ -218,14 +242,14 @@ class JsonLines:
                 self._diagnose()
 
     def select(self, columns: Sequence[str]) -> str:
-        """Take each object apart once."""
+        """Parse each object once."""
         pointers = ["/" + column.replace("~", "~0").replace("/", "~1") for column in columns]
         literals = ", ".join("'" + pointer.replace("'", "''") + "'" for pointer in pointers)
         values = ", ".join(f"v[{place + 1}] AS c{place}" for place in range(len(columns)))
         return f"""SELECT row, sound, {values} FROM (
             SELECT row, json_extract_string(line, [{literals}]) AS v,
-                coalesce(json_type(line) = 'OBJECT' AND len(json_keys(line)) = len(list_distinct(json_keys(line))), FALSE)
-                    AS sound
+                coalesce(json_type(line) = 'OBJECT'
+                    AND len(json_keys(line)) = len(list_distinct(json_keys(line))), FALSE) AS sound
             FROM (SELECT row, TRY_CAST(f0 AS JSON) AS line FROM block WHERE trim(f0) <> ''))"""
 
     def place(self, row: int) -> tuple[str, int | None]:
@@ -243,33 +267,36 @@ class JsonLines:
 
 @dataclass(frozen=True)
 class Parquet:
-    """Columns with types of their own."""
+    """Columns with types of their own; `time_zone` is the zone of timestamps that have none."""
 
     path: Path
     name: str
+    time_zone: str | None = None
     loose = False
+    other_delimiter = None
 
     @cached_property
     def schema(self) -> Mapping[str, str | None]:
-        """What the file says of itself."""
+        """The columns and types of the file."""
         with self._open() as file:
             arrow = file.schema_arrow
         _distinct(arrow.names, self.name)
         return sql_types(arrow)
 
     def blocks(self) -> Iterator[pa.Table]:
-        """Read row group by row group."""
+        """Yield row group by row group."""
         with self._open() as file:
             for batch in file.iter_batches(batch_size=_PARQUET_ROWS):
                 batch.validate(full=True)
-                yield pa.table([_in_utc(column) for column in batch.columns], _places(batch.num_columns))
+                columns = [_in_utc(column, self.time_zone) for column in batch.columns]
+                yield pa.table(columns, _places(batch.num_columns))
 
     def select(self, columns: Sequence[str]) -> str:
-        """Pick by place in the file."""
+        """The columns by their place in the file."""
         return _picked(list(self.schema), columns)
 
     def place(self, row: int) -> tuple[str, int | None]:
-        """There are no lines: count rows from 1."""
+        """The number of the row, from 1: the file has no lines."""
         return f"row {row + 1}: ", None
 
     @contextmanager
@@ -311,9 +338,13 @@ def _delimited(guard: Guard, width: int, delimiter: str, *, quote: str | bool) -
         yield pa.Table.from_batches([batch])
 
 
-def _in_utc(column: pa.Array) -> pa.Array:
-    """Leave out a zone: inside, an instant is stored in UTC."""
-    return column.view(pa.timestamp(column.type.unit)) if pa.types.is_timestamp(column.type) else column
+def _in_utc(column: pa.Array, zone: str | None) -> pa.Array:
+    """Timestamps without a zone, in UTC: inside a file, an instant with a zone is stored in UTC."""
+    if not pa.types.is_timestamp(column.type):
+        return column
+    if zone is not None and column.type.tz is None:
+        column = pc.assume_timezone(column, zone, ambiguous="latest", nonexistent="latest")
+    return column.view(pa.timestamp(column.type.unit))
 
 
 def _places(width: int) -> list[str]:
@@ -326,7 +357,7 @@ def _picked(names: Sequence[str], columns: Sequence[str]) -> str:
 
 
 def _keys(line: str) -> list[str] | None:
-    """The keys of an object that can name a column; None where there is no object."""
+    """The keys of an object that can name a column; None if the line is no object."""
     try:
         row = json.loads(line.encode("latin-1").decode())
         "".join(row).encode()
@@ -338,18 +369,29 @@ def _keys(line: str) -> list[str] | None:
 def _distinct(names: Sequence[str], path: str) -> None:
     for place, name in enumerate(names):
         if not name or "\0" in name:
-            raise refusal(f"column {place + 1} has no name", path=path)
+            raise refusal(f"column {place + 1} has no name; write one in the first line", path=path)
         if name in names[:place]:
-            raise refusal(f"two columns are named {name!r}", path=path)
+            raise refusal(f"two columns are named {name!r}; rename one of them in the first line", path=path)
 
 
 def _bad_bytes(text: str, forbidden: str) -> tuple[str, int] | None:
-    """What is wrong with bytes that were read one character each, and at which of them."""
+    """What is wrong with bytes that were read as one character each, and at which of them."""
     try:
         text.encode("latin-1").decode()
     except UnicodeDecodeError as error:
-        return "the text is not UTF-8", error.start
+        return _not_utf_8(text), error.start
     for character in forbidden:
         if character in text:
-            return f"a control character (byte {ord(character)}) stands in the text", text.index(character)
+            return f"the text contains a control character (byte {ord(character)})", text.index(character)
     return None
+
+
+def _not_utf_8(text: str) -> str:
+    """The message for bytes that are not UTF-8, with the command that converts the file."""
+    wide = text.startswith(("\xff\xfe", "\xfe\xff"))
+    found = "UTF-16" if wide else "ISO-8859-1 or windows-1252, perhaps"
+    code = "UTF-16" if wide else "WINDOWS-1252"
+    return (
+        f"the text is not UTF-8 ({found}). Save the file as UTF-8 (Excel: CSV UTF-8), "
+        f"or convert it: iconv -f {code} -t UTF-8"
+    )

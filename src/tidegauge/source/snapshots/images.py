@@ -1,7 +1,7 @@
-"""Images of a table, kept from one read to the next, and what changed between two of them.
+"""Images of a table, kept from one read to the next, and the changes between two of them.
 
-An image is written before the batch that it leads to is delivered, under the next generation's number; the position
-names the generation.  So a batch that was not committed is made again from the image before it, and one that was is not.
+The image of a generation is written before the changes that lead to it are delivered; the position names the
+generation.  After a crash, changes that were not committed are computed again from the image before them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from tidegauge.durable import private_folder, replacing
 from tidegauge.errors import SourceError
 from tidegauge.scratch import ScratchFolder
 from tidegauge.source.batch.names import literal, quote
-from tidegauge.source.batch.rows import assemble, image, key, schema, truncation
+from tidegauge.source.batch.rows import assemble, image, schema, truncation
+from tidegauge.source.batch.rows import key as key_text
 from tidegauge.source.batch.spool import Spool
 from tidegauge.source.batch.values import arrow_type
 from tidegauge.source.snapshots.readers import database
@@ -37,18 +38,18 @@ _NAMES: Final = b"tidegauge.columns"
 
 
 class Images:
-    """A folder of images, for one process and its owner alone."""
+    """A folder of images that only its owner can read."""
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
 
     def path(self, generation: int) -> Path:
-        """Where the image of a generation is, if there is one."""
+        """The path of the image of a generation, which may not exist."""
         return self._folder / f"image-{generation:012}.parquet"
 
     @contextmanager
     def writing(self, generation: int, columns: pa.Schema) -> Iterator[parquet.ParquetWriter]:
-        """Write an image; it is there as a whole, durably, or not at all."""
+        """Write an image; after a crash the whole image is on disk, or nothing."""
         private_folder(self._folder)
         with (
             replacing(self.path(generation), prefix="writing-") as file,
@@ -57,7 +58,7 @@ class Images:
             yield writer
 
     def forget(self, generation: int) -> None:
-        """Remove every image before this generation, and what a crash left half written."""
+        """Remove every image before this generation, and files that a crash left half written."""
         for old in self._folder.glob("image-*.parquet"):
             if old < self.path(generation):
                 old.unlink()
@@ -66,13 +67,13 @@ class Images:
 
 
 class Pictured:
-    """What of a table goes into an image: its key, its unit and the columns in use, as e, u, c0, c1, ...
+    """The columns of an image: key, unit and the columns in use, as e, u, c0, c1, ...
 
-    The columns are those of the image before, where there is one, and must still be of the same types.
+    They are those of the image before, if there is one, and must still have the same types.
     """
 
     def __init__(
-        self, kinds: Mapping[str, str], entry: Sequence[str], unit: str | None, before: Path | None = None
+        self, kinds: Mapping[str, str], key: Sequence[str], unit: str | None, before: Path | None = None
     ) -> None:
         self.kinds = dict(kinds)
         if before is not None and before.exists():
@@ -80,10 +81,11 @@ class Pictured:
             self.kinds = {name: kinds.get(name, "") for name in known}
             if changed := [name for name in known if known[name] != self.kinds[name]]:
                 raise SourceError(
-                    f"{', '.join(map(quote, changed))} is gone, or of another type than when the gauge last looked. Nothing was "
-                    "delivered. Undo the change, or start a new gauge with what is left of the budget."
+                    f"{', '.join(map(quote, changed))} is missing, or has another type than at the last "
+                    "read. Nothing was delivered. Undo the change, or start a new gauge with the rest of the "
+                    "budget."
                 )
-        self._entry = tuple(entry)
+        self._key = tuple(key)
         self._unit = unit
         self.cells = [f"c{number}" for number in range(len(self.kinds))]
         self.columns = pa.schema(
@@ -95,12 +97,12 @@ class Pictured:
     @property
     def text(self) -> list[str]:
         """The columns that are read as text."""
-        return [*self._entry, *([self._unit] if self._unit else [])]
+        return [*self._key, *([self._unit] if self._unit else [])]
 
     def arrays(self, columns: list[pa.Array]) -> list[pa.Array]:
-        """What a reader delivers, as an image has it."""
-        count = len(self._entry)
-        keys = key(columns[:count])
+        """The columns of a reader as columns of an image."""
+        count = len(self._key)
+        keys = key_text(columns[:count])
         units = columns[count] if self._unit else pa.nulls(len(keys), pa.string())
         return [keys, units, *columns[len(self.text) :]]
 
@@ -109,13 +111,15 @@ class Pictured:
         with images.writing(generation, self.columns) as writer:
             for columns in reader.scan(self.text, self.kinds):
                 rows = pa.table(self.arrays(columns), schema=self.columns)
-                writer.write_table(rows.filter(pc.not_equal(rows["e"], "")))  # what has no key counts nowhere
+                writer.write_table(
+                    rows.filter(pc.not_equal(rows["e"], ""))
+                )  # a row without a key does not count
 
     def changes(self, old: Path | None, new: Path, time: int) -> pa.Table:
-        """What to do to the old image, at one time, to have the new one."""
+        """The changes at one time that turn the old image into the new one."""
         with workshop() as db:
             db.execute(f"CREATE VIEW new AS SELECT * FROM read_parquet({literal(str(new))})")
-            require_keys(db, "new", self._entry)
+            require_keys(db, "new", self._key)
             spool = Spool(schema(self.kinds))
             self.compare(db, old, spool, time)
             return spool.take()
@@ -128,22 +132,23 @@ class Pictured:
             db.execute("CREATE VIEW old AS SELECT * FROM new WHERE false")
             if (
                 old is not None
-            ):  # it was lost, but the state knows the old rows: the net difference is the same
+            ):  # it was lost; the state knows the old rows, so the net difference is the same
                 spool.append(truncation(self.kinds, time))
         self.collect(db, differences(self.cells), spool, time=time)
 
     def collect(
         self, db: duckdb.DuckDBPyConnection, query: str, spool: Spool, *, time: int | None = None
     ) -> None:
-        """Add the rows of a query (t, e, u, was, is, told, o0, ..., n0, ...) to a batch."""
+        """Add the rows of a query (t, e, u, was, is, informed, o0, ..., n0, ...) to a batch."""
         for batch in db.sql(query).to_arrow_reader(_CHUNK):
             count = len(self.cells)
-            times, entry, unit, was, is_, told, *cells = batch.columns
+            times, entry, unit, was, is_, informed, *cells = batch.columns
             images = [
-                image([cell.cast(arrow_type(kind)) for cell, kind in zip(part, self.kinds.values(), strict=True)],
-                      self.kinds, pa.array(~present.to_numpy(zero_copy_only=False)), len(entry))
-                for part, present in ((cells[:count], was), (cells[count:], is_))
-            ]  # fmt: skip
+                image(
+                    self._cast(part), self.kinds, pa.array(~there.to_numpy(zero_copy_only=False)), len(entry)
+                )
+                for part, there in ((cells[:count], was), (cells[count:], is_))
+            ]
             spool.append(
                 assemble(
                     self.kinds,
@@ -152,31 +157,34 @@ class Pictured:
                     unit=unit,
                     before=images[0],
                     after=images[1],
-                    informed=told,
+                    informed=informed,
                 )
             )
+
+    def _cast(self, cells: Sequence[pa.Array]) -> list[pa.Array]:
+        return [cell.cast(arrow_type(kind)) for cell, kind in zip(cells, self.kinds.values(), strict=True)]
 
 
 @contextmanager
 def workshop() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database to compare in; what does not fit into memory goes into a private folder."""
+    """A database in which images are compared; it uses a private folder for data beyond the memory."""
     with ScratchFolder() as folder, closing(database()) as db:
         db.execute(f"SET temp_directory = {literal(folder.name)}")
         yield db
 
 
-def require_keys(db: duckdb.DuckDBPyConnection, table: str, entry: Sequence[str]) -> None:
-    """Refuse rows that cannot be told apart."""
+def require_keys(db: duckdb.DuckDBPyConnection, table: str, key: Sequence[str]) -> None:
+    """Raise SourceError if two rows have the same key."""
     bad = db.execute(f"SELECT 1 FROM {table} GROUP BY e HAVING count(*) > 1 LIMIT 1").fetchone()
     if bad is not None:
         raise SourceError(
-            f"{', '.join(map(quote, entry))} does not tell the rows apart: some have the same. Nothing was "
-            "delivered. Name the columns of the key ([source] key)."
+            f"several rows have the same key ({', '.join(map(quote, key))}). Nothing was delivered. Name the "
+            "columns that identify a row ([source] key)."
         )
 
 
 def differences(cells: Sequence[str]) -> str:
-    """The rows that are in one image and not, or not the same, in the other."""
+    """SQL: the rows that are in one image only, or differ in the other."""
     befores = "".join(f", o.{cell}" for cell in cells)
     afters = "".join(f", n.{cell}" for cell in cells)
     other = " OR ".join(f"o.{cell} IS DISTINCT FROM n.{cell}" for cell in ["e", "u", *cells])

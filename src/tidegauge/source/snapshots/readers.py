@@ -1,4 +1,4 @@
-"""Whole tables, read from wherever they are."""
+"""Tables that are read whole, from databases and files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CHUNK: Final = 50_000
 
 
 class Reader(Protocol):
-    """A table that can be read whole, as it is at one moment."""
+    """A table that can be read whole, in its state at one moment."""
 
     @property
     def table(self) -> str:
@@ -41,7 +41,7 @@ class Reader(Protocol):
 
 
 class SQLiteReader:
-    """A table of an SQLite file; `types` says what values are where the declaration does not."""
+    """A table of an SQLite file; `types` overrides the types of its declaration."""
 
     def __init__(self, path: str | Path, table: str, types: Mapping[str, str] | None = None) -> None:
         self._path = Path(path)
@@ -50,7 +50,7 @@ class SQLiteReader:
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """As declared."""
+        """The columns as SQLite declares them."""
         with closing(connect(self._path)) as connection:
             found = declared(connection, self.table)
         if not found:
@@ -60,7 +60,7 @@ class SQLiteReader:
         return {name: self._types.get(name) or sqlite_type(kind) for name, kind in found.items()}
 
     def scan(self, text: Sequence[str], typed: Mapping[str, str]) -> Iterator[list[pa.Array]]:
-        """One statement, and so one moment."""
+        """All rows by one statement, and so of one moment."""
         kinds = ["VARCHAR"] * len(text) + list(typed.values())
         with closing(connect(self._path)) as connection:
             try:
@@ -77,9 +77,10 @@ _PLAIN: Final = frozenset(
     ("BIGINT", "BOOLEAN", "DATE", "DOUBLE", "FLOAT", "INTEGER", "SMALLINT", "TIME", "TIMESTAMP", "VARCHAR")
 )
 _LIKE: Final = {
-    "TINYINT": "SMALLINT", "UTINYINT": "SMALLINT", "USMALLINT": "INTEGER", "UINTEGER": "BIGINT", "UBIGINT": "DECIMAL(38,0)",
-    "HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)", "TIMESTAMP_S": "TIMESTAMP", "TIMESTAMP_MS": "TIMESTAMP",
-    "TIMESTAMP_NS": "TIMESTAMP", "TIMESTAMP WITH TIME ZONE": "TIMESTAMP",
+    "TINYINT": "SMALLINT", "UTINYINT": "SMALLINT", "USMALLINT": "INTEGER", "UINTEGER": "BIGINT",
+    "UBIGINT": "DECIMAL(38,0)", "HUGEINT": "DECIMAL(38,0)", "UHUGEINT": "DECIMAL(38,0)",
+    "TIMESTAMP_S": "TIMESTAMP", "TIMESTAMP_MS": "TIMESTAMP", "TIMESTAMP_NS": "TIMESTAMP",
+    "TIMESTAMP WITH TIME ZONE": "TIMESTAMP",
 }  # fmt: skip
 
 
@@ -110,7 +111,7 @@ class DuckDBReader:
         return database(str(self._path), read_only=True)
 
     def tables(self) -> list[str]:
-        """The names of what can be read in the file."""
+        """The names of the tables and views in the file."""
         try:
             with closing(self._opened()) as connection:
                 return sorted(name for (name, *_) in connection.execute("SHOW TABLES").fetchall())
@@ -119,7 +120,7 @@ class DuckDBReader:
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """As DuckDB describes them; what has no like here is text."""
+        """The columns as DuckDB describes them; a type that is not known here is text."""
         try:
             with closing(self._opened()) as connection:
                 found = connection.execute(f"DESCRIBE SELECT * FROM {self._from()}").fetchall()
@@ -128,7 +129,7 @@ class DuckDBReader:
         return {name: _kind(kind) for name, kind, *_ in found}
 
     def scan(self, text: Sequence[str], typed: Mapping[str, str]) -> Iterator[list[pa.Array]]:
-        """One query, and so one moment."""
+        """All rows by one query, and so of one moment."""
         wanted = [(name, "VARCHAR") for name in text] + list(typed.items())
         cells = ", ".join(
             f"TRY_CAST({quote(name)} AS {kind}) AS c{n}" for n, (name, kind) in enumerate(wanted)
@@ -145,8 +146,8 @@ class DuckDBReader:
 
     def _refusal(self, error: duckdb.Error) -> SourceError:
         return SourceError(
-            f"cannot be read as {quote(self.table)} ({type(error).__name__}). A DuckDB file can be read while no other process "
-            "has it open for writing.",
+            f"cannot be read as {quote(self.table)} ({type(error).__name__}). A DuckDB file can be read "
+            "while no other process has it open for writing.",
             path=str(self._path),
         )
 

@@ -1,16 +1,17 @@
-"""What snapshots and history have in common: a table that is read whole, and an image of it."""
+"""The common part of snapshots and history tables: a table that is read whole, and an image of it."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from tidegauge.errors import SourceError, SpecError
 from tidegauge.model.source import Check, FollowedSource
 from tidegauge.source.batch.names import quote
-from tidegauge.source.batch.position import Position
+from tidegauge.source.files.unread import unread_check
 from tidegauge.source.snapshots.images import Images, Pictured
+from tidegauge.source.snapshots.place import Place
+from tidegauge.source.snapshots.text import TextReader
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -21,25 +22,16 @@ if TYPE_CHECKING:
     from tidegauge.source.snapshots.readers import Reader
 
 
-@dataclass(frozen=True)
-class Place(Position):
-    """The image that was last delivered, and its time."""
-
-    SOURCE: ClassVar[str] = "a source of snapshots"
-
-    generation: int
-    time: int
-
-
 class WholeTable(FollowedSource):
     """A table that is read whole.  `folder` keeps an image of it, beside the store and as secret."""
 
     def __init__(
-        self, reader: Reader, *, entry: str | Sequence[str], folder: str | Path, unit: str | None
+        self, reader: Reader, *, key: str | Sequence[str], folder: str | Path, unit: str | None
     ) -> None:
         self._reader = reader
-        self._entry = (entry,) if isinstance(entry, str) else tuple(entry)
-        if not self._entry:
+        self._text = reader if isinstance(reader, TextReader) else None
+        self._key = (key,) if isinstance(key, str) else tuple(key)
+        if not self._key:
             raise SpecError("name the columns of the primary key", key="source.key")
         self._unit = unit
         self._images = Images(folder)
@@ -52,7 +44,7 @@ class WholeTable(FollowedSource):
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """The table's columns as they are now, without those that only this source reads."""
+        """The present columns of the table, without those that only this source reads."""
         return self._without_extra(self._reader.columns)
 
     @property
@@ -67,31 +59,49 @@ class WholeTable(FollowedSource):
         """Deliver these columns only."""
         self._selected = frozenset(columns)
 
-    def doctor(self, position: str | None = None) -> list[Check]:  # noqa: ARG002
-        """Whether the table can be read and has its columns."""
+    def doctor(self, position: str | None = None) -> list[Check]:
+        """Whether the table can be read and has the declared columns, and which values do not parse."""
         try:
-            self._kinds()
+            kinds = self._kinds()
+            if self._text is not None:
+                for _ in self._scan(Pictured(kinds, self._key, self._unit)):
+                    pass
         except SourceError as refusal:
             return [Check("table", ok=False, detail=str(refusal))]
-        return [Check("table", ok=True, detail=f"{quote(self.table)} can be read")]
+        checks = [Check("table", ok=True, detail=f"{quote(self.table)} can be read")]
+        if self._text is not None and self._text.unread:
+            checks.append(unread_check(self._text.unread, first_run=position is None))
+        return checks
 
     def rehearse(self) -> None:
-        """Read the table once."""
-        for _ in self._scan(Pictured(self._kinds(), self._entry, self._unit)):
+        """Read the table once.  Raises SourceError if a row cannot be read or many values do not parse."""
+        for _ in self._scan(Pictured(self._kinds(), self._key, self._unit)):
             pass
+        if self._text is not None:
+            self._text.require_readable()
+
+    def _place(self, generation: int, time: int) -> Place:
+        """The position after a read."""
+        unread = {} if self._text is None else self._text.unread
+        bad = {name: (one.values, one.of) for name, one in unread.items() if one.values}
+        return Place(generation, time, bad)
 
     @abstractmethod
     def _scan(self, pictured: Pictured) -> Iterator[list[pa.Array]]:
-        """All rows as the source reads them."""
+        """All rows with the columns that the source reads."""
 
     def _kinds(self) -> dict[str, str]:
         """The delivered columns and their types.  Raises SourceError where a column is missing."""
         columns, chosen = self._reader.columns, self._selected
-        needed = [*self._entry, *self._extra, *([self._unit] if self._unit else []), *sorted(chosen or ())]
+        needed = [*self._key, *self._extra, *([self._unit] if self._unit else []), *sorted(chosen or ())]
         if missing := [name for name in needed if name not in columns]:
+            there = (
+                "" if set(missing) == set(needed) else f"; the columns are {', '.join(map(quote, columns))}"
+            )
+            hint = None if self._text is None else self._text.delimiter_hint()
             raise SourceError(
-                f"{quote(self.table)} has no column {', '.join(map(quote, missing))}: it was dropped or renamed, "
-                "or never there. Nothing was read."
+                f"{quote(self.table)} has no column {', '.join(map(quote, missing))}{there}. "
+                "Nothing was read. " + (hint or "Correct [source] or the SELECT.")
             )
         kept = {name: kind for name, kind in columns.items() if chosen is None or name in chosen}
         return self._without_extra(kept)

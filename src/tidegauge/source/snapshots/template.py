@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
+
+from tidegauge.model.quantity import instant
 from tidegauge.source.batch.draft import (
     Outline,
     chosen,
@@ -16,44 +21,95 @@ from tidegauge.source.batch.draft import (
     relative,
     source_table,
 )
+from tidegauge.source.batch.guess import CURRENT, DELETED, by_name, validity
+from tidegauge.source.files import template as files
+from tidegauge.source.files.sniff import Shape, sniff
 from tidegauge.source.postgres.kind import needs_extra
-from tidegauge.source.snapshots.readers import DuckDBReader, ParquetReader
+from tidegauge.source.snapshots.readers import DuckDBReader
 from tidegauge.source.sqlite import template as sqlite
 from tidegauge.source.sqlite.kind import MAGIC
 
 if TYPE_CHECKING:
     from tidegauge.model.source import Asked, Draft
+    from tidegauge.source.files.sniff import Suggestion
 
-_VERSIONS: Final = {"valid_from": "dbt_valid_from", "valid_to": "dbt_valid_to"}
+_EVERY = line("every", "1 day", "the time from one read of the whole table to the next")
 
 
 def template(asked: Asked) -> Draft:
-    """A declaration from the table's columns; one with dbt's columns of validity keeps its history."""
-    of, place, found = _found(asked)
-    if found.columns.keys() >= set(_VERSIONS.values()):
-        past = [line(name, column) for name, column in _VERSIONS.items()]
-    else:
-        past = [line("every", "1 day", "the time from one look at the whole table to the next")]
+    """A declaration from the table's columns; one with columns of validity contains its past."""
+    if not asked.server and head(asked)[8:12] != b"DUCK" and not head(asked).startswith(MAGIC):
+        return _of_file(asked)
+    of, place, found = _of_database(asked)
+    span = validity(found.columns)
+    marks = [mark for mark in (by_name(CURRENT, found.columns), by_name(DELETED, found.columns)) if mark]
     key = key_lines(found, sure=of in ("sqlite", "postgres"))
+    past = [_EVERY] if span is None else _validity(*span, deleted=by_name(DELETED, found.columns))
     lines = source_table("snapshots", line("of", of), *place, *key, *past)
-    return draft(lines, found, apart=_VERSIONS.values())
+    begun = draft(lines, found, apart=() if span is None else (*span, *marks))
+    if of != "duckdb" or span is None:
+        return begun
+    first, last = _ends(DuckDBReader(path_of(asked), found.table), span[0])
+    return replace(begun, first=first, last=last, open_ended=True)
 
 
-def _found(asked: Asked) -> tuple[str, list[str], Outline]:
-    """What the table is in, the lines that say where, and its columns and key."""
+def _ends(reader: DuckDBReader, column: str) -> tuple[int | None, int | None]:
+    """The first and the last time in a column."""
+    ends = [pc.min_max(times).as_py() for (times,) in reader.scan([], {column: "TIMESTAMP"})]
+    known = [instant(at) for one in ends for at in one.values() if at is not None]
+    return (min(known), max(known)) if known else (None, None)
+
+
+def _validity(
+    valid_from: str, valid_to: str, *, deleted: str | None = None, inclusive: bool = False
+) -> list[str]:
+    lines = [
+        line("valid_from", valid_from),
+        line("valid_to", valid_to, "empty in the version that is valid now"),
+    ]
+    if inclusive:
+        lines.append("inclusive = true                  # a version is still valid on the day of valid_to")
+    if deleted is not None:
+        lines.append(line("deleted", deleted, "marks a version as a deletion"))
+    return lines
+
+
+def _of_file(asked: Asked) -> Draft:
+    """A declaration from the first rows of csv, jsonl or parquet files."""
+    path = path_of(asked)
+    found = sniff(path)
+    table = files.table_of(path, asked)
+    suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
+    of = {".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}.get(suffix, "csv")
+    place = [line("of", of), line("path", relative(path, asked.folder)), line("table", table)]
+    key = 'key = ""                          # fill in: the column, or columns, that identify a row'
+    place.append(line("key", found.key) if found.key else key)
+    lines = source_table("snapshots", *place, *_past(found), *files.described(found))
+    return files.drafted(found, lines, table, files.understood(found))
+
+
+def _past(found: Suggestion) -> list[str]:
+    if found.shape is Shape.VERSIONS and found.valid_from and found.valid_to:
+        return _validity(found.valid_from, found.valid_to, deleted=found.deleted, inclusive=found.inclusive)
+    if found.shape is Shape.PICTURES and found.time and found.every:
+        return [
+            line("taken", found.time, "the date of each picture of the whole table"),
+            line("every", found.every, "the time from one picture to the next"),
+        ]
+    return [_EVERY]
+
+
+def _of_database(asked: Asked) -> tuple[str, list[str], Outline]:
+    """The database that contains the table, the lines that say where it is, and its columns and key."""
     if asked.server:
         try:
             from tidegauge.source.postgres import template as postgres  # noqa: PLC0415
         except ModuleNotFoundError as error:
             raise needs_extra(error) from None
         return "postgres", *postgres.outline(asked)
-    path, begins = path_of(asked), head(asked)
-    if begins.startswith(MAGIC):
+    if head(asked).startswith(MAGIC):
         return "sqlite", *sqlite.outline(asked)
-    if begins[8:12] == b"DUCK":
-        reader = DuckDBReader(path, chosen(DuckDBReader(path, "").tables(), asked.table))
-    else:
-        reader = ParquetReader(path, asked.table)
-    of = "parquet" if isinstance(reader, ParquetReader) else "duckdb"
+    path = path_of(asked)
+    reader = DuckDBReader(path, chosen(DuckDBReader(path, "").tables(), asked.table))
     place = [line("path", relative(path, asked.folder)), line("table", reader.table)]
-    return of, place, Outline(reader.table, reader.columns, guessed_key(reader.columns))
+    return "duckdb", place, Outline(reader.table, reader.columns, guessed_key(reader.columns))
