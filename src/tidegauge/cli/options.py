@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidegauge.errors import SpecError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -37,6 +39,17 @@ def open_gauge(
     from tidegauge.run.gauge import Gauge  # noqa: PLC0415
 
     return Gauge.from_file(file, store=store, sleep=sleep)
+
+
+def require_time(text: str | None, option: str) -> None:
+    """Raise SpecError with the name of the option if the text is no date or time."""
+    from tidegauge.model.quantity import instant  # noqa: PLC0415
+
+    if text is not None:
+        try:
+            instant(text)
+        except SpecError as error:
+            raise SpecError(str(error), key=option) from None
 
 
 def open_reader(file: Path, store: Path | None = None) -> Reader:

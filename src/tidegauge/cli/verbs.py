@@ -17,7 +17,16 @@ import typer
 from tidegauge.cli import source
 from tidegauge.cli.ending import ENDING, Stopped
 from tidegauge.cli.local import app as local
-from tidegauge.cli.options import DEFAULT, File, Json, StoreFile, open_gauge, open_reader, print_json
+from tidegauge.cli.options import (
+    DEFAULT,
+    File,
+    Json,
+    StoreFile,
+    open_gauge,
+    open_reader,
+    print_json,
+    require_time,
+)
 from tidegauge.cli.service import internal_error, setup_log
 from tidegauge.errors import SpecError, StoreCorrupt, TidegaugeError
 
@@ -165,11 +174,9 @@ def run(
     from tidegauge.cli.commit import agreed_plan  # noqa: PLC0415
     from tidegauge.cli.narrate import Narrator  # noqa: PLC0415
     from tidegauge.cli.show import next_due, progress_bar, show_end  # noqa: PLC0415
-    from tidegauge.model.quantity import instant  # noqa: PLC0415
 
     setup_log(log)
-    if until is not None:
-        instant(until)  # before anything is asked
+    require_time(until, "--until")  # before anything is asked
     said = Narrator(aloud=sys.stderr.isatty() and log == "none" and not as_json)
     gauge = open_gauge(file, store, sleep=said.sleep)
     said.due = lambda: next_due(gauge.reader)
