@@ -102,7 +102,7 @@ def test_warnings() -> None:
     assert plan.warnings[-1] == (
         "release.once has only one reading: 'for' (1 hour) is shorter than 'every' (1 day)."
     )
-    assert 'declare unit = "person_id" and max_rows in [source]' in plan.warnings[2]
+    assert "A row is protected, not a person: column 'person_id'" in plan.warnings[2]
     assert all(f"Warning   {warning}" in explain(plan) for warning in plan.warnings)
 
 
