@@ -96,7 +96,7 @@ def test_warnings() -> None:
     assert [warning.split()[0] for warning in plan.warnings] == [
         "epsilon",
         "delta",
-        "Privacy",
+        "A",
         "release.once",
     ]
     assert plan.warnings[-1] == (
