@@ -232,6 +232,8 @@ class Gauge:
         return plan
 
     def _commit(self, store: Store, planned: Plan | None) -> Plan:
+        if planned is not None and planned.declaration != self.spec.canonical():
+            raise SpecError("the plan was made from another declaration; make it with plan() of this gauge")
         plan = planned or self._make_plan()
         store.public.witness.require_writable()
         with self._source() as source:
