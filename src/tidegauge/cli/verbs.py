@@ -186,6 +186,7 @@ def run(
         progress_bar("Publishing") as progress,
         closing(gauge.run(until, plan=agreed, follow=not once, progress=progress)) as found,
     ):
+        said.bar = progress
         for reading in found:
             said.saw(reading)
             if as_json:
