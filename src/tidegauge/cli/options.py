@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -27,6 +27,10 @@ LISTEN = "127.0.0.1:8321"
 """Where a server listens if nothing else is said: on this machine alone."""
 
 
+OPENED: Final[list[Path]] = []
+"""The declaration that the verb has opened, for messages about one of its keys."""
+
+
 def print_json(value: Any) -> None:
     """Print a value as indented JSON."""
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
@@ -38,6 +42,7 @@ def open_gauge(
     """The gauge that `file` declares; the libraries that it needs are imported here."""
     from tidegauge.run.gauge import Gauge  # noqa: PLC0415
 
+    OPENED[:] = [file]
     return Gauge.from_file(file, store=store, sleep=sleep)
 
 

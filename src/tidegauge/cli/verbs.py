@@ -27,8 +27,9 @@ from tidegauge.cli.options import (
     print_json,
     require_time,
 )
+from tidegauge.cli.refuse import refuse
 from tidegauge.cli.service import internal_error, setup_log
-from tidegauge.errors import SpecError, StoreCorrupt, TidegaugeError
+from tidegauge.errors import SpecError, TidegaugeError
 
 if TYPE_CHECKING:
     from tidegauge.model.reading import Reading
@@ -350,7 +351,7 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(0)
     except TidegaugeError as error:
-        _refuse(error)
+        refuse(error)
     except _UsageError as error:
         said = error.format_message()  # without a verb, it is the whole help
         typer.echo(
@@ -360,9 +361,9 @@ def main() -> None:
     except sqlite3.Error as error:
         from tidegauge.store import refusal  # noqa: PLC0415
 
-        _refuse(refusal(error, "the store"))
+        refuse(refusal(error, "the store"))
     except OSError as error:
-        _refuse(TidegaugeError(f"{error.filename or 'the system'}: {error.strerror}"))
+        refuse(TidegaugeError(f"{error.filename or 'the system'}: {error.strerror}"))
     except Exception as error:  # noqa: BLE001  (its text may quote data, so it is not printed)
         if ENDING.signal is not None:  # closing a verb that was stopped failed, which changes nothing
             _end()
@@ -374,15 +375,3 @@ def _end() -> NoReturn:
     """End the process after a signal: one line, and the exit code of that signal."""
     ENDING.say()
     sys.exit(ENDING.code)
-
-
-def _refuse(error: Exception) -> None:
-    typer.echo(f"{type(error).__name__}: {error}{_advice(error)}", err=True)
-    sys.exit(2)
-
-
-def _advice(error: Exception) -> str:
-    """What to do about an altered store, if the message does not say it."""
-    if not isinstance(error, StoreCorrupt) or "copy" in str(error):
-        return ""
-    return "\nThe store was altered or damaged. Bring back the newest copy that tidegauge verify accepts."
