@@ -81,6 +81,13 @@ def test_what_is_protected_accepted_and_paid() -> None:
     assert "it leaves with its last accepted change (retire), so counts can be too low." in text
 
 
+def test_a_release_without_end_says_that_its_noise_grows() -> None:
+    ever = {key: value for key, value in COUNT.items() if key != "for"}
+    text = explain(planned(release={"wards": ever}))
+    assert "readings without end from 2026-01-01; the noise is that of the first 1,000 readings" in text
+    assert "grows slowly" not in explain(planned())
+
+
 def test_strategies_are_explained_on_request_alone() -> None:
     plan = planned()
     assert "disjoint" not in explain(plan)
