@@ -30,7 +30,7 @@ for = "9 days"
 """
 
 HEAD = "SpecError: tidegauge.toml does not declare a gauge:\n  "
-SQL = "QueryError: release.people.sql: "
+SQL = "QueryError: tidegauge.toml: release.people.sql: "
 PERSONS = (
     "is refused: whether a row is the first of its kind depends on the other rows; to count persons who own "
     "several rows, declare the column as unit with max_rows = 1 in [source] and publish COUNT(*), which then "

@@ -81,6 +81,13 @@ def test_what_is_protected_accepted_and_paid() -> None:
     assert "it leaves with its last accepted change (retire), so counts can be too low." in text
 
 
+def test_a_release_without_end_says_that_its_noise_grows() -> None:
+    ever = {key: value for key, value in COUNT.items() if key != "for"}
+    text = explain(planned(release={"wards": ever}))
+    assert "readings without end from 2026-01-01; the noise is that of the first 1,000 readings" in text
+    assert "grows slowly" not in explain(planned())
+
+
 def test_strategies_are_explained_on_request_alone() -> None:
     plan = planned()
     assert "disjoint" not in explain(plan)
@@ -96,13 +103,13 @@ def test_warnings() -> None:
     assert [warning.split()[0] for warning in plan.warnings] == [
         "epsilon",
         "delta",
-        "Privacy",
+        "A",
         "release.once",
     ]
     assert plan.warnings[-1] == (
         "release.once has only one reading: 'for' (1 hour) is shorter than 'every' (1 day)."
     )
-    assert 'declare unit = "person_id" and max_rows in [source]' in plan.warnings[2]
+    assert "A row is protected, not a person: column 'person_id'" in plan.warnings[2]
     assert all(f"Warning   {warning}" in explain(plan) for warning in plan.warnings)
 
 

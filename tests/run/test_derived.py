@@ -453,7 +453,7 @@ def test_every_key_of_a_release_is_refused_beside_of() -> None:
         ({"six": {"of": "now", "windw": "6 days"}}, "release.six.windw: is not a key here; did you mean 'window'?"),
         ({"six": {**COUNT, "off": "now"}}, "release.six.off: is not a key here; did you mean 'of'?"),
         ({"six": {"of": ""}}, "release.six.of: is empty; fill it in"),
-        ({"six": {"of": 6}}, "release.six.of: input should be a valid string"),
+        ({"six": {"of": 6}}, "release.six.of: must be a text in quotes"),
         (
             {"six": {"of": "now", "window": "soon"}},
             "release.six.window: 'soon' is not a duration (write '1 day', '90 minutes', '2 years')",

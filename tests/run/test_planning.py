@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 from time import thread_time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +13,10 @@ from tidegauge.plan.certify import loss
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec.declaration import GaugeSpec
+from tidegauge.run.gauge import Gauge
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 COUNT = {"sql": "SELECT COUNT(*) FROM t"}
 GROUPS = {"sql": "SELECT c, COUNT(*) FROM t GROUP BY c", "groups": {"c": [f"g{i}" for i in range(30)]}}
@@ -152,3 +156,24 @@ def test_more_bins_than_can_be_planned_are_refused_at_once(release: dict[str, An
             columns={"c": "VARCHAR", "v": "BIGINT"},
             now=0,
         )
+
+
+def test_a_plan_of_another_declaration_is_not_committed(tmp_path: Path) -> None:
+    def made(name: str, epsilon: int) -> Gauge:
+        return Gauge(
+            source={"kind": "files", "path": "t.csv", "table": "t", "time": "at", "key": "id"},
+            constraint={"at_most": 2},
+            budget={"epsilon": epsilon},
+            releases={"n": {"sql": "SELECT COUNT(*) FROM t", "start": "2026-01-01", "every": "1 day", "for": "2 days"}},
+            store=tmp_path / name,
+            base=tmp_path,
+        )  # fmt: skip
+
+    (tmp_path / "t.csv").write_text("at,id\n2026-01-01,a\n")
+    one, other = made("one.db", 1), made("other.db", 2)
+    with pytest.raises(SpecError, match="was made from another declaration"):
+        list(one.run(plan=other.plan()))
+    assert not one.committed
+    plan = one.plan()
+    list(one.run(plan=plan))
+    assert one.plan().hash == plan.hash

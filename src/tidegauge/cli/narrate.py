@@ -11,6 +11,7 @@ from tidegauge.cli.ending import ENDING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tidegauge.cli.show import Bar
     from tidegauge.model.reading import Reading
 
 _MOST: Final = 12
@@ -24,6 +25,8 @@ class Narrator:
         self._aloud = aloud
         self.due: Callable[[], str] = lambda: ""
         """When the next reading is due, as a sentence."""
+        self.bar: Bar | None = None
+        """Taken away once everything that was due is published."""
         self.count = 0
         self.last: Reading | None = None
         self._new: list[Reading] = []
@@ -38,6 +41,8 @@ class Narrator:
 
     def sleep(self, seconds: float) -> None:
         """Wait for the next reading; what was published before is shown first."""
+        if self.bar is not None and not self._waited:
+            self.bar.stop()
         if self._aloud:
             if not self._waited:
                 typer.echo(f"{self.summary()}\n{self.due()} Ctrl-C ends the run.", err=True)

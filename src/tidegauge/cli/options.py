@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+
+from tidegauge.errors import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +27,10 @@ LISTEN = "127.0.0.1:8321"
 """Where a server listens if nothing else is said: on this machine alone."""
 
 
+OPENED: Final[list[Path]] = []
+"""The declaration that the verb has opened, for messages about one of its keys."""
+
+
 def print_json(value: Any) -> None:
     """Print a value as indented JSON."""
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
@@ -36,7 +42,19 @@ def open_gauge(
     """The gauge that `file` declares; the libraries that it needs are imported here."""
     from tidegauge.run.gauge import Gauge  # noqa: PLC0415
 
+    OPENED[:] = [file]
     return Gauge.from_file(file, store=store, sleep=sleep)
+
+
+def require_time(text: str | None, option: str) -> None:
+    """Raise SpecError with the name of the option if the text is no date or time."""
+    from tidegauge.model.quantity import instant  # noqa: PLC0415
+
+    if text is not None:
+        try:
+            instant(text)
+        except SpecError as error:
+            raise SpecError(str(error), key=option) from None
 
 
 def open_reader(file: Path, store: Path | None = None) -> Reader:

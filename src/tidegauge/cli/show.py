@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from tidegauge.cli.width import columns
 from tidegauge.errors import SpecError
@@ -21,7 +22,7 @@ from tidegauge.publish.registry import FORMATS, FilePublisher, TextPublisher, fo
 from tidegauge.publish.table import as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tidegauge.cli.narrate import Narrator
@@ -32,8 +33,24 @@ if TYPE_CHECKING:
     from tidegauge.run.reader import Reader
 
 
+@dataclass(frozen=True)
+class Bar:
+    """A progress bar; called with what is done and the total."""
+
+    progress: Progress
+    task: TaskID
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show this progress."""
+        self.progress.update(self.task, completed=done, total=total)
+
+    def stop(self) -> None:
+        """Take the bar away."""
+        self.progress.stop()
+
+
 @contextmanager
-def progress_bar(label: str) -> Iterator[Callable[[int, int], None] | None]:
+def progress_bar(label: str) -> Iterator[Bar | None]:
     """A progress bar on stderr, or None if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield None
@@ -45,8 +62,7 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None] | None]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield Bar(bar, bar.add_task(label, total=None))
 
 
 def show_readings(readings: list[Reading], form: str | None, output: Path | None) -> None:

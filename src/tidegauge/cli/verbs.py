@@ -19,9 +19,19 @@ from tidegauge.cli import source
 from tidegauge.cli.ending import ENDING, Stopped
 from tidegauge.cli.ledger import ledger
 from tidegauge.cli.local import app as local
-from tidegauge.cli.options import DEFAULT, File, Json, StoreFile, open_gauge, open_reader, print_json
+from tidegauge.cli.options import (
+    DEFAULT,
+    File,
+    Json,
+    StoreFile,
+    open_gauge,
+    open_reader,
+    print_json,
+    require_time,
+)
+from tidegauge.cli.refuse import refuse
 from tidegauge.cli.service import internal_error, setup_log
-from tidegauge.errors import SpecError, StoreCorrupt, TidegaugeError
+from tidegauge.errors import SpecError, TidegaugeError
 
 if TYPE_CHECKING:
     from tidegauge.model.reading import Reading
@@ -169,11 +179,9 @@ def run(
     from tidegauge.cli.commit import agreed_plan  # noqa: PLC0415
     from tidegauge.cli.narrate import Narrator  # noqa: PLC0415
     from tidegauge.cli.show import next_due, progress_bar, show_end  # noqa: PLC0415
-    from tidegauge.model.quantity import instant  # noqa: PLC0415
 
     setup_log(log)
-    if until is not None:
-        instant(until)  # before anything is asked
+    require_time(until, "--until")  # before anything is asked
     said = Narrator(aloud=sys.stderr.isatty() and log == "none" and not as_json)
     gauge = open_gauge(file, store, sleep=said.sleep)
     said.due = lambda: next_due(gauge.reader)
@@ -183,6 +191,7 @@ def run(
         progress_bar("Publishing") as progress,
         closing(gauge.run(until, plan=agreed, follow=not once, progress=progress)) as found,
     ):
+        said.bar = progress
         for reading in found:
             said.saw(reading)
             if as_json:
@@ -337,7 +346,7 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(0)
     except TidegaugeError as error:
-        _refuse(error)
+        refuse(error)
     except _UsageError as error:
         said = error.format_message()  # without a verb, it is the whole help
         typer.echo(
@@ -347,9 +356,9 @@ def main() -> None:
     except sqlite3.Error as error:
         from tidegauge.store import refusal  # noqa: PLC0415
 
-        _refuse(refusal(error, "the store"))
+        refuse(refusal(error, "the store"))
     except OSError as error:
-        _refuse(TidegaugeError(f"{error.filename or 'the system'}: {error.strerror}"))
+        refuse(TidegaugeError(f"{error.filename or 'the system'}: {error.strerror}"))
     except Exception as error:  # noqa: BLE001  (its text may quote data, so it is not printed)
         if ENDING.signal is not None:  # closing a verb that was stopped failed, which changes nothing
             _end()
@@ -361,15 +370,3 @@ def _end() -> NoReturn:
     """End the process after a signal: one line, and the exit code of that signal."""
     ENDING.say()
     sys.exit(ENDING.code)
-
-
-def _refuse(error: Exception) -> None:
-    typer.echo(f"{type(error).__name__}: {error}{_advice(error)}", err=True)
-    sys.exit(2)
-
-
-def _advice(error: Exception) -> str:
-    """What to do about an altered store, if the message does not say it."""
-    if not isinstance(error, StoreCorrupt) or "copy" in str(error):
-        return ""
-    return "\nThe store was altered or damaged. Bring back the newest copy that tidegauge verify accepts."

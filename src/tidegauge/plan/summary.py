@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _WITHIN: Final = 10
 """A value that is this many times the noise is published within 10 %."""
+_GROWS: Final = 1.001
+"""An error that grows by less does not grow."""
 _RATES: Final = {
     Span(micros=SECOND): "every second",
     Span(micros=MINUTE): "every minute",
@@ -150,6 +152,8 @@ def _expected(plan: Plan, series: Series) -> tuple[str, str]:
     if not series.level:
         what = "total" if release.query.kind == "flow" else "change"
         details.insert(0, f"{what} over {series.window}")
+    if chosen.growth and chosen.growth[-1][1] > chosen.growth[0][1] * _GROWS:
+        details.append(f"the noise is that of the first {chosen.growth[-1][0]:,} readings, and grows slowly")
     if derived is not None:
         details.append(f"derived from {derived.of} at no cost")
     if not chosen.half_width_worst:

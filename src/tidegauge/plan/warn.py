@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tidegauge.model.constraint import Unconstrained
+from tidegauge.model.person import row_note
 from tidegauge.model.quantity import rfc3339
 
 if TYPE_CHECKING:
@@ -15,13 +15,6 @@ if TYPE_CHECKING:
     from tidegauge.model.budget import Budget
     from tidegauge.plan.plan import ReleasePlan
     from tidegauge.plan.spec.declaration import GaugeSpec
-
-_PERSON: Final = re.compile(
-    r"(.*_)?(person|patient|user|customer|client|member|employee|student|citizen|resident|subscriber|"
-    r"holder|owner|driver|passenger|household|individual|participant)(_?(id|no|nr|num|number|key|uuid|ref))?",
-    re.IGNORECASE,
-)
-"""Names of columns that may identify a person."""
 
 
 def warnings(
@@ -51,12 +44,9 @@ def _of_constraint(spec: GaugeSpec) -> Iterator[str]:
 def _of_unit(spec: GaugeSpec, columns: Mapping[str, str]) -> Iterator[str]:
     """A row is protected, but a column looks as if persons owned several rows."""
     keys = [spec.source.key] if isinstance(spec.source.key, str) else spec.source.key
-    people = [name for name in columns if _PERSON.fullmatch(name) and name not in keys]
-    if spec.source.unit is None and people:
-        yield (
-            f"Privacy protects one row, not one '{people[0]}'. If a '{people[0]}' can own several rows, "
-            f'declare unit = "{people[0]}" and max_rows in [source].'
-        )
+    note = row_note(columns, key=keys, unit=spec.source.unit)
+    if note is not None:
+        yield note
 
 
 def _of_times(spec: GaugeSpec, plans: Sequence[ReleasePlan]) -> Iterator[str]:

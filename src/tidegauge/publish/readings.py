@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from fractions import Fraction
 from statistics import NormalDist
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -21,14 +22,17 @@ if TYPE_CHECKING:
     from tidegauge.plan.plan import Plan
 
 
-@overload
-def clean(value: float) -> float: ...
-@overload
-def clean(value: None) -> None: ...
-def clean(value: float | None) -> float | None:
-    """The value without the last digits of a double, which are no information: 9600.33 for
-    9600.330000000016."""
-    return None if value is None else float(f"{value:.12g}")
+_DUST: Final = 1e-12
+"""Relative distance from a multiple of the grid that is no information."""
+
+
+def on_grid(value: float, grid: Fraction) -> float:
+    """The multiple of the grid that this value is, up to the last digits of a double; otherwise the value.
+
+    9600.330000000016 on a grid of 1/100 is 9600.33; a noisy value lies between multiples and stays as it is.
+    """
+    nearest = float(round(Fraction(value) / grid) * grid)
+    return nearest if abs(nearest - value) <= _DUST * max(1.0, abs(value)) else value
 
 
 def plan_reading(plan: Plan, published: Published) -> Reading:
@@ -39,16 +43,19 @@ def plan_reading(plan: Plan, published: Published) -> Reading:
 
     def interval(level: float) -> tuple[float, float]:
         if level == 0.95 or published.value is None or published.stderr is None:
-            return clean(published.low), clean(published.high)
+            return published.low, published.high
         half = series.decoder_at(published.number).half_width(bin_, published.stderr, level)
-        return clean(published.value - half), clean(published.value + half)
+        return published.value - half, published.value + half
 
+    value, parts = published.value, release.query.components
+    if value is not None and len(parts) == 1:  # a mean has no grid
+        value = on_grid(value, parts[0].grid)
     return Reading(
         release=published.release,
         time=moment(published.time),
         group=release.query.cells[published.cell],
-        value=clean(published.value),
-        stderr=clean(published.stderr),
+        value=value,
+        stderr=published.stderr,
         _interval=interval,
     )
 

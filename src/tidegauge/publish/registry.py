@@ -72,7 +72,11 @@ class FilePublisher:
             raise SpecError(
                 f"a {self.format.name} goes to the terminal; for a file choose {choice}", key="--format"
             )
-        self.path.write_bytes(self.format.encode(readings))
+        content = self.format.encode(readings)
+        try:
+            self.path.write_bytes(content)
+        except OSError as error:
+            raise SpecError(f"{self.path} cannot be written: {error.strerror}", key="--output") from None
         return Delivery(len(readings), self.path.name)
 
 

@@ -245,6 +245,8 @@ class Gauge:
 
     def _commit(self, store: Store, source: OpenSource, planned: Plan | None) -> Plan:
         """Check the source and commit the plan.  The source keeps what it read for the check."""
+        if planned is not None and planned.declaration != self.spec.canonical():
+            raise SpecError("the plan was made from another declaration; make it with plan() of this gauge")
         plan = planned or self._make_plan()
         store.public.witness.require_writable()
         require_ready(source, plan.program.used)

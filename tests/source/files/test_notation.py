@@ -166,7 +166,9 @@ for = "1 day"
     gauge = Gauge.from_file(tmp_path / "tidegauge.toml")
     readings = list(gauge.run())
     assert round(readings[-1].value or 0, 2) == 1234.5
-    assert not [name for name in gauge.status().as_json()["operator_only"] if "parse" in name], "NA is an empty value"
+    assert not [name for name in gauge.status().as_json()["operator_only"] if "parse" in name], (
+        "NA is an empty value"
+    )
     (tmp_path / "tidegauge.toml").write_text(toml.replace('"Europe/Berlin"', '"Berlin"'))
     with pytest.raises(SpecError, match=r"source.time_zone: 'Berlin' is not the name of a time zone"):
         Gauge.from_file(tmp_path / "tidegauge.toml")
