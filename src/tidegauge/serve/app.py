@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from starlette.requests import Request
+    from starlette.routing import Route
 
 
 def create_app(public: Path, *, every: float = 1.0) -> Front:
@@ -26,11 +29,19 @@ def create_app(public: Path, *, every: float = 1.0) -> Front:
     every: seconds between two looks at the file for server-sent events.
     """
     files = Files(public)
-    routes = [Events(files, every=every).route, *api_routes(files)]
+    routes = [Events(files, every=every).route, *api_routes(files), *_page_routes(files)]
     handlers = {HTTPException: _refused, StoreError: _gone, Exception: _broken}
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
     return Front(app, files)
+
+
+def _page_routes(files: Files) -> list[Route]:
+    """The routes of the pages: `page_routes(files)` of tidegauge.serve.pages, where that is installed."""
+    if find_spec("tidegauge.serve.pages") is None:
+        return []
+    routes: list[Route] = import_module("tidegauge.serve.pages").page_routes(files)
+    return routes
 
 
 async def _refused(request: Request, error: Exception) -> Response:
