@@ -11,6 +11,7 @@ TidegaugeError
 │   ├── StoreBehind      the store is an old copy: readings were published after it was made
 │   ├── StoreCorrupt     the store fails its integrity checks
 │   └── LedgerError      the shared ledger cannot be used by this gauge
+├── PublishError         readings could not be handed on; they stay in the outbox
 └── LocalError           a survey, a report or a reporter's state is invalid
 
 A message says what was asked, what failed, what state is left and what to do next.
@@ -85,6 +86,10 @@ class StoreCorrupt(StoreError):
 
 class LedgerError(StoreError):
     """The shared ledger cannot be opened, read or written, or counts other units than the gauge."""
+
+
+class PublishError(TidegaugeError):
+    """Readings could not be handed on; they stay in the outbox and are delivered later."""
 
 
 class LocalError(TidegaugeError):

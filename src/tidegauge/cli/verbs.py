@@ -10,6 +10,7 @@ import sqlite3
 import sys
 import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn, cast
 
@@ -21,6 +22,7 @@ from tidegauge.cli.ledger import ledger
 from tidegauge.cli.local import app as local
 from tidegauge.cli.options import (
     DEFAULT,
+    LISTEN,
     File,
     Json,
     StoreFile,
@@ -29,6 +31,7 @@ from tidegauge.cli.options import (
     print_json,
     require_time,
 )
+from tidegauge.cli.publishing import publish, serve, show_undelivered
 from tidegauge.cli.refuse import refuse
 from tidegauge.cli.service import internal_error, setup_log
 from tidegauge.errors import SpecError, TidegaugeError
@@ -170,6 +173,17 @@ def run(
         bool, typer.Option("--yes", "-y", help="Commit the plan without asking (for services).")
     ] = False,
     log: Annotated[str, typer.Option(help="Log to stderr: none, text or json.")] = "none",
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Also serve the public file, in a process of its own.")
+    ] = False,
+    listen: Annotated[str, typer.Option(help="With --serve: address to listen on, HOST:PORT.")] = LISTEN,
+    operator: Annotated[
+        str | None,
+        typer.Option(
+            help="Also serve status and metrics for the operator at this address, HOST:PORT. Needs "
+            "TIDEGAUGE_OPERATOR_TOKEN."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Publish every reading when it is due.  The first run commits the plan.
@@ -179,6 +193,7 @@ def run(
     from tidegauge.cli.commit import agreed_plan  # noqa: PLC0415
     from tidegauge.cli.narrate import Narrator  # noqa: PLC0415
     from tidegauge.cli.show import next_due, progress_bar, show_end  # noqa: PLC0415
+    from tidegauge.cli.web import beside  # noqa: PLC0415
 
     setup_log(log)
     require_time(until, "--until")  # before anything is asked
@@ -188,6 +203,7 @@ def run(
     agreed = agreed_plan(gauge, yes=yes)
     with (
         ENDING.careful(_STOPPED),
+        beside(gauge, file.parent, listen if serve else None, operator, partial(typer.echo, err=True)),
         progress_bar("Publishing") as progress,
         closing(gauge.run(until, plan=agreed, follow=not once, progress=progress)) as found,
     ):
@@ -197,6 +213,7 @@ def run(
             if as_json:
                 typer.echo(json.dumps(reading.as_json(), ensure_ascii=False))
             ENDING.check()
+    show_undelivered(gauge.undelivered)
     if not as_json:
         show_end(said, gauge.reader)
 
@@ -309,7 +326,7 @@ def verify(
         typer.echo(f"All {proved.compared:,} readings in {against.name} equal those in the store.")
 
 
-for verb in (source.doctor, source.install, source.uninstall, source.serve):
+for verb in (source.doctor, source.install, source.uninstall, publish, serve):
     app.command()(verb)
 
 

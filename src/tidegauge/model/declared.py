@@ -81,3 +81,9 @@ class SourceSpec(Table):
     def keeps(self) -> str | None:
         """What the source leaves on the disk unencrypted, as the start of a sentence; None: nothing."""
         return None
+
+
+class PublisherSpec(Table):
+    """The keys that every kind of publisher has.  Each kind adds its own, and its value of `kind`."""
+
+    kind: str

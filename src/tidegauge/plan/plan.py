@@ -17,6 +17,7 @@ from tidegauge.mechanism.noise.samplers import DiscreteGaussian, DiscreteLaplace
 from tidegauge.mechanism.registry import build
 from tidegauge.mechanism.registry import record as strategy_record
 from tidegauge.model.budget import Budget
+from tidegauge.model.ledger import Reservation
 from tidegauge.model.program import Program, Release
 from tidegauge.model.quantity import Span
 from tidegauge.plan.series import Series, derived_series
@@ -186,6 +187,17 @@ class Plan:
     def needed(self) -> Fraction:
         """The privacy loss over the whole lifetime of the gauge."""
         return sum((release.loss for release in self.releases), Fraction(0))
+
+    @property
+    def reservation(self) -> Reservation:
+        """What the ledger reserves for it."""
+        return Reservation(
+            plan=self.hash,
+            measure=self.measure,
+            budget=self.total,
+            reserved=self.needed,
+            releases={release.release.name: release.loss for release in self.releases},
+        )
 
     @property
     def hash(self) -> str:

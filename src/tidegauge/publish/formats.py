@@ -11,17 +11,16 @@ import csv
 import io
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tidegauge.model.quantity import instant
 from tidegauge.publish.arrow_html import MARK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     import pyarrow as pa
-
-    from tidegauge.model.reading import Reading
 
 NUMBERS: Final = ("value", "stderr", "low", "high")
 _FIXED: Final = frozenset({"release", "time", *NUMBERS, "bias"})
@@ -47,6 +46,19 @@ def _taken(name: str) -> bool:
     while bare.startswith(_APART):
         bare = bare.removeprefix(_APART)
     return bare.lower() in _FIXED or bare.startswith(_OLD)
+
+
+class Written(Protocol):
+    """What can be written: a reading of a gauge, or of a public file."""
+
+    @property
+    def time(self) -> datetime | int:
+        """When; a number is in microseconds since 1970."""
+        ...
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields of a reading."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -87,7 +99,7 @@ class Row:
         return self.value, self.stderr, self.low, self.high
 
 
-def as_table(readings: Sequence[Reading]) -> pa.Table:
+def as_table(readings: Sequence[Written]) -> pa.Table:
     """Release, time, one column a group, value, stderr, low, high; and bias where readings have it."""
     import pyarrow as pa  # noqa: PLC0415  (slow to load)
 
@@ -108,7 +120,7 @@ def as_table(readings: Sequence[Reading]) -> pa.Table:
     return pa.table(table, metadata={MARK: b"readings"})
 
 
-def to_csv(readings: Sequence[Reading]) -> bytes:
+def to_csv(readings: Sequence[Written]) -> bytes:
     """The same columns as text, with a line of their names."""
     rows = [reading.as_json() for reading in readings]
     groups, numbers = _columns(rows)
@@ -132,7 +144,7 @@ def from_csv(content: bytes) -> list[Row]:
         raise ValueError("no csv") from error
 
 
-def to_json(readings: Sequence[Reading]) -> bytes:
+def to_json(readings: Sequence[Written]) -> bytes:
     """A list of objects, each with its groups in an object of their own, under their plain names."""
     text = json.dumps([reading.as_json() for reading in readings], ensure_ascii=False, indent=2) + "\n"
     return text.encode()
@@ -146,7 +158,7 @@ def from_json(content: bytes) -> list[Row]:
     return [Row.of(json.loads(line)) for line in text.splitlines() if line.strip()]
 
 
-def to_parquet(readings: Sequence[Reading]) -> bytes:
+def to_parquet(readings: Sequence[Written]) -> bytes:
     """The Arrow table as a parquet file."""
     import pyarrow as pa  # noqa: PLC0415  (slow to load)
     import pyarrow.parquet as pq  # noqa: PLC0415

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time as system_time
 from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager
@@ -15,18 +16,20 @@ from tidegauge.mechanism.noise.samplers import SecureSampler
 from tidegauge.model import kinds
 from tidegauge.model.budget import Budget
 from tidegauge.model.constraint import Constraint
-from tidegauge.model.ledger import Reservation
 from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.model.reading import Reading
 from tidegauge.model.source import Location, whole
+from tidegauge.model.status import Status
 from tidegauge.plan.spec.change import changed
 from tidegauge.plan.spec.declaration import GaugeSpec, declared_form, load
+from tidegauge.publish.outbox import deliver_once
 from tidegauge.publish.readings import plan_reading
 from tidegauge.run import clock
 from tidegauge.run.clock import PublicClock
 from tidegauge.run.loop import Loop
+from tidegauge.run.outlets import delivering, open_senders, require_declared, waiting
 from tidegauge.run.reader import Reader, StoreFile, committed
-from tidegauge.run.ready import hidden_by_noise, require_ready
+from tidegauge.run.ready import hidden_by_noise, require_columns, require_ready
 from tidegauge.run.shared import Sharing
 from tidegauge.run.tick import Ticker
 from tidegauge.store import Commitment
@@ -41,9 +44,9 @@ if TYPE_CHECKING:
     from tidegauge.model.ledger import LedgerEntry
     from tidegauge.model.mutation import Source
     from tidegauge.model.source import Check, OpenSource
-    from tidegauge.model.status import Status
     from tidegauge.plan.plan import Plan
     from tidegauge.plan.what_if import Alternative, Choice
+    from tidegauge.publish.outbox import Failure, Sender
     from tidegauge.publish.verify import Verified
     from tidegauge.store import Store
     from tidegauge.store.public.part import PublicPart
@@ -91,6 +94,7 @@ class Gauge:
         ledger: Mapping[str, str] | None = None,
         store: str | Path = "tidegauge.db",
         base: str | Path = ".",
+        publish: Mapping[str, Mapping[str, Any]] | None = None,
         **setting: Unpack[Setting],
     ) -> None:
         self._given = None if source is None or isinstance(source, Mapping) else whole(source)
@@ -106,6 +110,7 @@ class Gauge:
             "budget": budget,
             "release": releases,
             "ledger": ledger,
+            "publish": publish,
         }
         self.spec = spec or GaugeSpec.parse(
             {name: value for name, value in declared.items() if value is not None}
@@ -117,6 +122,10 @@ class Gauge:
         self._now, self._sleep = setting.get("now", _now), setting.get("sleep", system_time.sleep)
         self._sampler = setting.get("sampler") or SecureSampler()
         self._steady = setting.get("steady") or (clock.steady if self._now is _now else None)
+        self._certified: tuple[tuple[str, str], Plan] | None = None
+        """The committed plan, certified once, with its record and its last ledger entry."""
+        self.undelivered: list[Failure] = []
+        """Publishers that could not deliver everything when a run, or `publish`, ended."""
 
     @classmethod
     def from_file(
@@ -239,9 +248,13 @@ class Gauge:
                 "store of its own (tidegauge run --store other.db); the privacy losses of both gauges add "
                 "up. What was published can still be read: tidegauge readings"
             )
-        plan = committed(store)
-        assert plan is not None
-        return plan
+        entries = store.ledger.entries()
+        known = json.dumps(record, sort_keys=True), entries[-1].hash if entries else ""
+        if self._certified is None or self._certified[0] != known:
+            plan = committed(store)
+            assert plan is not None
+            self._certified = known, plan
+        return self._certified[1]
 
     def _commit(self, store: Store, source: OpenSource, planned: Plan | None) -> Plan:
         """Check the source and commit the plan.  The source keeps what it read for the check."""
@@ -253,13 +266,7 @@ class Gauge:
         with self._engine(plan) as engine:
             layout = engine.layout.tables()
         time = rfc3339(self._now())
-        reservation = Reservation(
-            plan=plan.hash,
-            measure=plan.measure,
-            budget=plan.total,
-            reserved=plan.needed,
-            releases={release.release.name: release.loss for release in plan.releases},
-        )
+        reservation = plan.reservation
         if self._sampler.simulated and self.shared.ledger is not None:
             raise SpecError("simulated noise and a real ledger do not mix", key="ledger")
         shared = self.shared.reserve(store, plan, reservation, time=time)
@@ -324,28 +331,38 @@ class Gauge:
             self.shared.confirm(store, plan, time=rfc3339(self._now()))
             store.public.attest()
             with self._engine(plan) as engine:
-                self._check_columns(plan, source)
+                require_columns(plan, source)
                 ticker = Ticker(plan, store, engine, self._sampler)
                 now = PublicClock(self._now, self._steady)
-                loop = Loop(ticker, source, now=now, sleep=self._sleep, progress=progress)
-                for published in loop.run(limit, follow=follow):
-                    yield plan_reading(plan, published)
+                with delivering(
+                    self._senders(plan), ticker.progress.clock.watermark, self.undelivered.extend
+                ) as released:
+                    loop = Loop(
+                        ticker, source, now=now, sleep=self._sleep, progress=progress, released=released
+                    )
+                    for published in loop.run(limit, follow=follow):
+                        yield plan_reading(plan, published)
 
-    @staticmethod
-    def _check_columns(plan: Plan, source: OpenSource) -> None:
-        """Columns that queries speak of must still be there, of the type that was committed."""
-        for name in sorted(plan.program.used):
-            if source.columns.get(name) != plan.columns[name]:
-                found = (
-                    "is no longer there"
-                    if name not in source.columns
-                    else "has another type than was committed"
-                )
-                raise SpecError(
-                    f"column '{name}' {found}. Nothing was read or spent. Put it back as it was, or start "
-                    "another gauge with a store of its own; the privacy losses of both gauges add up",
-                    key="source",
-                )
+    def _senders(self, plan: Plan, only: str | None = None) -> list[Sender]:
+        return open_senders(
+            self.spec.publish, plan, base=self._base, store=self.path, public=self._file.public, only=only
+        )
+
+    def publish(self, only: str | None = None) -> int:
+        """Deliver everything that waits in the outbox, and return how many readings were delivered.
+
+        only: the name of one publisher; None: all.  `undelivered` lists those that failed.  Raises SpecError.
+        """
+        require_declared(self.spec.publish, only)
+        with self._file.open(write=True) as store:
+            store.public.require_newest()
+            if store.public.plan is None:
+                return 0
+            plan = self._committed(store.public)
+            store.public.attest()
+            delivered, failures = deliver_once(self._senders(plan, only))
+        self.undelivered.extend(failures)
+        return delivered
 
     # -- what was published ----------------------------------------------------------------------------------
 
@@ -363,7 +380,12 @@ class Gauge:
 
     def status(self) -> Status:
         """How far the gauge has come; `operator_only` has exact numbers that are not for the public."""
-        return self.reader.status()
+        if not self._file.begun:
+            return Status()
+        with self._file.open() as store:
+            plan = committed(store.public)
+            senders = [] if plan is None else self._senders(plan)
+            return self.reader.status_in(store, plan, waiting(senders, store.public))
 
     def ledger(self) -> list[LedgerEntry]:
         """What was promised and reserved, oldest first."""

@@ -33,6 +33,7 @@ from tidegauge.store import Store, begun, parse_key
 from tidegauge.store.public.part import PublicPart
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
     import pyarrow as pa
@@ -176,9 +177,11 @@ class Reader:
         if not self.store.begun:
             return Status()
         with self.store.open() as store:
-            return status_of(
-                store, committed(store.public), {}, self._source_counts(store.secret.clock.position)
-            )
+            return self.status_in(store, committed(store.public), {})
+
+    def status_in(self, store: Store, plan: Plan | None, publishers: Mapping[str, Any]) -> Status:
+        """The status of an open store; `publishers`: what each still has to deliver."""
+        return status_of(store, plan, publishers, self._source_counts(store.secret.clock.position))
 
     def _source_counts(self, position: str | None) -> dict[str, float]:
         """What the source could not use, for the operator alone."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidegauge.errors import SourceError
+from tidegauge.errors import SourceError, SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -47,3 +47,17 @@ def hidden_by_noise(source: OpenSource, plan: Plan, now: int) -> list[str]:
         if len(keys) > max(widths.values()):
             break
     return [name for name, width in widths.items() if len(keys) <= width] if keys else []
+
+
+def require_columns(plan: Plan, source: OpenSource) -> None:
+    """Raise SpecError unless the columns of all queries are there, with the types that were committed."""
+    for name in sorted(plan.program.used):
+        if source.columns.get(name) != plan.columns[name]:
+            found = (
+                "is no longer there" if name not in source.columns else "has another type than was committed"
+            )
+            raise SpecError(
+                f"column '{name}' {found}. Nothing was read or spent. Put it back as it was, or start "
+                "another gauge with a store of its own; the privacy losses of both gauges add up",
+                key="source",
+            )

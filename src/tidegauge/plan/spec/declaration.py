@@ -28,6 +28,7 @@ from tidegauge.model.query import Value
 from tidegauge.plan.spec.calendar import CalendarSpec, with_local_starts
 from tidegauge.plan.spec.messages import Forms, explain, kinds_there_are
 from tidegauge.plan.spec.places import EngineSpec, LedgerSpec, StoreSpec
+from tidegauge.plan.spec.publish import DeclaredPublisher
 from tidegauge.plan.spec.source import DeclaredSource, ObjectSpec
 from tidegauge.plan.spec.values import Duration, Number, Time, a_strategy, an_end, plainly
 
@@ -179,6 +180,7 @@ class GaugeSpec(Table):
     engine: EngineSpec = EngineSpec()
     calendar: CalendarSpec = CalendarSpec()
     ledger: LedgerSpec | None = None
+    publish: dict[str, DeclaredPublisher] = {}
 
     @model_validator(mode="before")
     @classmethod
@@ -222,9 +224,11 @@ class GaugeSpec(Table):
 
         How the source is reached is no part of it: passwords, hosts and slots may change in the years of a
         gauge.
+        So may publishers: where readings are handed on to changes nothing that is promised.
         The default engine and calendar are left out: gauges from before there was a choice have none.
         """
-        left_out: dict[str, Any] = {"store": True, "ledger": True, "source": set(self.source.REACH)}
+        left_out: dict[str, Any] = dict.fromkeys(("store", "ledger", "publish"), True)
+        left_out["source"] = set(self.source.REACH)
         if self.engine == EngineSpec():
             left_out["engine"] = True
         if self.calendar == CalendarSpec():

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, create_model
 
 from tidegauge.model import kinds
+from tidegauge.plan.spec.publish import publisher_spec
 from tidegauge.plan.spec.source import spec_of
 
 
@@ -28,6 +29,9 @@ def explain(forms: Forms, problem: Any) -> str:
     if place[:1] == ["source"]:
         model = _source_of(*place[1:2]) or model
         place[1:2] = []  # the kind, by which the table's keys were chosen
+    if place[:1] == ["publish"] and len(place) > 2:
+        model = _publisher_of(*place[2:3]) or model
+        place[2:3] = []
     derived = place[:1] == ["release"] and place[2:3] == ["derived"]
     if place[:1] == ["release"] and place[2:3] in (["derived"], ["measured"]):
         place[2:3] = []
@@ -54,9 +58,9 @@ def explain(forms: Forms, problem: Any) -> str:
                 else f"[{key}] is missing"
             )
         case "union_tag_not_found":
-            return kinds_there_are(None)
+            return kinds_there_are(None, *place[:2])
         case "union_tag_invalid":
-            return kinds_there_are(problem["ctx"]["tag"])
+            return kinds_there_are(problem["ctx"]["tag"], *place[:2])
         case "too_short" if key == "release":
             return "release: declare at least one [release.NAME]"
         case "value_error":
@@ -93,12 +97,22 @@ def _plain(problem: Any) -> str:
             return f"{problem['msg'][0].lower()}{problem['msg'][1:]}"
 
 
-def kinds_there_are(found: str | None) -> str:
-    """What kinds of source there are, and the nearest to what was written."""
+def kinds_there_are(found: str | None, *place: str) -> str:
+    """The kinds of source or, in a [publish] table, of publisher, and the nearest to what was written."""
+    names = kinds.PUBLISHERS.names() if place[:1] == ("publish",) else kinds.names()
     wrong = "is missing" if found is None else "there is no such kind"
-    known = f"source.kind: {wrong}; one of {', '.join(kinds.names())}"
-    near = difflib.get_close_matches(found or "", kinds.names(), n=1)
+    known = f"{'.'.join(place or ('source',))}.kind: {wrong}; one of {', '.join(names)}"
+    near = difflib.get_close_matches(found or "", names, n=1)
     return known + (f"; did you mean '{near[0]}'?" if near else "")
+
+
+def _publisher_of(kind: str = "") -> type[BaseModel] | None:
+    """The model of one kind of publisher, wrapped in a whole file's place for it."""
+    found = publisher_spec(kind)
+    if found is None:
+        return None
+    tables: Any = GenericAlias(dict, (str, found))
+    return create_model("One", publish=(tables, ...))
 
 
 def _source_of(kind: str = "") -> type[BaseModel] | None:

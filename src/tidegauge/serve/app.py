@@ -1,0 +1,72 @@
+"""The application of the web process."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from tidegauge.errors import StoreError
+from tidegauge.serve.api import api_routes, json_response
+from tidegauge.serve.catalogue import catalogue_routes
+from tidegauge.serve.events import Events
+from tidegauge.serve.files import Files
+from tidegauge.serve.front import Front
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from starlette.requests import Request
+    from starlette.routing import Route
+
+
+def create_app(public: Path, *, every: float = 1.0) -> Front:
+    """The application over a public file, which need not exist yet.
+
+    every: seconds between two looks at the file for server-sent events.
+    """
+    files = Files(public)
+    routes = [
+        Events(files, every=every).route,
+        *catalogue_routes(files),
+        *api_routes(files),
+        *_page_routes(files),
+    ]
+    handlers = {HTTPException: _refused, StoreError: _gone, Exception: _broken}
+    app = Starlette(routes=routes, exception_handlers=handlers)
+    app.router.redirect_slashes = False
+    return Front(app, files)
+
+
+def _page_routes(files: Files) -> list[Route]:
+    """The routes of the pages: `page_routes(files)` of tidegauge.serve.pages, where that is installed."""
+    if find_spec("tidegauge.serve.pages") is None:
+        return []
+    routes: list[Route] = import_module("tidegauge.serve.pages").page_routes(files)
+    return routes
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    del request
+    assert isinstance(error, HTTPException)
+    answer = json_response({"detail": error.detail}, error.status_code)
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+async def _gone(request: Request, error: Exception) -> Response:
+    """The file cannot be read: it is damaged, or is just being exchanged."""
+    del request, error
+    answer = json_response({"detail": "the published data cannot be read now; try again later"}, 503)
+    answer.headers["retry-after"] = "10"
+    return answer
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    """An internal error; its text stays in the log of the server."""
+    del request, error
+    return json_response({"detail": "internal error"}, 500)
