@@ -1,0 +1,110 @@
+"""From a public file to what the pages show.  Only as many readings are read as are drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from tidegauge.publish.pages.overview import ROWS
+from tidegauge.publish.series import lines_of, point_of, series_of
+from tidegauge.publish.view import Line, Series, Site, group_label
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tidegauge.publish.public.values import Document, PublicReading, ReleaseInfo, Seal
+
+RECENT: Final = 90
+"""Readings that the overview draws."""
+
+
+class Published(Protocol):
+    """What pages need of a public file."""
+
+    @property
+    def document(self) -> Document:
+        """Everything but readings and seals."""
+        ...
+
+    @property
+    def last_seal(self) -> Seal:
+        """The seal of the last tick."""
+        ...
+
+    def span(self, release: str, /) -> range:
+        """The numbers of its readings."""
+        ...
+
+    def latest(self, release: str, /) -> Sequence[PublicReading]:
+        """The newest reading of every cell."""
+        ...
+
+    def next_due(self, release: str, /) -> int | None:
+        """When the next reading is due."""
+        ...
+
+    def readings(
+        self, release: str, /, *, since: int | None = None, cells: Sequence[int] | None = None
+    ) -> Sequence[PublicReading]:
+        """Readings by time and cell."""
+        ...
+
+
+def whole_site(public: Published, metadata: Mapping[str, str] | None = None) -> Site:
+    """The site with the recent readings of every series: what the overview, guarantee and ledger show."""
+    document = public.document
+    return Site(
+        document,
+        tuple(_recent(public, info) for info in document.releases),
+        public.last_seal.hash,
+        metadata or {},
+    )
+
+
+def release_site(
+    public: Published, name: str, metadata: Mapping[str, str] | None = None
+) -> tuple[Site, Series] | None:
+    """The site, and the series of this name with all of its readings; None where there is none."""
+    document = public.document
+    info = document.release(name)
+    if info is None:
+        return None
+    labels = [group_label(cell) for cell in info.cells]
+    lines = lines_of(labels, ((one.cell, point_of(one)) for one in public.readings(name)))
+    site = Site(document, (), public.last_seal.hash, metadata or {})
+    return site, _series(public, info, lines)
+
+
+def _recent(public: Published, info: ReleaseInfo) -> Series:
+    numbers = public.span(info.name)
+    if not numbers:
+        return _series(public, info, ())
+    newest = public.latest(info.name)
+    cells = [one.cell for one in newest]
+    if len(cells) > ROWS:
+        largest = sorted(newest, key=lambda one: one.value or 0.0, reverse=True)[:ROWS]
+        cells = [one.cell for one in largest]
+    since = info.time_of(numbers[max(0, len(numbers) - RECENT)])
+    found = public.readings(info.name, since=since, cells=cells)
+    order = {cell: place for place, cell in enumerate(cells)}
+    labels = [group_label(info.cells[cell]) for cell in cells]
+    lines = lines_of(labels, ((order[one.cell], point_of(one)) for one in found))
+    return _series(public, info, lines, hidden_groups=len(info.cells) - len(cells))
+
+
+def _series(
+    public: Published, info: ReleaseInfo, lines: Sequence[Line], *, hidden_groups: int = 0
+) -> Series:
+    document = public.document
+    root = info.of or info.name
+    siblings = [
+        one.name for one in document.releases if (one.of or one.name) == root and one.name != info.name
+    ]
+    return series_of(
+        info,
+        lines,
+        table=document.guarantee.table,
+        count=len(public.span(info.name)),
+        upcoming=public.next_due(info.name),
+        siblings=siblings,
+        hidden_groups=hidden_groups,
+    )
