@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-
 _VOID: Final = frozenset({"br", "hr", "img", "input", "link", "meta"})
 _CLOSED: Final = frozenset({"circle", "line", "path", "rect", "use"})
 """SVG elements without content: written as <path/>."""
@@ -26,7 +25,7 @@ class Markup(str):
     __slots__ = ()
 
 
-Child: TypeAlias = "str | None | Iterable[Child]"
+Child: TypeAlias = "str | Iterable[Child] | None"
 
 
 def escape(text: str) -> Markup:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from tidegauge.model.reading import Reading
     from tidegauge.publish.public.values import PublicReading, ReleaseInfo
 
-_ARGUMENT: Final = re.compile(r"\b(?:SUM|AVG)\(\s*(?:(?:before|after)\.)?\"?([A-Za-z_][A-Za-z0-9_]*)\"?\s*\)", re.I)
+_ARGUMENT: Final = re.compile(
+    r"\b(?:SUM|AVG)\(\s*(?:(?:before|after)\.)?\"?([A-Za-z_][A-Za-z0-9_]*)\"?\s*\)", re.I
+)
 
 
 def unit_of(info: ReleaseInfo, table: str) -> str:
@@ -103,8 +105,7 @@ def series_of_readings(info: ReleaseInfo, readings: Sequence[Reading], *, table:
     numbers = {label: number for number, label in enumerate(labels)}
     points = points_of(readings)
     placed = (
-        (numbers[group_label(reading.group)], point)
-        for reading, point in zip(readings, points, strict=True)
+        (numbers[group_label(reading.group)], point) for reading, point in zip(readings, points, strict=True)
     )
     lines = lines_of(labels, placed)
     return series_of(info, lines, table=table, count=max((len(line.points) for line in lines), default=0))

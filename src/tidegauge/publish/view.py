@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TOO_SMALL: Final = "too small to tell"
 NOISE_INTERVAL: Final = "noise interval"
 _MINUS: Final = "\N{MINUS SIGN}"
-_MONTHS: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.model.quantity import DAY, SECOND
@@ -86,13 +86,16 @@ def small_chart(
     *,
     width: float = 260,
     height: float = 130,
-    most: int = 60,
+    most: int = 50,
 ) -> Drawing:
     """One panel of small multiples, whose axes have room for all lines of `together`."""
     drawn = thinned(line.points, most)
     every = [thinned(one.points, most) for one in together]
     frame = _frame(every, (0, 8, width, height), ticks_y=3, right=8)
-    shapes: list[Shape] = [*_axes(frame, most_x=3), _mark(index, line, drawn, frame, kind="thin", narrow=False)]
+    shapes: list[Shape] = [
+        *_axes(frame, most_x=3),
+        _mark(index, line, drawn, frame, kind="thin", narrow=False),
+    ]
     title = f"{series.title}, {line.label}" if line.label else series.title
     said = describe(series, [line])
     return Drawing(width, height, tuple(shapes), title, said, _script_data(frame, [drawn]))
@@ -110,7 +113,9 @@ def multiples(series: Series, *, columns: int = 3, most: int = 120) -> Drawing:
     for number, (line, points) in enumerate(zip(lines, drawn, strict=True)):
         row, column = divmod(number, columns)
         left, upper = column * (wide + gap), top + row * (high + gap)
-        frame = _frame(drawn if shared else [points], (left, upper + 24, left + wide, upper + high), ticks_y=3, right=8)
+        frame = _frame(
+            drawn if shared else [points], (left, upper + 24, left + wide, upper + high), ticks_y=3, right=8
+        )
         shapes.append(Words("panel", (frame.x.start, upper + 12), line.label))
         shapes += _axes(frame, most_x=3)
         shapes.append(_mark(0, line, points, frame, kind="thin", narrow=True))
@@ -203,22 +208,19 @@ def _axes(frame: Frame, *, most_x: int) -> list[Shape]:
         kind = "zero" if abs(value) < frame.step / 1e6 else "grid"
         shapes.append(Stroke(kind, ((left, y), (right, y))))
         shapes.append(Words("tick", (left - 8, y + 4), tick_text(value, frame.step), "end"))
+    free = left - 40
     for at, label in time_ticks(int(frame.x.low), int(frame.x.high), most_x):
         x = frame.x(at)
         shapes.append(Stroke("axis", ((x, bottom), (x, bottom + 5))))
-        room = len(label) * _CHARACTER / 2
-        if x + room > right + 8:
-            shapes.append(Words("tick", (right + 8, bottom + 19), label, "end"))
-        elif x - room < left - 8:
-            shapes.append(Words("tick", (left - 8, bottom + 19), label))
-        else:
-            shapes.append(Words("tick", (x, bottom + 19), label, "middle"))
+        room = len(label) * _CHARACTER
+        begin = min(max(x - room / 2, left - 8), right + 8 - room)
+        if begin >= free:  # a label never covers the one before it
+            shapes.append(Words("day", (begin + room / 2, bottom + 19), label, "middle"))
+            free = begin + room + 8
     return shapes
 
 
-def _mark(
-    index: int, line: Line, points: Sequence[Point], frame: Frame, *, kind: str, narrow: bool
-) -> Mark:
+def _mark(index: int, line: Line, points: Sequence[Point], frame: Frame, *, kind: str, narrow: bool) -> Mark:
     shapes: list[Stroke | Area | Dot] = []
     runs = [list(run) for shown, run in groupby(points, lambda point: point.value is not None) if shown]
     for run in runs:
@@ -296,7 +298,7 @@ def _runs(times: Sequence[int]) -> str:
     """The first time, then the steps between times: '1735689600 86400*363'."""
     if not times:
         return ""
-    steps = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    steps = [later - earlier for earlier, later in pairwise(times)]
     return " ".join([str(times[0]), *_counted([str(step) for step in steps])])
 
 
@@ -309,9 +311,7 @@ def _counted(words: Sequence[str]) -> list[str]:
 
 
 def _values(points: Sequence[Point]) -> str:
-    return " ".join(
-        "-" if point.value is None else _rounded(point.value, point.half) for point in points
-    )
+    return " ".join("-" if point.value is None else _rounded(point.value, point.half) for point in points)
 
 
 def _halves(points: Sequence[Point]) -> str:

@@ -16,13 +16,16 @@ class Look:
     width: float = 0.0
     size: float = 0.0
     bold: bool = False
+    anchor: str = ""
+    """Where text is put: at its start unless said otherwise."""
 
 
 LOOKS: Final = {
     "grid": Look(stroke="grid", width=1),
     "axis": Look(stroke="axis", width=1),
     "zero": Look(stroke="axis", width=1.25),
-    "tick": Look(fill="muted", size=12),
+    "tick": Look(fill="muted", size=12, anchor="end"),
+    "day": Look(fill="muted", size=12, anchor="middle"),
     "label": Look(fill="muted", size=12),
     "head": Look(fill="ink", size=16, bold=True),
     "panel": Look(fill="ink", size=13, bold=True),
@@ -70,6 +73,7 @@ def chart_css() -> str:
                 else "",
                 f"font-size:{look.size}px;" if look.size else "",
                 "font-weight:600;" if look.bold else "",
+                f"text-anchor:{look.anchor};" if look.anchor else "",
                 "stroke-linejoin:round;stroke-linecap:round;" if kind in {"line", "thin"} else "",
             ]
         )

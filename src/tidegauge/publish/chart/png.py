@@ -24,12 +24,12 @@ def png(drawing: Drawing, *, scale: float = 2) -> bytes:
     except ImportError:
         raise SpecError("a PNG needs the extra 'plot': pip install '.[plot]'", key="--output") from None
     zoom = scale * _FINER
-    size = tuple(round((side + 2 * _MARGIN) * zoom) for side in (drawing.width, drawing.height))
-    image = Image.new("RGB", size, LIGHT["paper"])
+    width, height = (round((side + 2 * _MARGIN) * scale) for side in (drawing.width, drawing.height))
+    image = Image.new("RGB", (width * _FINER, height * _FINER), LIGHT["paper"])
     brush = _Brush(ImageDraw.Draw(image, "RGBA"), zoom)
     for shape in drawing.shapes:
         brush.paint(shape, 0)
-    small = image.resize(tuple(round(side / _FINER) for side in size), Image.Resampling.LANCZOS)
+    small = image.resize((width, height), Image.Resampling.LANCZOS)
     found = io.BytesIO()
     small.save(found, "PNG", optimize=True)
     return found.getvalue()

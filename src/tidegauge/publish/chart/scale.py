@@ -157,4 +157,3 @@ def _long_ticks(found: Sequence[datetime], months: int) -> list[tuple[int, str]]
             name += f" {when.year}"
         labels.append((instant(when), name))
     return labels
-

@@ -14,13 +14,16 @@ if TYPE_CHECKING:
     from tidegauge.publish.chart.shapes import XY, Drawing, Shape
 
 
-def svg(drawing: Drawing, name: str, *, class_: str = "chart", spoken: bool = True) -> Markup:
+def svg(
+    drawing: Drawing, name: str, *, class_: str = "chart", spoken: bool = True, said: bool = False
+) -> Markup:
     """The drawing as an element of a page.  `name` is unique on the page.
 
     `spoken`: with title and description for screen readers; a chart whose numbers are beside it is left out.
+    `said`: another chart of this name on the page has the words.
     """
     words: list[Markup] = []
-    if spoken:
+    if spoken and not said:
         words = [
             tag("title", drawing.title, id=f"{name}-t"),
             tag("desc", drawing.description, id=f"{name}-d"),
@@ -51,9 +54,7 @@ def standalone_svg(drawing: Drawing) -> str:
         f'viewBox="-12 -12 {_short(drawing.width + 24)} {_short(drawing.height + 24)}" '
         f'font-family="{FONT.replace(chr(39), "")}">'
     )
-    paper = tag(
-        "rect", class_="paper", x=-12, y=-12, width="100%", height="100%", fill=LIGHT["paper"]
-    )
+    paper = tag("rect", class_="paper", x=-12, y=-12, width="100%", height="100%", fill=LIGHT["paper"])
     body = join(
         tag("title", drawing.title),
         tag("desc", drawing.description),
@@ -77,15 +78,14 @@ def _shape(shape: Shape, index: int, *, painted: bool) -> Markup:
     paint = _paint(shape.kind, index) if painted else {}
     if isinstance(shape, Words):
         x, y = shape.at
-        anchor = None if shape.anchor == "start" else shape.anchor
+        known = not painted and LOOKS[shape.kind].anchor == shape.anchor
+        anchor = None if shape.anchor == "start" or known else shape.anchor
         return tag(
             "text", shape.text, class_=shape.kind, x=_short(x), y=_short(y), text_anchor=anchor, **paint
         )
     if isinstance(shape, Dot):
         x, y = shape.at
-        return tag(
-            "circle", class_=shape.kind, cx=_short(x), cy=_short(y), r=_short(shape.radius), **paint
-        )
+        return tag("circle", class_=shape.kind, cx=_short(x), cy=_short(y), r=_short(shape.radius), **paint)
     assert isinstance(shape, Stroke | Area)
     return tag("path", class_=shape.kind, d=path(shape.points, closed=isinstance(shape, Area)), **paint)
 

@@ -91,9 +91,7 @@ def _recent(public: Published, info: ReleaseInfo) -> Series:
     return _series(public, info, lines, hidden_groups=len(info.cells) - len(cells))
 
 
-def _series(
-    public: Published, info: ReleaseInfo, lines: Sequence[Line], *, hidden_groups: int = 0
-) -> Series:
+def _series(public: Published, info: ReleaseInfo, lines: Sequence[Line], *, hidden_groups: int = 0) -> Series:
     document = public.document
     root = info.of or info.name
     siblings = [

@@ -70,10 +70,10 @@ def _answer(promise: Guarantee, unit: str) -> str:
     else:
         amount = "Possibly a lot: the noise is too small for a meaningful protection"
     return (
-        f"{amount}. The numbers are exact counts plus random noise. The noise is large enough to hide whether "
+        f"{amount}. Each number is an exact one plus random noise. The noise is large enough to hide whether "
         f"any one {unit} is in the data, and what their record says, however much a reader knows already."
         if epsilon <= 10
-        else f"{amount}. The numbers are exact counts plus random noise, and the bound on what they reveal "
+        else f"{amount}. Each number is an exact one plus random noise, and the bound on what they reveal "
         f"about one {unit} is weak."
     )
 
@@ -113,7 +113,9 @@ def _lay(promise: Guarantee, unit: str) -> Markup:
                 tag("li", "The exact number is computed where only the operator's program can see it."),
                 tag("li", "Random noise is added once. The exact number is never written anywhere public."),
                 tag("li", "The same noisy number is shown to every reader, however often it is asked for."),
-                tag("li", "What all numbers together may reveal was fixed before the first one was published."),
+                tag(
+                    "li", "What all numbers together may reveal was fixed before the first one was published."
+                ),
             ),
         ),
     )
@@ -124,13 +126,21 @@ def _of_hundred(chance: float) -> str:
     return f"{share:.0f}" if share < 99 else f"{share:.1f}".removesuffix(".0")
 
 
+def _chance(delta: float) -> str:
+    return f"1 in {round(1 / delta):,}" if delta < 0.1 else f"{delta:.0%}"
+
+
 def _protected(promise: Guarantee, unit: str) -> str:
     if promise.unit is None:
         return (
             f"One row of the table {promise.table}. If a person has several rows, each row is protected by "
             "itself, and the person less."
         )
-    rows = "" if promise.max_rows is None else f" At most {promise.max_rows} rows of one {unit} count at any time."
+    rows = (
+        ""
+        if promise.max_rows is None
+        else f" At most {promise.max_rows} rows of one {unit} count at any time."
+    )
     return f"One {unit} with all of their rows.{rows}"
 
 
@@ -179,7 +189,7 @@ def _not_promised(promise: Guarantee, unit: str, site: Site) -> Markup:
         points.insert(2, ("Persons with several rows.", "The promise is about one row."))
     if promise.delta_at > 0:
         points.append(
-            ("Certainty.", f"The bound may fail with a probability of {promise.delta_at:g} (delta). ")
+            ("Certainty.", f"The bound may fail with a probability of {_chance(promise.delta_at)} (delta).")
         )
     if one_way:
         names = ", ".join(titled(one.name) for one in one_way)
@@ -203,13 +213,14 @@ def _experts(promise: Guarantee, unit: str, site: Site) -> Markup:
     return tag(
         "section",
         tag("h2", "For experts"),
-        tag("p", promise.protects),
+        tag("p", promise.sentence),
         (tag("p", tag("strong", "Warning: "), words, class_="alarm") for words in promise.warnings),
         tag(
             "dl",
             _pair("Definition", _definition(promise)),
             _pair("Declared budget", _declared(promise)),
             _pair("Accounted in", f"{promise.measure}: {promise.reserved:.6g} of {promise.total:.6g} reserved"),
+            _pair("Protected", promise.protects),
             _pair("Neighbours", f"two databases that differ in the whole history of one {unit}"),
             _pair("Composition", _composition(promise)),
             _pair("Adaptivity", _adaptivity(site)),

@@ -21,12 +21,16 @@ def ledger(site: Site, links: Links) -> str:
     return frame(
         site,
         links,
-        tag("h1", "Ledger"),
         tag(
-            "p",
-            "The whole privacy loss of a plan is reserved here before its first measurement. Entries are only "
-            "added, never changed: each is sealed with the hash of all entries before it.",
-            class_="lead",
+            "div",
+            tag("h1", "Ledger"),
+            tag(
+                "p",
+                "The whole privacy loss of a plan is reserved here before its first measurement. Entries are "
+                "only added, never changed: each is sealed with the hash of all entries before it.",
+                class_="lead",
+            ),
+            class_="intro",
         ),
         tag("ol", (_entry(one, site) for one in entries), class_="entries")
         if entries

@@ -48,7 +48,11 @@ class Links:
 
     def release(self, name: str) -> str:
         """The page of a release."""
-        return f"{self.root}releases/{_file(name)}.html" if self.files else f"{self.root}/releases/{_quoted(name)}"
+        return (
+            f"{self.root}releases/{_file(name)}.html"
+            if self.files
+            else f"{self.root}/releases/{_quoted(name)}"
+        )
 
     def readings(self, name: str, form: str) -> str:
         """All readings of a release as csv, json or parquet."""
@@ -58,7 +62,11 @@ class Links:
 
     def chart(self, name: str) -> str:
         """The chart of a release as an SVG file."""
-        return f"{self.root}charts/{_file(name)}.svg" if self.files else f"{self.root}/charts/{_quoted(name)}.svg"
+        return (
+            f"{self.root}charts/{_file(name)}.svg"
+            if self.files
+            else f"{self.root}/charts/{_quoted(name)}.svg"
+        )
 
     def asset(self, name: str, version: str) -> str:
         """A file of the pages: style sheet, script, icon."""

@@ -8,6 +8,7 @@ from tidegauge.model.quantity import rfc3339
 from tidegauge.publish.chart import spark, svg
 from tidegauge.publish.markup import Markup, join, tag
 from tidegauge.publish.pages.layout import frame, interval, value
+from tidegauge.publish.pages.words import unit_word
 from tidegauge.publish.view import day_text, every_text, time_text
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ ROWS: Final = 5
 def overview(site: Site, links: Links) -> str:
     """The page."""
     about, guarantee = site.document.about, site.document.guarantee
-    count = len(site.series)
+    count, unit = len(site.series), unit_word(guarantee)
     return frame(
         site,
         links,
@@ -37,7 +38,7 @@ def overview(site: Site, links: Links) -> str:
                 "is that close in 95 of 100 readings.",
                 class_="muted",
             ),
-            tag("p", guarantee.sentence, " ", tag("a", "Read what that means", href=links.guarantee)),
+            tag("p", tag("a", f"What could someone learn about one {unit}?", href=links.guarantee)),
             class_="intro",
         ),
         tag("div", (_card(one, links, number) for number, one in enumerate(site.series)), class_="cards")
@@ -80,7 +81,9 @@ def _single(series: Series, line: Line, number: int) -> Markup:
     return join(
         tag("p", value(point, series.unit, zero_is_nothing=series.zero_is_nothing), class_="now"),
         svg(spark(series, line), f"c{number}", class_="chart spark", spoken=False),
-        tag("p", interval(point), " ", _when(series, point.time), class_="foot"),
+        tag(
+            "p", interval(point), " · " if point.half > 0 else None, _when(series, point.time), class_="foot"
+        ),
     )
 
 

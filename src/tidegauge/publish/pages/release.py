@@ -36,9 +36,11 @@ TOGETHER: Final = 6
 PANELS: Final = 24
 ROWS: Final = 31
 COLUMNS: Final = 24
-"""Rows of the table, and groups that have a column in it."""
+CELLS: Final = 420
+"""Rows of the table, groups that have a column in it, and the most numbers in it."""
 POINTS: Final = 400
-"""Points of a single line; several share the chart and have fewer."""
+"""Points of one line in a chart; several lines have fewer, so that the page stays small."""
+POINTS_TOGETHER: Final = 420
 
 
 def release(site: Site, series: Series, links: Links) -> str:
@@ -58,8 +60,7 @@ def release(site: Site, series: Series, links: Links) -> str:
         ),
         join(
             _newest(series, lines[0]) if len(series.lines) == 1 else None,
-            _charts(series, lines),
-            _reading_help(links),
+            _charts(series, lines, links),
             _panels(series, lines) if len(lines) > 1 else None,
             _table(series, lines),
         )
@@ -103,7 +104,9 @@ def _newest(series: Series, line: Line) -> Markup:
             interval(point),
             ", " if point.half > 0 else None,
             tag("time", time_text(point.time, daily=series.daily), datetime=rfc3339(point.time)),
-            f"; next {time_text(series.upcoming, daily=series.daily)}" if series.upcoming is not None else None,
+            f"; next {time_text(series.upcoming, daily=series.daily)}"
+            if series.upcoming is not None
+            else None,
             class_="foot",
         ),
         class_="now large",
@@ -113,10 +116,10 @@ def _newest(series: Series, line: Line) -> Markup:
 # -- charts --------------------------------------------------------------------------------------------------
 
 
-def _charts(series: Series, lines: Sequence[Line]) -> Markup:
+def _charts(series: Series, lines: Sequence[Line], links: Links) -> Markup:
     """A chart for each range; the choice of ranges and lines works without a script."""
     together = sorted(lines, key=_size, reverse=True)[:TOGETHER] if len(lines) > TOGETHER else list(lines)
-    most = POINTS if len(together) <= BAND_LINES else max(60, POINTS // len(together))
+    most = min(POINTS, POINTS_TOGETHER // len(together))
     last = max(line.points[-1].time for line in together)
     first = min(line.points[0].time for line in together)
     ranges = [(name, last - width) for name, width in RANGES if first < last - width]
@@ -166,10 +169,7 @@ def _charts(series: Series, lines: Sequence[Line]) -> Markup:
         (
             tag(
                 "figure",
-                svg(
-                    line_chart(series, [_from(line, start) for line in together], most=most),
-                    f"chart-{index}",
-                ),
+                _wide_and_tall(series, [_from(line, start) for line in together], f"chart-{index}", most),
                 class_=f"range f{index}" if len(ranges) > 1 else "range only",
             )
             for index, (_, start) in enumerate(ranges)
@@ -182,8 +182,19 @@ def _charts(series: Series, lines: Sequence[Line]) -> Markup:
         )
         if note or left
         else None,
+        _key(links, several=several, narrow=len(together) <= BAND_LINES),
         class_="charts",
         aria_labelledby="chart-head",
+    )
+
+
+def _wide_and_tall(series: Series, lines: Sequence[Line], name: str, most: int) -> Markup:
+    """The chart for a wide screen, and one for a phone, of which the style sheet shows one."""
+    wide = line_chart(series, lines, most=most)
+    tall = line_chart(series, lines, width=400, height=300, most=min(most // 2 + 1, 120))
+    return join(
+        tag("div", svg(wide, name), class_="plot wide"),
+        tag("div", svg(tall, name, said=True), class_="plot tall"),
     )
 
 
@@ -206,15 +217,20 @@ def _size(line: Line) -> float:
     return line.points[-1].value or 0.0
 
 
-def _reading_help(links: Links) -> Markup:
+def _key(links: Links, *, several: bool, narrow: bool) -> Markup:
+    """What the line and the bands mean."""
     return tag(
         "ul",
-        tag("li", tag("span", class_="swatch line s0"), "published value"),
-        tag("li", tag("span", class_="swatch wide s0"), f"95 % {NOISE_INTERVAL}: holds in 95 of 100 readings"),
-        tag("li", tag("span", class_="swatch narrow s0"), "50 %: holds in half of the readings"),
+        None if several else tag("li", tag("span", class_="swatch line s0"), "published value"),
+        tag(
+            "li", tag("span", class_="swatch wide s0"), f"95 % {NOISE_INTERVAL}: holds in 95 of 100 readings"
+        ),
+        tag("li", tag("span", class_="swatch narrow s0"), "50 %: in half of the readings")
+        if narrow
+        else None,
         tag(
             "li",
-            "The interval covers the noise that was added, and no other error. ",
+            "Intervals cover the noise that was added, and no other error. ",
             tag("a", "Why there is noise", href=links.guarantee),
         ),
         class_="key",
@@ -261,13 +277,16 @@ def _panels(series: Series, lines: Sequence[Line]) -> Markup:
 
 
 def _table(series: Series, lines: Sequence[Line]) -> Markup:
-    times = sorted({point.time for line in lines for point in line.points}, reverse=True)[:ROWS]
+    times = sorted({point.time for line in lines for point in line.points}, reverse=True)
+    times = times[: max(5, min(ROWS, CELLS // min(COLUMNS, len(lines))))]
     total = series.count or len({point.time for line in lines for point in line.points})
     title = (
         f"All {total:,} readings" if total <= len(times) else f"The {len(times)} newest of {total:,} readings"
     )
     shown = list(lines)[:COLUMNS]
-    body = _single_rows(series, lines[0], times) if len(series.lines) == 1 else _group_rows(series, shown, times)
+    body = (
+        _single_rows(series, lines[0], times) if len(series.lines) == 1 else _group_rows(series, shown, times)
+    )
     head = (
         ("Time", f"Value ({series.unit})", "±", f"95 % {NOISE_INTERVAL}")
         if len(series.lines) == 1
@@ -391,7 +410,10 @@ def _measured(info: ReleaseInfo, series: Series, links: Links) -> Markup:
             _pair("Derived from", titled(info.of)) if info.of else None,
             class_="facts",
         ),
-        tag("p", tag("a", "Sensitivity, noise and composition of all releases", href=f"{links.guarantee}#experts")),
+        tag(
+            "p",
+            tag("a", "Sensitivity, noise and composition of all releases", href=f"{links.guarantee}#experts"),
+        ),
     )
 
 

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 def unit_word(promise: Guarantee) -> str:
     """'patient' of the table patients, 'person' of the column person_id."""
     if promise.unit is not None:
-        return re.sub(r"[ _]?(id|key|no|nr|number|uuid|hash)$", "", promise.unit, flags=re.I).replace(
-            "_", " "
-        ) or promise.unit
+        return (
+            re.sub(r"[ _]?(id|key|no|nr|number|uuid|hash)$", "", promise.unit, flags=re.I).replace("_", " ")
+            or promise.unit
+        )
     return singular(promise.table.rpartition(".")[2].replace("_", " ")) or "row"
 
 

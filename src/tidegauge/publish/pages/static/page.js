@@ -47,10 +47,10 @@ class Chart {
       halves: counted(group.dataset.halves ?? ""),
     }));
     this.at = null;
-    const holder = (this.holder = svg.closest("figure"));
+    const holder = (this.holder = svg.parentElement);
     holder.tabIndex = 0;
     holder.setAttribute("role", "group");
-    holder.setAttribute("aria-label", `${svg.querySelector("title").textContent}. Arrow keys read the values.`);
+    holder.setAttribute("aria-label", `${document.getElementById(svg.getAttribute("aria-labelledby")).textContent}. Arrow keys read the values.`);
     holder.addEventListener("pointermove", (event) => this.point(event));
     holder.addEventListener("pointerdown", (event) => this.point(event));
     holder.addEventListener("pointerleave", () => this.clear());
