@@ -101,5 +101,5 @@ def _time_axis(times: Sequence[int], x: Scale, margin: int, columns: int) -> lis
         words = [time_text(at, daily=times[0] != times[-1] and day_text(times[0]) != day_text(times[-1]))
                  for at in (times[0], times[-1])]  # fmt: skip
         text = words[0] if times[0] == times[-1] else f"{words[0]} to {words[1]}"
-        names = list(" " * (margin + 2) + text)
+        names = list(" " * (margin + 2) + text[:columns])
     return [" " * (margin + 1) + "└" + "".join(axis), "".join(names).rstrip()]

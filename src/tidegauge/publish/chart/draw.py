@@ -126,7 +126,7 @@ def multiples(series: Series, *, columns: int = 3, most: int = 120) -> Drawing:
 
 def spark(series: Series, line: Line, index: int = 0, *, width: float = 240, height: float = 56) -> Drawing:
     """The line and its 95 % band without axes, and a dot at the newest value."""
-    points = thinned(line.points, 60)
+    points = thinned(line.points, 60 if width > 150 else 30)
     lows, highs = _range([points])
     low, high = min(lows, default=0.0), max(highs, default=1.0)
     times = [point.time for point in points] or [0]
