@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidegauge.publish import kinds as _publishers  # noqa: F401  (makes the kinds of publisher known by name)
 from tidegauge.source import registry as _registry  # noqa: F401  (makes the kinds of source known by name)
 
 TYPE_CHECKING = False  # typing itself takes as long to import as all of this

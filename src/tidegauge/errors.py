@@ -10,6 +10,7 @@ TidegaugeError
 │   ├── StoreLocked      another process uses the store
 │   ├── StoreBehind      the store is an old copy: readings were published after it was made
 │   └── StoreCorrupt     the store fails its integrity checks
+├── PublishError         readings could not be handed on; they stay in the outbox
 └── LocalError           a survey, a report or a reporter's state is invalid
 
 A message says what was asked, what failed, what state is left and what to do next.
@@ -80,6 +81,10 @@ class StoreBehind(StoreError):
 
 class StoreCorrupt(StoreError):
     """The store fails its integrity checks."""
+
+
+class PublishError(TidegaugeError):
+    """Readings could not be handed on; they stay in the outbox and are delivered later."""
 
 
 class LocalError(TidegaugeError):

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from tidegauge.publish.registry import FilePublisher, TextPublisher, format_named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from tidegauge.model.publisher import Publisher
@@ -43,7 +43,7 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None] | None]:
 def show_readings(readings: list[Reading], form: str, output: Path | None) -> None:
     """To a file, or as text to stdout; `form` is the name of a format."""
     chosen = format_named(form)
-    publisher: Publisher = (
+    publisher: Publisher[Sequence[Reading]] = (
         TextPublisher(chosen, partial(typer.echo, nl=False))
         if output is None
         else FilePublisher(chosen, output)

@@ -80,3 +80,9 @@ class SourceSpec(Table):
     def keeps(self) -> str | None:
         """What the source leaves on the disk unencrypted, as a sentence; None for nothing."""
         return None
+
+
+class PublisherSpec(Table):
+    """The keys that every kind of publisher has.  Each kind adds its own and says which value of `kind` it has."""
+
+    kind: str

@@ -11,16 +11,15 @@ import csv
 import io
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tidegauge.model.quantity import instant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     import pyarrow as pa
-
-    from tidegauge.model.reading import Reading
 
 NUMBERS: Final = ("value", "stderr", "low", "high")
 _FIXED: Final = frozenset({"release", "time", *NUMBERS, "bias"})
@@ -46,6 +45,19 @@ def _taken(name: str) -> bool:
     while bare.startswith(_APART):
         bare = bare.removeprefix(_APART)
     return bare.lower() in _FIXED or bare.startswith(_OLD)
+
+
+class Written(Protocol):
+    """What can be written: a reading of a gauge, or of a public file."""
+
+    @property
+    def time(self) -> datetime | int:
+        """When; a number is in microseconds since 1970."""
+        ...
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields of a reading."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -86,7 +98,7 @@ class Row:
         return self.value, self.stderr, self.low, self.high
 
 
-def as_table(readings: Sequence[Reading]) -> pa.Table:
+def as_table(readings: Sequence[Written]) -> pa.Table:
     """Release, time, one column a group, value, stderr, low, high; and bias where readings have it."""
     import pyarrow as pa  # noqa: PLC0415  (slow to load)
 
@@ -107,7 +119,7 @@ def as_table(readings: Sequence[Reading]) -> pa.Table:
     return pa.table(table)
 
 
-def to_csv(readings: Sequence[Reading]) -> bytes:
+def to_csv(readings: Sequence[Written]) -> bytes:
     """The same columns as text, with a line of their names."""
     rows = [reading.as_json() for reading in readings]
     groups, numbers = _columns(rows)
@@ -131,7 +143,7 @@ def from_csv(content: bytes) -> list[Row]:
         raise ValueError("no csv") from error
 
 
-def to_json(readings: Sequence[Reading]) -> bytes:
+def to_json(readings: Sequence[Written]) -> bytes:
     """A list of objects, each with its groups in an object of their own, under their plain names."""
     text = json.dumps([reading.as_json() for reading in readings], ensure_ascii=False, indent=2) + "\n"
     return text.encode()
@@ -145,7 +157,7 @@ def from_json(content: bytes) -> list[Row]:
     return [Row.of(json.loads(line)) for line in text.splitlines() if line.strip()]
 
 
-def to_parquet(readings: Sequence[Reading]) -> bytes:
+def to_parquet(readings: Sequence[Written]) -> bytes:
     """The Arrow table as a parquet file."""
     import pyarrow as pa  # noqa: PLC0415  (slow to load)
     import pyarrow.parquet as pq  # noqa: PLC0415

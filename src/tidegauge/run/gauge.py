@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time as system_time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -19,19 +20,21 @@ from tidegauge.model.constraint import Constraint
 from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.model.reading import Reading
 from tidegauge.model.source import Location, whole
-from tidegauge.model.tick import NOTHING_YET
 from tidegauge.plan.certify import certified
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.spec.change import changed
 from tidegauge.plan.spec.declaration import GaugeSpec, declared_form, load
 from tidegauge.publish.formats import as_table
 from tidegauge.publish.journal import all_readings
+from tidegauge.publish.outbox import deliver_once
 from tidegauge.publish.readings import agree, plan_reading
 from tidegauge.publish.verify import Verified, compare, prove
 from tidegauge.run import clock
 from tidegauge.run.clock import PublicClock
 from tidegauge.run.loop import Loop
+from tidegauge.run.outlets import delivering, open_senders, require_declared, waiting
 from tidegauge.run.ready import require_ready
+from tidegauge.run.status import empty_status, status_of
 from tidegauge.run.tick import Ticker, require_stream_states
 from tidegauge.source.batch.names import secret
 from tidegauge.store import Commitment, Store, begun, parse_key, use_memory
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     from tidegauge.model.engine import Engine
     from tidegauge.model.mutation import Source
     from tidegauge.model.source import Check, OpenSource
+    from tidegauge.publish.outbox import Failure, Sender
     from tidegauge.store.public.ledger import Entry
 
 
@@ -89,6 +93,7 @@ class Gauge:
         witness: str | Path | None = None,
         store: str | Path = "tidegauge.db",
         base: str | Path = ".",
+        publish: Mapping[str, Mapping[str, Any]] | None = None,
         **setting: Unpack[Setting],
     ) -> None:
         self._given = None if source is None or isinstance(source, Mapping) else whole(source)
@@ -98,7 +103,8 @@ class Gauge:
             constraint = declared_form(constraint)
         if isinstance(budget, Budget):
             budget = {name: value for name, value in vars(budget).items() if value is not None}
-        declared = {"source": source, "constraint": constraint, "budget": budget, "release": releases}
+        declared = {"source": source, "constraint": constraint, "budget": budget}
+        declared |= {"release": releases, "publish": publish}
         self.spec = spec or GaugeSpec.parse(
             {name: value for name, value in declared.items() if value is not None}
             | {"engine": {"kind": engine}}
@@ -108,6 +114,10 @@ class Gauge:
         self._now, self._sleep = setting.get("now", _now), setting.get("sleep", system_time.sleep)
         self._sampler = setting.get("sampler") or SecureSampler()
         self._steady = setting.get("steady") or (clock.steady if self._now is _now else None)
+        self._certified: tuple[tuple[str, str], Plan] | None = None
+        """The committed plan, certified once, with its record and its last ledger entry."""
+        self.undelivered: list[Failure] = []
+        """Publishers that could not deliver everything when a run, or `publish`, ended."""
 
     @classmethod
     def from_file(
@@ -194,7 +204,11 @@ class Gauge:
                 "Nothing was read or spent. Put it back as it was, or start another gauge with a store of "
                 "its own; the privacy losses of both gauges add up."
             )
-        return certified(record, (entry.body for entry in store.ledger.entries()))
+        entries = store.ledger.entries()
+        known = json.dumps(record, sort_keys=True), entries[-1].hash if entries else ""
+        if self._certified is None or self._certified[0] != known:
+            self._certified = known, certified(record, (entry.body for entry in entries))
+        return self._certified[1]
 
     def _commit(self, store: Store) -> Plan:
         plan = self._make_plan()
@@ -269,9 +283,35 @@ class Gauge:
                 self._check_columns(plan, source)
                 ticker = Ticker(plan, store, engine, self._sampler)
                 now = PublicClock(self._now, self._steady)
-                loop = Loop(ticker, source, now=now, sleep=self._sleep, progress=progress)
-                for published in loop.run(limit, follow=follow):
-                    yield plan_reading(plan, published)
+                with delivering(
+                    self._senders(plan), ticker.progress.clock.watermark, self.undelivered.extend
+                ) as released:
+                    loop = Loop(
+                        ticker, source, now=now, sleep=self._sleep, progress=progress, released=released
+                    )
+                    for published in loop.run(limit, follow=follow):
+                        yield plan_reading(plan, published)
+
+    def _senders(self, plan: Plan, only: str | None = None) -> list[Sender]:
+        return open_senders(
+            self.spec.publish, plan, base=self._base, store=self.path, public=self._public, only=only
+        )
+
+    def publish(self, only: str | None = None) -> int:
+        """Deliver everything that waits in the outbox, and return how many readings were delivered.
+
+        only: the name of one publisher; None: all.  `undelivered` lists those that failed.  Raises SpecError.
+        """
+        require_declared(self.spec.publish, only)
+        with self._store(write=True) as store:
+            store.public.require_newest()
+            if store.public.plan is None:
+                return 0
+            plan = self._committed(store.public)
+            store.public.attest()
+            delivered, failures = deliver_once(self._senders(plan, only))
+        self.undelivered.extend(failures)
+        return delivered
 
     @staticmethod
     def _check_columns(plan: Plan, source: OpenSource) -> None:
@@ -321,35 +361,11 @@ class Gauge:
     def status(self) -> dict[str, Any]:
         """How far the gauge has come; operator_only holds exact numbers that are not for the public."""
         if not begun(self.path):
-            return {
-                "plan": None,
-                "simulated": False,
-                "processed_to": None,
-                "releases": {},
-                "operator_only": {},
-            }
+            return empty_status()
         with self._store() as store:
             plan = None if store.public.plan is None else self._committed(store.public)
-            releases = {}
-            for name, series in {} if plan is None else plan.series.items():
-                release = series.plan.release
-                schedule, first = release.schedule, store.public.next_bin(release.name)
-                done = max(series.first, -(-(first - schedule.offset) // schedule.stride))
-                finished = schedule.count is not None and done >= schedule.count
-                upcoming = None if finished else rfc3339(schedule.bin_end(schedule.bin_of_reading(done)))
-                releases[name] = {
-                    "readings": done - series.first,
-                    "readings_total": series.timetable.count,
-                    "next": upcoming,
-                }
-            reached = store.secret.clock.watermark
-            return {
-                "plan": None if plan is None else plan.hash,
-                "simulated": store.public.simulated,
-                "processed_to": rfc3339(reached) if reached > NOTHING_YET else None,
-                "releases": releases,
-                "operator_only": store.secret.counts() | self._operator_counts(),
-            }
+            senders = [] if plan is None else self._senders(plan)
+            return status_of(store, plan, waiting(senders, store.public), self._operator_counts())
 
     def _operator_counts(self) -> dict[str, int]:
         """What the source could not use, for the operator alone."""

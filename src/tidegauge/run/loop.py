@@ -36,8 +36,10 @@ class Loop:
         now: Callable[[], int],
         sleep: Callable[[float], None],
         progress: Callable[[int, int], None] | None = None,
+        released: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._ticker, self._source, self._progress = ticker, source, progress
+        self._released = released
         self._now, self._sleep = now, sleep
         self._behind = False
 
@@ -81,6 +83,8 @@ class Loop:
         for batch in self._source.read(clock.position, until):
             published = self._ticker.tick(batch, now=now)
             self._source.acknowledge(batch.position)
+            if published:
+                self._released(self._ticker.progress.clock.watermark)
             for at, readings in groupby(published, key=lambda reading: reading.time):
                 log.info("published", extra={"readings": len(list(readings)), "upto": rfc3339(at)})
             yield from published

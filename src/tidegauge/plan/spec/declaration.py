@@ -29,6 +29,7 @@ from tidegauge.model.declared import Name, Secret, Table
 from tidegauge.model.program import Limit
 from tidegauge.model.quantity import Span
 from tidegauge.model.query import Value
+from tidegauge.plan.spec.publish import DeclaredPublisher, publisher_spec
 from tidegauge.plan.spec.source import DeclaredSource, ObjectSpec, spec_of
 from tidegauge.plan.spec.values import Duration, Number, Time, a_strategy, an_end, plainly
 
@@ -190,6 +191,7 @@ class GaugeSpec(Table):
     release: Annotated[dict[str, AnyRelease], Field(min_length=1)]
     store: StoreSpec = StoreSpec()
     engine: EngineSpec = EngineSpec()
+    publish: dict[str, DeclaredPublisher] = {}
 
     @model_validator(mode="after")
     def _whole(self) -> GaugeSpec:
@@ -228,9 +230,10 @@ class GaugeSpec(Table):
 
         How the source is reached is no part of it: passwords, hosts and slots may change in the years of a
         gauge.
+        So may publishers: where readings are handed on to changes nothing that is promised.
         The default engine is left out: gauges from before there was a choice did not commit one.
         """
-        left_out: dict[str, Any] = {"store": True, "source": set(self.source.REACH)}
+        left_out: dict[str, Any] = {"store": True, "publish": True, "source": set(self.source.REACH)}
         if self.engine == EngineSpec():
             left_out["engine"] = True
         form: dict[str, Any] = json.loads(
@@ -306,6 +309,9 @@ def _explain(model: type[BaseModel], problem: Any) -> str:
     if place[:1] == ["source"]:
         model = _source_of(*place[1:2]) or model
         place[1:2] = []  # the kind, by which the table's keys were chosen
+    if place[:1] == ["publish"] and len(place) > 2:
+        model = _publisher_of(*place[2:3]) or model
+        place[2:3] = []
     derived = place[:1] == ["release"] and place[2:3] == ["derived"]
     if place[:1] == ["release"] and place[2:3] in (["derived"], ["measured"]):
         place[2:3] = []
@@ -326,9 +332,9 @@ def _explain(model: type[BaseModel], problem: Any) -> str:
         case "missing":
             return f"{key}: is missing"
         case "union_tag_not_found":
-            return _kinds(None)
+            return _kinds(None, *place[:2])
         case "union_tag_invalid":
-            return _kinds(problem["ctx"]["tag"])
+            return _kinds(problem["ctx"]["tag"], *place[:2])
         case "too_short" if key == "release":
             return "release: declare at least one [release.NAME]"
         case "value_error":
@@ -341,12 +347,19 @@ def _explain(model: type[BaseModel], problem: Any) -> str:
             return f"{key}: {problem['msg'][0].lower()}{problem['msg'][1:]}"
 
 
-def _kinds(found: str | None) -> str:
-    """What kinds of source there are, and the nearest to what was written."""
+def _kinds(found: str | None, *place: str) -> str:
+    """What kinds of source (or, at its place, of publisher) there are, and the nearest to what was written."""
+    names = kinds.PUBLISHERS.names() if place[:1] == ("publish",) else kinds.names()
     wrong = "is missing" if found is None else "there is no such kind"
-    known = f"source.kind: {wrong}; one of {', '.join(kinds.names())}"
-    near = difflib.get_close_matches(found or "", kinds.names(), n=1)
+    known = f"{'.'.join(place or ('source',))}.kind: {wrong}; one of {', '.join(names)}"
+    near = difflib.get_close_matches(found or "", names, n=1)
     return known + (f"; did you mean '{near[0]}'?" if near else "")
+
+
+def _publisher_of(kind: str = "") -> type[BaseModel] | None:
+    """The model of one kind of publisher, wrapped in a whole file's place for it."""
+    found = publisher_spec(kind)
+    return None if found is None else create_model("One", publish=(dict[str, found], ...))  # type: ignore[valid-type]
 
 
 def _source_of(kind: str = "") -> type[BaseModel] | None:

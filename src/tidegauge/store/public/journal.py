@@ -77,6 +77,12 @@ class Journal:
             f"journal.tick WHERE {self._instants} IS NOT NULL"
         ).fetchall()
 
+    def seals(self, after: int) -> list[tuple[int, int | None, str]]:
+        """(number, instant, seal) of the entries after this one; those of format 2 have no instant."""
+        return self._db.execute(
+            f"SELECT seq, {self._instants}, hash FROM ticks WHERE seq > ? ORDER BY seq", (after,)
+        ).fetchall()
+
     def unsigned(self) -> int:
         """How many entries of the chain are of format 2."""
         ((count,),) = self._db.execute(

@@ -14,6 +14,7 @@ from tidegauge.model.tick import Published
 from tidegauge.store.database import FORMAT, Database
 from tidegauge.store.public.journal import Journal
 from tidegauge.store.public.ledger import Ledger
+from tidegauge.store.public.outbox import cursor_of
 from tidegauge.store.public.witness import Witness
 from tidegauge.store.signature import require_old, require_signed
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tidegauge.model.tick import Measurement
+    from tidegauge.store.public.outbox import Cursor
 
 TABLES: Final = (
     "CREATE TABLE ledger (seq INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT "
@@ -148,6 +150,28 @@ class PublicPart:
             (release,),
         )
         return [Published(*row) for row in rows]
+
+    def readings_between(self, release: str, first: int, stop: int) -> list[Published]:
+        """The readings of a release with these numbers, `stop` not included, by number and cell."""
+        rows = self._db.execute(
+            "SELECT release, number, cell, time, value, stderr, low, high FROM readings "
+            "WHERE release = ? AND number >= ? AND number < ? ORDER BY number, cell",
+            (release, first, stop),
+        )
+        return [Published(*row) for row in rows]
+
+    def last_number(self, release: str) -> int | None:
+        """The number of the last reading of a release; None before its first."""
+        row = self._db.execute("SELECT max(number) FROM readings WHERE release = ?", (release,)).fetchone()
+        return None if row[0] is None else int(row[0])
+
+    def seals(self, after: int) -> list[tuple[int, int | None, str]]:
+        """Number, instant and seal of the entries of the journal's chain after this one."""
+        return self.journal.seals(after)
+
+    def cursor(self, publisher: str) -> Cursor | None:
+        """How far a publisher has come."""
+        return cursor_of(self._db, publisher)
 
     def prove_journal(self) -> int:
         """Walk the journal's chain; returns the number of measurements it covers."""

@@ -1,0 +1,120 @@
+"""From a committed plan to what a public file says of it.
+
+The committed record itself is not public: it names every column of the source's table.  What is published is
+what `plan --json` prints, the guarantee, and each release with its SELECT, schedule, strategy and noise.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegauge.mechanism.aggregates import aggregate_of
+from tidegauge.mechanism.noise.samplers import DiscreteLaplace
+from tidegauge.publish.public.values import About, Document, Guarantee, LedgerEntry, ReleaseInfo
+from tidegauge.theory.accounting.conversion import rho_to_epsilon
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tidegauge.plan.plan import Plan, Series
+    from tidegauge.store.public.ledger import Entry
+
+_DELTA: Final = Fraction(1, 10**6)
+"""At which rho is shown as epsilon where no delta was declared."""
+
+
+def describe(plan: Plan, ledger: Iterable[Entry], about: About, *, simulated: bool) -> Document:
+    """Everything that a public file says besides readings and seals."""
+    table = str(plan.declaration["source"]["table"])
+    named = About(**(vars(about) | {"title": about.title or f"Statistics of {table}"}))
+    return Document(
+        about=named,
+        guarantee=guarantee(plan, simulated=simulated),
+        releases=tuple(_release(plan, series) for series in plan.series.values()),
+        ledger=tuple(LedgerEntry(**entry.as_json()) for entry in ledger),
+        plan=plan.as_json(),
+    )
+
+
+def guarantee(plan: Plan, *, simulated: bool = False) -> Guarantee:
+    """The guarantee of a plan, in numbers and words."""
+    budget, source = plan.budget, plan.declaration["source"]
+    delta = Fraction(0) if budget.pure else budget.delta or _DELTA
+    epsilon = rho_to_epsilon(budget.rho, delta=delta) if budget.rho is not None else budget.epsilon
+    assert epsilon is not None
+    unit = source.get("unit")
+    return Guarantee(
+        plan=plan.hash,
+        epsilon=_float(budget.epsilon),
+        delta=_float(budget.delta),
+        rho=_float(budget.rho),
+        measure=plan.measure,
+        total=float(plan.total),
+        reserved=float(plan.needed),
+        epsilon_at=float(epsilon),
+        delta_at=float(delta),
+        table=str(source["table"]),
+        unit=unit,
+        max_rows=source.get("max_rows"),
+        constraint=dict(plan.declaration.get("constraint") or {}),
+        protects=plan.protects,
+        sentence=_sentence(plan, unit, simulated=simulated),
+        warnings=plan.warnings,
+        simulated=simulated,
+    )
+
+
+def _sentence(plan: Plan, unit: str | None, *, simulated: bool) -> str:
+    if simulated:
+        return "The noise of these readings was simulated: nothing is protected."
+    who = "row of the table" if unit is None else f"'{unit}'"
+    return (
+        f"Everything published together, over the gauge's whole lifetime, reveals at most {plan.budget} "
+        f"about any one {who}."
+    )
+
+
+def _release(plan: Plan, series: Series) -> ReleaseInfo:
+    release, timetable = series.plan.release, series.timetable
+    aggregate = aggregate_of(release.query.aggregate)
+    derived = next((one for one in plan.derived if one.name == series.name), None)
+    chosen = series.plan.chosen if derived is None else derived.chosen
+    noise = series.plan.component_plans[0].noise
+    return ReleaseInfo(
+        name=series.name,
+        of=None if derived is None else derived.of,
+        sql=release.query.text,
+        aggregate=release.query.aggregate,
+        what=_what(series),
+        unit=aggregate.unit,
+        groups=tuple((group.name, group.values) for group in release.query.groups),
+        cells=release.query.cells,
+        start=timetable.start,
+        every=str(timetable.every),
+        window=None if series.window is None else str(series.window),
+        count=timetable.count,
+        level=series.level,
+        never_negative=aggregate.never_negative and series.level,
+        strategy=chosen.strategy,
+        parameters=dict(chosen.parameters),
+        noise="discrete Laplace" if isinstance(noise, DiscreteLaplace) else "discrete Gaussian",
+        noise_scale=chosen.noise,
+        folds=chosen.folds,
+        loss=0.0 if derived is not None else float(series.plan.loss),
+        half_width_worst=chosen.half_width_worst,
+        half_width_mean=chosen.half_width_mean,
+        adaptive=chosen.adaptive,
+        promise=series.plan.promise,
+    )
+
+
+def _what(series: Series) -> str:
+    flow = series.plan.release.query.kind == "flow"
+    if series.level:
+        return "running total" if flow else "running value"
+    return f"{'total' if flow else 'change'} over {series.window}"
+
+
+def _float(value: Any) -> float | None:
+    return None if value is None else float(value)
