@@ -89,19 +89,22 @@ RELEASES = (
 )
 
 
+ABOUT = About(
+    title="St. Elsewhere",
+    description="Patients of an invented hospital.",
+    creator="St. Elsewhere",
+    contact="data@example.org",
+    license="https://creativecommons.org/licenses/by/4.0/",
+)
+
+
 @dataclass(frozen=True)
 class Invented:
     """What a public file answers."""
 
     releases: tuple[ReleaseInfo, ...] = RELEASES
     days: int = 365
-    about: About = About(
-        title="St. Elsewhere",
-        description="Patients of an invented hospital.",
-        creator="St. Elsewhere",
-        contact="data@example.org",
-        license="https://creativecommons.org/licenses/by/4.0/",
-    )
+    about: About = ABOUT
     guarantee: Guarantee = GUARANTEE
 
     @cached_property

@@ -232,18 +232,20 @@ def plot(
     release: Annotated[str | None, typer.Argument(help="The release; default: the first.")] = None,
     file: File = DEFAULT,
     store: StoreFile = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Write a chart to this file: .svg, .png or .html.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Draw the published readings in the terminal."""
+    """Draw the published readings: in the terminal, or as a chart in a file."""
     gauge = _open(file, store)
     name = release or next(iter(gauge.spec.release))
-    published = gauge.published(name)
     if as_json:
-        _print_json([reading.as_json() for reading in published])
-    else:
-        from tidegauge.publish.plot import plot as draw  # noqa: PLC0415
+        _print_json([reading.as_json() for reading in gauge.published(name)])
+        return
+    from tidegauge.cli.drawing import draw  # noqa: PLC0415
 
-        typer.echo(draw(published))
+    typer.echo(draw(gauge.plan, name, gauge.published(name), output))
 
 
 @app.command()

@@ -31,7 +31,8 @@ def png(drawing: Drawing, *, scale: float = 2) -> bytes:
         brush.paint(shape, 0)
     small = image.resize((width, height), Image.Resampling.LANCZOS)
     found = io.BytesIO()
-    small.save(found, "PNG", optimize=True)
+    few = small.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few.save(found, "PNG", optimize=True)
     return found.getvalue()
 
 

@@ -43,7 +43,7 @@ def guarantee(site: Site, links: Links) -> str:
 def best_guess(epsilon: float, delta: float) -> float:
     """The largest chance of a right guess between two equally likely possibilities.
 
-    Under (epsilon, delta) the total variation distance is at most (e^epsilon - 1 + 2 delta) / (e^epsilon + 1).
+    With e = exp(epsilon), the total variation distance is at most (e - 1 + 2 delta) / (e + 1).
     """
     if epsilon > 40:
         return 1.0
@@ -182,8 +182,8 @@ def _not_promised(promise: Guarantee, unit: str, site: Site) -> Markup:
         ("Groups.", f"Ten {unit}s together are protected ten times less than one."),
         ("Other publications.", f"Other statistics of the same {unit}s add to what is revealed."),
         ("The operator.", "The program reads the exact data, and so can those who run it or break into it."),
-        ("Accuracy of the data.", "The noise interval covers the noise. It does not cover errors in the data, "
-         "nor changes beyond the limits above, which are dropped."),
+        ("Accuracy of the data.", "The noise interval covers the noise, and neither errors in the data nor "
+         "changes beyond the limits above, which are dropped."),
     ]  # fmt: skip
     if promise.unit is None:
         points.insert(2, ("Persons with several rows.", "The promise is about one row."))
@@ -219,7 +219,9 @@ def _experts(promise: Guarantee, unit: str, site: Site) -> Markup:
             "dl",
             _pair("Definition", _definition(promise)),
             _pair("Declared budget", _declared(promise)),
-            _pair("Accounted in", f"{promise.measure}: {promise.reserved:.6g} of {promise.total:.6g} reserved"),
+            _pair(
+                "Accounted in", f"{promise.measure}: {promise.reserved:.6g} of {promise.total:.6g} reserved"
+            ),
             _pair("Protected", promise.protects),
             _pair("Neighbours", f"two databases that differ in the whole history of one {unit}"),
             _pair("Composition", _composition(promise)),
