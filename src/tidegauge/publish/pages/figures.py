@@ -172,10 +172,10 @@ def panels(series: Series, lines: Sequence[Line]) -> Markup:
                             line.points[-1], series.unit, zero_is_nothing=series.zero_is_nothing, small=True
                         ),
                     ),
-                    svg(
-                        small_chart(series, line, 0, shown if shared else [line]),
-                        f"panel-{index}",
-                        class_="chart panel",
+                    tag(
+                        "div",
+                        svg(small_chart(series, line, 0, shown if shared else [line]), f"panel-{index}"),
+                        class_="plot",
                     ),
                 )
                 for index, line in enumerate(shown)
