@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import sin
+from typing import TYPE_CHECKING
 
 from tidegauge.model.quantity import instant
 from tidegauge.publish.public.values import (
@@ -16,6 +17,9 @@ from tidegauge.publish.public.values import (
     ReleaseInfo,
     Seal,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 WARDS = ("emergency", "medicine", "surgery", "intensive care", "maternity")
 PLAN = "a1b2c3d4e5f6" + "0" * 52
@@ -149,7 +153,7 @@ class Invented:
         *,
         since: int | None = None,
         until: int | None = None,
-        cells: tuple[int, ...] | list[int] | None = None,
+        cells: Sequence[int] | None = None,
     ) -> tuple[PublicReading, ...]:
         """By time and cell."""
         info = self._info(release)

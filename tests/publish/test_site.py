@@ -14,6 +14,7 @@ import pytest
 from tests.publish.pages.test_pages import Checked
 from tests.publish.ward import Ward
 from tidegauge.errors import PublishError
+from tidegauge.publish import atomic
 from tidegauge.publish import site as site_module
 from tidegauge.publish.public.reader import PublicFile
 
@@ -98,7 +99,7 @@ def test_a_site_is_continued_where_writing_ended(
     for ward in (one, other):
         ward.run(5)
     one.run(9)
-    count, put = 0, site_module.put
+    count, put = 0, atomic.put
 
     def dying(path: Path, content: bytes) -> bool:
         nonlocal count

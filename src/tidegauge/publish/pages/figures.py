@@ -102,7 +102,7 @@ def charts(series: Series, lines: Sequence[Line], links: Links | None) -> Markup
 def _wide_and_tall(series: Series, lines: Sequence[Line], name: str, most: int) -> Markup:
     """The chart for a wide screen, and one for a phone, of which the style sheet shows one."""
     wide = line_chart(series, lines, most=most)
-    tall = line_chart(series, lines, width=400, height=300, most=min(most // 2 + 1, 120))
+    tall = line_chart(series, lines, width=340, height=270, most=min(most // 2 + 1, 120))
     return join(
         tag("div", svg(wide, name), class_="plot wide"),
         tag("div", svg(tall, name, said=True), class_="plot tall"),

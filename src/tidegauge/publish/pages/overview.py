@@ -34,8 +34,8 @@ def overview(site: Site, links: Links) -> str:
                 "p",
                 f"{count} statistic{'' if count == 1 else 's'}",
                 f", up to {day_text(site.updated)}" if site.updated is not None else ", none published yet",
-                ". Each value contains random noise. ± is half of its 95 % noise interval: the exact number "
-                "is that close in 95 of 100 readings.",
+                ". Each value contains random noise. ± is half of its 95 % noise interval: the noise is "
+                "smaller in 95 of 100 readings.",
                 class_="muted",
             ),
             tag("p", tag("a", f"What could someone learn about one {unit}?", href=links.guarantee)),
