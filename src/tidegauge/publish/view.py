@@ -7,8 +7,9 @@ Where the noise interval of a count, a sum or a change contains 0, the value is 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import floor, isfinite, log10
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidegauge.model.quantity import DAY, MINUTE, moment
 
@@ -23,8 +24,7 @@ _MINUS: Final = "\N{MINUS SIGN}"
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """One reading in a chart: its time, its value and its noise intervals (95 % and 50 %)."""
 
     time: int
@@ -85,10 +85,11 @@ class Series:
         """The time of the newest reading."""
         return max((line.points[-1].time for line in self.lines if line.points), default=None)
 
-    @property
+    @cached_property
     def daily(self) -> bool:
         """Whether every reading is at midnight, so that a date says it all."""
-        return all(point.time % DAY == 0 for line in self.lines for point in line.points)
+        longest = max((line.points for line in self.lines), key=len, default=())
+        return all(point.time % DAY == 0 for point in longest)
 
 
 @dataclass(frozen=True)

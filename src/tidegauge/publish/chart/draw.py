@@ -133,7 +133,8 @@ def spark(series: Series, line: Line, index: int = 0, *, width: float = 240, hei
     frame = Frame(
         Scale(min(times), max(times), 3, width - 5), Scale(low, high, height - 4, 4), (high - low) or 1.0
     )
-    mark = _mark(index, line, points, frame, kind="line" if height > 40 else "thin", narrow=False)
+    kind = "line" if height > 40 else "thin"
+    mark = _mark(index, line, points, frame, kind=kind, narrow=False, script=False)
     last = points[-1] if points else None
     dots: tuple[Dot, ...] = ()
     if last is not None and last.value is not None:
@@ -220,7 +221,17 @@ def _axes(frame: Frame, *, most_x: int) -> list[Shape]:
     return shapes
 
 
-def _mark(index: int, line: Line, points: Sequence[Point], frame: Frame, *, kind: str, narrow: bool) -> Mark:
+def _mark(
+    index: int,
+    line: Line,
+    points: Sequence[Point],
+    frame: Frame,
+    *,
+    kind: str,
+    narrow: bool,
+    script: bool = True,
+) -> Mark:
+    """A line with its bands; `script`: also with the values that a pointer shows."""
     shapes: list[Stroke | Area | Dot] = []
     runs = [list(run) for shown, run in groupby(points, lambda point: point.value is not None) if shown]
     for run in runs:
@@ -231,6 +242,8 @@ def _mark(index: int, line: Line, points: Sequence[Point], frame: Frame, *, kind
     for run in runs:
         corners = tuple((frame.x(point.time), frame.y(point.value or 0.0)) for point in run)
         shapes.append(Stroke(kind, corners) if len(run) > 1 else Dot("dot", corners[0], 2.5))
+    if not script:
+        return Mark(index, line.label, tuple(shapes))
     return Mark(index, line.label, tuple(shapes), _values(points), _halves(points))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tidegauge.publish.chart.look import FONT, LIGHT, LOOKS, chart_css, colour, palette_css
@@ -108,25 +109,27 @@ def _paint(kind: str, index: int) -> dict[str, str]:
 def path(points: Sequence[XY], *, closed: bool = False) -> str:
     """The d attribute: tenths of a pixel, each point relative to the last, with no character to spare."""
     tenths = [(round(10 * x), round(10 * y)) for x, y in points]
-    (x, y), out = tenths[0], []
-    out.append(f"M{_tenths(x)}{_next(_tenths(y))}l")
+    x, y = tenths[0]
+    out = [_tenths(x), _next(y), "l"]
     for to_x, to_y in tenths[1:]:
-        step = _tenths(to_x - x)
-        out.append(step if out[-1].endswith("l") else _next(step))
-        out.append(_next(_tenths(to_y - y)))
+        out += (_next(to_x - x), _next(to_y - y))
         x, y = to_x, to_y
-    return "".join(out) + ("z" if closed else "")
+    if len(tenths) > 1:
+        out[3] = out[3].lstrip()
+    return f"M{''.join(out)}{'z' if closed else ''}"
 
 
+@lru_cache(maxsize=1 << 16)
 def _tenths(value: int) -> str:
     whole, part = divmod(abs(value), 10)
     text = f"{whole or ''}.{part}" if part else str(whole)
     return f"-{text}" if value < 0 else text
 
 
-def _next(text: str) -> str:
+@lru_cache(maxsize=1 << 16)
+def _next(value: int) -> str:
     """A number after another one: a sign separates them."""
-    return text if text.startswith("-") else f" {text}"
+    return _tenths(value) if value < 0 else f" {_tenths(value)}"
 
 
 def _short(value: float) -> str:

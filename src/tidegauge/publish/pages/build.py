@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from tidegauge.publish.public.values import Document, PublicReading, ReleaseInfo, Seal
 
-RECENT: Final = 90
+RECENT: Final = 60
 """Readings that the overview draws."""
 
 
