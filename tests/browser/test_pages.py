@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from tests.browser.chromium import Tab
+from tests.publish.invented import Invented
+from tidegauge.publish.pages.alone import standalone_html
+from tidegauge.publish.pages.build import release_site
 
 PAGES = (
     "index.html", "guarantee.html", "ledger.html", "404.html", "releases/in_ward.html",
@@ -201,6 +204,20 @@ def test_a_file_opened_without_a_server_is_whole(tab: Tab, folder: Path) -> None
     tab.go((folder / "releases" / "in_ward.html").as_uri())
     assert tab.run("document.querySelector('[role=group]') !== null")
     assert tab.problems == []
+
+
+def test_one_file_with_everything_obeys_its_own_policy(tab: Tab, tmp_path: Path) -> None:
+    found = release_site(Invented(), "in_ward")
+    assert found is not None
+    (tmp_path / "chart.html").write_text(standalone_html(found[1]), "utf-8")
+    tab.go((tmp_path / "chart.html").as_uri())
+    assert tab.problems == []
+    assert tab.run("getComputedStyle(document.querySelector('main')).maxWidth") == "1152px"
+    assert tab.run("document.querySelectorAll('.wide[role=group]').length") == 3
+    twin = (tmp_path / "chart.html").read_text("utf-8").replace("--surface: #f5f8f9", "--surface: #f5f8f8")
+    (tmp_path / "twin.html").write_text(twin, "utf-8")
+    tab.go((tmp_path / "twin.html").as_uri())
+    assert tab.problems  # a style that was altered is blocked
 
 
 # -- pictures for review -------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Charts of a gauge's own readings: as a file, and in a notebook."""
+"""Charts of a gauge's own readings, written to files."""
 
 from __future__ import annotations
 
@@ -55,8 +55,3 @@ def write_chart(series: Series, path: Path) -> None:
     else:
         content = standalone_html(series).encode()
     path.write_bytes(content)
-
-
-def notebook_html(series: Series) -> str:
-    """A small chart for a notebook's output cell."""
-    return standalone_svg(drawing_of(series))

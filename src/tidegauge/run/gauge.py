@@ -358,6 +358,12 @@ class Gauge:
         """Every reading so far in an Arrow table: release, time, its groups, value, stderr, low, high."""
         return as_table(self.published(release, smoothed=smoothed, consistent=consistent))
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a chart of every release, or the plan where nothing was published."""
+        from tidegauge.publish.notebook import gauge_html  # noqa: PLC0415  (only notebooks need it)
+
+        return gauge_html(self.plan(), self.published() if begun(self.path) else [])
+
     def status(self) -> dict[str, Any]:
         """How far the gauge has come; operator_only holds exact numbers that are not for the public."""
         if not begun(self.path):

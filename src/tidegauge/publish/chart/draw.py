@@ -64,7 +64,7 @@ def line_chart(
         shapes += head
         height += top - 26
     frame = _frame(drawn, (0, top, width, height), ticks_y=5, right=14, more=truth)
-    shapes += _axes(frame, most_x=max(2, int(width // 100)))
+    shapes += _axes(frame, most_x=max(3, int(width // 80)))
     shapes.append(Words("label", (frame.x.start, top - 10), series.unit))
     few = len(chosen) <= BAND_LINES
     shapes += [

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def standalone_html(series: Series) -> str:
-    """The file.  Its own policy allows the style and the script that are in it, by their hashes, and no more."""
+    """The file.  Its own policy allows the style and the script in it, by their hashes, and no more."""
     style, script = (ASSETS[name].content.decode() for name in ("page.css", "page.js"))
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
     what = f"{series.what}, {every_text(series.every)}, in {series.unit}"

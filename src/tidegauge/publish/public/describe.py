@@ -26,8 +26,7 @@ _DELTA: Final = Fraction(1, 10**6)
 
 def describe(plan: Plan, ledger: Iterable[Entry], about: About, *, simulated: bool) -> Document:
     """Everything that a public file says besides readings and seals."""
-    table = str(plan.declaration["source"]["table"])
-    named = About(**(vars(about) | {"title": about.title or f"Statistics of {table}"}))
+    named = About(**(vars(about) | {"title": about.title or f"Statistics of {_table(plan)}"}))
     return Document(
         about=named,
         guarantee=guarantee(plan, simulated=simulated),
@@ -35,6 +34,10 @@ def describe(plan: Plan, ledger: Iterable[Entry], about: About, *, simulated: bo
         ledger=tuple(LedgerEntry(**entry.as_json()) for entry in ledger),
         plan=plan.as_json(),
     )
+
+
+def _table(plan: Plan) -> str:
+    return plan.releases[0].release.query.table
 
 
 def guarantee(plan: Plan, *, simulated: bool = False) -> Guarantee:
@@ -54,7 +57,7 @@ def guarantee(plan: Plan, *, simulated: bool = False) -> Guarantee:
         reserved=float(plan.needed),
         epsilon_at=float(epsilon),
         delta_at=float(delta),
-        table=str(source["table"]),
+        table=_table(plan),
         unit=unit,
         max_rows=source.get("max_rows"),
         constraint=dict(plan.declaration.get("constraint") or {}),
