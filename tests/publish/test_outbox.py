@@ -128,7 +128,7 @@ def test_retries_come_later_and_later(tmp_path: Path, caplog: pytest.LogCaptureF
     waits = [vars(one)["again_in_seconds"] for one in caplog.records]
     assert waits == [0.02] * 3
     assert "password" not in caplog.text
-    assert [vars(one)["reason"] for one in caplog.records] == ["builtins.OSError"] * 3
+    assert all(vars(one)["reason"].startswith("builtins.OSError at test_outbox") for one in caplog.records)
     assert [min(outbox.LONGEST, 2.0**n / 2) for n in (1, 2, 3, 12)] == [1, 2, 4, 300]
 
 

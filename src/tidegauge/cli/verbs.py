@@ -10,6 +10,7 @@ import sqlite3
 import sys
 import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
@@ -17,6 +18,8 @@ import typer
 
 from tidegauge.cli.ending import ENDING, Stopped
 from tidegauge.cli.local import app as local
+from tidegauge.cli.options import DEFAULT, LISTEN, File, Json, StoreFile
+from tidegauge.cli.publishing import publish, serve, show_undelivered
 from tidegauge.cli.service import internal_error, setup_log
 from tidegauge.errors import SpecError, TidegaugeError
 
@@ -36,12 +39,6 @@ app = typer.Typer(
 
 app.add_typer(local, name="local", help="Local differential privacy: no trusted server.")
 
-File = Annotated[Path, typer.Option("--file", "-f", help="The declaration of the gauge.")]
-StoreFile = Annotated[
-    Path | None, typer.Option("--store", help="The store; default: beside the declaration.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-DEFAULT = Path("tidegauge.toml")
 _UsageError = cast(
     "type[typer.BadParameter]",
     next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"),
@@ -158,16 +155,29 @@ def run(
         str | None, typer.Option(help="Exit once everything up to this time is published.")
     ] = None,
     log: Annotated[str, typer.Option(help="Log to stderr: none, text or json.")] = "none",
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Also serve the public file, in a process of its own.")
+    ] = False,
+    listen: Annotated[str, typer.Option(help="With --serve: address to listen on, HOST:PORT.")] = LISTEN,
+    operator: Annotated[
+        str | None,
+        typer.Option(
+            help="Also serve status and metrics for the operator at this address, HOST:PORT. Needs "
+            "TIDEGAUGE_OPERATOR_TOKEN."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Publish every reading when it is due.  The first run commits the plan."""
     from tidegauge.cli.show import progress_bar  # noqa: PLC0415
+    from tidegauge.cli.web import beside  # noqa: PLC0415
 
     setup_log(log)
     gauge = _open(file, store, sleep=ENDING.sleep)
     published, last = 0, None
     with (
         ENDING.careful(_STOPPED),
+        beside(gauge, file.parent, listen if serve else None, operator, partial(typer.echo, err=True)),
         progress_bar("Publishing") as progress,
         closing(gauge.run(until, follow=not once, progress=progress)) as found,
     ):
@@ -176,6 +186,7 @@ def run(
             if as_json:
                 typer.echo(json.dumps(reading.as_json(), ensure_ascii=False))
             ENDING.check()
+    show_undelivered(gauge.undelivered)
     if as_json:
         return
     if last is None:
@@ -320,17 +331,8 @@ def uninstall(file: File = DEFAULT) -> None:
     typer.echo(_open(file).uninstall())
 
 
-@app.command()
-def serve(
-    file: File = DEFAULT,
-    listen: Annotated[str, typer.Option(help="Address to listen on, HOST:PORT.")] = "127.0.0.1:8321",
-) -> None:
-    """Receive Debezium events over HTTP into an inbox.  Another process runs the gauge."""
-    from tidegauge.cli.serving import receive  # noqa: PLC0415
-    from tidegauge.plan.spec.declaration import load  # noqa: PLC0415
-
-    with ENDING.careful():
-        receive(load(file), file.parent, listen, typer.echo)
+app.command()(publish)
+app.command()(serve)
 
 
 @app.command()

@@ -12,8 +12,10 @@ import json
 import logging
 import threading
 import time
+import traceback
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.errors import PublishError, TidegaugeError
@@ -25,7 +27,6 @@ from tidegauge.store.public.outbox import Cursor, Cursors
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from tidegauge.model.declared import PublisherSpec
     from tidegauge.model.publisher import Delivery, Place, Publisher, PublisherKind
@@ -349,7 +350,9 @@ def reason_of(error: Exception) -> str:
     """Why a delivery failed, in words that may be logged: another library's text may quote addresses."""
     if isinstance(error, PublishError | TidegaugeError):
         return str(error)
-    return f"{type(error).__module__}.{type(error).__name__}"
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(frame.filename).name}:{frame.lineno}"
+    return f"{type(error).__module__}.{type(error).__name__} at {where}"
 
 
 def deliver_once(senders: Sequence[Sender]) -> tuple[int, list[Failure]]:

@@ -26,6 +26,7 @@ from tidegauge.plan.spec.change import changed
 from tidegauge.plan.spec.declaration import GaugeSpec, declared_form, load
 from tidegauge.publish.formats import as_table
 from tidegauge.publish.journal import all_readings
+from tidegauge.publish.notebook import gauge_html
 from tidegauge.publish.outbox import deliver_once
 from tidegauge.publish.readings import agree, plan_reading
 from tidegauge.publish.verify import Verified, compare, prove
@@ -346,9 +347,8 @@ class Gauge:
                 rows = [one for series in all_readings(store, plan, smoothed=True).values() for one in series]
             readings = [plan_reading(plan, reading) for reading in rows]
         if consistent:
-            wholes = {
-                name: one.parts_of for name, one in self.spec.measured.items() if one.parts_of is not None
-            }
+            measured = self.spec.measured.items()
+            wholes = {name: one.parts_of for name, one in measured if one.parts_of is not None}
             readings = agree(readings, plan, wholes)
         return [reading for reading in readings if release in (None, reading.release)]
 
@@ -359,9 +359,7 @@ class Gauge:
         return as_table(self.published(release, smoothed=smoothed, consistent=consistent))
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: a chart of every release, or the plan where nothing was published."""
-        from tidegauge.publish.notebook import gauge_html  # noqa: PLC0415  (only notebooks need it)
-
+        """What a notebook shows: a chart of every release."""
         return gauge_html(self.plan(), self.published() if begun(self.path) else [])
 
     def status(self) -> dict[str, Any]:
@@ -386,8 +384,7 @@ class Gauge:
             return store.ledger.entries()
 
     def verify(self, against: str | Path | None = None) -> Verified:
-        """Prove the ledger's chain, the journal's chain, the loss, and that every reading follows from the
-        journal.
+        """Prove the chains of ledger and journal, the loss, and that all readings follow from the journal.
 
         Stream states must be those of the last bins that were measured.
 
@@ -398,6 +395,6 @@ class Gauge:
             proved = prove(store.public)
             if (record := store.public.plan) is not None:
                 require_stream_states(Plan.from_record(record), store)
-        if against is None:
-            return proved
-        return replace(proved, compared=compare(Path(against), self.published()))
+        return (
+            proved if against is None else replace(proved, compared=compare(Path(against), self.published()))
+        )

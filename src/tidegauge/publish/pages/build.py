@@ -49,6 +49,11 @@ class Published(Protocol):
         ...
 
 
+def bare_site(public: Published) -> Site:
+    """The site without any readings, for pages that show none."""
+    return Site(public.document, (), public.last_seal.hash)
+
+
 def whole_site(public: Published, metadata: Mapping[str, str] | None = None) -> Site:
     """The site with the recent readings of every series: what the overview, guarantee and ledger show."""
     document = public.document

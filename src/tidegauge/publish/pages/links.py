@@ -37,9 +37,9 @@ class Links:
         return f"{self.root}ledger.html" if self.files else f"{self.root}/ledger"
 
     @property
-    def feed(self) -> str:
-        """The Atom feed of new readings."""
-        return f"{self.root}feed.xml" if self.files else f"{self.root}/feed.xml"
+    def forms(self) -> tuple[str, ...]:
+        """The formats in which all readings of a release can be had."""
+        return ("csv", "json", "parquet") if self.files else ("csv", "parquet", "arrow", "json")
 
     @property
     def events(self) -> str | None:
@@ -55,7 +55,7 @@ class Links:
         )
 
     def readings(self, name: str, form: str) -> str:
-        """All readings of a release as csv, json or parquet."""
+        """The readings of a release in one of the formats; json from `serve` comes in pages."""
         if self.files:
             return f"{self.root}data/{_file(name)}.{form}"
         return f"{self.root}{API}/releases/{_quoted(name)}/readings.{form}"

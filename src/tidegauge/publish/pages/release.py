@@ -194,15 +194,21 @@ def _cell(series: Series, point: Point | None) -> str:
 
 
 def _downloads(series: Series, links: Links) -> Markup:
-    forms = (("CSV", "csv"), ("JSON", "json"), ("Parquet", "parquet"))
+    names = {"csv": "CSV", "json": "JSON", "parquet": "Parquet", "arrow": "Arrow"}
     return tag(
         "section",
         tag("h2", "Download"),
         tag(
             "p",
             (
-                tag("a", name, href=links.readings(series.name, form), class_="button", download=True)
-                for name, form in forms
+                tag(
+                    "a",
+                    names[form],
+                    href=links.readings(series.name, form),
+                    class_="button",
+                    download=links.files or form != "json",
+                )
+                for form in links.forms
             ),
             tag("a", "Chart (SVG)", href=links.chart(series.name), class_="button", download=True),
             class_="buttons",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tidegauge.publish.markup import Markup, page, tag
 from tidegauge.publish.pages.assets import ASSETS
-from tidegauge.publish.view import titled
+from tidegauge.publish.view import Progress, Status, titled
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tidegauge.publish.pages.links import Links
-    from tidegauge.publish.view import Progress, Status
 
 
 def status(found: Status, links: Links) -> str:
@@ -58,6 +59,25 @@ def status(found: Status, links: Links) -> str:
     )
 
 
+def status_view(report: Mapping[str, Any]) -> Status:
+    """What `tidegauge status --json` prints, as the page shows it."""
+    waiting = report.get("publishers", {})
+    return Status(
+        plan=report["plan"],
+        processed_to=report["processed_to"],
+        simulated=report["simulated"],
+        series=tuple(
+            Progress(name, one["readings"], one["readings_total"], one["next"])
+            for name, one in report["releases"].items()
+        ),
+        secret=tuple((name, f"{count:,}") for name, count in report["operator_only"].items()),
+        checks=tuple(
+            (f"publisher {name}", not one["waiting"], f"{one['waiting']:,} readings are not delivered yet")
+            for name, one in waiting.items()
+        ),
+    )
+
+
 def _pair(name: str, value: str) -> Markup:
     return tag("div", tag("dt", name), tag("dd", value))
 
@@ -79,7 +99,7 @@ def _checks(found: Status) -> Markup | None:
         tag(
             "tr",
             tag("th", name, scope="row"),
-            tag("td", "good" if good else "look at this", class_="good" if good else "bad"),
+            tag("td", "good" if good else "behind", class_="good" if good else "bad"),
             tag("td", detail),
         )
         for name, good, detail in found.checks

@@ -151,6 +151,13 @@ class PublicFile:
         rows = self._rows("SELECT seq, time, hash FROM seals ORDER BY seq DESC LIMIT ?", (limit,))
         return tuple(Seal(*row) for row in reversed(rows))
 
+    def seals_between(self, after: int, upto: int) -> tuple[Seal, ...]:
+        """The seals with numbers from `after` + 1 to `upto`."""
+        rows = self._rows(
+            "SELECT seq, time, hash FROM seals WHERE seq > ? AND seq <= ? ORDER BY seq", (after, upto)
+        )
+        return tuple(Seal(*row) for row in rows)
+
     # -- readings --------------------------------------------------------------------------------------------
 
     def cells(self, release: str, group: Mapping[str, Collection[str]]) -> tuple[int, ...]:

@@ -1,0 +1,186 @@
+"""Routes for the operator of a gauge: status with exact counts, and metrics.  Never for the public.
+
+Without a token they do not exist.  A request needs it as `Authorization: Bearer TOKEN`, or, from a browser, as
+the password that it asks for (any name will do).  The token is compared in constant time, and a wrong one is
+answered as slowly and in the same words as none.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from tidegauge.errors import SpecError
+from tidegauge.publish import pages
+from tidegauge.serve.api import json_response
+from tidegauge.serve.front import SECURITY
+from tidegauge.serve.pages import asset_routes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from starlette.requests import Request
+
+SHORTEST: Final = 16
+"""Characters of a token, at least."""
+METRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What the operator's routes ask the running gauge; each is called in another thread."""
+
+    status: Callable[[], Mapping[str, Any]]
+    """What `tidegauge status --json` prints."""
+    metrics: Callable[[], str]
+    """The metrics in the text form of OpenMetrics."""
+
+
+def require_token(token: str) -> None:
+    """Raise SpecError for a token that can be guessed, or that no header can carry."""
+    if len(token) < SHORTEST or not token.isascii() or not token.isprintable() or " " in token:
+        raise SpecError(
+            f"a token has at least {SHORTEST} characters of ASCII, without spaces; make one with: "
+            "python -c 'import secrets; print(secrets.token_urlsafe(32))'",
+            key="TIDEGAUGE_OPERATOR_TOKEN",
+        )
+
+
+def operator_app(watch: Watch, token: str) -> Starlette:
+    """The application for the operator.  Raises SpecError for a token that is too short."""
+    require_token(token)
+    right = token.encode()
+
+    def require(request: Request) -> None:
+        if not hmac.compare_digest(_token(request), right):
+            way = 'Basic realm="operator", charset="UTF-8"' if _page(request) else "Bearer"
+            raise HTTPException(401, "these routes need the operator's token", {"www-authenticate": way})
+
+    async def status(request: Request) -> Response:
+        require(request)
+        report = await run_in_threadpool(watch.status)
+        if _page(request):
+            return HTMLResponse(pages.status(pages.status_view(report), pages.served()))
+        return json_response(report)
+
+    async def metrics(request: Request) -> Response:
+        require(request)
+        return Response(await run_in_threadpool(watch.metrics), headers={"content-type": METRICS})
+
+    async def refused(request: Request, error: Exception) -> Response:
+        del request
+        assert isinstance(error, HTTPException)
+        answer = json_response({"detail": error.detail}, error.status_code)
+        answer.headers.update(error.headers or {})
+        return _guarded(answer)
+
+    async def broken(request: Request, error: Exception) -> Response:
+        del request, error
+        return _guarded(json_response({"detail": "internal error"}, 500))
+
+    return Starlette(
+        routes=[
+            Route("/operator/status", _headed(status)),
+            Route("/operator/metrics", _headed(metrics)),
+            *asset_routes(),
+        ],
+        exception_handlers={HTTPException: refused, Exception: broken},
+    )
+
+
+def _page(request: Request) -> bool:
+    """Whether a browser asks, which wants a page."""
+    return "text/html" in request.headers.get("accept", "")
+
+
+def _token(request: Request) -> bytes:
+    """The token of a request, as a bearer token or as a password; empty where there is none."""
+    way, _, given = request.headers.get("authorization", "").partition(" ")
+    if way.lower() == "basic":
+        try:
+            return base64.b64decode(given, validate=True).partition(b":")[2]
+        except ValueError:
+            return b""
+    return given.encode("utf-8", "surrogateescape") if way.lower() == "bearer" else b""
+
+
+def _headed(endpoint: Any) -> Any:
+    async def answer(request: Request) -> Response:
+        return _guarded(await endpoint(request))
+
+    return answer
+
+
+def _guarded(answer: Response) -> Response:
+    for name, value in (*SECURITY, (b"cache-control", b"no-store")):
+        answer.headers[name.decode()] = value.decode()
+    return answer
+
+
+def open_metrics(status: Mapping[str, Any], *, now: int, last_tick: int | None, running: bool) -> str:
+    """Metrics of a gauge as OpenMetrics text.
+
+    now, last_tick: microseconds; last_tick None: nothing was measured yet.
+    running: whether the loop runs; 0 after it ended by an error.
+    """
+    lines = [
+        "# TYPE tidegauge_running gauge",
+        "# HELP tidegauge_running Whether the loop runs.",
+        f"tidegauge_running {int(running)}",
+        "# TYPE tidegauge_last_tick_timestamp_seconds gauge",
+        "# UNIT tidegauge_last_tick_timestamp_seconds seconds",
+        "# HELP tidegauge_last_tick_timestamp_seconds The end of the last measured window.",
+    ]
+    if last_tick is not None:
+        lines.append(f"tidegauge_last_tick_timestamp_seconds {last_tick / 1e6:.6f}")
+    lines += [
+        "# TYPE tidegauge_lag_seconds gauge",
+        "# UNIT tidegauge_lag_seconds seconds",
+        "# HELP tidegauge_lag_seconds How long the next reading of a release is overdue; 0 if it is not.",
+    ]
+    from tidegauge.model.quantity import instant  # noqa: PLC0415
+
+    releases = status.get("releases", {})
+    for name, one in releases.items():
+        due = one.get("next")
+        late = 0.0 if due is None else max(0.0, (now - instant(due)) / 1e6)
+        lines.append(f"tidegauge_lag_seconds{{release={_quoted(name)}}} {late:.6f}")
+    lines += [
+        "# TYPE tidegauge_readings counter",
+        "# HELP tidegauge_readings Readings of a release, by time.",
+    ]
+    lines += [
+        f"tidegauge_readings_total{{release={_quoted(name)}}} {one['readings']}"
+        for name, one in releases.items()
+    ]
+    lines += [
+        "# TYPE tidegauge_outbox_readings gauge",
+        "# HELP tidegauge_outbox_readings Readings that a publisher still has to deliver.",
+    ]
+    lines += [
+        f"tidegauge_outbox_readings{{publisher={_quoted(name)}}} {one['waiting']}"
+        for name, one in status.get("publishers", {}).items()
+    ]
+    lines += [
+        "# TYPE tidegauge_operator_only gauge",
+        "# HELP tidegauge_operator_only Exact counts for the operator alone.",
+    ]
+    lines += [
+        f"tidegauge_operator_only{{count={_quoted(name)}}} {value}"
+        for name, value in status.get("operator_only", {}).items()
+        if isinstance(value, int | float)
+    ]
+    return "\n".join([*lines, "# EOF", ""])
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
