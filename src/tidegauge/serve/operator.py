@@ -104,12 +104,12 @@ def _page(request: Request) -> bool:
 def _token(request: Request) -> bytes:
     """The token of a request, as a bearer token or as a password; empty where there is none."""
     way, _, given = request.headers.get("authorization", "").partition(" ")
-    if way.lower() == "basic":
+    if way == "Basic":
         try:
             return base64.b64decode(given, validate=True).partition(b":")[2]
         except ValueError:
             return b""
-    return given.encode("utf-8", "surrogateescape") if way.lower() == "bearer" else b""
+    return given.encode("utf-8", "surrogateescape") if way == "Bearer" else b""
 
 
 def _headed(endpoint: Any) -> Any:
