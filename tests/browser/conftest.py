@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -74,10 +75,9 @@ def axe() -> str:
     """The text of axe-core, which is used in tests alone and never part of the project."""
     named = os.environ.get("TIDEGAUGE_AXE")
     places = [Path(named)] if named else []
-    places += [Path("node_modules/axe-core/axe.min.js")]
-    if npm := shutil.which("npm"):
-        places.append(Path(npm).resolve().parents[3] / "axe-core" / "axe.min.js")
-        places.append(Path("/usr/local/lib/node_modules/axe-core/axe.min.js"))
+    if not named and (npm := shutil.which("npm")):
+        folder = subprocess.run([npm, "root", "--global"], capture_output=True, text=True, check=False).stdout
+        places = [Path(folder.strip()) / "axe-core" / "axe.min.js"]
     for place in places:
         if place.is_file():
             return place.read_text("utf-8")
