@@ -79,6 +79,7 @@ def series_of(
     upcoming: int | None = None,
     siblings: Sequence[str] = (),
     hidden_groups: int = 0,
+    step: int = 1,
 ) -> Series:
     """A series of these lines, with the words of its release."""
     return Series(
@@ -96,6 +97,7 @@ def series_of(
         derived_from=info.of,
         siblings=tuple(siblings),
         hidden_groups=hidden_groups,
+        step=step,
     )
 
 

@@ -79,6 +79,8 @@ class Series:
     """Names of the other series of the same measurements."""
     hidden_groups: int = 0
     """Groups that are published and have no line here."""
+    step: int = 1
+    """The lines have every so-many-th reading."""
 
     @property
     def latest(self) -> int | None:
@@ -229,7 +231,9 @@ def titled(name: str) -> str:
 
 def group_label(group: Mapping[str, Any] | None) -> str:
     """'north' of one group column, 'north, a' of two; empty without groups."""
-    return ", ".join(str(value) for value in (group or {}).values())
+    return ", ".join(
+        str(value).lower() if isinstance(value, bool) else str(value) for value in (group or {}).values()
+    )
 
 
 def thinned(points: Sequence[Point], most: int) -> tuple[Point, ...]:

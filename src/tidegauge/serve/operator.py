@@ -1,8 +1,8 @@
 """Routes for the operator of a gauge: status with exact counts, and metrics.  Never for the public.
 
-Without a token they do not exist.  A request needs it as `Authorization: Bearer TOKEN`, or, from a browser, as
-the password that it asks for (any name will do).  The token is compared in constant time, and a wrong one is
-answered as slowly and in the same words as none.
+Without a token they do not exist.  A request needs it as `Authorization: Bearer TOKEN`, or, from a browser,
+as the password that it asks for (any name will do).  The token is compared in constant time, and a wrong one
+is answered as slowly and in the same words as none.
 """
 
 from __future__ import annotations

@@ -210,6 +210,21 @@ def test_pages_are_small() -> None:
     assert sum(len(asset.content) for asset in pages.ASSETS.values()) < 30_000
 
 
+def test_a_long_release_is_made_from_some_of_its_readings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegauge.publish.pages.build.MOST", 300)
+    public = Invented()
+    found = pages.release_site(public, "in_ward")
+    assert found is not None
+    series = found[1]
+    assert series.step == 7  # 365 readings of 5 groups
+    assert {len(line.points) for line in series.lines} == {53}
+    newest = public.latest("in_ward")
+    assert [line.points[-1].value for line in series.lines] == [one.value for one in newest]
+    words = Checked(pages.release(*found, static(1))).words
+    assert "The chart shows every 7th reading; the downloads have all." in words
+    assert "Table: 31 of 365 readings" in words
+
+
 def test_an_unknown_release_has_no_page() -> None:
     assert pages.release_site(Invented(), "nothing") is None
 

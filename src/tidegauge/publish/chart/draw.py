@@ -266,7 +266,7 @@ def _head(
         Words("note", (8, 42), f"{series.what}, {every_text(series.every)}, in {series.unit}"),
     ]
     entries: list[tuple[int, str, str]] = [
-        (index, "line", line.label or "published value") for index, line in enumerate(lines) if labels
+        (index, "line", _cut(line.label) or "published value") for index, line in enumerate(lines) if labels
     ] or [(0, "line", "published value")]
     narrow = len(lines) <= BAND_LINES
     noisy = any(point.half > 0 for line in series.lines for point in line.points)
@@ -290,6 +290,11 @@ def _head(
         shapes.append(Words("note", (x + 24, y), text))
         x += room
     return shapes, y + 36
+
+
+def _cut(label: str) -> str:
+    """A label that fits into a legend."""
+    return label if len(label) <= 40 else f"{label[:39]}…"
 
 
 # -- for the script of a page --------------------------------------------------------------------------------

@@ -9,12 +9,14 @@ from tidegauge.publish.series import lines_of, point_of, series_of
 from tidegauge.publish.view import Line, Series, Site, group_label
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tidegauge.publish.public.values import Document, PublicReading, ReleaseInfo, Seal
 
 RECENT: Final = 60
 """Readings that the overview draws."""
+MOST: Final = 60_000
+"""Readings that a page is made from; a longer release is shown by every n-th of them."""
 
 
 class Published(Protocol):
@@ -43,7 +45,13 @@ class Published(Protocol):
         ...
 
     def readings(
-        self, release: str, /, *, since: int | None = None, cells: Sequence[int] | None = None
+        self,
+        release: str,
+        /,
+        *,
+        since: int | None = None,
+        until: int | None = None,
+        cells: Sequence[int] | None = None,
     ) -> Sequence[PublicReading]:
         """Readings by time and cell."""
         ...
@@ -74,9 +82,19 @@ def release_site(
     if info is None:
         return None
     labels = [group_label(cell) for cell in info.cells]
-    lines = lines_of(labels, ((one.cell, point_of(one)) for one in public.readings(name)))
+    step = -(-len(public.span(name)) * len(labels) // MOST)
+    lines = lines_of(labels, ((one.cell, point_of(one)) for one in _every(public, info, step)))
     site = Site(document, (), public.last_seal.hash, metadata or {})
-    return site, _series(public, info, lines)
+    return site, _series(public, info, lines, step=max(1, step))
+
+
+def _every(public: Published, info: ReleaseInfo, step: int) -> Iterable[PublicReading]:
+    """Every so-many-th reading, the newest always among them."""
+    if step <= 1:
+        return public.readings(info.name)
+    numbers = public.span(info.name)
+    times = (info.time_of(number) for number in numbers[(len(numbers) - 1) % step :: step])
+    return (one for at in times for one in public.readings(info.name, since=at, until=at))
 
 
 def _recent(public: Published, info: ReleaseInfo) -> Series:
@@ -96,7 +114,9 @@ def _recent(public: Published, info: ReleaseInfo) -> Series:
     return _series(public, info, lines, hidden_groups=len(info.cells) - len(cells))
 
 
-def _series(public: Published, info: ReleaseInfo, lines: Sequence[Line], *, hidden_groups: int = 0) -> Series:
+def _series(
+    public: Published, info: ReleaseInfo, lines: Sequence[Line], *, hidden_groups: int = 0, step: int = 1
+) -> Series:
     document = public.document
     root = info.of or info.name
     siblings = [
@@ -110,4 +130,5 @@ def _series(public: Published, info: ReleaseInfo, lines: Sequence[Line], *, hidd
         upcoming=public.next_due(info.name),
         siblings=siblings,
         hidden_groups=hidden_groups,
+        step=step,
     )

@@ -66,8 +66,8 @@ def charts(series: Series, lines: Sequence[Line], links: Links | None) -> Markup
         )
         for index, line in enumerate(together)
     )
-    thin = max(len(line.points) for line in together) > most
-    note = f"{_thinned_note(together, most)} " if thin else None
+    drawn = series.step * -(-max(len(line.points) for line in together) // most)
+    note = f"The chart shows every {_ordinal(drawn)} reading; the downloads have all. " if drawn > 1 else None
     left = len(lines) - len(together)
     return tag(
         "section",
@@ -107,11 +107,6 @@ def _wide_and_tall(series: Series, lines: Sequence[Line], name: str, most: int) 
         tag("div", svg(wide, name), class_="plot wide"),
         tag("div", svg(tall, name, said=True), class_="plot tall"),
     )
-
-
-def _thinned_note(lines: Sequence[Line], most: int) -> str:
-    longest = max(len(line.points) for line in lines)
-    return f"The chart shows every {_ordinal(-(-longest // most))} reading; the downloads have all."
 
 
 def _ordinal(count: int) -> str:

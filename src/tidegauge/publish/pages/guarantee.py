@@ -331,11 +331,15 @@ def _strategy(one: ReleaseInfo) -> Markup:
     strategy = f"{one.strategy} ({parameters})" if parameters else one.strategy
     cells = (
         f"derived from {one.of}" if one.of else strategy,
-        "" if one.of else "see the certificate" if one.folds is None else f"{one.folds:,}",
+        "" if one.of else "bounded by its certified sensitivity" if one.folds is None else f"{one.folds:,}",
         "" if one.of else f"{one.noise}, {half_text(one.noise_scale)}",
         "0" if one.of else f"{one.loss:.4g}",
         half_text(one.half_width_worst),
         half_text(one.half_width_mean),
         "yes" if one.adaptive else "no",
     )
-    return tag("tr", tag("th", one.name, scope="row"), (tag("td", cell) for cell in cells))
+    return tag(
+        "tr",
+        tag("th", one.name, scope="row"),
+        (tag("td", cell, class_="wrap" if at < 3 else None) for at, cell in enumerate(cells)),
+    )

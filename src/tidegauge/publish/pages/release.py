@@ -122,6 +122,8 @@ def _table(series: Series, lines: Sequence[Line]) -> Markup:
     title = (
         f"All {total:,} readings" if total <= len(times) else f"The {len(times)} newest of {total:,} readings"
     )
+    if series.step > 1:
+        title = f"{len(times)} of {total:,} readings"
     shown = list(lines)[:COLUMNS]
     body = (
         _single_rows(series, lines[0], times) if len(series.lines) == 1 else _group_rows(series, shown, times)
