@@ -225,6 +225,29 @@ def test_a_long_release_is_made_from_some_of_its_readings(monkeypatch: pytest.Mo
     assert "Table: 31 of 365 readings" in words
 
 
+def test_every_chart_says_what_it_leaves_out(invented: dict[str, str]) -> None:
+    """Each range, and each of the two widths, is thinned by itself."""
+    page = invented["releases/in_ward.html"]
+    plots = re.findall(r'<div class="plot (wide|tall)">(.*?)</div>', page, re.S)
+    for _, plot in plots:
+        shown = len(re.search(r'data-values="([^"]*)"', plot)[1].split())  # type: ignore[index]
+        said = re.search(r"every (\S+?)(?:th|nd|rd|st)? reading", plot)
+        every = {None: 1, "second": 2, "third": 3}.get(said and said[1], 0) or int(said[1])  # type: ignore[index]
+        published = {"f0": 32, "f1": 93, "f2": 365}
+        assert any(-(-count // every) == shown for count in published.values()), (shown, every)
+
+
+def test_groups_that_are_left_out_are_named() -> None:
+    names = tuple(f"region {number}" for number in range(30))
+    public = Invented(releases=(grouped("many", "region", names),), days=40)
+    found = pages.release_site(public, "many")
+    assert found is not None
+    words = Checked(pages.release(*found, static(1))).words
+    assert "The 6 largest of 30 groups; the 24 largest have a panel below." in words
+    assert "The 6 smaller groups are in the downloads." in words
+    assert "The first 24 of 30 groups; the downloads have all." in words
+
+
 def test_an_unknown_release_has_no_page() -> None:
     assert pages.release_site(Invented(), "nothing") is None
 

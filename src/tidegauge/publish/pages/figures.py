@@ -66,8 +66,6 @@ def charts(series: Series, lines: Sequence[Line], links: Links | None) -> Markup
         )
         for index, line in enumerate(together)
     )
-    drawn = series.step * -(-max(len(line.points) for line in together) // most)
-    note = f"The chart shows every {_ordinal(drawn)} reading; the downloads have all. " if drawn > 1 else None
     left = len(lines) - len(together)
     return tag(
         "section",
@@ -85,14 +83,7 @@ def charts(series: Series, lines: Sequence[Line], links: Links | None) -> Markup
             )
             for index, (_, start) in enumerate(ranges)
         ),
-        tag(
-            "p",
-            note,
-            f"The {len(together)} largest of {len(lines)} groups; all have a panel below. " if left else None,
-            class_="muted small",
-        )
-        if note or left
-        else None,
+        tag("p", _left_out(len(together), len(lines)), class_="muted small") if left else None,
         _key(links, several=several, narrow=len(together) <= BAND_LINES),
         class_="charts",
         aria_labelledby="chart-head",
@@ -101,12 +92,27 @@ def charts(series: Series, lines: Sequence[Line], links: Links | None) -> Markup
 
 def _wide_and_tall(series: Series, lines: Sequence[Line], name: str, most: int) -> Markup:
     """The chart for a wide screen, and one for a phone, of which the style sheet shows one."""
+    fewer = min(most // 2 + 1, 120)
     wide = line_chart(series, lines, most=most)
-    tall = line_chart(series, lines, width=340, height=270, most=min(most // 2 + 1, 120))
+    tall = line_chart(series, lines, width=340, height=270, most=fewer)
     return join(
-        tag("div", svg(wide, name), class_="plot wide"),
-        tag("div", svg(tall, name, said=True), class_="plot tall"),
+        tag("div", svg(wide, name), _thinned(series, lines, most), class_="plot wide"),
+        tag("div", svg(tall, name, said=True), _thinned(series, lines, fewer), class_="plot tall"),
     )
+
+
+def _thinned(series: Series, lines: Sequence[Line], most: int) -> Markup | None:
+    """Says which readings this very chart leaves out; each range and each width draws its own."""
+    every = series.step * -(-max(len(line.points) for line in lines) // most)
+    if every <= 1:
+        return None
+    words = f"The chart shows every {_ordinal(every)} reading; the downloads have all."
+    return tag("p", words, class_="muted small")
+
+
+def _left_out(drawn: int, groups: int) -> str:
+    panels = "all have a panel below" if groups <= PANELS else f"the {PANELS} largest have a panel below"
+    return f"The {drawn} largest of {groups} groups; {panels}."
 
 
 def _ordinal(count: int) -> str:

@@ -150,7 +150,14 @@ def _table(series: Series, lines: Sequence[Line]) -> Markup:
             role="region",
             aria_label="Table of readings",
         ),
-        tag("p", f"* {TOO_SMALL}: the noise hides the value.", class_="muted small"),
+        tag(
+            "p",
+            f"* {TOO_SMALL}: the noise hides the value.",
+            f" The first {len(shown)} of {len(lines)} groups; the downloads have all."
+            if len(lines) > len(shown)
+            else None,
+            class_="muted small",
+        ),
     )
 
 
