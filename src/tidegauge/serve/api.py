@@ -146,9 +146,9 @@ def _release_routes(files: Files) -> list[Route]:
         public = files.current()
         asked = selection(request, public)
         count = public.count(asked.release, since=asked.since, until=asked.until, cells=asked.cells)
-        found = select(public, asked, offset=(asked.page - 1) * asked.size, limit=asked.size)
-        head = paged(request, count, asked.page, asked.size)
-        return json_response({**head, "results": [one.as_json() for one in found]})
+        head = json.dumps(paged(request, count, asked.page, asked.size), ensure_ascii=False)
+        text = f'{head[:-1]}, "results": [{_results(public, asked)}]}}'
+        return Response(text, media_type="application/json")
 
     def download(form: str) -> Callable[[Request], Any]:
         media_type, write = FILES[form]
@@ -214,6 +214,39 @@ def select(
     return public.readings(
         asked.release, since=asked.since, until=asked.until, cells=asked.cells, offset=offset, limit=limit
     )
+
+
+def _results(public: PublicFile, asked: Asked) -> str:
+    """The readings of a page as JSON, written by hand: this is most of the work of most requests."""
+    info = public.release(asked.release)
+    assert info is not None
+    rows = public.rows(
+        asked.release,
+        since=asked.since,
+        until=asked.until,
+        cells=asked.cells,
+        offset=(asked.page - 1) * asked.size,
+        limit=asked.size,
+    )
+    name = json.dumps(asked.release, ensure_ascii=False)
+    heads: dict[int, str] = {}
+    groups: dict[int, str] = {}
+    found = []
+    for _, cell, time, value, stderr, low, high, _, _ in rows:
+        head = heads.get(time)
+        if head is None:
+            head = heads[time] = f'{{"release": {name}, "time": "{rfc3339(time)}", "group": '
+        group = groups.get(cell)
+        if group is None:
+            group = groups[cell] = json.dumps(info.cells[cell], ensure_ascii=False)
+        numbers = f'"value": {_number(value)}, "stderr": {_number(stderr)}'
+        found.append(f'{head}{group}, {numbers}, "low": {_number(low)}, "high": {_number(high)}}}')
+    return ", ".join(found)
+
+
+def _number(value: float | None) -> str:
+    """A number as JSON has it."""
+    return "null" if value is None else repr(value)
 
 
 def _written(files: Files, asked: Asked, write: Callable[[Sequence[PublicReading]], bytes]) -> bytes:

@@ -199,6 +199,37 @@ class PublicFile:
             high = _bisect(info, low, high, until + 1)
         return range(low, high)
 
+    def rows(
+        self,
+        release: str,
+        *,
+        since: int | None = None,
+        until: int | None = None,
+        cells: Sequence[int] | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+        smoothed: bool = False,
+    ) -> list[tuple[Any, ...]]:
+        """As `readings`, but as plain rows: number, cell, time, value, stderr, low, high, low_50, high_50."""
+        numbers = self.span(release, since=since, until=until, smoothed=smoothed)
+        id_, info = self._ids[release]
+        wanted = tuple(range(len(info.cells))) if cells is None else tuple(sorted(set(cells)))
+        if not wanted:
+            return []
+        skipped, inside = divmod(offset, len(wanted))
+        numbers = numbers[skipped:]
+        if limit is not None:
+            numbers = numbers[: -(-(inside + limit) // len(wanted))]
+        if not numbers:
+            return []
+        only = "" if cells is None else f" AND cell IN ({', '.join(map(str, wanted))})"
+        rows = self._rows(
+            f"SELECT {_COLUMNS} FROM {'smoothed' if smoothed else 'readings'} WHERE release = ? "
+            f"AND number BETWEEN ? AND ?{only} ORDER BY number, cell",
+            (id_, numbers.start, numbers.stop - 1),
+        )
+        return rows[inside : None if limit is None else inside + limit]
+
     def readings(
         self,
         release: str,
@@ -216,29 +247,11 @@ class PublicFile:
         cells:        only these cells (see `cells`); None: all.
         smoothed:     past values estimated again with later measurements; none where they are not published.
         """
-        numbers = self.span(release, since=since, until=until, smoothed=smoothed)
-        id_, info = self._ids[release]
-        wanted = tuple(range(len(info.cells))) if cells is None else tuple(sorted(set(cells)))
-        if not wanted:
-            return ()
-        skipped, inside = divmod(offset, len(wanted))
-        numbers = numbers[skipped:]
-        if limit is not None:
-            numbers = numbers[: -(-(inside + limit) // len(wanted))]
-        if not numbers:
-            return ()
-        only = "" if cells is None else f" AND cell IN ({', '.join(map(str, wanted))})"
-        rows = self._rows(
-            f"SELECT {_COLUMNS} FROM {'smoothed' if smoothed else 'readings'} WHERE release = ? "
-            f"AND number BETWEEN ? AND ?{only} ORDER BY number, cell",
-            (id_, numbers.start, numbers.stop - 1),
+        rows = self.rows(
+            release, since=since, until=until, cells=cells, offset=offset, limit=limit, smoothed=smoothed
         )
-        stop = None if limit is None else inside + limit
-        named = info.cells
-        return tuple(
-            PublicReading(release, row[0], row[1], row[2], named[row[1]], *row[3:])
-            for row in rows[inside:stop]
-        )
+        named = self._ids[release][1].cells
+        return tuple(PublicReading(release, *row[:3], named[row[1]], *row[3:]) for row in rows)
 
     def count(
         self,
