@@ -16,6 +16,7 @@ from tests.publish.ward import Ward
 from tidegauge.errors import PublishError
 from tidegauge.publish import atomic
 from tidegauge.publish import site as site_module
+from tidegauge.publish.metadata import FORMATS
 from tidegauge.publish.public.reader import PublicFile
 
 SITE = {"site": {"kind": "site", "path": "out", "title": "Two wards"}}
@@ -37,6 +38,8 @@ def test_a_site_is_complete_and_its_links_hold(tmp_path: Path) -> None:
         "guarantee.html",
         "ledger.html",
         "data/public.db",
+        "feed.xml",
+        *(one.file for one in FORMATS.values()),
         *(f"assets/{name}" for name in ("page.css", "page.js", "icon.svg")),
         *(f"data/{name}.{form}" for name in names for form in ("csv", "json", "parquet")),
         *(f"charts/{name}.svg" for name in names),
@@ -51,6 +54,21 @@ def test_a_site_is_complete_and_its_links_hold(tmp_path: Path) -> None:
                     place = (tmp_path / "out" / folder / target).resolve()
                     assert place.is_file(), (name, link)
     assert "Two wards" in found["index.html"].decode()
+
+
+def test_what_describes_the_site_names_its_files(tmp_path: Path) -> None:
+    Ward(tmp_path, SITE).run(20)
+    out = tmp_path / "out"
+    paths = [one["path"] for one in json.loads((out / "datapackage.json").read_text())["resources"]]
+    named = [path for one in paths for path in ([one] if isinstance(one, str) else one)]
+    assert named
+    assert all((out / unquote(path)).is_file() for path in named), named
+    page = (out / "index.html").read_text()
+    block = (
+        page[page.index('<script type="application/ld+json">') :].partition(">")[2].partition("</script>")[0]
+    )
+    assert json.loads(block) == json.loads((out / "dataset.jsonld").read_text())
+    assert "releases/by_ward.html" in (out / "feed.xml").read_text()
 
 
 def test_data_are_those_that_were_published(tmp_path: Path) -> None:

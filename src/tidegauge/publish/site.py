@@ -13,14 +13,17 @@ import json
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final, Literal
+from urllib.parse import quote
 
 from tidegauge.model.declared import Name
 from tidegauge.model.publisher import Delivery, Place, PublisherKind
 from tidegauge.publish import pages
 from tidegauge.publish.atomic import put
 from tidegauge.publish.batch import Batch
+from tidegauge.publish.feed import feed
 from tidegauge.publish.formats import to_csv, to_json, to_parquet
-from tidegauge.publish.pages.links import file_name, static
+from tidegauge.publish.metadata import FORMATS, dataset
+from tidegauge.publish.pages.links import METADATA, file_name, static
 from tidegauge.publish.public.kind import DescribedSpec
 from tidegauge.publish.public.reader import PublicFile
 from tidegauge.publish.public.writer import held, write
@@ -61,10 +64,20 @@ def site_files(public: PublicFile, releases: Collection[str]) -> Iterator[tuple[
         yield f"data/{name}.parquet", to_parquet(readings)
         yield f"charts/{name}.svg", pages.release_chart(found[1]).encode()
         yield f"releases/{name}.html", pages.release(*found, static(1)).encode()
-    site = pages.whole_site(public)
+    base = f"{public.about.url}/" if public.about.url else ""  # else relative to the top of the site
+    data = dataset(public, lambda name, form: f"{base}data/{_quoted(name)}.{form}")
+    described = {one.file: one.text(data) for one in FORMATS.values()}
+    for name, text in described.items():
+        yield name, text.encode()
+    yield "feed.xml", feed(public, lambda name: f"{base}releases/{_quoted(name)}.html", f"{base}feed.xml")
+    site = pages.whole_site(public, described[METADATA])
     yield "guarantee.html", pages.guarantee(site, static()).encode()
     yield "ledger.html", pages.ledger(site, static()).encode()
     yield "index.html", pages.overview(site, static()).encode()
+
+
+def _quoted(name: str) -> str:
+    return quote(file_name(name), safe="")
 
 
 @dataclass(frozen=True)

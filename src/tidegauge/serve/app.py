@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from tidegauge.errors import StoreError
 from tidegauge.serve.api import api_routes, json_response
+from tidegauge.serve.catalogue import catalogue_routes
 from tidegauge.serve.events import Events
 from tidegauge.serve.files import Files
 from tidegauge.serve.front import Front
@@ -27,7 +28,12 @@ def create_app(public: Path, *, every: float = 1.0) -> Front:
     every: seconds between two looks at the file for server-sent events.
     """
     files = Files(public)
-    routes = [Events(files, every=every).route, *api_routes(files), *page_routes(files)]
+    routes = [
+        Events(files, every=every).route,
+        *catalogue_routes(files),
+        *api_routes(files),
+        *page_routes(files),
+    ]
     handlers = {HTTPException: _refused, StoreError: _gone, Exception: _broken}
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False

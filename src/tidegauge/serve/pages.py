@@ -10,7 +10,9 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from tidegauge.publish import pages
+from tidegauge.publish.metadata import FORMATS, dataset
 from tidegauge.publish.public.reader import PublicFile
+from tidegauge.serve.catalogue import address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,11 +33,13 @@ def page_routes(files: Files) -> list[Route]:
         with PublicFile(files.path) as public:
             return page(public)
 
+    def front_page(public: PublicFile) -> Response:
+        described = FORMATS["schema.org"].text(dataset(public, address(public.about.url)))
+        return HTMLResponse(pages.overview(pages.whole_site(public, described), links))
+
     async def overview(request: Request) -> Response:
         del request
-        return await run_in_threadpool(
-            made, lambda public: HTMLResponse(pages.overview(pages.whole_site(public), links))
-        )
+        return await run_in_threadpool(made, front_page)
 
     async def guarantee(request: Request) -> Response:
         del request

@@ -115,7 +115,7 @@ def test_no_page_asks_another_server(invented: dict[str, str]) -> None:
 
 
 def test_links_of_the_static_site_lead_to_its_files(invented: dict[str, str]) -> None:
-    here = {*invented, *(f"assets/{name}" for name in pages.ASSETS)}
+    here = {*invented, *(f"assets/{name}" for name in pages.ASSETS), "feed.xml", "dataset.jsonld"}
     here |= {f"data/{file_name(one.name)}.{form}" for one in RELEASES for form in ("csv", "json", "parquet")}
     here |= {f"charts/{file_name(one.name)}.svg" for one in RELEASES}
     for name, text in invented.items():

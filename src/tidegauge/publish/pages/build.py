@@ -9,7 +9,7 @@ from tidegauge.publish.series import lines_of, point_of, series_of
 from tidegauge.publish.view import Line, Series, Site, group_label
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from tidegauge.publish.public.values import Document, PublicReading, ReleaseInfo, Seal
 
@@ -17,6 +17,10 @@ RECENT: Final = 60
 """Readings that the overview draws."""
 MOST: Final = 60_000
 """Readings that a page is made from; a longer release is shown by every n-th of them."""
+
+
+EMBEDDED: Final = 16_000
+"""Characters of metadata that are put into the overview; longer ones are only linked to."""
 
 
 class Published(Protocol):
@@ -62,20 +66,18 @@ def bare_site(public: Published) -> Site:
     return Site(public.document, (), public.last_seal.hash)
 
 
-def whole_site(public: Published, metadata: Mapping[str, str] | None = None) -> Site:
-    """The site with the recent readings of every series: what the overview, guarantee and ledger show."""
+def whole_site(public: Published, metadata: str = "") -> Site:
+    """The site with the recent readings of every series: what the overview shows.
+
+    `metadata`: the JSON-LD of the whole gauge.
+    """
     document = public.document
-    return Site(
-        document,
-        tuple(_recent(public, info) for info in document.releases),
-        public.last_seal.hash,
-        metadata or {},
-    )
+    series = tuple(_recent(public, info) for info in document.releases)
+    embedded = {"": metadata} if metadata and len(metadata) <= EMBEDDED else {}
+    return Site(document, series, public.last_seal.hash, embedded)
 
 
-def release_site(
-    public: Published, name: str, metadata: Mapping[str, str] | None = None
-) -> tuple[Site, Series] | None:
+def release_site(public: Published, name: str) -> tuple[Site, Series] | None:
     """The site, and the series of this name with all of its readings; None where there is none."""
     document = public.document
     info = document.release(name)
@@ -84,8 +86,7 @@ def release_site(
     labels = [group_label(cell) for cell in info.cells]
     step = -(-len(public.span(name)) * len(labels) // MOST)
     lines = lines_of(labels, ((one.cell, point_of(one)) for one in _every(public, info, step)))
-    site = Site(document, (), public.last_seal.hash, metadata or {})
-    return site, _series(public, info, lines, step=max(1, step))
+    return bare_site(public), _series(public, info, lines, step=max(1, step))
 
 
 def _every(public: Published, info: ReleaseInfo, step: int) -> Iterable[PublicReading]:

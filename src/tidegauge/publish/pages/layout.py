@@ -41,6 +41,8 @@ def frame(
         tag("meta", name="color-scheme", content="light dark"),
         tag("link", rel="icon", type="image/svg+xml", href=_asset(links, "icon.svg")),
         tag("link", rel="stylesheet", href=_asset(links, "page.css")),
+        tag("link", rel="alternate", type="application/atom+xml", title=name, href=links.feed),
+        tag("link", rel="describedby", type="application/ld+json", href=links.metadata),
         tag("script", src=_asset(links, "page.js"), defer=True),
         data(metadata, "application/ld+json") if metadata else None,
     )
@@ -113,6 +115,10 @@ def _footer(site: Site, links: Links) -> Markup:
             )
             if licence
             else None,
+            " ",
+            tag("a", "Feed", href=links.feed),
+            " ",
+            tag("a", "Metadata", href=links.metadata),
         ),
         tag(
             "p",

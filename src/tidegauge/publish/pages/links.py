@@ -7,6 +7,7 @@ from typing import Final
 from urllib.parse import quote
 
 API: Final = "/api/v1"
+METADATA: Final = "dataset.jsonld"
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,16 @@ class Links:
     def ledger(self) -> str:
         """The page of the ledger."""
         return f"{self.root}ledger.html" if self.files else f"{self.root}/ledger"
+
+    @property
+    def feed(self) -> str:
+        """The Atom feed of new readings."""
+        return f"{self.root}feed.xml" if self.files else f"{self.root}/feed.xml"
+
+    @property
+    def metadata(self) -> str:
+        """The description of the data set for catalogues (schema.org)."""
+        return f"{self.root}{METADATA}" if self.files else f"{self.root}{API}/metadata/{METADATA}"
 
     @property
     def forms(self) -> tuple[str, ...]:

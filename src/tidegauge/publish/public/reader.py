@@ -251,7 +251,7 @@ class PublicFile:
             release, since=since, until=until, cells=cells, offset=offset, limit=limit, smoothed=smoothed
         )
         named = self._ids[release][1].cells
-        return tuple(PublicReading(release, *row[:3], named[row[1]], *row[3:]) for row in rows)
+        return tuple(PublicReading(release, row[0], row[1], row[2], named[row[1]], *row[3:]) for row in rows)
 
     def count(
         self,

@@ -1,0 +1,79 @@
+"""An Atom feed of new readings: one entry for each time of a release, the newest first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from xml.sax.saxutils import escape, quoteattr
+
+from tidegauge.model.quantity import rfc3339
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidegauge.publish.public.reader import PublicFile
+    from tidegauge.publish.public.values import PublicReading, ReleaseInfo
+
+ENTRIES: Final = 50
+EACH: Final = 10
+"""Groups that an entry lists."""
+
+
+def feed(public: PublicFile, page: Callable[[str], str], own: str) -> bytes:
+    """The feed.
+
+    page: the address of the page of a release.  own: the address of the feed itself.
+    """
+    about, ledger = public.about, public.ledger
+    began = ledger[0].time if ledger else "1970-01-01T00:00:00Z"
+    last = public.last_tick
+    found = sorted(_entries(public), key=lambda one: (-one[1], one[0].name))[:ENTRIES]
+    identity = about.url or f"urn:sha256:{public.guarantee.plan}"
+    author = about.creator or about.title
+    lines = [
+        '<?xml version="1.0" encoding="utf-8"?>',
+        '<feed xmlns="http://www.w3.org/2005/Atom">',
+        f"<title>{_text(about.title)}</title>",
+        f"<id>{_text(identity)}</id>",
+        f"<updated>{began if last is None else rfc3339(last)}</updated>",
+        f"<author><name>{_text(author)}</name></author>",
+        f'<link rel="self" type="application/atom+xml" href={quoteattr(own)}/>',
+        f"<subtitle>{_text(public.guarantee.sentence)}</subtitle>",
+        *(_entry(public, info, time, page(info.name)) for info, time in found),
+        "</feed>",
+        "",
+    ]
+    return "\n".join(lines).encode()
+
+
+def _entries(public: PublicFile) -> list[tuple[ReleaseInfo, int]]:
+    """The last times of every release."""
+    return [
+        (info, info.time_of(number))
+        for info in public.releases
+        for number in public.span(info.name)[-ENTRIES:]
+    ]
+
+
+def _entry(public: PublicFile, info: ReleaseInfo, time: int, address: str) -> str:
+    at = rfc3339(time)
+    readings = public.readings(info.name, since=time, until=time, cells=range(min(EACH, len(info.cells))))
+    more = len(info.cells) - len(readings)
+    said = [_said(one) for one in readings] + ([f"and {more} more groups"] if more > 0 else [])
+    identity = f"urn:sha256:{public.guarantee.plan}:{info.name}:{at}"
+    return (
+        f"<entry><title>{_text(info.name)}, {at}</title><id>{_text(identity)}</id><updated>{at}</updated>"
+        f"<link href={quoteattr(address)}/>"
+        f'<content type="text">{_text("; ".join(said))}</content></entry>'
+    )
+
+
+def _said(reading: PublicReading) -> str:
+    group = ", ".join(str(value) for value in (reading.group or {}).values())
+    value = "too small to tell" if reading.value is None else f"{reading.value:,.6g}"
+    interval = f"{reading.low:,.6g} to {reading.high:,.6g}"
+    return f"{f'{group}: ' if group else ''}{value} (95 % noise interval {interval})"
+
+
+def _text(value: str) -> str:
+    """Text as XML may hold it: signs that no XML can have are left out."""
+    return escape("".join(sign for sign in value if sign >= " " or sign in "\t\n"))

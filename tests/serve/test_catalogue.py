@@ -1,0 +1,61 @@
+"""Metadata, SDMX-CSV and the feed over HTTP."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+from tests.publish.test_metadata import ABOUT
+from tests.publish.ward import RELEASES, Ward
+from tests.serve.served import serving
+from tidegauge.publish.metadata import FORMATS
+from tidegauge.serve.app import create_app
+
+ATOM = "{http://www.w3.org/2005/Atom}"
+
+
+def test_metadata_point_to_what_is_served(tmp_path: Path) -> None:
+    Ward(tmp_path, {"page": ABOUT}).run(5)
+    with serving(create_app(tmp_path / "public.db")) as client:
+        listed = client.get("/api/v1/metadata").json()
+        assert list(listed) == list(FORMATS)
+        for name, at in listed.items():
+            answer = client.get(at)
+            assert answer.status_code == 200
+            assert answer.headers["content-type"] == FORMATS[name].media_type
+            assert answer.json()
+            assert client.get(at, headers={"if-none-match": answer.headers["etag"]}).status_code == 304
+        files = client.get(listed["schema.org"]).json()["distribution"]
+        assert len(files) == 9
+        for one in files:
+            path = one["contentUrl"].removeprefix("https://example.org/gauge")
+            assert path != one["contentUrl"]
+            served = client.get(path)
+            assert served.status_code == 200
+            assert served.headers["content-type"].startswith(one["encodingFormat"])
+        sdmx = client.get("/api/v1/releases/by_ward/readings.sdmx.csv?group.ward=a")
+        assert sdmx.headers["content-type"] == "application/vnd.sdmx.data+csv;version=2.0.0"
+        assert len(sdmx.text.splitlines()) == 1 + 6
+
+
+def test_the_feed_lists_the_newest_first(tmp_path: Path) -> None:
+    ward = Ward(tmp_path, {"page": ABOUT | {"title": "Wards & <more> \x07"}})
+    ward.more["releases"] = {"a<b>&": RELEASES["by_ward"], "w": RELEASES["weekly"]}
+    ward.run(-1)
+    with serving(create_app(tmp_path / "public.db")) as client:
+        assert ET.fromstring(client.get("/feed.xml").content).findall(f"{ATOM}entry") == []
+        ward.run(58)
+        found = ET.fromstring(client.get("/feed.xml").content)
+        times = [one.findtext(f"{ATOM}updated") for one in found.findall(f"{ATOM}entry")]
+        assert len(times) == 50
+        assert times == sorted(times, key=str, reverse=True)
+        assert times[0] == found.findtext(f"{ATOM}updated") == "2026-02-28T00:00:00Z"
+        assert len({one.findtext(f"{ATOM}id") for one in found.findall(f"{ATOM}entry")}) == 50
+        assert found.findtext(f"{ATOM}title") == "Wards & <more> "
+        first = found.find(f"{ATOM}entry")
+        assert first is not None
+        content = first.findtext(f"{ATOM}content") or ""
+        assert content.count("95 % noise interval") == 2
+        link = first.find(f"{ATOM}link")
+        assert link is not None
+        assert link.attrib["href"] == "https://example.org/gauge/releases/a%3Cb%3E%26"
