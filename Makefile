@@ -35,7 +35,7 @@ types: $(READY)  ## mypy --strict
 	$(BIN)/mypy
 
 lock:  ## write requirements.lock anew from pyproject.toml (needs uv)
-	uv pip compile pyproject.toml --group dev --extra postgres --extra serve --extra encryption \
+	uv pip compile pyproject.toml --group dev --extra postgres --extra serve --extra encryption --extra plot \
 	  --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header \
 	  --upgrade --quiet --output-file requirements.lock
 

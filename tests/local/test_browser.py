@@ -18,6 +18,8 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
 
 import tidegauge.local
+from tests.browser.chromium import MISSING
+from tests.browser.chromium import PROGRAM as CHROMIUM
 from tidegauge.local import Collector, Receipt, Survey
 from tidegauge.receive.app import create_app
 
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 MODULE = Path(tidegauge.local.__file__).parent / "browser" / "reporter.js"
-CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-)
 NODE = shutil.which("node")
 PEOPLE, LIFE = 150, ["a", "a", "b", None]
 
@@ -68,7 +67,7 @@ def pages(app: FastAPI, done: queue.Queue[Any]) -> None:
     app.post("/done")(finished)
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium or chrome")
+@pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
 def test_in_a_browser(tmp_path: Path) -> None:
     assert CHROMIUM is not None
     collector, done = Collector(make()), queue.Queue[Any]()

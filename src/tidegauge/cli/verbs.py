@@ -270,17 +270,21 @@ def plot(
     release: Annotated[str | None, typer.Argument(help="The release; default: the first.")] = None,
     file: File = DEFAULT,
     store: StoreFile = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Write a chart to this file: .svg, .png or .html.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Draw the published readings in the terminal."""
+    """Draw the published readings: in the terminal, or as a chart in a file."""
     reader = open_reader(file, store)
-    published = reader.published(release or reader.first_release())
+    name = release or reader.first_release()
+    published = reader.published(name)
     if as_json:
         print_json([reading.as_json() for reading in published])
-    else:
-        from tidegauge.publish.plot import plot as draw  # noqa: PLC0415
+        return
+    from tidegauge.cli.drawing import draw  # noqa: PLC0415
 
-        typer.echo(draw(published))
+    typer.echo(draw(reader.plan, name or "", published, output))
 
 
 app.command()(ledger)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidegauge.publish.table import number
+from tidegauge.model.quantity import instant
+from tidegauge.publish.chart.scale import Scale, extent, tick_text, ticks, time_ticks
+from tidegauge.publish.view import TOO_SMALL, day_text, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tidegauge.model.reading import Reading
 
+WIDTH: Final = 78
+"""Columns of a panel; the least that a terminal has is 80."""
 _HEIGHT: Final = 12
-_LABELLED: Final = 3
-"""A mark of the vertical axis on every third line."""
 _BAND, _VALUE, _TRUTH = "░", "●", "─"
 
 
@@ -21,66 +23,84 @@ def plot(
     readings: Sequence[Reading],
     truth: Sequence[float] | None = None,
     *,
-    width: int = 80,
     unit: str = "",
+    width: int = WIDTH,
 ) -> str:
-    """One panel for each group that the readings speak of, in lines of at most `width` characters."""
+    """One panel for each group that the readings speak of.
+
+    `unit`: what the values count, written above the axis.  `width`: columns of a line.
+    """
     if not readings:
         return "Nothing has been published yet. See: tidegauge status"
     panels: dict[str, list[int]] = {}
     for i, reading in enumerate(readings):
         name = ", ".join(f"{key}={value}" for key, value in (reading.group or {}).items())
         panels.setdefault(name, []).append(i)
-    legend = f"{_VALUE} published  {_BAND} noise interval (95 %)"
-    legend += "" if truth is None else f"  {_TRUTH} truth"
     parts = [
         _panel(
-            f"{readings[0].release} {name}".strip() + (f", in {unit}" if unit else ""),
+            f"{readings[0].release} {name}".strip(),
             [readings[i] for i in rows],
             None if truth is None else [truth[i] for i in rows],
-            width,
+            unit=unit,
+            width=width,
         )
         for name, rows in panels.items()
     ]
-    return "\n\n".join([*parts, legend])
+    return "\n\n".join(parts)
 
 
-def _panel(title: str, readings: list[Reading], truth: list[float] | None, width: int) -> str:
+def _panel(title: str, readings: list[Reading], truth: list[float] | None, *, unit: str, width: int) -> str:
     shown = [i for i, reading in enumerate(readings) if reading.value is not None]
     if not shown:
-        return f"{title}\n  too small to tell, at every time"
+        return f"{title}\n  {TOO_SMALL}, all the time"
     bands = [readings[i].interval(0.95) for i in shown]
-    low, high = min(band[0] for band in bands), max(band[1] for band in bands)
-    if truth is not None:
-        low, high = min(low, *truth), max(high, *truth)
-    step = (high - low) / (_HEIGHT - 1) or 1.0
-    digits = 0 if high - low >= _HEIGHT else 2
-    labels = {y: number(low + y * step, digits) for y in range(0, _HEIGHT, _LABELLED)}
-    labels[_HEIGHT - 1] = number(high, digits)
+    known = truth or []
+    low, high, step = extent([*(b[0] for b in bands), *known], [*(b[1] for b in bands), *known], 5)
+    labels = {value: tick_text(value, step) for value in ticks(low, high, step)}
     margin = max(map(len, labels.values()))
-    wide = width - margin - 3
-    grid = [[" "] * wide for _ in range(_HEIGHT)]
+    columns = max(20, width - margin - 2)
+    grid = [[" "] * columns for _ in range(_HEIGHT)]
+    times = [instant(reading.time) for reading in readings]
+    x, y = Scale(times[0], times[-1], 0, columns - 1), Scale(low, high, 0, _HEIGHT - 1)
 
     def height(value: float) -> int:
-        return min(_HEIGHT - 1, max(0, round((value - low) / step)))
+        return min(_HEIGHT - 1, max(0, round(y(value))))
 
     def column(i: int) -> int:
-        return round(i * (wide - 1) / max(1, len(readings) - 1))
+        return round(x(times[i]))
 
     for i, (bottom, top) in zip(shown, bands, strict=True):
-        for y in range(height(bottom), height(top) + 1):
-            grid[y][column(i)] = _BAND
-    if truth is not None:
-        for i, value in enumerate(truth):
-            grid[height(value)][column(i)] = _TRUTH
+        for row in range(height(bottom), height(top) + 1):
+            grid[row][column(i)] = _BAND
+    for i, value in enumerate(known):
+        grid[height(value)][column(i)] = _TRUTH
     for i in shown:
         grid[height(readings[i].value or 0.0)][column(i)] = _VALUE
+    marks = {height(value): label for value, label in labels.items()}
     lines = [
-        f"{labels.get(y, ''):>{margin}} {'┤' if y in labels else '│'}{''.join(grid[y]).rstrip()}"
-        for y in reversed(range(_HEIGHT))
+        f"{marks.get(row, ''):>{margin}} {'┤' if row in marks else '│'}{''.join(grid[row])}".rstrip()
+        for row in reversed(range(_HEIGHT))
     ]
-    first, last = (readings[i].as_json()["time"] for i in (0, -1))
-    if first[:10] != last[:10]:
-        first, last = first[:10], last[:10]
-    axis = " " * (margin + 2) + first + last.rjust(wide - len(first))
-    return "\n".join([title, *lines, f"{' ' * (margin + 1)}└{'─' * wide}", axis])
+    legend = f"{_VALUE} published  {_BAND} noise interval (95 %)" + (f"  {_TRUTH} truth" if truth else "")
+    head = [title, f"{legend}   in {unit}" if unit else legend]
+    return "\n".join([*head, *lines, *_time_axis(times, x, margin, columns)])
+
+
+def _time_axis(times: Sequence[int], x: Scale, margin: int, columns: int) -> list[str]:
+    """The axis with its ticks, and the dates below them."""
+    axis, names = ["─"] * columns, [" "] * (columns + margin + 2)
+    found = time_ticks(times[0], times[-1], max(2, columns // 12))
+    free = 0
+    for at, label in found:
+        place = round(x(at))
+        axis[place] = "┬"
+        begin = min(max(0, place + margin + 2 - len(label) // 2), len(names) - len(label))
+        if begin >= free:
+            names[begin : begin + len(label)] = label
+            free = begin + len(label) + 2
+    if len(found) < 2:  # too short for round dates: say where it begins and ends
+        words = [time_text(at, daily=times[0] != times[-1] and day_text(times[0]) != day_text(times[-1]))
+                 for at in (times[0], times[-1])]  # fmt: skip
+        text = words[0] if times[0] == times[-1] else f"{words[0]} to {words[1]}"
+        names = list(" " * (margin + 2) + text[:columns])
+    return [" " * (margin + 1) + "└" + "".join(axis), "".join(names).rstrip()]

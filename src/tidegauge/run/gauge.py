@@ -22,6 +22,7 @@ from tidegauge.model.source import Location, whole
 from tidegauge.model.status import Status
 from tidegauge.plan.spec.change import changed
 from tidegauge.plan.spec.declaration import GaugeSpec, declared_form, load
+from tidegauge.publish.notebook import gauge_html
 from tidegauge.publish.outbox import deliver_once
 from tidegauge.publish.readings import plan_reading
 from tidegauge.run import clock
@@ -377,6 +378,10 @@ class Gauge:
     ) -> pa.Table:
         """Every reading so far in an Arrow table: release, time, its groups, value, stderr, low, high."""
         return self.reader.readings(release, smoothed=smoothed, consistent=consistent)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a chart of every release."""
+        return gauge_html(self.plan(), self.published() if self.committed else [])
 
     def status(self) -> Status:
         """How far the gauge has come; `operator_only` has exact numbers that are not for the public."""

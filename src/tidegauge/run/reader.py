@@ -167,6 +167,13 @@ class Reader:
         show_tables()
         return as_table(self.published(release, smoothed=smoothed, consistent=consistent))
 
+    def plan(self) -> Plan:
+        """The committed plan.  Raises SpecError before the commit."""
+        with self.store.public() as store:
+            if (plan := committed(store)) is None:
+                raise SpecError("no plan is committed yet. Commit one with: tidegauge run")
+            return plan
+
     def first_release(self) -> str | None:
         """The release that is declared first; None if nothing was committed."""
         record = self._record()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
@@ -16,12 +14,12 @@ from tidegauge.serve.catalogue import catalogue_routes
 from tidegauge.serve.events import Events
 from tidegauge.serve.files import Files
 from tidegauge.serve.front import Front
+from tidegauge.serve.pages import page_routes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from starlette.requests import Request
-    from starlette.routing import Route
 
 
 def create_app(public: Path, *, every: float = 1.0) -> Front:
@@ -34,20 +32,12 @@ def create_app(public: Path, *, every: float = 1.0) -> Front:
         Events(files, every=every).route,
         *catalogue_routes(files),
         *api_routes(files),
-        *_page_routes(files),
+        *page_routes(files),
     ]
     handlers = {HTTPException: _refused, StoreError: _gone, Exception: _broken}
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
     return Front(app, files)
-
-
-def _page_routes(files: Files) -> list[Route]:
-    """The routes of the pages: `page_routes(files)` of tidegauge.serve.pages, where that is installed."""
-    if find_spec("tidegauge.serve.pages") is None:
-        return []
-    routes: list[Route] = import_module("tidegauge.serve.pages").page_routes(files)
-    return routes
 
 
 async def _refused(request: Request, error: Exception) -> Response:

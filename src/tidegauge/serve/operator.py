@@ -1,11 +1,13 @@
 """Routes for the operator of a gauge: status with exact counts, and metrics.  Never for the public.
 
-Without a token they do not exist.  A request needs it as `Authorization: Bearer TOKEN`; it is compared in
-constant time, and a wrong one is answered as slowly and in the same words as none.
+Without a token they do not exist.  A request needs it as `Authorization: Bearer TOKEN`, or, from a browser,
+as the password that it asks for (any name will do).  The token is compared in constant time, and a wrong one
+is answered as slowly and in the same words as none.
 """
 
 from __future__ import annotations
 
+import base64
 import hmac
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -13,12 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from tidegauge.errors import SpecError
+from tidegauge.publish import pages
 from tidegauge.serve.api import json_response
 from tidegauge.serve.front import SECURITY
+from tidegauge.serve.pages import asset_routes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -53,16 +57,19 @@ def require_token(token: str) -> None:
 def operator_app(watch: Watch, token: str) -> Starlette:
     """The application for the operator.  Raises SpecError for a token that is too short."""
     require_token(token)
-    right = f"Bearer {token}".encode()
+    right = token.encode()
 
     def require(request: Request) -> None:
-        given = request.headers.get("authorization", "").encode("utf-8", "surrogateescape")
-        if not hmac.compare_digest(given, right):
-            raise HTTPException(401, "these routes need the operator's token", {"www-authenticate": "Bearer"})
+        if not hmac.compare_digest(_token(request), right):
+            way = 'Basic realm="operator", charset="UTF-8"' if _page(request) else "Bearer"
+            raise HTTPException(401, "these routes need the operator's token", {"www-authenticate": way})
 
     async def status(request: Request) -> Response:
         require(request)
-        return json_response(await run_in_threadpool(watch.status))
+        report = await run_in_threadpool(watch.status)
+        if _page(request):
+            return HTMLResponse(pages.status(pages.status_view(report), pages.served()))
+        return json_response(report)
 
     async def metrics(request: Request) -> Response:
         require(request)
@@ -83,9 +90,26 @@ def operator_app(watch: Watch, token: str) -> Starlette:
         routes=[
             Route("/operator/status", _headed(status)),
             Route("/operator/metrics", _headed(metrics)),
+            *asset_routes(),
         ],
         exception_handlers={HTTPException: refused, Exception: broken},
     )
+
+
+def _page(request: Request) -> bool:
+    """Whether a browser asks, which wants a page."""
+    return "text/html" in request.headers.get("accept", "")
+
+
+def _token(request: Request) -> bytes:
+    """The token of a request, as a bearer token or as a password; empty where there is none."""
+    way, _, given = request.headers.get("authorization", "").partition(" ")
+    if way == "Basic":
+        try:
+            return base64.b64decode(given, validate=True).partition(b":")[2]
+        except ValueError:
+            return b""
+    return given.encode("utf-8", "surrogateescape") if way == "Bearer" else b""
 
 
 def _headed(endpoint: Any) -> Any:

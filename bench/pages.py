@@ -1,0 +1,119 @@
+"""Weight and time of pages: 50 releases with 20 groups and two years of daily readings in one public file.
+
+    python bench/pages.py
+
+Prints what docs/pages.md states.
+"""
+
+from __future__ import annotations
+
+import gzip
+import statistics
+import tempfile
+import time
+from math import sin
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidegauge.model.quantity import instant
+from tidegauge.publish import pages
+from tidegauge.publish.batch import Batch
+from tidegauge.publish.public.reader import PublicFile
+from tidegauge.publish.public.values import About, Document, Guarantee, PublicReading, ReleaseInfo, Seal
+from tidegauge.publish.public.writer import write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+RELEASES, GROUPS, DAYS = 50, 20, 730
+
+
+def release(number: int) -> ReleaseInfo:
+    names = tuple(f"region {group:02}" for group in range(GROUPS))
+    return ReleaseInfo(
+        name=f"release_{number:02}",
+        of=None,
+        sql="SELECT region, COUNT(*) FROM people GROUP BY region",
+        aggregate="count",
+        what="running value",
+        unit="rows",
+        groups=(("region", names),),
+        cells=tuple({"region": name} for name in names),
+        start=instant("2024-01-01"),
+        every="1 day",
+        window=None,
+        count=DAYS,
+        level=True,
+        never_negative=True,
+        strategy="toeplitz",
+        parameters={"size": DAYS},
+        noise="discrete Gaussian",
+        noise_scale=31.2,
+        folds=8,
+        loss=0.02,
+        half_width_worst=48.3,
+        half_width_mean=44.1,
+        adaptive=True,
+        promise="zero-concentrated (rho)",
+    )
+
+
+def readings(infos: tuple[ReleaseInfo, ...]) -> Iterator[PublicReading]:
+    for at, info in enumerate(infos):
+        for day in range(DAYS):
+            time_, spread = info.time_of(day), (day * 7919) % 97 / 2
+            for cell, group in enumerate(info.cells):
+                value = 150.0 * (cell + 1) + 40 * sin(day / 40 + cell + at) + spread
+                numbers = (value, 24.6, value - 48.3, value + 48.3, value - 16.6, value + 16.6)
+                yield PublicReading(info.name, day, cell, time_, group, *numbers)
+
+
+def large(path: Path) -> None:
+    """The public file."""
+    infos = tuple(release(number) for number in range(RELEASES))
+    guarantee = Guarantee(
+        plan="0" * 64, epsilon=2.0, delta=1e-6, rho=None, measure="rho", total=0.07, reserved=0.07,
+        epsilon_at=2.0, delta_at=1e-6, table="people", unit=None, max_rows=None, constraint={"at_most": 8},
+        protects="one row", sentence="Everything published together reveals little about any one row.",
+    )  # fmt: skip
+    document = Document(About(title="Invented people"), guarantee, infos, ())
+    write(path, Batch("key", tuple(readings(infos)), document, (Seal(1, None, "5" * 64),)))
+
+
+def timed(work: Callable[[], str], times: int) -> tuple[str, list[float]]:
+    spent = []
+    for _ in range(times):
+        begin = time.perf_counter()
+        text = work()
+        spent.append(1000 * (time.perf_counter() - begin))
+    return text, spent
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "public.db"
+        large(path)
+        print(f"{RELEASES} releases, {GROUPS} groups, {DAYS} days: {path.stat().st_size / 1e6:.0f} MB")
+        links = pages.served()
+
+        def overview() -> str:
+            with PublicFile(path) as public:
+                return pages.overview(pages.whole_site(public), links)
+
+        def page() -> str:
+            with PublicFile(path) as public:
+                found = pages.release_site(public, "release_07")
+                assert found is not None
+                return pages.release(*found, links)
+
+        for name, work in (("overview", overview), ("release", page)):
+            text, spent = timed(work, 7)
+            packed = len(gzip.compress(text.encode()))
+            print(
+                f"{name}: {len(text.encode()) / 1000:.0f} kB ({packed / 1000:.0f} kB compressed), "
+                f"{spent[0]:.0f} ms the first time, {statistics.median(spent):.0f} ms after that"
+            )
+
+
+if __name__ == "__main__":
+    main()
