@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
 import typer
 
+from tidegauge.cli.audit import audit
 from tidegauge.cli.ending import ENDING, Stopped
 from tidegauge.cli.local import app as local
 from tidegauge.cli.service import internal_error, setup_log
@@ -34,6 +35,7 @@ app = typer.Typer(
     help="Publish private statistics of a live database, continuously.",
 )
 
+app.command()(audit)
 app.add_typer(local, name="local", help="Local differential privacy: no trusted server.")
 
 File = Annotated[Path, typer.Option("--file", "-f", help="The declaration of the gauge.")]
