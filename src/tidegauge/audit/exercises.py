@@ -314,7 +314,8 @@ EXERCISES: Final[dict[str, Exercise]] = {
     "an emptied table": Exercise(_emptied, COUNT, local=True, tight=False, sums=(2, -2, 1, 0, 0, 0)),
     "a label for life": Exercise(_labels, _OWN, _CASES, local=True, tight=False, sums=(1, 1, 1, 1, 0, 0)),
     "retiring at the last change": Exercise(
-        _leaves, _OWN, {"at_most": 2, "on_excess": "retire"}, local=True, tight=False, sums=(1, -1, 0, 0, 0, 0)
+        _leaves, _OWN, {"at_most": 2, "on_excess": "retire"},
+        local=True, tight=False, sums=(1, -1, 0, 0, 0, 0)
     ),
     "retiring when the time is up": Exercise(
         _leaves, COUNT, {"within": "20 microseconds", "on_excess": "retire"},
