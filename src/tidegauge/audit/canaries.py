@@ -151,7 +151,57 @@ def run_canaries(
             f"the canaries show epsilon of at least {found.limits.epsilon:.4g}, more than is reserved",
         )
     _require_centred(*found.statistics, mu, alpha / 3)
+    for values in found.statistics if mu else ():
+        _require_spread(values, alpha / 3)
+    _require_decoded(release, published, bins)
+    _require_unbiased(release, bins)
     return found
+
+
+def _require_decoded(release: ReleasePlan, published: dict[str, Floats], bins: int) -> None:
+    """Readings follow from the measurements alone, and their standard errors from the noise."""
+    if len(release.component_plans) > 1:
+        return
+    decode, component_plan = _decoder(release, bins), release.component_plans[0]
+    expected = decode @ published["measured0"]
+    slack = 1e-6 * max(1.0, float(np.abs(expected).max()))
+    found = published["readings"]
+    require(found.shape == expected.shape, "another number of readings was published than is due")
+    require(np.abs(found - expected).max() <= slack, "readings do not follow from the measurements")
+    layers = component_plan.strategy.layers(bins - 1)
+    spread = (decode * np.array([deviation(component_plan.noise_of(int(one))) for one in layers])) ** 2
+    variance = spread.sum(axis=1)
+    if component_plan.shared_noise is not None:
+        times = np.array([row.shared for row in component_plan.strategy.measured(bins - 1)])
+        variance = variance + (decode @ times * deviation(component_plan.shared_noise)) ** 2
+    off = np.abs(published["stderr"][:, 0] ** 2 - variance).max()
+    require(off <= 1e-6 * variance.max() + 1e-12, "standard errors are not those of the noise")
+
+
+def _require_unbiased(release: ReleasePlan, bins: int) -> None:
+    """Decoding the exact measurements gives the exact sums of every reading's bins."""
+    component_plan = release.component_plans[0]
+    strategy, schedule = component_plan.strategy, release.release.schedule
+    if strategy.stream is not None:  # its rows are rounded: bounded elsewhere
+        return
+    exact = np.zeros((len(strategy.layers(bins - 1)), bins))
+    for n, row in enumerate(strategy.measured(bins - 1)):
+        for first, last, factor in row.ranges:
+            exact[n, max(first, 0) : last + 1] += factor * component_plan.refine
+    part = release.release.query.components[0]
+    sums = _decoder(release, bins) @ exact / float(part.grid)
+    for line, bin_ in zip(
+        sums, (one for one in range(bins) if schedule.reading_of_bin(one) is not None), strict=True
+    ):
+        right = np.zeros(bins)
+        right[0 if schedule.span is None else max(0, bin_ + 1 - schedule.span) : bin_ + 1] = 1
+        require(np.abs(line - right).max() < 1e-6, "readings are biased: they are not sums of their bins")
+
+
+def _require_spread(values: list[float], alpha: float) -> None:
+    """The filter's variance is 1, within what chance allows (kurtosis up to that of Laplace noise)."""
+    off = abs(float(np.var(values)) - 1) / sqrt(5 / len(values))
+    require(off <= stats.norm.isf(alpha / 8) + 2, "the published values have more or less noise than claimed")
 
 
 def _require_centred(zero: list[float], one: list[float], mu: float, alpha: float) -> None:
@@ -232,7 +282,7 @@ def _published(
         carry_out(gauge, source, log_, folder=path_, passes=passes, sampler=recorder)
         with closing(sqlite3.connect(f"file:{path_}/store.db?mode=ro", uri=True)) as db:
             values = db.execute(
-                "SELECT value FROM readings WHERE release = ? ORDER BY number, cell", [name]
+                "SELECT value, stderr FROM readings WHERE release = ? ORDER BY number, cell", [name]
             ).fetchall()
             measured = [
                 db.execute(
@@ -242,7 +292,8 @@ def _published(
                 for component in range(len(release.component_plans))
             ]
     whole = len(gauge.plan.releases[0].release.query.cells)
-    found = {"readings": np.array(values, dtype=np.float64).reshape(-1, whole)}
+    readings = np.array(values, dtype=np.float64).reshape(-1, whole, 2)
+    found = {"readings": readings[:, :, 0], "stderr": readings[:, :, 1]}
     for component, numbers in enumerate(measured):
         exact = np.array([int(value) for (value,) in numbers], dtype=object).reshape(-1, whole)
         found[f"measured{component}"] = exact.astype(np.float64)

@@ -126,10 +126,10 @@ def check_conversion() -> None:
         rho = float(epsilon_to_rho(Fraction(epsilon), delta=Fraction(delta)))
         plain = (sqrt(log(1 / delta) + float(epsilon)) - sqrt(log(1 / delta))) ** 2
         require(plain * (1 - 1e-9) <= rho, "epsilon_to_rho gives less than the textbook formula")
-        require(_delta(rho, float(epsilon)) <= delta * 1.001, "epsilon_to_rho gives too large a rho")
+        require(delta_of(rho, float(epsilon)) <= delta * 1.001, "epsilon_to_rho gives too large a rho")
 
 
-def _delta(rho: float, epsilon: float) -> float:
+def delta_of(rho: float, epsilon: float) -> float:
     """The least delta of rho-zCDP at epsilon, over Renyi orders (Canonne, Kamath and Steinke 2020)."""
     best, order = 1.0, 1.0001
     while order < 1e5:

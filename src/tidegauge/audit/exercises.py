@@ -49,6 +49,8 @@ class Exercise:
     pure: bool = False
     local: bool = False
     """Whether the unit is also run alone."""
+    crash: int | None = None
+    """Draws after which the second pass is interrupted."""
 
     def subject(self) -> Subject:
         """The declaration and its plan, made now."""
@@ -75,7 +77,7 @@ class Exercise:
         """The part of the reservation that the unit's changes cost.  Raises Discrepancy."""
         table = Table(None if self.rows is None else "owner")
         self.happen(table)
-        stage = Stage(self.subject(), table.log, PASSES, seed, informed=bool(seed % 2))
+        stage = Stage(self.subject(), table.log, PASSES, seed, informed=bool(seed % 2), crash=self.crash)
         if self.sums is not None:
             self._check_sums(stage)
         if self.unit is None:
@@ -236,6 +238,13 @@ _SHARED: Final = {"name": "autoregressive", "bins": BINS, "memory": 50000, "shar
 EXERCISES: Final[dict[str, Exercise]] = {
     "three changes, and two more": Exercise(toggles(5, 15, 25, 35, 45), COUNT, sums=(2, -1, 1, 0, 0, 0)),
     "three changes, pure epsilon": Exercise(toggles(5, 15, 25, 35, 45), COUNT, pure=True),
+    "a tick that is interrupted": Exercise(
+        toggles(5, 15, 25, 35, 45), COUNT, sums=(2, -1, 1, 0, 0, 0), crash=0
+    ),
+    "shared noise, and a tick that is interrupted": Exercise(
+        toggles(5, 15, 25, 35), COUNT | {"strategy": _SHARED}, {"at_most": 2},
+        pure=True, tight=False, least=0.5, crash=0,
+    ),
     "changes of group": Exercise(groups(5, 15, 25, 35), GROUPED),
     "values far from zero": Exercise(
         life((5, "k", {"x": 100}), (15, "k", None), (25, "k", {"x": 990}), (35, "k", None)),

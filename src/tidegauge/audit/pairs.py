@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Final
 
 from tidegauge.audit.findings import Discrepancy, require
 from tidegauge.audit.rehearsal import MemoryLog, carry_out
-from tidegauge.audit.transcript import Journal, Labels, loss, require_same, require_unit_local, transcript
+from tidegauge.audit.transcript import (
+    Crashed,
+    Journal,
+    Labels,
+    loss,
+    require_same,
+    require_unit_local,
+    transcript,
+)
 from tidegauge.audit.world import Random, alone, without
 from tidegauge.scratch import ScratchFolder
 
@@ -50,6 +58,8 @@ class Stage:
     passes: Sequence[int]
     seed: int
     informed: bool = False
+    crash: int | None = None
+    """Draws after which the second pass is interrupted once; None: it is not."""
     open_log: OpenLog | None = None
     """Opens a source of the declared kind; None: a source in memory."""
     _whole: Transcript | None = field(default=None, init=False)
@@ -78,9 +88,19 @@ class Stage:
                 folder=path,
                 passes=self.passes,
                 sampler=labels,
+                before_pass=self._crash(labels),
                 after_pass=journal.look,
             )
             return transcript(path, plan, labels, readings, messages)
+
+    def _crash(self, labels: Labels) -> Callable[[int], type[BaseException] | None]:
+        """Arrange for the interruption, in both worlds at the same draw."""
+
+        def before_pass(at: int) -> type[BaseException] | None:
+            labels.crash_in = self.crash if at == self.passes[min(1, len(self.passes) - 1)] else None
+            return None if labels.crash_in is None else Crashed
+
+        return before_pass
 
     @property
     def whole(self) -> Transcript:

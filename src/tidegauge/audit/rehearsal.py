@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -161,9 +161,13 @@ def carry_out(
     folder: Path,
     passes: Sequence[int],
     sampler: Sampler,
+    before_pass: Callable[[int], type[BaseException] | None] = lambda at: None,  # noqa: ARG005
     after_pass: Callable[[], None] = lambda: None,
 ) -> tuple[list[Reading], Messages]:
-    """Run the plan at every pass of the clock on what the log has by then, opened again at each pass."""
+    """Run the plan at every pass of the clock on what the log has by then, opened again at each pass.
+
+    `before_pass`: may arrange for an error, and returns its type; the pass is then repeated.
+    """
     clock, readings, written = SetClock(), [], 0
     with listening() as messages:
         for at in passes:
@@ -171,8 +175,10 @@ def carry_out(
             fresh = [event for event in log[written:] if event.arrival <= at]
             source.write(fresh)
             written += len(fresh)
-            gauge = Rehearsal(subject, source, store=folder / "store.db", now=clock, sampler=sampler)
-            with closing(gauge.run()) as found:
-                readings += list(found)
+            crash = before_pass(at)
+            for expected in (crash, None) if crash else (None,):
+                gauge = Rehearsal(subject, source, store=folder / "store.db", now=clock, sampler=sampler)
+                with suppress(*(expected,) if expected else ()), closing(gauge.run()) as found:
+                    readings += list(found)
             after_pass()
     return readings, messages

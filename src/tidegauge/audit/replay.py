@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from tidegauge.audit.definitions import delta_of
 from tidegauge.audit.findings import Discrepancy, noted, require
-from tidegauge.audit.pairs import Stage
+from tidegauge.audit.pairs import ROUNDING, Stage
 from tidegauge.audit.palette import held, palette
 from tidegauge.audit.paths import LONGEST, Search, horizon
 from tidegauge.audit.world import Random, Table, Times, random_table
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 _TIGHT: Final = 1 - 1e-6
 _SHORT: Final = 60
 """Bins over which random neighbours live."""
+_MEASURED: Final = 120_000
+"""Measurements of a replayed world; of a plan with many cells, fewer bins are replayed."""
 
 
 @dataclass
@@ -47,6 +50,8 @@ def replay(subject: Subject, *, seed: int, random_pairs: int, progress: Callable
     """The worst paths of every release, then random neighbours."""
     result, rng, plan = Replayed(), Random(seed), subject.plan
     rows = palette(plan, seed)
+    with noted(result.found, "budget"):
+        require_within_budget(plan)
     steps = len(plan.releases) + random_pairs
     for n, release in enumerate(plan.releases):
         with noted(result.found, f"worst path of '{release.release.name}'"):
@@ -75,7 +80,7 @@ def _replay_worst(
     subject: Subject, release: ReleasePlan, rows: Palette, rng: Random, result: Replayed
 ) -> None:
     schedule, name = release.release.schedule, release.release.name
-    bins = horizon(schedule)
+    bins = horizon(schedule, _affordable(subject, LONGEST))
     result.bins = max(result.bins, bins)
     path = worst_path(subject, release, rows, rng, bins)
     if not path.steps:
@@ -96,6 +101,27 @@ def _replay_worst(
     if is_tight(subject, release, rows, bins):
         require(ratio >= _TIGHT, f"the worst path costs {ratio:.6f} of what is reserved, and should cost all")
         result.tight.append(name)
+
+
+def _affordable(subject: Subject, most: int) -> int:
+    """Bins that are replayed: at most so many, fewer where each has many measurements."""
+    each = sum(len(one.release.query.cells) * len(one.component_plans) for one in subject.plan.releases)
+    return max(6, min(most, _MEASURED // each))
+
+
+def require_within_budget(plan: Plan) -> None:
+    """All releases together need no more than the declared budget, by the definition of each measure."""
+    budget = plan.budget
+    require(plan.needed <= plan.total * (1 + ROUNDING), "the releases need more than the budget")
+    if budget.rho is not None:
+        require(plan.total <= budget.rho, "the plan accounts with a larger rho than was declared")
+        return
+    assert budget.epsilon is not None
+    if budget.delta is None:
+        require(plan.total <= budget.epsilon, "the plan accounts with a larger epsilon than was declared")
+        return
+    least = delta_of(float(plan.total), float(budget.epsilon))
+    require(least <= float(budget.delta) * 1.001, "the plan's rho is too large for the declared epsilon")
 
 
 def is_tight(subject: Subject, release: ReleasePlan, rows: Palette, bins: int) -> bool:
@@ -220,9 +246,9 @@ def _replay_random(subject: Subject, rows: Palette, rng: Random, result: Replaye
     start = min(schedule.bin_end(0) for schedule in schedules)
     ends: set[int] = set()
     for schedule in schedules:
-        bins = min(horizon(schedule, LONGEST), _SHORT)
+        bins = horizon(schedule, _affordable(subject, _SHORT))
         ends |= {schedule.bin_end(bin_) for bin_ in range(bins)}
-    known = sorted(end for end in ends if end >= start)[:_SHORT]
+    known = sorted(end for end in ends if end >= start)[: _affordable(subject, _SHORT)]
     if len(known) == 1:
         known.append(known[0] + 10)
     last = known[-1] + 1
@@ -236,6 +262,7 @@ def _replay_random(subject: Subject, rows: Palette, rng: Random, result: Replaye
         return
     log = sorted(table.log, key=lambda event: event.arrival)
     stage = Stage(subject, log, passes, rng.getrandbits(30), informed=rng.random() < 0.5)
+    stage.crash = rng.choice((None, 0, 1))
     pair = stage.remove(rng.choice(table.units))
     result.pairs += 1
     result.worst_ratio = max(result.worst_ratio, pair.ratio)

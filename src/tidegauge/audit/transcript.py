@@ -31,18 +31,29 @@ _LABEL: Final = 1 << 128
 """Exact values are smaller, labels are multiples."""
 
 
+class Crashed(BaseException):
+    """A replay is interrupted here, as by a kill; no code may catch it."""
+
+
 class Labels:
-    """A sampler whose draws say which draws they are."""
+    """A sampler whose draws say which draws they are; it can interrupt a tick between its draws."""
 
     simulated: Final = True
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
         self.laws: dict[int, Noise] = {}
+        self.crash_in: int | None = None
+        """Draws until the next crash; None: there is none."""
 
     def draw(self, noise: Noise, count: int) -> list[int]:
         """Labels in place of noise."""
         found = []
+        if self.crash_in is not None:
+            self.crash_in -= 1
+            if self.crash_in < 0:
+                self.crash_in = None
+                raise Crashed
         for _ in range(count):
             label = self._rng.getrandbits(62) + 1
             self.laws[label] = noise
