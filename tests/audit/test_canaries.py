@@ -10,7 +10,8 @@ import pytest
 
 from tests.audit.gauges import COUNT, GROUPED, subject
 from tests.audit.test_replay import AVG, FLOW, with_noise
-from tidegauge.audit.canaries import Bounds, Canaries, _Samples, bounds, claimed_mu, run_canaries
+from tidegauge.audit.bounds import Bounds, Samples, bounds
+from tidegauge.audit.canaries import Canaries, claimed_mu, run_canaries
 from tidegauge.audit.findings import Discrepancy
 from tidegauge.audit.palette import palette
 
@@ -57,7 +58,7 @@ def test_the_bounds_certify_what_they_should(cells: int, shift: float, exact: fl
     found: list[Bounds] = []
     for _ in range(200):
         drawn = np.concatenate([rng.normal(0, 1, cells), rng.normal(1, 1, cells)])
-        found.append(bounds(_Samples(drawn, drawn, 1.0, (0.5, 1.5), cells), level=0.95, delta=0))
+        found.append(bounds(Samples(drawn, drawn, 1.0, (0.5, 1.5), cells), level=0.95, delta=0))
     assert np.mean([one.shift for one in found]) == pytest.approx(shift, abs=0.015)
     assert np.mean([one.exact for one in found]) == pytest.approx(exact, abs=0.015)
     assert np.mean([one.shift > 1 for one in found]) < 0.12

@@ -19,10 +19,11 @@ from tidegauge.audit.controls.bugs import BUGS
 from tidegauge.audit.findings import noted
 from tidegauge.audit.local import check_local
 from tidegauge.audit.palette import palette
-from tidegauge.audit.replay import Replayed, replay
+from tidegauge.audit.replay import Replayed, replay, require_within_budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from fractions import Fraction
 
     from tidegauge.audit.canaries import Canaries
     from tidegauge.audit.local import LocalResult
@@ -152,6 +153,7 @@ def audit(
     subject: Subject,
     *,
     committed: bool,
+    reserved: Fraction | None = None,
     cells: int = CELLS,
     seed: int | None = None,
     progress: Progress = _silent,
@@ -159,7 +161,8 @@ def audit(
 ) -> Report:
     """Run every part and report.  Reads no data and spends nothing.
 
-    `seed`: of the invented rows; noise is never seeded.  `only`: some of replay, canaries, controls, local.
+    `reserved`: what the ledger reserves for a committed plan.  `seed`: of the invented rows; noise is never
+    seeded.  `only`: some of replay, canaries, controls, local.
     """
     started, plan = time.monotonic(), subject.plan
     seed = int.from_bytes(os.urandom(3), "big") if seed is None else seed
@@ -182,6 +185,8 @@ def audit(
     )
     with ThreadPoolExecutor(1) as beside:
         running = beside.submit(_controls, progress) if "controls" in parts else None
+        with noted(report.found, "budget"):
+            require_within_budget(plan, reserved)
         if "replay" in parts:
             with noted(report.found, "replay"):
                 report.replayed = replay(

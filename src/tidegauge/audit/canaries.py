@@ -14,13 +14,14 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from math import exp, log, sqrt
+from math import exp, sqrt
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from scipy import stats
 
+from tidegauge.audit.bounds import Bounds, Samples, bounds
 from tidegauge.audit.findings import require
 from tidegauge.audit.laws import Recorder, deviation, laws_of
 from tidegauge.audit.paths import Rows, horizon, width_of
@@ -50,15 +51,6 @@ _MEASURED: Final = 250_000
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """Lower bounds of the loss, from the samples of two worlds."""
-
-    shift: float
-    exact: float
-    epsilon: float
-
-
-@dataclass(frozen=True)
 class _Run:
     """How a run of canaries was set up."""
 
@@ -68,17 +60,6 @@ class _Run:
     bins: int
     rows: int
     pure: bool
-
-
-@dataclass(frozen=True)
-class _Samples:
-    """One number for each sample, first of the world without canaries, then of the world with them."""
-
-    filtered: Floats
-    score: Floats
-    mu: float
-    thresholds: tuple[float, float]
-    cells: int
 
 
 @dataclass
@@ -302,7 +283,7 @@ def _published(
 
 def _statistics(
     release: ReleasePlan, path: Path, used: list[int], published: dict[str, Floats], *, run: _Run
-) -> _Samples:
+) -> Samples:
     """The matched filter of every sample in both worlds, and its score.
 
     For a linear aggregate both are computed from the readings; for a mean, from the public measurements.  The
@@ -340,7 +321,7 @@ def _statistics(
     mu = sqrt(max(strength, 0.0))
     filtered = total / (mu or 1.0)
     thresholds = (0.0, 0.98 * float(release.loss)) if scored else (mu / 2, mu / 2 + 1)
-    return _Samples(filtered, score if scored else filtered, mu, thresholds, run.cells)
+    return Samples(filtered, score if scored else filtered, mu, thresholds, run.cells)
 
 
 def _decoder(release: ReleasePlan, bins: int) -> Floats:
@@ -374,31 +355,3 @@ def _moved(
     while len(found) < (2 if len(release.release.query.cells) > 1 else 1):
         found.append([np.zeros(part.matrix.shape[0]) for part in parts])
     return found
-
-
-def bounds(samples: _Samples, *, level: float, delta: float) -> Bounds:
-    """Lower bounds of mu and epsilon at this confidence, each from all samples."""
-    cells = samples.cells
-    zero, one = samples.filtered[:cells], samples.filtered[cells:]
-    spread = sqrt((float(np.var(zero, ddof=1)) + float(np.var(one, ddof=1))) / 2)
-    shift = float(np.mean(one) - np.mean(zero)) / spread if spread > 0 else 0.0
-    shift -= float(stats.norm.isf(1 - level)) * sqrt(2 / cells + shift**2 / (4 * cells))
-    right, wrong = _rates(samples, samples.thresholds[0], (1 - level) / 2)[0]
-    exact = float(stats.norm.ppf(right) - stats.norm.ppf(wrong)) if right > 0 and wrong < 1 else 0.0
-    pairs = [pair for at in samples.thresholds for pair in _rates(samples, at, (1 - level) / 4)]
-    epsilon = max(log((right - delta) / wrong) if right > delta else 0.0 for right, wrong in pairs)
-    return Bounds(max(0.0, shift), max(0.0, exact), max(0.0, epsilon))
-
-
-def _rates(samples: _Samples, threshold: float, tail: float) -> list[tuple[float, float]]:
-    """(least, most): exact bounds of how often each world is recognised, and mistaken for the other."""
-    count = samples.cells
-    false, hits = (int((part > threshold).sum()) for part in (samples.score[:count], samples.score[count:]))
-
-    def least(seen: int) -> float:
-        return float(stats.beta.ppf(tail, seen, count - seen + 1)) if seen else 0.0
-
-    def most(seen: int) -> float:
-        return float(stats.beta.isf(tail, seen + 1, count - seen)) if seen < count else 1.0
-
-    return [(least(hits), most(false)), (least(count - false), most(count - hits))]

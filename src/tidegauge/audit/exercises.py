@@ -20,6 +20,7 @@ from tidegauge.scratch import ScratchFolder
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tidegauge.audit.pairs import OpenLog
     from tidegauge.audit.world import Row
 
 COLUMNS: Final = {"id": "VARCHAR", "owner": "VARCHAR", "s": "VARCHAR", "x": "BIGINT", "k": "VARCHAR"}
@@ -73,11 +74,15 @@ class Exercise:
             )
             return Subject(gauge.spec, gauge.plan())
 
-    def check(self, seed: int = 1) -> float:
-        """The part of the reservation that the unit's changes cost.  Raises Discrepancy."""
+    def check(self, seed: int = 1, open_log: OpenLog | None = None) -> float:
+        """The part of the reservation that the unit's changes cost.  Raises Discrepancy.
+
+        `open_log`: opens the source; None: a source in memory.
+        """
         table = Table(None if self.rows is None else "owner")
         self.happen(table)
         stage = Stage(self.subject(), table.log, PASSES, seed, informed=bool(seed % 2), crash=self.crash)
+        stage.open_log = open_log
         if self.sums is not None:
             self._check_sums(stage)
         if self.unit is None:

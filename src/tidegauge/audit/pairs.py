@@ -24,11 +24,11 @@ from tidegauge.scratch import ScratchFolder
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tidegauge.audit.rehearsal import Subject
+    from tidegauge.audit.rehearsal import Log, Subject
     from tidegauge.audit.transcript import Transcript
     from tidegauge.audit.world import Event
 
-    OpenLog = Callable[[Path, Random], MemoryLog]
+    OpenLog = Callable[[Path, Random], Log]
 
 ROUNDING: Final = Fraction(1, 10**9)
 """What a plan may need more than it reserves: roundings of a search may differ between machines."""

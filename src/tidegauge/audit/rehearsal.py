@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from tidegauge.model.mutation import Batch
+from tidegauge.model.mutation import Batch, Source
 from tidegauge.model.source import FollowedSource
 from tidegauge.plan.spec.declaration import StoreSpec
 from tidegauge.run.gauge import Gauge
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from tidegauge.audit.world import Event, Random
     from tidegauge.mechanism.noise.samplers import Sampler
-    from tidegauge.model.mutation import Source
     from tidegauge.model.reading import Reading
     from tidegauge.plan.plan import Plan
     from tidegauge.plan.spec.declaration import GaugeSpec
@@ -34,6 +33,14 @@ class Subject:
 
     spec: GaugeSpec
     plan: Plan
+
+
+class Log(Source, Protocol):
+    """A source to which invented events are written."""
+
+    def write(self, events: Sequence[Event]) -> None:
+        """Append to the log."""
+        ...
 
 
 class MemoryLog(FollowedSource):
@@ -155,7 +162,7 @@ def listening() -> Iterator[Messages]:
 
 def carry_out(
     subject: Subject,
-    source: MemoryLog,
+    source: Log,
     log: Sequence[Event],
     *,
     folder: Path,

@@ -16,6 +16,7 @@ from tidegauge.theory.sensitivity import sensitivity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from fractions import Fraction
 
     from tidegauge.audit.palette import Palette
     from tidegauge.audit.paths import Path
@@ -50,8 +51,6 @@ def replay(subject: Subject, *, seed: int, random_pairs: int, progress: Callable
     """The worst paths of every release, then random neighbours."""
     result, rng, plan = Replayed(), Random(seed), subject.plan
     rows = palette(plan, seed)
-    with noted(result.found, "budget"):
-        require_within_budget(plan)
     steps = len(plan.releases) + random_pairs
     for n, release in enumerate(plan.releases):
         with noted(result.found, f"worst path of '{release.release.name}'"):
@@ -109,9 +108,13 @@ def _affordable(subject: Subject, most: int) -> int:
     return max(6, min(most, _MEASURED // each))
 
 
-def require_within_budget(plan: Plan) -> None:
-    """All releases together need no more than the declared budget, by the definition of each measure."""
+def require_within_budget(plan: Plan, reserved: Fraction | None = None) -> None:
+    """All releases together need no more than the declared budget, by the definition of each measure.
+
+    `reserved`: what the ledger of the store reserves for the plan.
+    """
     budget = plan.budget
+    require(reserved is None or plan.needed <= reserved, "the ledger reserves less than the plan needs")
     require(plan.needed <= plan.total * (1 + ROUNDING), "the releases need more than the budget")
     if budget.rho is not None:
         require(plan.total <= budget.rho, "the plan accounts with a larger rho than was declared")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
@@ -54,8 +55,18 @@ def audit(
                 progress(round(1000 * sum(parts.values())), 1000 * len(parts))
             ENDING.check()
 
+        committed = plan.committed is not None
+        mine = (
+            [entry.body for entry in gauge.ledger() if entry.body.get("plan") == plan.hash]
+            if committed
+            else []
+        )
         report = run_audit(
-            Subject(gauge.spec, plan), committed=plan.committed is not None, cells=cells, progress=show
+            Subject(gauge.spec, plan),
+            committed=committed,
+            reserved=sum((Fraction(body["reserved"]) for body in mine), Fraction(0)) if committed else None,
+            cells=cells,
+            progress=show,
         )
     document = json.dumps(report.as_json(), ensure_ascii=False, indent=2)
     if output is not None:
