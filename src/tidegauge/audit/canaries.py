@@ -133,7 +133,7 @@ def run_canaries(
         )
     _require_centred(*found.statistics, mu, alpha / 3)
     for values in found.statistics if mu else ():
-        _require_spread(values, alpha / 3)
+        _require_spread(values, alpha / 3, pure=pure)
     _require_decoded(release, published, bins)
     _require_unbiased(release, bins)
     return found
@@ -179,9 +179,9 @@ def _require_unbiased(release: ReleasePlan, bins: int) -> None:
         require(np.abs(line - right).max() < 1e-6, "readings are biased: they are not sums of their bins")
 
 
-def _require_spread(values: list[float], alpha: float) -> None:
-    """The filter's variance is 1, within what chance allows (kurtosis up to that of Laplace noise)."""
-    off = abs(float(np.var(values)) - 1) / sqrt(5 / len(values))
+def _require_spread(values: list[float], alpha: float, *, pure: bool) -> None:
+    """The filter's variance is 1, within what chance allows: the kurtosis is at most that of the noise."""
+    off = abs(float(np.var(values)) - 1) / sqrt((5 if pure else 2) / len(values))
     require(off <= stats.norm.isf(alpha / 8) + 2, "the published values have more or less noise than claimed")
 
 

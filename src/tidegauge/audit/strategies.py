@@ -9,7 +9,7 @@ from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.audit.exercises import COUNT, FLOW, GROUPED, SUM, Exercise, toggles
-from tidegauge.audit.findings import Discrepancy
+from tidegauge.audit.findings import Discrepancy, require
 from tidegauge.audit.palette import Contribution
 from tidegauge.audit.paths import Search, Step
 from tidegauge.audit.world import Random
@@ -28,6 +28,7 @@ _RELEASES: Final[tuple[dict[str, Any], ...]] = (
     SUM | {"bounds": {"x": [-2, 3]}, "grid": {"x": 1}},
     COUNT | {"window": "20 microseconds", "start": _START, "for": "20 microseconds"},
     FLOW,
+    COUNT | {"for": "ever"},
 )
 _LIMITS: Final[tuple[dict[str, Any], ...]] = (
     {"at_most": 1},
@@ -36,6 +37,8 @@ _LIMITS: Final[tuple[dict[str, Any], ...]] = (
     {"within": "20 microseconds"},
 )
 _TOLERANCE: Final = 1e-6
+_ENDLESS: Final = 8
+"""Bins of a release without end that are tried."""
 
 
 def check_strategy(name: str) -> int:
@@ -53,14 +56,14 @@ def check_strategy(name: str) -> int:
         ratio = _worst(subject) / float(subject.plan.releases[0].loss)
         if ratio > 1 + _TOLERANCE:
             raise Discrepancy(f"one unit can cost {ratio:.4g} times what is reserved")
+    require(plans, "no small plan uses this strategy")
     return plans
 
 
 def _worst(subject: Subject) -> float:
     (release,) = subject.plan.releases
     schedule, query = release.release.schedule, release.release.query
-    (_, limit), bins = subject.plan.program.scopes[0].limits[0], schedule.bins
-    assert bins is not None
+    (_, limit), bins = subject.plan.program.scopes[0].limits[0], schedule.bins or _ENDLESS
     search, flow = Search(release, bins, Random(0)), query.kind == "flow"
     part = query.components[0]
     states = [
