@@ -11,7 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.audit.gauges import COUNT, subject
-from tidegauge.audit.audit import ALPHA, BUGS, Report, audit
+from tidegauge.audit.audit import ALPHA, Report, audit
+from tidegauge.audit.controls.bugs import BUGS
 from tidegauge.audit.local import LocalResult, check_local
 from tidegauge.audit.page import as_html
 from tidegauge.audit.replay import Replayed

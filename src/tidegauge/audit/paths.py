@@ -33,6 +33,8 @@ LONGEST: Final = 1200
 _MANY_CHANGES: Final = 16
 """Changes beyond which only regular paths are tried."""
 _SWEEPS: Final = 3
+_FEW_ROWS: Final = 64
+"""Rows up to which every shift of shared noise is tried."""
 
 
 class Step(NamedTuple):
@@ -72,7 +74,7 @@ class Rows:
     def cost(self, moved: Floats) -> Floats:
         """The loss of moving the measurements (rows by cases), for the best shift of the shared noise.
 
-        For Laplace noise some shifts are tried, so the cost is not below the true one.
+        For Laplace noise over many rows some shifts are tried, and the cost may be above the true one.
         """
         plain: Floats = np.abs(moved).sum(axis=0) if self.pure else (moved**2).sum(axis=0) / 2
         if self._shared is None or not moved.size:
@@ -83,11 +85,19 @@ class Rows:
             gained: Floats = plain - overlap**2 / (2 * (float((along**2).sum()) + 1 / self._hidden**2))
             return gained
         best = plain
-        top = np.argmax(np.abs(self._shared))
-        for part in (0.25, 0.5, 0.75, 1.0):
-            shift = part * moved[top] / self._shared[top] if self._shared[top] else 0 * moved[top]
+        for shift in self._shifts(moved):
             best = np.minimum(best, np.abs(moved - along * shift).sum(axis=0) + np.abs(shift) / self._hidden)
         return best
+
+    def _shifts(self, moved: Floats) -> Iterator[Floats]:
+        """Shifts of shared Laplace noise that may cost least: all of them where there are few rows."""
+        assert self._shared is not None
+        held = np.flatnonzero(self._shared)
+        if len(held) <= _FEW_ROWS:
+            yield from (moved[row] / self._shared[row] for row in held)
+            return
+        top = held[np.argmax(np.abs(self._shared[held]))]
+        yield from (part * moved[top] / self._shared[top] for part in (0.25, 0.5, 0.75, 1.0))
 
 
 def width_of(noise: object) -> float:
