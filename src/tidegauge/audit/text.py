@@ -49,7 +49,7 @@ def _parts(report: Report) -> Iterator[str]:
         )
         for name, ratio in replayed.releases.items():
             tight = ", as the theory says" if name in replayed.tight else ""
-            yield f"  {_cut(name, 40):<40} worst path {ratio:>9.4%}{tight}"
+            yield f"  {_cut(name, 32):<32} worst path {ratio:>9.4%}{tight}"
     if report.canaries:
         yield ""
         yield f"Canaries: {report.cells:,} cells in each world, real noise, published values"
