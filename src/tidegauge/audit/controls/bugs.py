@@ -144,4 +144,7 @@ BUGS: Final = (
     bug("an insertion and its reversal are bounded by half", "tidegauge.theory.paths.bounds:one_or_two",
         "return best * (1 + 32 * U)", "return best / 2", "strategy dense, all paths"),
 )  # fmt: skip
-"""A bug that belongs to a feature is added with the feature."""
+"""A bug that belongs to a feature is added with the feature, at the end, with an exercise that finds it.
+
+Constraints that renew bring their own: a term that remembers the last one.
+"""
