@@ -27,7 +27,9 @@ def claim(report: Report) -> str:
 
 
 def _wrapped(text: str, *, indent: str = "") -> Iterator[str]:
-    yield from textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent)
+    kept = text.replace(" = ", "\0=\0")  # a name stays on the line of its value
+    for line in textwrap.wrap(kept, WIDTH, initial_indent=indent, subsequent_indent=indent):
+        yield line.replace("\0", " ")
 
 
 def _head(report: Report) -> Iterator[str]:
