@@ -91,8 +91,8 @@ def _replay(report: Report) -> list[str]:
     ]
     return [
         "<h2>Replay</h2>",
-        f"<p>{replayed.pairs} pairs of worlds that differ by one unit went through source, SQL, enforcement "
-        "and encoder, with labels in place of noise, so that each exact value and each draw can be read off. "
+        f"<p>{replayed.pairs} pairs of worlds that differ by one unit went through a source in memory, SQL, "
+        "enforcement and encoder, with labels in place of noise, so that each exact value and each draw can be read off. "
         "The loss of each pair is computed from the exact distance and the noise that was asked for. It must "
         "be at most what the ledger reserves. Times, groups, ticks, messages, files and the number of draws "
         f"must be equal. The largest loss was {replayed.worst_ratio:.6f} of its reservation.</p>",
@@ -137,7 +137,8 @@ def _canaries(report: Report) -> list[str]:
         "was in half of them. A matched filter over the published values distinguishes the two halves. The "
         "last three columns are lower bounds of the real loss at 95 % confidence: by the studentised shift "
         "(for Gaussian noise), and by Clopper-Pearson bounds at a threshold fixed before, without any "
-        "assumption. They must stay below the claim.</p>",
+        "assumption. One in twenty may lie above the truth; the audit fails where a bound at its own "
+        "confidence lies above the claim.</p>",
         _table(head, rows, numbers=range(1, 8)),
         *(_histogram(one) for one in report.canaries),
         "<h2>Noise</h2>",
