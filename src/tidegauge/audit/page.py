@@ -92,7 +92,8 @@ def _replay(report: Report) -> list[str]:
     return [
         "<h2>Replay</h2>",
         f"<p>{replayed.pairs} pairs of worlds that differ by one unit went through a source in memory, SQL, "
-        "enforcement and encoder, with labels in place of noise, so that each exact value and each draw can be read off. "
+        "enforcement and encoder, with labels in place of noise, so that each exact value and each draw can "
+        "be read off. "
         "The loss of each pair is computed from the exact distance and the noise that was asked for. It must "
         "be at most what the ledger reserves. Times, groups, ticks, messages, files and the number of draws "
         f"must be equal. The largest loss was {replayed.worst_ratio:.6f} of its reservation.</p>",
