@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 
 from tidegauge.model.mutation import Batch, Source
 from tidegauge.model.source import FollowedSource
-from tidegauge.plan.spec.declaration import StoreSpec
 from tidegauge.run.gauge import Gauge
 from tidegauge.source.batch.rows import schema
 
@@ -25,6 +24,10 @@ if TYPE_CHECKING:
     from tidegauge.plan.plan import Plan
     from tidegauge.plan.spec.declaration import GaugeSpec
     from tidegauge.store.public.part import PublicPart
+
+
+_ELSEWHERE: Final = frozenset({"store", "ledger", "publish"})
+"""Parts of a declaration that reach files of the real gauge: a rehearsal has their defaults."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,12 @@ class Rehearsal(Gauge):
     def __init__(
         self, subject: Subject, source: Source, *, store: Path, now: Callable[[], int], sampler: Sampler
     ) -> None:
-        spec = subject.spec.model_copy(update={"store": StoreSpec()})
+        plain = {
+            name: field.get_default(call_default_factory=True)
+            for name, field in type(subject.spec).model_fields.items()
+            if name in _ELSEWHERE
+        }
+        spec = subject.spec.model_copy(update=plain)
         super().__init__(spec, source=source, store=store, base=store.parent, now=now, sampler=sampler)
         self._rehearsed = subject.plan
 

@@ -56,11 +56,8 @@ def audit(
             ENDING.check()
 
         committed = plan.committed is not None
-        mine = (
-            [entry.body for entry in gauge.ledger() if entry.body.get("plan") == plan.hash]
-            if committed
-            else []
-        )
+        bodies = [entry.as_json()["body"] for entry in gauge.ledger()] if committed else []
+        mine = [body for body in bodies if body.get("plan") == plan.hash]
         report = run_audit(
             Subject(gauge.spec, plan),
             committed=committed,
