@@ -118,6 +118,7 @@ def test_modules_stay_small_and_are_named_after_something(path: Path) -> None:
 
 
 SIMULATION = {
+    "audit/world.py",
     "mechanism/noise/samplers.py",
     "mechanism/search/path_samples.py",
     "demo/town.py",

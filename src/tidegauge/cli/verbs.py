@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, cast
 import typer
 
 from tidegauge.cli import source
+from tidegauge.cli.audit import audit
 from tidegauge.cli.ending import ENDING, Stopped
 from tidegauge.cli.ledger import ledger
 from tidegauge.cli.local import app as local
@@ -330,7 +331,7 @@ def verify(
         typer.echo(f"All {proved.compared:,} readings in {against.name} equal those in the store.")
 
 
-for verb in (source.doctor, source.install, source.uninstall, publish, serve):
+for verb in (audit, source.doctor, source.install, source.uninstall, publish, serve):
     app.command()(verb)
 
 

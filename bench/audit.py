@@ -1,0 +1,106 @@
+"""How much of the claimed mu the canaries certify: 500 and 5,000 cells a world.
+
+Every run is a whole gauge with real noise.  The targets are those of an ideal observer of two normal worlds, at
+95 % confidence: 90 % (shift) and 77 % (exact) of mu with 500 cells, 96 % and 92 % with 5,000.
+
+    python bench/audit.py            # prints a table; exit code 1 where a target is missed
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tidegauge.audit.canaries import run_canaries
+from tidegauge.audit.palette import palette
+from tidegauge.audit.rehearsal import Subject
+from tidegauge.run.gauge import Gauge
+from tidegauge.testing import Script
+
+EVERY = {"start": "2024-01-01", "every": "1 day", "for": "3 days"}
+PLANS: dict[str, dict[str, Any]] = {
+    "count, disjoint": {"sql": "SELECT COUNT(*) FROM t", "strategy": {"name": "disjoint", "base": 0}},
+    "count, planned": {"sql": "SELECT COUNT(*) FROM t"},
+    "grouped, disjoint": {
+        "sql": "SELECT s, COUNT(*) FROM t GROUP BY s",
+        "groups": {"s": ["a", "b", "c"]},
+        "strategy": {"name": "disjoint", "base": 0},
+    },
+}
+TARGETS = {500: (0.90, 0.77), 5000: (0.96, 0.92)}
+
+
+@dataclass(frozen=True)
+class Power:
+    """What runs of one plan certified, as parts of the claimed mu."""
+
+    plan: str
+    cells: int
+    runs: int
+    shift: float
+    exact: float
+    error: float
+    """Standard error of both means over the runs, the larger one."""
+    seconds: float
+
+    @property
+    def reached(self) -> bool:
+        """Whether both targets are within two standard errors and a hundredth."""
+        shift, exact = TARGETS[self.cells]
+        slack = 2 * self.error + 0.01
+        return self.shift >= shift - slack and self.exact >= exact - slack
+
+
+def power(name: str, cells: int, runs: int) -> Power:
+    """Run the canaries of a plan with mu = 1 so many times."""
+    with tempfile.TemporaryDirectory() as folder:
+        gauge = Gauge(
+            source=Script({"id": "VARCHAR", "s": "VARCHAR"}, []),
+            constraint={"at_most": 2},
+            budget={"rho": "1/2"},
+            releases={"r": EVERY | PLANS[name]},
+            store=Path(folder) / "none.db",
+            now=lambda: 0,
+        )
+        subject = Subject(gauge.spec, gauge.plan())
+    rows, found, started = palette(subject.plan), [], time.monotonic()
+    for seed in range(runs):
+        one = run_canaries(subject, "r", rows, cells=cells, seed=seed, alpha=1e-9)
+        assert one is not None
+        found.append((one.bounds.shift / one.claimed, one.bounds.exact / one.claimed))
+    shift, exact = np.array(found).T
+    error = max(part.std(ddof=1) for part in (shift, exact)) / runs**0.5 if runs > 1 else 0.1
+    each = (time.monotonic() - started) / runs
+    return Power(name, cells, runs, float(shift.mean()), float(exact.mean()), float(error), each)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Power of the audit's canaries.")
+    parser.add_argument("--runs", type=int, default=20, help="runs with 500 cells; a fifth with 5,000")
+    runs = parser.parse_args().runs
+    print(f"Machine: {platform.machine()}, {platform.system()}, Python {platform.python_version()}")
+    print("| plan (mu = 1) | cells a world | runs | shift / mu | exact / mu | seconds a run |")
+    print("|---|---:|---:|---:|---:|---:|")
+    good = True
+    for cells in TARGETS:
+        for name in PLANS:
+            one = power(name, cells, runs if cells == 500 else max(3, runs // 5))
+            good &= one.reached
+            print(
+                f"| {name} | {cells:,} | {one.runs} | {one.shift:.3f} | {one.exact:.3f} | {one.seconds:.1f} |",
+                flush=True,
+            )
+    print("All targets reached." if good else "A target was missed.")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

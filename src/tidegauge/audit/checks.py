@@ -1,0 +1,117 @@
+"""Every check that is independent of the audited plan, by name: small gauges, definitions, drawn noise."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tidegauge.audit.canaries import run_canaries
+from tidegauge.audit.definitions import DEFINITIONS
+from tidegauge.audit.exercises import COUNT, EXERCISES, Exercise, toggles
+from tidegauge.audit.findings import require
+from tidegauge.audit.laws import Recorder, laws_of
+from tidegauge.audit.palette import palette
+from tidegauge.audit.rehearsal import MemoryLog, carry_out
+from tidegauge.audit.sources import opener
+from tidegauge.audit.strategies import check_strategy, strategy_checks
+from tidegauge.audit.world import Random
+from tidegauge.errors import BudgetExceeded
+from tidegauge.scratch import ScratchFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CELLS: Final = 2500
+"""Cells whose noise is drawn; each has as many draws as there are bins."""
+
+
+def check_drawn(alpha: float, *, pure: bool) -> int:
+    """Draw the noise of a real gauge over an empty table; returns how many draws.  Raises Discrepancy."""
+    grouped = {
+        "sql": "SELECT s, COUNT(*) FROM t GROUP BY s",
+        "groups": {"s": [f"g{n}" for n in range(CELLS)]},
+    }
+    subject = Exercise(toggles(), COUNT | grouped, pure=pure).subject()
+    recorder = Recorder()
+    source = MemoryLog("t", subject.plan.columns, Random(0), owner=None, informed=False)
+    with ScratchFolder() as folder:
+        carry_out(subject, source, [], folder=Path(folder.name), passes=(24, 44, 200), sampler=recorder)
+    laws = laws_of(recorder)
+    laws.check(alpha)
+    return laws.draws
+
+
+def check_canaries(alpha: float, name: str) -> float:
+    """Canaries in the plan of an exercise; returns the mu of their path.  Raises Discrepancy."""
+    subject = EXERCISES[name].subject()
+    found = run_canaries(subject, "r", palette(subject.plan), cells=300, seed=1, alpha=alpha)
+    require(found is not None, "no invented row contributes")
+    return 0.0 if found is None else found.path
+
+
+_READ: Final = {
+    "files": ("three changes, and two more", "changes of group"),
+    "debezium": ("three changes, and two more", "a row whose key changes", "an emptied table"),
+    "sqlite": ("three changes, and two more", "a row whose key changes", "keys of deleted rows"),
+}
+"""Kinds of source whose readers run on written logs, and the exercises that they run."""
+
+
+def check_ledger() -> None:
+    """A plan that needs more than the budget is refused when it is committed; one that fits is not."""
+    subject = Exercise(toggles(), COUNT).subject()
+    source = MemoryLog("t", subject.plan.columns, Random(0), owner=None, informed=False)
+    for part, fits in ((1, True), (Fraction(1, 2), False)):
+        plan = replace(subject.plan, total=subject.plan.total * part)
+        with ScratchFolder() as folder:
+            try:
+                carry_out(
+                    replace(subject, plan=plan), source, [], folder=Path(folder.name), passes=(24,),
+                    sampler=Recorder(),
+                )  # fmt: skip
+            except BudgetExceeded:
+                require(not fits, "the ledger refused a plan that fits the budget")
+            else:
+                require(fits, "the ledger reserved more than the budget")
+
+
+def check_processes() -> None:
+    """Two processes draw different noise: it does not come from a seed."""
+    draw = (
+        "from fractions import Fraction; from tidegauge.mechanism.noise import samplers as s; "
+        "print([s.SecureSampler().draw(law, 20) for law in (s.DiscreteGaussian(Fraction(10**12)), "
+        "s.DiscreteLaplace(Fraction(10**6)))])"
+    )
+    command = [sys.executable, "-P", "-c", draw]
+    said = [
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
+        for _ in range(2)
+    ]
+    numbers = [set(re.findall(r"-?\d+", one)) for one in said]
+    require(len(numbers[0]) >= 38, "a process drew the same noise more than once")
+    require(len(numbers[0] & numbers[1]) <= 2, "two processes drew the same noise")
+
+
+def checks(alpha: float) -> dict[str, Callable[[], object]]:
+    """All of them.  `alpha`: the chance of a false alarm that they may have together."""
+    found: dict[str, Callable[[], object]] = dict(DEFINITIONS)
+    found |= {name: partial(check_strategy, kind) for name, kind in strategy_checks().items()}
+    found |= {name: exercise.check for name, exercise in EXERCISES.items()}
+    for kind, names in _READ.items():
+        for name in names:
+            exercise = EXERCISES[name]
+            open_log = opener(kind, owner=None if exercise.rows is None else "owner")
+            found[f"{name}, read from {kind}"] = partial(exercise.check, open_log=open_log)
+    found["drawn noise, Gaussian"] = lambda: check_drawn(alpha / 4, pure=False)
+    found["drawn noise, Laplace"] = lambda: check_drawn(alpha / 4, pure=True)
+    for name in ("three changes, and two more", "changes of group"):
+        found[f"{name}, canaries"] = partial(check_canaries, alpha / 4, name)
+    found["noise of two processes"] = check_processes
+    found["the ledger"] = check_ledger
+    return found

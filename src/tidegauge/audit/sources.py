@@ -1,0 +1,204 @@
+"""The same log through the readers of real sources, each in a scratch folder."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegauge.audit.exercises import COLUMNS
+from tidegauge.model import kinds
+from tidegauge.model.source import FollowedSource, Location
+from tidegauge.plan.spec.declaration import GaugeSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from tidegauge.audit.world import Event, Random
+    from tidegauge.model.mutation import Batch
+    from tidegauge.model.source import OpenSource
+
+_SQLITE: Final = {"VARCHAR": "TEXT", "BIGINT": "INTEGER"}
+
+
+class WrittenLog(FollowedSource):
+    """A log that is written as a real application or connector writes it, and read by the real reader."""
+
+    def __init__(self, kind: str, folder: Path, *, owner: str | None) -> None:
+        self._folder, self._owner, self._kind = folder, owner, kind
+        self._written = 0
+        self._begin()
+        self._inner: OpenSource | None = None
+
+    def _open(self) -> OpenSource:
+        if self._inner is None:
+            declared = GaugeSpec.parse(
+                {
+                    "source": {"kind": self._kind, **self._declared()},
+                    "budget": {"rho": 1},
+                    "release": {"r": {"sql": "SELECT COUNT(*) FROM t", "every": "1 day"}},
+                }
+            ).source
+            where = Location(self._folder, self._folder / "store.db")
+            self._inner = kinds.find(self._kind).open(declared, where)
+        return self._inner
+
+    @property
+    def table(self) -> str:
+        """Always t."""
+        return "t"
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """As the reader finds them."""
+        return self._open().columns
+
+    def select(self, columns: Collection[str]) -> None:
+        """Pass on."""
+        self._open().select(columns)
+
+    def read(self, position: str | None, until: int) -> Iterator[Batch]:
+        """What the real reader delivers."""
+        return self._open().read(position, until)
+
+    def acknowledge(self, position: str) -> None:
+        """Pass on."""
+        self._open().acknowledge(position)
+
+    def close(self) -> None:
+        """Close the reader; the next read opens it again."""
+        if self._inner is not None:
+            self._inner.close()
+        self._inner = None
+
+    def _begin(self) -> None:
+        raise NotImplementedError
+
+    def _declared(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def write(self, events: Sequence[Event]) -> None:
+        """Append to the log."""
+        raise NotImplementedError
+
+
+class DebeziumLog(WrittenLog):
+    """A file of change events that grows."""
+
+    def _begin(self) -> None:
+        (self._folder / "events.jsonl").touch()
+
+    def _declared(self) -> dict[str, Any]:
+        owned = {"unit": self._owner, "max_rows": 1} if self._owner else {}
+        return {"path": "events.jsonl", "table": "t", "key": "id", "columns": COLUMNS, **owned}
+
+    def write(self, events: Sequence[Event]) -> None:
+        """One line a change."""
+        with (self._folder / "events.jsonl").open("a") as file:
+            file.writelines(json.dumps(self._line(event)) + "\n" for event in events)
+
+    @staticmethod
+    def _line(event: Event) -> dict[str, Any]:
+        source = {"table": "t", "ts_us": event.stamp}
+        if event.key is None:
+            return {"op": "t", "source": source, "before": None, "after": None}
+        old = None
+        if event.before is not None or event.row is None:
+            old = dict.fromkeys(COLUMNS) | (event.before or {}) | {"id": event.previous or event.key}
+        if event.row is None:
+            return {"op": "d", "source": source, "before": old, "after": None}
+        after = event.row | {"id": event.key}
+        return {"op": "u" if old else "c", "source": source, "before": old, "after": after}
+
+
+class SQLiteLog(WrittenLog):
+    """A database that an application writes; its triggers' log is then given the times of the events."""
+
+    def _begin(self) -> None:
+        columns = ", ".join(
+            f"{name} {_SQLITE[kind]}{' PRIMARY KEY NOT NULL' if name == 'id' else ''}"
+            for name, kind in COLUMNS.items()
+        )
+        with closing(self._database()) as db:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute(f"CREATE TABLE t ({columns})")
+        self._inner = None
+        self._open().install()
+        self.close()
+
+    def _database(self) -> sqlite3.Connection:
+        return sqlite3.connect(self._folder / "app.db", isolation_level=None)
+
+    def _declared(self) -> dict[str, Any]:
+        owned = {"unit": self._owner, "max_rows": 1} if self._owner else {}
+        return {"path": "app.db", "table": "t", **owned}
+
+    def write(self, events: Sequence[Event]) -> None:
+        """Statements of an application."""
+        from tidegauge.source.sqlite.triggers import log_name  # noqa: PLC0415
+
+        names, log = ", ".join(COLUMNS), log_name("t")
+        settings = ", ".join(f"{name} = ?" for name in COLUMNS)
+        with closing(self._database()) as db:
+            db.execute("BEGIN")
+            for event in events:
+                (last,) = db.execute(
+                    "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?", [log]
+                ).fetchone()
+                row = None if event.row is None else event.row | {"id": event.key}
+                values = None if row is None else [row.get(name) for name in COLUMNS]
+                if event.key is None:
+                    db.execute("DELETE FROM t")
+                elif values is None:
+                    db.execute("DELETE FROM t WHERE id = ?", [event.key])
+                elif not db.execute(
+                    f"UPDATE t SET {settings} WHERE id = ?",
+                    [*values, event.previous or event.key],
+                ).rowcount:
+                    marks = ", ".join("?" * len(values))
+                    db.execute(f"INSERT INTO t ({names}) VALUES ({marks})", values)
+                db.execute(f'UPDATE "{log}" SET at = ? WHERE id > ?', [event.stamp, last])
+            db.execute("COMMIT")
+
+
+class FilesLog(WrittenLog):
+    """A folder of CSV files, one for each pass; it has new rows and deletions."""
+
+    follows = False
+
+    def _begin(self) -> None:
+        self.write([])
+
+    def _declared(self) -> dict[str, Any]:
+        owned = {"unit": self._owner, "max_rows": 1} if self._owner else {}
+        return {
+            "path": "part*.csv", "table": "t", "time": "at", "time_unit": "microseconds", "key": "id",
+            "after": "after_", "op": "op", "types": {"x": "integer"}, **owned,
+        }  # fmt: skip
+
+    def write(self, events: Sequence[Event]) -> None:
+        """One more file."""
+        names = ["at", "id", "op", *(f"after_{name}" for name in COLUMNS if name != "id")]
+        lines = [",".join(names)]
+        for event in events:
+            row = event.row or {}
+            values = [event.stamp, event.key, "u" if event.row else "d"]
+            values += [row.get(name) for name in COLUMNS if name != "id"]
+            lines.append(",".join("" if value is None else str(value) for value in values))
+        (self._folder / f"part{self._written:03}.csv").write_text("\n".join(lines) + "\n", "utf-8")
+        self._written += 1
+
+
+_LOGS: Final = {"debezium": DebeziumLog, "sqlite": SQLiteLog, "files": FilesLog}
+
+
+def opener(kind: str, *, owner: str | None) -> Callable[[Path, Random], WrittenLog]:
+    """Opens an empty log of this kind in a folder."""
+
+    def open_log(folder: Path, rng: Random) -> WrittenLog:
+        del rng
+        return _LOGS[kind](kind, folder, owner=owner)
+
+    return open_log

@@ -1,0 +1,73 @@
+"""Canaries: lower bounds that are lower bounds, and that come near the claim."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from tests.audit.gauges import COUNT, GROUPED, subject
+from tests.audit.test_replay import AVG, FLOW, with_noise
+from tidegauge.audit.bounds import Bounds, Samples, bounds
+from tidegauge.audit.canaries import Canaries, claimed_mu, run_canaries
+from tidegauge.audit.findings import Discrepancy
+from tidegauge.audit.palette import palette
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tidegauge.audit.rehearsal import Subject
+
+
+def canaries(one: Subject, cells: int = 500) -> Canaries:
+    found = run_canaries(one, "r", palette(one.plan), cells=cells, seed=1, alpha=1e-9)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("release", [COUNT, GROUPED, FLOW, AVG], ids=["count", "grouped", "flow", "mean"])
+def test_the_path_of_the_canaries_has_the_claimed_mu(tmp_path: Path, release: dict[str, Any]) -> None:
+    found = canaries(subject(tmp_path, r=release), 200)
+    assert found.claimed == pytest.approx(1)
+    assert found.path == pytest.approx(1, rel=0.02)
+    assert 0.3 < found.bounds.shift < 1.4
+    assert found.limits.shift < found.bounds.shift
+    assert found.limits.exact <= found.bounds.exact
+
+
+def test_canaries_of_a_plan_with_pure_epsilon(tmp_path: Path) -> None:
+    found = canaries(subject(tmp_path, budget={"epsilon": "2"}, constraint={"at_most": 1}, r=COUNT), 1000)
+    assert found.claimed == pytest.approx(claimed_mu(2, pure=True))
+    assert 1 < found.bounds.epsilon < 2.6
+    assert 0.6 < found.bounds.exact < found.claimed
+
+
+def test_half_the_noise_is_found(tmp_path: Path) -> None:
+    one = with_noise(subject(tmp_path, r=COUNT), Fraction(1, 2))
+    with pytest.raises(Discrepancy, match="more than is claimed"):
+        canaries(one)
+
+
+@pytest.mark.parametrize(
+    ("cells", "shift", "exact"), [(500, 0.90, 0.77), (5000, 0.965, 0.925)], ids=["500", "5000"]
+)
+def test_the_bounds_certify_what_they_should(cells: int, shift: float, exact: float) -> None:
+    rng = np.random.default_rng(1)
+    found: list[Bounds] = []
+    for _ in range(200):
+        drawn = np.concatenate([rng.normal(0, 1, cells), rng.normal(1, 1, cells)])
+        found.append(bounds(Samples(drawn, drawn, 1.0, (0.5, 1.5), cells), level=0.95, delta=0))
+    assert np.mean([one.shift for one in found]) == pytest.approx(shift, abs=0.015)
+    assert np.mean([one.exact for one in found]) == pytest.approx(exact, abs=0.015)
+    assert np.mean([one.shift > 1 for one in found]) < 0.12
+    assert np.mean([one.exact > 1 for one in found]) < 0.12
+
+
+@pytest.mark.slow
+def test_the_canaries_pass_a_hundred_times_in_a_row(tmp_path: Path) -> None:
+    one = subject(tmp_path, r=GROUPED)
+    rows = palette(one.plan)
+    for seed in range(100):
+        assert run_canaries(one, "r", rows, cells=500, seed=seed, alpha=4e-7) is not None
