@@ -51,6 +51,15 @@ def show_readings(readings: list[Reading], form: str, output: Path | None) -> No
     publisher.deliver(readings)
 
 
+def latest(readings: list[Reading], count: int) -> list[Reading]:
+    """The readings at the `count` latest times of each release."""
+    times = {
+        name: set(sorted({reading.time for reading in readings if reading.release == name})[-count:])
+        for name in {reading.release for reading in readings}
+    }
+    return [reading for reading in readings if reading.time in times[reading.release]]
+
+
 def show_ledger(entries: list[Entry]) -> None:
     """Print one block per ledger entry."""
     if not entries:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import replace
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 import numpy as np
 
@@ -21,6 +21,17 @@ if TYPE_CHECKING:
     from tidegauge.plan.plan import Plan
 
 
+class Shown(TypedDict, total=False):
+    """How readings are shown; what is not given is off."""
+
+    smoothed: bool
+    """Re-estimate past values with later measurements."""
+    consistent: bool
+    """Parts add up to their whole (parts_of) and counts are not negative; each reading then has its bias."""
+    denoised: Literal["all", "past"] | None
+    """Each reading also has a model's estimate, from all measurements or from those up to its time."""
+
+
 def plan_reading(plan: Plan, published: Published) -> Reading:
     """A published row as users see it."""
     series = plan.series[published.release]
@@ -33,6 +44,7 @@ def plan_reading(plan: Plan, published: Published) -> Reading:
         half = series.decoder_at(published.number).half_width(bin_, published.stderr, level)
         return published.value - half, published.value + half
 
+    counts = aggregate_of(release.query.aggregate).never_negative
     return Reading(
         release=published.release,
         time=moment(published.time),
@@ -40,6 +52,7 @@ def plan_reading(plan: Plan, published: Published) -> Reading:
         value=published.value,
         stderr=published.stderr,
         _interval=interval,
+        never_negative=counts and (series.level or release.query.kind == "flow"),
     )
 
 

@@ -24,9 +24,10 @@ from tidegauge.plan.certify import certified
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.spec.change import changed
 from tidegauge.plan.spec.declaration import GaugeSpec, declared_form, load
+from tidegauge.publish.denoise.readings import with_model
 from tidegauge.publish.formats import as_table
 from tidegauge.publish.journal import all_readings
-from tidegauge.publish.readings import agree, plan_reading
+from tidegauge.publish.readings import Shown, agree, plan_reading
 from tidegauge.publish.verify import Verified, compare, prove
 from tidegauge.run import clock
 from tidegauge.run.clock import PublicClock
@@ -293,14 +294,9 @@ class Gauge:
 
     # -- what was published ----------------------------------------------------------------------------------
 
-    def published(
-        self, release: str | None = None, *, smoothed: bool = False, consistent: bool = False
-    ) -> list[Reading]:
-        """Every reading so far.
-
-        `smoothed`: re-estimate past values with later measurements.  `consistent`: parts add up to their
-        whole (parts_of) and counts are not negative; each reading then has its bias.
-        """
+    def published(self, release: str | None = None, **shown: Unpack[Shown]) -> list[Reading]:
+        """Every reading so far; `Shown` says what can be asked for besides."""
+        smoothed, consistent = shown.get("smoothed", False), shown.get("consistent", False)
         if release is not None and release not in self.spec.release:
             raise SpecError(f"there is no release '{release}'; there are: {', '.join(self.spec.release)}")
         with self._public() as store:
@@ -310,7 +306,10 @@ class Gauge:
             rows = store.readings()
             if smoothed:
                 rows = [one for series in all_readings(store, plan, smoothed=True).values() for one in series]
+            rows = [row for row in rows if consistent or release in (None, row.release)]
             readings = [plan_reading(plan, reading) for reading in rows]
+            if (used := shown.get("denoised")) is not None:
+                readings = with_model(plan, readings, rows, store, past=used == "past")
         if consistent:
             wholes = {
                 name: one.parts_of for name, one in self.spec.measured.items() if one.parts_of is not None
@@ -318,11 +317,9 @@ class Gauge:
             readings = agree(readings, plan, wholes)
         return [reading for reading in readings if release in (None, reading.release)]
 
-    def readings(
-        self, release: str | None = None, *, smoothed: bool = False, consistent: bool = False
-    ) -> pa.Table:
+    def readings(self, release: str | None = None, **shown: Unpack[Shown]) -> pa.Table:
         """Every reading so far in an Arrow table: release, time, its groups, value, stderr, low, high."""
-        return as_table(self.published(release, smoothed=smoothed, consistent=consistent))
+        return as_table(self.published(release, **shown))
 
     def status(self) -> dict[str, Any]:
         """How far the gauge has come; operator_only holds exact numbers that are not for the public."""
