@@ -20,36 +20,35 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_SMALL: Final = 1e-6
-"""Singular values below this part of the largest element are left out."""
-_START: Final = 1e4
-"""How much more precise the effect of the first change is, which contains the whole initial load."""
+_SMALL: Final = 3e-5
+"""Singular values below this part of the first element are left out; rounding the matrix causes such values."""
 
 
 def compressed(row: Callable[[int], Floats], steps: int) -> list[Step]:
     """The system of a matrix.  `row`: the first t + 1 elements of row t, for noise of variance 1.
 
-    The state: the running value, the row itself, then what later rows need.
+    The state: the running value, the row itself, the first change (which contains the whole initial load, and
+    so has its exact effect), then what later rows need of the other changes.
     """
-    ahead, largest = np.zeros((0, steps)), float(abs(row(0)[0]))
-    parts: list[tuple[Floats, Floats, Floats, float]] = []
+    ahead, smallest = np.zeros((0, steps)), _SMALL * abs(float(row(0)[0]))
+    parts = [(np.zeros((0, 0)), np.zeros(0), np.zeros(0), row(0))]
     for at in range(steps - 1, 0, -1):
         new = row(at)
         now = np.vstack([new[:at], ahead[:, :at]])
-        now[0, 0] *= _START
+        now[:, 0] = 0.0
         values, vectors = np.linalg.eigh(now @ now.T)
-        kept = vectors[:, values > (_SMALL * largest) ** 2]
-        parts.append((kept[1:], ahead[:, at], kept[0], float(new[at])))
+        kept = vectors[:, values > smallest**2]
+        parts.append((kept[1:], ahead[:, at], kept[0], new))
         ahead = kept.T @ now
-    parts.append((np.zeros((len(ahead), 0)), ahead[:, 0] / _START, np.zeros(0), float(row(0)[0])))
-    width = 2 + max(len(gain) for _, gain, _, _ in parts)
+    width = 3 + max(len(gain) for _, gain, _, _ in parts)
     seen = (Seen(np.eye(width)[1], 1.0),)
     found = []
-    for turned, gain, weights, own in reversed(parts):
+    for at, (turned, gain, weights, exact) in enumerate([parts[0], *reversed(parts[1:])]):
         transition, gains = np.zeros((width, width)), np.zeros(width)
-        transition[0, 0] = gains[0] = 1.0
-        transition[1, 2 : 2 + len(weights)], gains[1] = weights, own
-        transition[2 : 2 + turned.shape[0], 2 : 2 + turned.shape[1]] = turned
-        gains[2 : 2 + len(gain)] = gain
+        transition[0, 0] = gains[0] = transition[2, 2] = 1.0
+        transition[1, 2], gains[1], gains[2] = exact[0] if at else 0.0, exact[at], float(not at)
+        transition[1, 3 : 3 + len(weights)] = weights
+        transition[3 : 3 + turned.shape[0], 3 : 3 + turned.shape[1]] = turned
+        gains[3 : 3 + len(gain)] = gain
         found.append(Step(transition, gains, seen))
     return found
