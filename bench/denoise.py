@@ -195,7 +195,7 @@ def summary(one: dict[str, Floats]) -> tuple[float, float, Floats]:
 
 
 def timed() -> bool:
-    """Processor time for ten years of days and 50 groups, both kinds of estimate; whether it is under 15 s."""
+    """Processor time for ten years of days and 50 groups; whether each kind of estimate takes under 15 s."""
     days, groups = 3650, 50
     plan = component_plan(days, groups, 10, 1)
     rng = np.random.default_rng(1)

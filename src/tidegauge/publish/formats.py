@@ -90,7 +90,7 @@ class Row:
 
 
 def as_table(readings: Sequence[Reading]) -> pa.Table:
-    """Release, time, one column a group, value, stderr, low, high; and bias and model where readings have them."""
+    """Release, time, one column a group, value, stderr, low, high; bias and model where readings have them."""
     import pyarrow as pa  # noqa: PLC0415  (slow to load)
 
     rows = [reading.as_json() for reading in readings]
@@ -168,7 +168,7 @@ def from_parquet(content: bytes) -> list[Row]:
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
-    """What readings are grouped by, and their columns: the bias and the model only where readings have them."""
+    """What readings are grouped by, and their columns: bias and model only where readings have them."""
     groups = list(dict.fromkeys(name for row in rows for name in row["group"] or {}))
     further = [name for name in ("bias", *MODEL, _USES) if any(name in row for row in rows)]
     return groups, [*NUMBERS, *further]

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -62,8 +62,9 @@ def test_every_kind_of_release_has_a_model_beside_its_own_value(
     one = gauge(tmp_path, budget)
     list(one.run())
     before = one.published()
-    for used, uses in (("all", "all readings"), ("past", "past readings")):
-        found = one.published(denoised=used)  # type: ignore[arg-type]
+    wanted: dict[Literal["past", "all"], str] = {"all": "all readings", "past": "past readings"}
+    for used, uses in wanted.items():
+        found = one.published(denoised=used)
         assert [r.value for r in found] == [r.value for r in before]
         assert {r.release for r in found} == set(RELEASES)
         for reading in found:
@@ -80,10 +81,11 @@ def test_every_kind_of_release_has_a_model_beside_its_own_value(
 def test_past_only_estimates_do_not_change_when_time_goes_on(tmp_path: Path) -> None:
     one = gauge(tmp_path, {"rho": "0.05"}, {"wards": RELEASES["wards"], "week": RELEASES["week"]})
     list(one.run(until="1970-01-01T00:00:00.000020Z"))
-    early = {used: one.published(denoised=used) for used in ("past", "all")}  # type: ignore[arg-type]
+    kinds: tuple[Literal["past", "all"], ...] = ("past", "all")
+    early = {used: one.published(denoised=used) for used in kinds}
     list(one.run())
-    for used in ("past", "all"):
-        late = {(r.release, r.time, str(r.group)): r.model for r in one.published(denoised=used)}  # type: ignore[arg-type]
+    for used in kinds:
+        late = {(r.release, r.time, str(r.group)): r.model for r in one.published(denoised=used)}
         same = [
             r.model is not None
             and (then := late[r.release, r.time, str(r.group)]) is not None

@@ -1,7 +1,7 @@
 """The bank: Gaussian models of a series.  Their averages by likelihood adapt to each group.
 
-The change of the running value in a step is  pull * extra[t-1] + a + b,  with independent a and b of variances
-`level` and `other`, and  extra[t] = keep * extra[t-1] + b.
+The change of the running value in a step is  pull * extra[t-1] + a + b,  with independent a and b of
+variances `level` and `other`, and  extra[t] = keep * extra[t-1] + b.
 
     steady:     pull = keep = 0            changes are independent
     drifting:   pull = keep > 0            changes have a trend that fades, or lasts (keep = 1)

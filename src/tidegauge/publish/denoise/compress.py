@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _SMALL: Final = 3e-5
-"""Singular values below this part of the first element are left out; rounding the matrix causes such values."""
+"""Singular values below this part of the first element are left out; rounding a matrix causes such values."""
 
 
 def compressed(row: Callable[[int], Floats], steps: int) -> list[Step]:

@@ -1,8 +1,9 @@
 """Exact filter and smoother for several models and several cells at once.
 
 Arrays have the axes (state, model, cell) for means and (state, state, model) for covariances; covariances do
-not depend on the data.  The sum of the changes in a window is the running value at its end minus that at its
-start, so the covariance of the state with the running value at the start of each open window is carried along.
+not depend on the data.  The sum of the changes in a window is the running value at its end minus that at
+its start.  So the covariance of the state with the running value at the start of each open window is carried
+along.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Measured(NamedTuple):
     rows: Floats
     """Rows by cells, in units of the base noise."""
     first: int | None
-    """The bin of step 0; None: a step is a reading of the release, and coordinate 0 of the state its value."""
+    """The bin of step 0; None: a step is a reading of the release, and coordinate 0 its value."""
 
 
 @singledispatch
