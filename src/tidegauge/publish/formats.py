@@ -90,7 +90,7 @@ class Row:
 
 
 def as_table(readings: Sequence[Reading]) -> pa.Table:
-    """Release, time, one column a group, value, stderr, low, high; bias and model where readings have them."""
+    """Release, time, one column a group, value, stderr, low, high; bias and model where there are any."""
     import pyarrow as pa  # noqa: PLC0415  (slow to load)
 
     rows = [reading.as_json() for reading in readings]
