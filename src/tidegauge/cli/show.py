@@ -105,6 +105,15 @@ def next_due(reader: Reader) -> str:
     return f"The next reading is due at {rfc3339(due[0])}." if due else "Every reading is published."
 
 
+def latest(readings: list[Reading], count: int) -> list[Reading]:
+    """The readings at the `count` latest times of each release."""
+    times = {
+        name: set(sorted({reading.time for reading in readings if reading.release == name})[-count:])
+        for name in {reading.release for reading in readings}
+    }
+    return [reading for reading in readings if reading.time in times[reading.release]]
+
+
 def show_ledger(entries: list[LedgerEntry]) -> None:
     """Print one block per ledger entry."""
     if not entries:

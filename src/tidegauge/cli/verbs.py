@@ -12,7 +12,7 @@ import time
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn, cast
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, cast
 
 import typer
 
@@ -38,7 +38,7 @@ from tidegauge.cli.service import internal_error, setup_log
 from tidegauge.errors import SpecError, TidegaugeError
 
 if TYPE_CHECKING:
-    from tidegauge.model.reading import Reading
+    pass
 
 app = typer.Typer(
     add_completion=False,
@@ -243,27 +243,29 @@ def readings(
             "--consistent", help="Make groups add up and counts non-negative; adds a column with the bias."
         ),
     ] = False,
+    denoised: Annotated[
+        bool, typer.Option("--denoised", help="Also show the estimate of a model, with its own interval.")
+    ] = False,
+    past_only: Annotated[
+        bool, typer.Option("--past-only", help="With --denoised: use no later measurements.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Print the published readings.
 
     Each has a value, its standard error and its noise interval (95 %).
     """
-    from tidegauge.cli.show import show_readings  # noqa: PLC0415
+    from tidegauge.cli.show import latest, show_readings  # noqa: PLC0415
 
-    published = open_reader(file, store).published(release, smoothed=smoothed, consistent=consistent)
+    if past_only and not denoised:
+        raise SpecError("needs --denoised; plain readings use no later measurements", key="--past-only")
+    model: Literal["all", "past"] = "past" if past_only else "all"
+    published = open_reader(file, store).published(
+        release, smoothed=smoothed, consistent=consistent, denoised=model if denoised else None
+    )
     if last is not None:
-        published = _latest(published, last)
+        published = latest(published, last)
     show_readings(published, "json" if as_json else form, output)
-
-
-def _latest(readings: list[Reading], count: int) -> list[Reading]:
-    """The readings at the `count` latest times of each release."""
-    latest = {
-        name: set(sorted({reading.time for reading in readings if reading.release == name})[-count:])
-        for name in {reading.release for reading in readings}
-    }
-    return [reading for reading in readings if reading.time in latest[reading.release]]
 
 
 @app.command()

@@ -15,6 +15,28 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class ModelEstimate:
+    """What a model of the series estimates; its interval (95 %) holds if the model holds."""
+
+    uses: str
+    """Which readings the estimate uses: all readings, or past readings."""
+    value: float | None
+    stderr: float | None
+    low: float
+    high: float
+
+    def as_json(self) -> dict[str, Any]:
+        """The columns of the model, in every format."""
+        return {
+            "model_value": self.value,
+            "model_stderr": self.stderr,
+            "model_low": self.low,
+            "model_high": self.high,
+            "model_uses": self.uses,
+        }
+
+
+@dataclass(frozen=True)
 class Reading:
     """A published value.  `value` is None where the noise hides it (a mean over too few rows)."""
 
@@ -26,6 +48,15 @@ class Reading:
     _interval: Callable[[float], tuple[float, float]] = field(repr=False, compare=False)
     bias: float | None = None
     """How much too large the value is on average, where it was made consistent; None elsewhere."""
+    model: ModelEstimate | None = None
+    """The denoised estimate, where it was asked for."""
+    never_negative: bool = False
+    """Whether the exact value cannot be below 0: a count."""
+
+    @property
+    def too_small(self) -> bool:
+        """Whether noise hides a count: its noise interval reaches down to 0."""
+        return self.never_negative and bool(self.stderr) and self.interval(0.95)[0] <= 0
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The noise interval at this level.  It covers the noise, not the bias of dropped changes."""
@@ -45,4 +76,5 @@ class Reading:
             "low": low,
             "high": high,
             **({} if self.bias is None else {"bias": self.bias}),
+            **({} if self.model is None else self.model.as_json()),
         }

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NUMBERS: Final = ("value", "stderr", "low", "high")
-_FIXED: Final = frozenset({"release", "time", *NUMBERS, "bias"})
+MODEL: Final = ("model_value", "model_stderr", "model_low", "model_high")
+"""The estimate of a model (`--denoised`), beside the reading."""
+_USES: Final = "model_uses"
+_FIXED: Final = frozenset({"release", "time", *NUMBERS, "bias", *MODEL, _USES})
 _APART: Final = "group_"
 _OLD: Final = "group."
 """What stood before every group's name in parquet, once."""
@@ -100,7 +103,7 @@ class Row:
 
 
 def as_table(readings: Sequence[Written]) -> pa.Table:
-    """Release, time, one column a group, value, stderr, low, high; and bias where readings have it."""
+    """Release, time, one column a group, value, stderr, low, high; bias and model where there are any."""
     import pyarrow as pa  # noqa: PLC0415  (slow to load)
 
     rows = [reading.as_json() for reading in readings]
@@ -116,7 +119,8 @@ def as_table(readings: Sequence[Written]) -> pa.Table:
             [str(value) if mixed and value is not None else value for value in values]
         )
     for name in numbers:
-        table[name] = pa.array([row.get(name) for row in rows], pa.float64())
+        kind = pa.string() if name == _USES else pa.float64()
+        table[name] = pa.array([row.get(name) for row in rows], kind)
     return pa.table(table, metadata={MARK: b"readings"})
 
 
@@ -177,6 +181,7 @@ def from_parquet(content: bytes) -> list[Row]:
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
-    """What readings are grouped by, and their numbers: the bias only of those that were made consistent."""
+    """What readings are grouped by, and their columns: bias and model only where readings have them."""
     groups = list(dict.fromkeys(name for row in rows for name in row["group"] or {}))
-    return groups, [*NUMBERS, *(["bias"] if any("bias" in row for row in rows) else [])]
+    further = [name for name in ("bias", *MODEL, _USES) if any(name in row for row in rows)]
+    return groups, [*NUMBERS, *further]

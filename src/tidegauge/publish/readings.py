@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import replace
 from fractions import Fraction
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypedDict
 
 import numpy as np
 
@@ -35,6 +35,17 @@ def on_grid(value: float, grid: Fraction) -> float:
     return nearest if abs(nearest - value) <= _DUST * max(1.0, abs(value)) else value
 
 
+class Shown(TypedDict, total=False):
+    """How readings are shown; what is not given is off."""
+
+    smoothed: bool
+    """Re-estimate past values with later measurements."""
+    consistent: bool
+    """Parts add up to their whole (parts_of) and counts are not negative; each reading then has its bias."""
+    denoised: Literal["all", "past"] | None
+    """Each reading also has a model's estimate, from all measurements or from those up to its time."""
+
+
 def plan_reading(plan: Plan, published: Published) -> Reading:
     """A published row as users see it."""
     series = plan.series[published.release]
@@ -50,6 +61,7 @@ def plan_reading(plan: Plan, published: Published) -> Reading:
     value, parts = published.value, release.query.components
     if value is not None and len(parts) == 1:  # a mean has no grid
         value = on_grid(value, parts[0].grid)
+    counts = aggregate_of(release.query.aggregate).never_negative
     return Reading(
         release=published.release,
         time=moment(published.time),
@@ -57,6 +69,7 @@ def plan_reading(plan: Plan, published: Published) -> Reading:
         value=value,
         stderr=published.stderr,
         _interval=interval,
+        never_negative=counts and (series.level or release.query.kind == "flow"),
     )
 
 

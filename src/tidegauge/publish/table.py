@@ -31,6 +31,15 @@ def number(value: float | None, digits: int | None = None) -> str:
     return f"{value:,.4g}" if abs(value) < 100 else f"{value:,.1f}"
 
 
+TOO_SMALL: Final = "too small to tell"
+"""In place of a count whose noise interval reaches down to 0."""
+_MODEL: Final = (
+    "value, stderr and noise interval: as published; the interval covers the noise alone.\n"
+    "MODEL: a model's estimate from {uses}. Its 95 % interval holds if the model\n"
+    "       holds; after a sudden change of the series it can be wrong for some time."
+)
+
+
 def precision(reading: Reading) -> int | None:
     """Decimals of a reading that the noise does not hide; None where there is no noise."""
     return decimals(reading.stderr)
@@ -52,8 +61,10 @@ def as_text(readings: Sequence[Reading], width: int | None = None) -> str:
     if not readings:
         return "Nothing has been published yet. See: tidegauge status\n"
     biased = any(reading.bias is not None for reading in readings)
+    modelled = any(reading.model is not None for reading in readings)
     head = ["release", "time", "group", "value", "stderr", "noise interval", *(["bias"] if biased else [])]
-    rows = [_row(reading, biased=biased) for reading in readings]
+    head += ["MODEL value", "MODEL interval"] if modelled else []
+    rows = [_row(reading, biased=biased, modelled=modelled) for reading in readings]
     table = Table(box=None, pad_edge=False)
     for at, name in enumerate(head):
         table.add_column(
@@ -72,16 +83,32 @@ def as_text(readings: Sequence[Reading], width: int | None = None) -> str:
         console.print(table, soft_wrap=True, no_wrap=True, crop=False, overflow="ignore")
     else:
         Console(file=text, highlight=False, width=width).print(table)
-    return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines())
+    uses = {reading.model.uses for reading in readings if reading.model is not None}
+    notes = "".join(f"\n{_MODEL.format(uses=one)}\n" for one in sorted(uses))
+    return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines()) + notes
 
 
-def _row(reading: Reading, *, biased: bool) -> tuple[str, ...]:
+def _row(reading: Reading, *, biased: bool, modelled: bool) -> tuple[str, ...]:
     group = ", ".join(
         value if isinstance(value, str) else f"{key}={value}" for key, value in (reading.group or {}).items()
     )
     when = reading.as_json()["time"].removesuffix("T00:00:00Z")
     digits = precision(reading)
-    low, high = reading.interval(0.95)
-    interval = f"{number(low, digits)} to {number(high, digits)}"
-    shown = [number(reading.value, digits), number(reading.stderr, digits), interval]
-    return (reading.release, when, group, *shown, *([number(reading.bias, digits)] if biased else []))
+    value = TOO_SMALL if reading.too_small else number(reading.value, digits)
+    shown = [value, number(reading.stderr, digits), _interval(*reading.interval(0.95), digits)]
+    shown += [number(reading.bias, digits)] if biased else []
+    return (reading.release, when, group, *shown, *(_model(reading, digits) if modelled else ()))
+
+
+def _interval(low: float, high: float, digits: int | None) -> str:
+    return f"{number(low, digits)} to {number(high, digits)}"
+
+
+def _model(reading: Reading, digits: int | None) -> tuple[str, str]:
+    """The columns of the model's estimate."""
+    model = reading.model
+    if model is None:
+        return "", ""
+    hidden = reading.never_negative and bool(model.stderr) and model.low <= 0
+    value = TOO_SMALL if hidden else number(model.value, digits)
+    return value, _interval(model.low, model.high, digits)

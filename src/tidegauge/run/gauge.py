@@ -24,7 +24,7 @@ from tidegauge.plan.spec.change import changed
 from tidegauge.plan.spec.declaration import GaugeSpec, declared_form, load
 from tidegauge.publish.notebook import gauge_html
 from tidegauge.publish.outbox import deliver_once
-from tidegauge.publish.readings import plan_reading
+from tidegauge.publish.readings import Shown, plan_reading
 from tidegauge.run import clock
 from tidegauge.run.clock import PublicClock
 from tidegauge.run.loop import Loop
@@ -367,17 +367,13 @@ class Gauge:
 
     # -- what was published ----------------------------------------------------------------------------------
 
-    def published(
-        self, release: str | None = None, *, smoothed: bool = False, consistent: bool = False
-    ) -> list[Reading]:
+    def published(self, release: str | None = None, **shown: Unpack[Shown]) -> list[Reading]:
         """Every reading so far, or those of one release: see `Reader.published`."""
-        return self.reader.published(release, smoothed=smoothed, consistent=consistent)
+        return self.reader.published(release, **shown)
 
-    def readings(
-        self, release: str | None = None, *, smoothed: bool = False, consistent: bool = False
-    ) -> pa.Table:
+    def readings(self, release: str | None = None, **shown: Unpack[Shown]) -> pa.Table:
         """Every reading so far in an Arrow table: release, time, its groups, value, stderr, low, high."""
-        return self.reader.readings(release, smoothed=smoothed, consistent=consistent)
+        return self.reader.readings(release, **shown)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: a chart of every release."""

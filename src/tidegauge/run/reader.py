@@ -9,7 +9,7 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from tidegauge.errors import SpecError, StoreError
 from tidegauge.model import kinds
@@ -21,9 +21,10 @@ from tidegauge.plan.spec.change import changed
 from tidegauge.plan.spec.declaration import load
 from tidegauge.plan.spec.places import StoreSpec
 from tidegauge.publish.arrow_html import show_tables
+from tidegauge.publish.denoise.readings import with_model
 from tidegauge.publish.formats import as_table
 from tidegauge.publish.journal import all_readings
-from tidegauge.publish.readings import agree, plan_reading
+from tidegauge.publish.readings import Shown, agree, plan_reading
 from tidegauge.publish.verify import Verified, compare, prove
 from tidegauge.run.status import status_of
 from tidegauge.run.tick import require_stream_states
@@ -135,15 +136,12 @@ class Reader:
 
     # -- what was published ----------------------------------------------------------------------------------
 
-    def published(
-        self, release: str | None = None, *, smoothed: bool = False, consistent: bool = False
-    ) -> list[Reading]:
-        """Every reading so far, or those of one release.
+    def published(self, release: str | None = None, **shown: Unpack[Shown]) -> list[Reading]:
+        """Every reading so far, or those of one release; `Shown` says what can be asked for besides.
 
-        `smoothed`: re-estimate past values with later measurements.  `consistent`: parts add up to their
-        whole (parts_of) and counts are not negative; each reading then has its bias.
         Raises SpecError if there is no such release.
         """
+        consistent = shown.get("consistent", False)
         with self.store.public() as store:
             plan = committed(store)
             if plan is None:
@@ -151,21 +149,22 @@ class Reader:
             if release is not None and release not in plan.series:
                 raise SpecError(f"there is no release '{release}'; there are: {', '.join(plan.series)}")
             rows = store.readings()
-            if smoothed:
+            if shown.get("smoothed"):
                 rows = [one for series in all_readings(store, plan, smoothed=True).values() for one in series]
+            rows = [row for row in rows if consistent or release in (None, row.release)]
             readings = [plan_reading(plan, reading) for reading in rows]
+            if (used := shown.get("denoised")) is not None:
+                readings = with_model(plan, readings, rows, store, past=used == "past")
         if consistent:
             declared = plan.declaration["release"]
             wholes = {name: str(one["parts_of"]) for name, one in declared.items() if one.get("parts_of")}
             readings = agree(readings, plan, wholes)
         return [reading for reading in readings if release in (None, reading.release)]
 
-    def readings(
-        self, release: str | None = None, *, smoothed: bool = False, consistent: bool = False
-    ) -> pa.Table:
+    def readings(self, release: str | None = None, **shown: Unpack[Shown]) -> pa.Table:
         """Every reading so far in an Arrow table: release, time, its groups, value, stderr, low, high."""
         show_tables()
-        return as_table(self.published(release, smoothed=smoothed, consistent=consistent))
+        return as_table(self.published(release, **shown))
 
     def plan(self) -> Plan:
         """The committed plan.  Raises SpecError before the commit."""
