@@ -434,7 +434,11 @@ def test_no_other_key_goes_with_of(key: str) -> None:
 def test_every_key_of_a_release_is_refused_beside_of() -> None:
     from tidegauge.plan.spec.declaration import ReleaseSpec
 
-    assert {field.alias or name for name, field in ReleaseSpec.model_fields.items()} == {*KEYS, "window"}
+    assert {field.alias or name for name, field in ReleaseSpec.model_fields.items()} == {
+        *KEYS,
+        "window",
+        "every",
+    }
 
 
 @pytest.mark.parametrize(
