@@ -24,7 +24,8 @@ ALLOWED = {
     "store": {"errors", "model", "scratch"},
     "publish": _BELOW_RUN | {"store"},
     "serve": _BELOW_RUN | {"store", "publish", "run"},
-    "run": _BELOW_RUN | {"source", "engine", "store", "publish", "scratch"},
+    "simulate": _BELOW_RUN | {"engine"},
+    "run": _BELOW_RUN | {"source", "engine", "store", "publish", "scratch", "simulate"},
     "receive": {"errors", "model", "source", "local"},
     "local": {"errors"},
     "testing": {"errors", "model"},
@@ -118,6 +119,7 @@ def test_modules_stay_small_and_are_named_after_something(path: Path) -> None:
 
 SIMULATION = {
     "mechanism/noise/samplers.py",
+    "mechanism/noise/selection.py",
     "mechanism/search/path_samples.py",
     "demo/hospital.py",
     "cli/local.py",

@@ -57,9 +57,10 @@ def show_ledger(entries: list[Entry]) -> None:
         typer.echo("Nothing has been committed.")
     for entry in entries:
         body = entry.body
-        typer.echo(f"{entry.seq}  {entry.time}  {entry.kind}  plan {body['plan'][:12]}")
+        plan = f"plan {body['plan'][:12]}" if "plan" in body else "of at_most, before the plan"
+        typer.echo(f"{entry.seq}  {entry.time}  {entry.kind}  {plan}")
         typer.echo(f"   reserved {body['measure']} = {body['reserved']} of {body['budget']}")
-        for name, loss in body["releases"].items():
+        for name, loss in body.get("releases", {}).items():
             typer.echo(f"     {name}: {loss}")
         typer.echo(f"   seal {entry.hash[:16]} after {entry.previous[:16]}")
 

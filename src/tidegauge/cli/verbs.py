@@ -18,6 +18,7 @@ import typer
 from tidegauge.cli.ending import ENDING, Stopped
 from tidegauge.cli.local import app as local
 from tidegauge.cli.service import internal_error, setup_log
+from tidegauge.cli.simulate import simulate
 from tidegauge.errors import SpecError, TidegaugeError
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ app = typer.Typer(
 )
 
 app.add_typer(local, name="local", help="Local differential privacy: no trusted server.")
+app.command()(simulate)
 
 File = Annotated[Path, typer.Option("--file", "-f", help="The declaration of the gauge.")]
 StoreFile = Annotated[

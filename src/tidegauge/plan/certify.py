@@ -40,7 +40,8 @@ def certified(record: Mapping[str, Any], commits: Iterable[Mapping[str, Any]]) -
     `commits`: the bodies of the ledger's rows.  Raises StoreCorrupt if the plan needs more than the ledger
     reserved, also if a record was changed and hashed again.
     """
-    reserved = [one for one in commits if one.get("plan") == address(record)]
+    bodies = list(commits)
+    reserved = [one for one in bodies if one.get("plan") == address(record)]
     if not reserved:
         raise StoreCorrupt(
             "the plan in the store is not the one that the ledger committed; nothing was read or spent"
@@ -50,6 +51,9 @@ def certified(record: Mapping[str, Any], commits: Iterable[Mapping[str, Any]]) -
         certify(plan)
         covered = sum((Fraction(body["reserved"]) for body in reserved), Fraction(0))
         same = all(body["measure"] == plan.measure for body in reserved)
+        if plan.choice is not None:
+            drawn = [one for one in bodies if "choice" in one and one["measure"] == plan.measure]
+            same = same and sum(Fraction(one["reserved"]) for one in drawn) >= plan.choice.cost
     except (SpecError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
         raise StoreCorrupt(
             "the committed plan is not one that can be carried out; nothing was read or spent"
@@ -62,7 +66,8 @@ def certified(record: Mapping[str, Any], commits: Iterable[Mapping[str, Any]]) -
 def certify(plan: Plan) -> None:
     """Raise StoreCorrupt if a release adds too little noise, or if the plan exceeds its budget."""
     _require_declared(plan)
-    if plan.needed > plan.total:
+    _require_chosen(plan)
+    if plan.reserved > plan.total:
         raise StoreCorrupt("the plan needs more than the budget; nothing was read or spent")
     known: dict[tuple[Strategy, Exposure], Sensitivity] = {}
     for release in plan.releases:
@@ -100,6 +105,25 @@ def _require_declared(plan: Plan) -> None:
             "the committed plan protects another unit, or has another budget, than its declaration; "
             "nothing was read or spent"
         )
+
+
+def _require_chosen(plan: Plan) -> None:
+    """Raise StoreCorrupt unless a constraint that was left to be chosen is enforced as it was drawn."""
+    declared = plan.declaration.get("constraint") or {}
+    if bool(declared.get("auto")) != (plan.choice is not None):
+        raise StoreCorrupt("the committed plan and its declaration disagree on who chose at_most")
+    if plan.choice is None or plan.choice.chosen is None:
+        return
+    most, mode = plan.choice.chosen
+    own = {name for name, one in plan.declaration["release"].items() if one.get("constraint")}
+    for scope in plan.program.scopes:
+        if own.isdisjoint(scope.releases) and (
+            any(limit.at_most != most for _, limit in scope.limits) or scope.retire != (mode == "retire")
+        ):
+            raise StoreCorrupt(
+                "the committed plan enforces another constraint than the one that was drawn; nothing was "
+                "read or spent"
+            )
 
 
 def _require_fitting(plan: ReleasePlan) -> None:

@@ -165,15 +165,13 @@ class Gauge:
         return Location(self._base, self.path)
 
     def _make_plan(self, *, optimise: bool = False) -> Plan:
-        from tidegauge.plan.planner import make_plan  # noqa: PLC0415  (slow to load)
+        from tidegauge.run.choose import first_plan  # noqa: PLC0415  (slow to load)
 
         with self._source() as source:
-            plan = make_plan(
+            plan = first_plan(
                 self.spec,
-                table=source.table,
-                columns=source.columns,
+                source,
                 now=self._now(),
-                leaves_out=source.leaves_out,
                 cache=self.path.with_suffix(".matrices"),
                 ask=optimise,
             )
@@ -202,6 +200,10 @@ class Gauge:
         store.public.witness.require_writable()
         with self._source() as source:
             require_ready(source, plan.program.used)
+            if plan.choice is not None:
+                from tidegauge.run.choose import choose  # noqa: PLC0415
+
+                plan = choose(self.spec, source, store, self._sampler, now=self._now())
         with self._engine(plan) as engine:
             layout = engine.layout.tables()
         store.commit_plan(

@@ -56,15 +56,24 @@ class Ledger:
         ]
 
     def reserve(
-        self, *, time: str, measure: str, budget: Fraction, needed: Fraction, body: dict[str, Any]
+        self,
+        *,
+        time: str,
+        measure: str,
+        budget: Fraction,
+        needed: Fraction,
+        body: dict[str, Any],
+        kind: str = "commit",
     ) -> None:
-        """Write down a plan's whole lifetime loss, or refuse; inside the caller's transaction."""
+        """Write down a plan's whole lifetime loss, or refuse; inside the caller's transaction.
+
+        `kind`: commit, or choice for the draw of at_most, which comes before the plan.
+        """
         left = budget - self.spent()
         if needed > left:
-            raise BudgetExceeded("the plan", measure=measure, needed=needed, left=left)
-        self._append(
-            time, "commit", {"measure": measure, "budget": str(budget), "reserved": str(needed), **body}
-        )
+            what = "the plan" if kind == "commit" else "the choice of at_most"
+            raise BudgetExceeded(what, measure=measure, needed=needed, left=left)
+        self._append(time, kind, {"measure": measure, "budget": str(budget), "reserved": str(needed), **body})
 
     def spent(self) -> Fraction:
         """What all committed plans have reserved."""

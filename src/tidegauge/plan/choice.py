@@ -1,0 +1,80 @@
+"""The private choice of at_most and on_excess, as a plan records it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from tidegauge.model.quantity import rfc3339
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How at_most and on_excess are chosen privately from the past (T22), and what that costs.
+
+    Everything here is public: the candidates were declared, and the chosen one was drawn with noise.
+    """
+
+    candidates: tuple[tuple[int, str], ...]
+    """(at_most, on_excess) of each."""
+    cost: Fraction
+    """The privacy loss of the draw, in the measure of the plan."""
+    since: int
+    """The first instant of the past that is looked at, and ..."""
+    until: int
+    """... the last, in microseconds."""
+    drawn: int | None = None
+    """The number of the candidate that was drawn; None before the first run."""
+    noise: tuple[tuple[str, tuple[float, ...]], ...] = ()
+    """By release: the predicted RMSE of its noise for each candidate."""
+
+    @property
+    def chosen(self) -> tuple[int, str] | None:
+        """at_most and on_excess as drawn."""
+        return None if self.drawn is None else self.candidates[self.drawn]
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields that plan --json shows."""
+        most, mode = self.chosen or (None, None)
+        return {
+            "at_most": most,
+            "on_excess": mode,
+            "cost": float(self.cost),
+            "from": rfc3339(self.since),
+            "to": rfc3339(self.until),
+            "candidates": [
+                {
+                    "at_most": one,
+                    "on_excess": also,
+                    "noise": {name: errors[number] for name, errors in self.noise},
+                }
+                for number, (one, also) in enumerate(self.candidates)
+            ],
+        }
+
+    def record(self) -> dict[str, Any]:
+        """The record in a committed plan."""
+        return {
+            "candidates": [list(one) for one in self.candidates],
+            "cost": str(self.cost),
+            "since": self.since,
+            "until": self.until,
+            "drawn": self.drawn,
+            "noise": {name: list(errors) for name, errors in self.noise},
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Choice:
+        """The choice that was committed."""
+        return cls(
+            candidates=tuple((int(most), str(mode)) for most, mode in record["candidates"]),
+            cost=Fraction(record["cost"]),
+            since=record["since"],
+            until=record["until"],
+            drawn=record["drawn"],
+            noise=tuple((name, tuple(errors)) for name, errors in record["noise"].items()),
+        )
