@@ -22,6 +22,7 @@ from tidegauge.simulate import choice
 from tidegauge.store.store import Store
 
 NOW = instant("2026-01-15")
+GRID = ((1, "freeze"), (2, "freeze"), (2, "retire"), (6, "freeze"), (6, "retire"))
 STATE = """
 [release.state]
 sql = "SELECT s, COUNT(*) FROM t GROUP BY s"
@@ -84,10 +85,9 @@ types = {{ x = "integer" }}
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small grid: plans of many candidates take seconds."""
-    grid = ((1, "freeze"), (2, "freeze"), (2, "retire"), (6, "freeze"), (6, "retire"))
     inner = choice.open_choice
     monkeypatch.setattr(
-        choose, "open_choice", lambda spec, source, *, now: inner(spec, source, now=now, candidates=grid)
+        choose, "open_choice", lambda spec, source, *, now: inner(spec, source, now=now, candidates=GRID)
     )
 
 
@@ -145,7 +145,7 @@ def test_a_kill_at_any_step_leads_to_one_reservation_and_one_draw_that_is_kept(
             raise Killed
 
     reserve, keep, commit, draw = Store.reserve_choice, Store.keep_drawn, Store.commit_plan, NoisyMinimum.draw
-    score = choose.wrong_units
+    score = choice.wrong_units
 
     def reserving(store: Store, reserved: Any) -> None:
         reserve(store, reserved)
@@ -284,7 +284,7 @@ def test_one_unit_raises_every_score_by_at_most_the_sensitivity_and_lowers_none(
 def _scores(file: Path) -> choice.Scores:
     spec = tg.open(file).spec
     with gauge(file)._source() as source:
-        opened = choose.open_choice(spec, source, now=NOW)
+        opened = choice.open_choice(spec, source, now=NOW, candidates=GRID)
         return choice.scores(opened.choice, choice.wrong_units(opened, source, now=NOW))
 
 

@@ -54,7 +54,10 @@ def simulate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Try constraints on a known history: noise, bias and whole error.  For the operator only; spends nothing."""
+    """Try constraints on a known history: noise, bias and whole error.
+
+    For the operator only, because biases are exact.  Spends nothing.
+    """
     from tidegauge.run.simulate import simulated  # noqa: PLC0415
     from tidegauge.simulate.grid import Asked  # noqa: PLC0415
     from tidegauge.simulate.report import report  # noqa: PLC0415
@@ -99,7 +102,7 @@ def _declared(file: Path, history: Path | None) -> tuple[GaugeSpec, Path]:
 
 
 def _sniffed(history: Path, spec: GaugeSpec) -> dict[str, Any]:
-    """The [source] that `init` would propose for a changelog; its table, key and unit are the declared ones."""
+    """The [source] that `init` would propose for a changelog, with the declared table, key and unit."""
     from tidegauge.cli.template import template  # noqa: PLC0415
 
     declared = spec.source.model_dump()

@@ -68,7 +68,8 @@ def _panel(title: str, rows: list[Simulated]) -> Iterator[str]:
         "bias": [one.errors.bias for one in rows],
     }
     high = max(map(max, lines.values())) or 1.0
-    low = max(min(value for values in lines.values() for value in values if value > 0), high / 1e5)
+    positive = [value for values in lines.values() for value in values if value > 0]
+    low = max(min(positive, default=high), high / 1e5)
     bottom, top = floor(log10(low)), floor(log10(high)) + 1
     right, base = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
 

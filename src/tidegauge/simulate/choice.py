@@ -119,15 +119,15 @@ def _shared(spec: GaugeSpec, releases: Mapping[str, Release]) -> list[Release]:
     found = [one for one in shared if one.query.kind == "stock"]
     if not found:
         raise SpecError(
-            "'auto' needs a release of rows, such as SELECT COUNT(*) FROM the table: what a constraint leaves "
-            "out of changes(...) alone says too little. Write at_most as a number",
+            "'auto' needs a release of rows, such as SELECT COUNT(*) FROM the table: what a constraint "
+            "leaves out of changes(...) alone says too little. Write at_most as a number",
             key="constraint.at_most",
         )
     return found
 
 
 def _period(spec: GaugeSpec, releases: Mapping[str, Release], now: int) -> tuple[int, int]:
-    """The past that is looked at: choose_from before now or the last planned reading, whichever is earlier."""
+    """The past that is looked at: choose_from before now, or before the last planned reading if earlier."""
     assert spec.constraint is not None
     schedules = [one.schedule for one in releases.values()]
     ends = [now if one.bins is None else one.bin_end(one.bins - 1) for one in schedules]
@@ -235,7 +235,10 @@ def wrong_units(opened: Open, source: OpenSource, *, now: int) -> list[WrongUnit
 
 
 def scores(choice: Choice, counted: Sequence[WrongUnits]) -> Scores:
-    """The score of every candidate: the sum over releases of w (2 noise + M), w = 1 / noise at the largest at_most."""
+    """The score of every candidate: the sum over releases of w (2 noise + M).
+
+    w = 1 / noise at the largest at_most.
+    """
     noises = dict(choice.noise)
     spread = sum(float(one.spread_squared) ** 0.5 / noises[one.release][-1] for one in counted)
     values, sensitivity = [0] * len(choice.candidates), 0

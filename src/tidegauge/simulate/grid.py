@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal
 
 from tidegauge.errors import SpecError
 from tidegauge.model.grid import Variant
@@ -89,10 +89,10 @@ class Asked:
 
 
 def grid_of(spec: GaugeSpec, asked: Asked) -> Grid:
-    """The grid that was asked for.  Raises SpecError for a value that is none, or does not fit the declaration."""
-    epsilons = [_epsilon(value) for value in asked.epsilon or ()] or [None]
-    everys = [_span(value, "--every") for value in asked.every or ()] or [None]
-    return Grid(tuple(_bounds(spec, asked)), tuple(epsilons), tuple(everys))
+    """The grid that was asked for.  Raises SpecError for values that cannot be simulated."""
+    epsilons = tuple(_epsilon(value) for value in asked.epsilon or ())
+    everys = tuple(_span(value, "--every") for value in asked.every or ())
+    return Grid(tuple(_bounds(spec, asked)), epsilons or (None,), everys or (None,))
 
 
 def _bounds(spec: GaugeSpec, asked: Asked) -> list[Bounds]:
@@ -132,7 +132,7 @@ def _most(value: str) -> int | None:
 def _mode(value: str) -> OnExcess:
     if value not in ON_EXCESS:
         raise SpecError(f"'{value}' is not one of {', '.join(ON_EXCESS)}", key="--on-excess")
-    return cast("OnExcess", value)
+    return value
 
 
 def _span(value: str, key: str) -> Span:

@@ -46,7 +46,7 @@ def _release(name: str, found: Sequence[Simulated], *, groups: bool) -> Iterator
     if not shown:
         yield "  no reading falls into the history"
         return
-    columns = {
+    columns: dict[str, list[str]] = {
         "at_most": [_or_none(one.bounds.at_most) for one in shown],
         "within": [_or_none(one.bounds.within) for one in shown],
         "on_excess": [one.bounds.on_excess for one in shown],
@@ -62,7 +62,8 @@ def _release(name: str, found: Sequence[Simulated], *, groups: bool) -> Iterator
         "covered": [_share(one.errors.coverage) for one in shown],
     }
     best = best_of(found)
-    table = {"": ["*" if one is best else " " for one in shown]} | varied | figures
+    marks = ["*" if one is best else " " for one in shown]
+    table: dict[str, list[str]] = {"": marks, **varied, **figures}
     widths = {head: max(len(head), *map(len, cells)) for head, cells in table.items()}
     for row in (list(table), *zip(*table.values(), strict=True)):
         cells = (

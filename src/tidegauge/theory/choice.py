@@ -1,4 +1,4 @@
-"""A private choice among public candidates, by how many units each of them leaves with a wrong contribution."""
+"""A private choice among public candidates, by the units that each leaves with a wrong contribution."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def choice_steps(squares: int, *, readings: int, cells: int, weight: Fraction) -
 
 
 def choice_sensitivity(spread_squared: Fraction, *, weight: Fraction) -> int:
-    """The most whole steps by which one unit raises weight M once it is rounded down; it never lowers it.  [T22]
+    """The most whole steps by which one unit raises the rounded weight M; no unit lowers it.  [T22]
 
     Proof:    docs/theory/T22.md
     """

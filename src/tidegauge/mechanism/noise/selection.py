@@ -1,4 +1,4 @@
-"""The noisy minimum of public candidates' scores, drawn by OpenDP (cryptographic) or in a simulation (seeded)."""
+"""The noisy minimum of scores, drawn by OpenDP (cryptographic) or in a simulation (seeded)."""
 
 from __future__ import annotations
 
