@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import sqrt
 from pathlib import Path
@@ -22,6 +22,9 @@ import numpy as np
 from tidegauge.model import kinds
 from tidegauge.model.quantity import instant
 from tidegauge.model.source import Location
+from tidegauge.plan.certify import accounted
+from tidegauge.plan.choice import Choice
+from tidegauge.plan.spec.auto import SHARE
 from tidegauge.plan.spec.declaration import GaugeSpec
 from tidegauge.scratch import ScratchFolder
 from tidegauge.simulate.choice import CANDIDATES, open_choice, scores, wrong_units
@@ -113,16 +116,24 @@ def measured(case: Case, folder: Path, draws: int) -> Result:
         found = simulate(Task(spec, source, grid, now=NOW))
         full, noise, left = errors(found)
         ratios: dict[Fraction, list[float]] = {}
-        counted = None
+        opened = open_choice(spec, source, now=NOW)
+        counted = wrong_units(opened, source, now=NOW)
         for epsilon in EPSILONS:
-            opened = open_choice(spec_of(case, folder, epsilon), source, now=NOW)
-            counted = counted or wrong_units(opened, source, now=NOW)
-            made = scores(opened.choice, counted)
-            law = made.law(opened.choice, pure=False)
+            choice = with_budget(opened.choice, spec_of(case, folder, epsilon))
+            made = scores(choice, counted)
+            law = made.law(choice, pure=False)
             chosen = [law.simulate(made.values, rng) for _ in range(draws)]
             best = min(full[epsilon])
             ratios[epsilon] = [left[epsilon][one] / best for one in chosen]
     return Result(case, full, noise, ratios, time.perf_counter() - begin)
+
+
+def with_budget(choice: Choice, spec: GaugeSpec) -> Choice:
+    """The choice under another budget: strategies stay, noise is inversely proportional to the root of rho."""
+    cost = SHARE * accounted(spec.budget.budget)
+    factor = sqrt(choice.cost / cost)
+    noise = tuple((name, tuple(factor * one for one in found)) for name, found in choice.noise)
+    return replace(choice, cost=cost, noise=noise)
 
 
 def errors(found: Simulation) -> tuple[dict[Fraction, list[float]], ...]:
