@@ -19,6 +19,7 @@ from tidegauge.plan.plan import Plan
 from tidegauge.run import choose
 from tidegauge.run.gauge import Gauge
 from tidegauge.simulate import choice
+from tidegauge.store.draw import Draw
 from tidegauge.store.store import Store
 
 NOW = instant("2026-01-15")
@@ -144,10 +145,10 @@ def test_a_kill_at_any_step_leads_to_one_reservation_and_one_draw_that_is_kept(
         if armed and step == at:
             raise Killed
 
-    reserve, keep, commit, draw = Store.reserve_choice, Store.keep_drawn, Store.commit_plan, NoisyMinimum.draw
+    reserve, keep, commit, draw = Draw.reserve, Draw.keep, Store.commit_plan, NoisyMinimum.draw
     score = choice.wrong_units
 
-    def reserving(store: Store, reserved: Any) -> None:
+    def reserving(store: Draw, reserved: Any) -> None:
         reserve(store, reserved)
         kill_at("reserved")
 
@@ -161,7 +162,7 @@ def test_a_kill_at_any_step_leads_to_one_reservation_and_one_draw_that_is_kept(
         kill_at("drawn")
         return draws[-1]
 
-    def keeping(store: Store, number: int) -> None:
+    def keeping(store: Draw, number: int) -> None:
         keep(store, number)
         kept.append(number)
         kill_at("kept")
@@ -170,10 +171,10 @@ def test_a_kill_at_any_step_leads_to_one_reservation_and_one_draw_that_is_kept(
         kill_at("planned")
         commit(store, commitment)
 
-    monkeypatch.setattr(Store, "reserve_choice", reserving)
+    monkeypatch.setattr(Draw, "reserve", reserving)
     monkeypatch.setattr(choose, "wrong_units", scoring)
     monkeypatch.setattr(NoisyMinimum, "draw", drawing)
-    monkeypatch.setattr(Store, "keep_drawn", keeping)
+    monkeypatch.setattr(Draw, "keep", keeping)
     monkeypatch.setattr(Store, "commit_plan", committing)
     with pytest.raises(Killed):
         list(gauge(file).run())
@@ -181,7 +182,7 @@ def test_a_kill_at_any_step_leads_to_one_reservation_and_one_draw_that_is_kept(
     armed = False
     list(gauge(file).run())
     assert len(kept) == 1
-    assert len(draws) == (2 if at == "drawn" else 1)  # a draw that was not kept was seen by no one
+    assert len(draws) == (2 if at == "drawn" else 1)  # a draw that was not kept was never shown
     plan = gauge(file).plan()
     assert plan.choice is not None
     assert plan.choice.drawn == kept[0]
@@ -213,12 +214,12 @@ def test_a_store_keeps_one_draw_and_only_a_reserved_one(tmp_path: Path) -> None:
         Store(tmp_path / "tidegauge.db", write=True) as store,
         pytest.raises(StoreError, match="second time"),
     ):
-        store.keep_drawn(0)
+        store.draw.keep(0)
     with (
         Store(tmp_path / "other.db", write=True) as store,
         pytest.raises(StoreError, match="nothing was reserved"),
     ):
-        store.keep_drawn(0)
+        store.draw.keep(0)
 
 
 def test_a_plan_that_enforces_another_constraint_than_drawn_is_refused(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from tidegauge.model.quantity import rfc3339
@@ -36,6 +37,28 @@ class Choice:
     def chosen(self) -> tuple[int, str] | None:
         """at_most and on_excess as drawn."""
         return None if self.drawn is None else self.candidates[self.drawn]
+
+    def lines(self, measure: str) -> list[str]:
+        """How at_most is chosen, or was, as `tidegauge plan` prints it."""
+        spent = f"{measure} = {float(self.cost):.6g}"
+        past = f"{rfc3339(self.since)} to {rfc3339(self.until)}"
+        if self.chosen is not None:
+            most, mode = self.chosen
+            return [
+                f"Chosen    at_most = {most}, on_excess = {mode}: chosen privately",
+                f"          from {past}, for {spent}",
+            ]
+        lines = [
+            "Chosen    at_most and on_excess are chosen privately at the first run,",
+            f"          from {past}, for {spent},",
+            "          and are then part of the plan. Errors below are those of the largest",
+            "          at_most. Predicted RMSE of the noise over the largest value of a row:",
+        ]
+        for name, errors in self.noise:
+            by_most = {most: error for (most, _), error in zip(self.candidates, errors, strict=True)}
+            shown = ", ".join(f"{most}: {error:,.3g}" for most, error in by_most.items())
+            lines += wrap(f"{name}: {shown}", 80, initial_indent=" " * 12, subsequent_indent=" " * 14)
+        return lines
 
     def as_json(self) -> dict[str, Any]:
         """The fields that plan --json shows."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from tidegauge.mechanism.aggregates import aggregate_of
@@ -31,34 +30,11 @@ def explain(plan: Plan, *, why: bool = False) -> str:
         f"          {number(plan.reserved)} of {number(plan.total)} ({plan.measure}) is reserved "
         "for the gauge's whole lifetime"
     ]
-    lines += [] if plan.choice is None else choice_lines(plan)
+    lines += [] if plan.choice is None else plan.choice.lines(plan.measure)
     lines += [f"Warning   {warning}" for warning in plan.warnings]
     for release in plan.releases:
         lines += ["", *_release(release, plan, why=why)]
     return "\n".join(lines)
-
-
-def choice_lines(plan: Plan) -> list[str]:
-    """How at_most is chosen, or was."""
-    choice = plan.choice
-    assert choice is not None
-    spent = f"{plan.measure} = {number(choice.cost)}"
-    past = f"{rfc3339(choice.since)} to {rfc3339(choice.until)}"
-    if choice.chosen is not None:
-        most, mode = choice.chosen
-        return [
-            f"Constraint at_most = {most}, on_excess = {mode}: chosen privately from the past ({past}), for {spent}"
-        ]
-    lines = [
-        f"Constraint at_most and on_excess are chosen privately at the first run, from {past}, for {spent}",
-        "          and are then part of the plan. Errors below are those of the largest at_most;",
-        "          the predicted RMSE of the noise, in contributions of one unit:",
-    ]
-    for name, errors in choice.noise:
-        by_most = {most: error for (most, _), error in zip(choice.candidates, errors, strict=True)}
-        shown = ", ".join(f"{most}: {error:,.3g}" for most, error in by_most.items())
-        lines += wrap(f"{name}: {shown}", 80, initial_indent=" " * 12, subsequent_indent=" " * 14)
-    return lines
 
 
 def _accounted(plan: Plan) -> str:

@@ -1,7 +1,7 @@
 """at_most = "auto": reserve the privacy loss of the draw, draw once, keep it, then plan.
 
 A kill leaves the reservation, or the reservation and the draw.  The next run finds both: it never reserves a
-second time, and never draws a second time once a draw is kept.  A draw that was not kept was seen by no one.
+second time, and never draws a second time once a draw is kept.  A draw that was not kept was never shown.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from tidegauge.errors import SpecError
 from tidegauge.model.quantity import rfc3339
+from tidegauge.plan.certify import accounted
 from tidegauge.plan.planner import make_plan
 from tidegauge.simulate.choice import open_choice, scores, wrong_units
-from tidegauge.store import Commitment
+from tidegauge.store.draw import DrawReservation
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,14 +53,14 @@ def choose(spec: GaugeSpec, source: OpenSource, store: Store, sampler: Sampler, 
     """The plan with at_most and on_excess as they are drawn, or were drawn before a kill."""
     _require_past(source)
     opened = open_choice(spec, source, now=now)
-    store.reserve_choice(_reservation(opened, now, simulated=sampler.simulated))
+    store.draw.reserve(_reservation(opened, now, simulated=sampler.simulated))
     if store.public.simulated != sampler.simulated:
         raise SpecError("simulated noise and a real ledger do not mix: use a store of its own for simulation")
-    drawn = store.drawn
+    drawn = store.draw.number
     if drawn is None:
         found = scores(opened.choice, wrong_units(opened, source, now=now))
         drawn = found.law(opened.choice, pure=spec.budget.budget.pure).draw(found.values, sampler)
-        store.keep_drawn(drawn)
+        store.draw.keep(drawn)
     return opened.plan(drawn)
 
 
@@ -72,19 +73,17 @@ def _require_past(source: OpenSource) -> None:
         )
 
 
-def _reservation(opened: Open, now: int, *, simulated: bool) -> Commitment:
+def _reservation(opened: Open, now: int, *, simulated: bool) -> DrawReservation:
     """What is reserved for the draw; its digest names the declaration and the candidates."""
     choice, spec = opened.choice, opened.spec
     drawn_from = {"declaration": spec.canonical(), "candidates": choice.candidates, "cost": str(choice.cost)}
     digest = hashlib.sha256(json.dumps(drawn_from, sort_keys=True).encode()).hexdigest()
-    some = opened.preview()
-    return Commitment(
-        plan={},
+    pure = spec.budget.budget.pure
+    return DrawReservation(
+        choice=digest,
         time=rfc3339(now),
-        measure=some.measure,
-        budget=some.total,
+        measure="epsilon" if pure else "rho",
+        budget=accounted(spec.budget.budget),
         needed=choice.cost,
-        body={"choice": digest},
-        layout={},
         simulated=simulated,
     )

@@ -264,20 +264,24 @@ def _variants(spec: GaugeSpec, scope: Scope, choice: Choice) -> list[Variant]:
 
 
 def _warnings(plan: Plan, choice: Choice) -> list[str]:
-    """A warning where the past is less than half of what is planned."""
+    """Warnings where the past is short, and where units own several rows."""
+    found = []
+    if plan.program.max_rows is not None and plan.program.max_rows > 1:
+        found.append(
+            f"at_most is chosen by counting units, and a unit owns up to {plan.program.max_rows} rows: the "
+            "chosen at_most can be far from the best (docs/choosing-k.md). Try tidegauge simulate."
+        )
     known = choice.until - choice.since
-    planned = [
-        None if one.release.schedule.bins is None
-        else one.release.schedule.bin_end(one.release.schedule.bins - 1) - one.release.schedule.start
-        for one in plan.releases
-    ]  # fmt: skip
-    longest = None if None in planned else max(one for one in planned if one is not None)
+    schedules = [one.release.schedule for one in plan.releases]
+    ends = [None if one.bins is None else one.bin_end(one.bins - 1) - one.start for one in schedules]
+    longest = None if None in ends else max(one for one in ends if one is not None)
     if longest is not None and 2 * known >= longest:
-        return []
+        return found
     share = "less than half" if longest is None else f"{100 * known / longest:.0f} %"
     margin = "" if longest is None else f" (about {ceil(longest / max(known, 1))} times the one chosen)"
     return [
+        *found,
         f"at_most is chosen from {share} of the planned duration, {rfc3339(choice.since)} to "
         f"{rfc3339(choice.until)}. Units go on changing after that: choose from a longer past, or write a "
-        f"larger at_most yourself{margin}."
+        f"larger at_most yourself{margin}.",
     ]

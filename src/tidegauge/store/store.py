@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from tidegauge.errors import PlanChanged, StoreError, StoreLocked
+from tidegauge.errors import StoreError, StoreLocked
 from tidegauge.model.tick import Known, Loaded, Progress
 from tidegauge.store.database import FORMAT, Database
+from tidegauge.store.draw import Draw
 from tidegauge.store.public import part as public
 from tidegauge.store.secret import part as secret
 from tidegauge.store.upgrade import upgrade
@@ -99,47 +100,10 @@ class Store:
             self._file.set("simulated", str(int(commitment.simulated)))
             self.secret.create_state(commitment.layout)
 
-    # -- the choice of at_most, before there is a plan -------------------------------------------------------
-
-    def reserve_choice(self, reserved: Commitment) -> None:
-        """Reserve the privacy loss of a draw, durably and once: after a kill it is found reserved.
-
-        `reserved.body["choice"]` says what is drawn.  Raises PlanChanged where another draw was reserved.
-        """
-        with self.transaction():
-            known = [one.body["choice"] for one in self.public.ledger.entries() if one.kind == "choice"]
-            if known == [reserved.body["choice"]]:
-                return
-            if known:
-                raise PlanChanged(
-                    "at_most was already reserved to be chosen, or was chosen, for another declaration. Put "
-                    "the declaration back as it was, or start another gauge with a store of its own; the "
-                    "privacy losses of both gauges add up."
-                )
-            self.public.ledger.reserve(
-                time=reserved.time,
-                measure=reserved.measure,
-                budget=reserved.budget,
-                needed=reserved.needed,
-                body=dict(reserved.body),
-                kind="choice",
-            )
-            self._file.set("simulated", str(int(reserved.simulated)))
-
     @property
-    def drawn(self) -> int | None:
-        """The number of the candidate that was drawn; None before the draw."""
-        text = self._file.get("drawn")
-        return None if text is None else int(text)
-
-    def keep_drawn(self, number: int) -> None:
-        """Make the draw durable.  Raises StoreError if nothing is reserved for it, or it was drawn before."""
-        with self.transaction():
-            if not any(one.kind == "choice" for one in self.public.ledger.entries()):
-                raise StoreError("nothing was reserved for the choice of at_most")
-            if self.drawn is not None:
-                raise StoreError("at_most was already chosen here; it is never drawn a second time")
-            self._file.set("drawn", str(number))
+    def draw(self) -> Draw:
+        """The draw of at_most, which comes before the plan."""
+        return Draw(self._file, self.public.ledger, self.transaction)
 
     # -- a tick ----------------------------------------------------------------------------------------------
 
