@@ -25,7 +25,8 @@ ALLOWED = {
     "store": {"errors", "model", "durable"},
     "publish": _BELOW_RUN | {"store"},
     "serve": _BELOW_RUN | {"store", "publish", "run"},
-    "run": _BELOW_RUN | {"source", "engine", "store", "publish", "scratch"},
+    "simulate": _BELOW_RUN | {"engine"},
+    "run": _BELOW_RUN | {"source", "engine", "store", "publish", "scratch", "simulate"},
     "receive": {"errors", "model", "source", "local"},
     "local": {"errors", "durable"},
     "testing": {"errors", "model"},
@@ -120,6 +121,7 @@ def test_modules_stay_small_and_are_named_after_something(path: Path) -> None:
 SIMULATION = {
     "audit/world.py",
     "mechanism/noise/samplers.py",
+    "mechanism/noise/selection.py",
     "mechanism/search/path_samples.py",
     "demo/town.py",
     "cli/local.py",

@@ -120,7 +120,8 @@ def show_ledger(entries: list[LedgerEntry]) -> None:
         typer.echo("Nothing has been committed.")
     for entry in entries:
         body = entry.body
-        typer.echo(f"{entry.seq}  {entry.time}  {entry.kind}  plan {body.plan[:12]}")
+        plan = f"plan {body.plan[:12]}" if body.plan else "of at_most, before the plan"
+        typer.echo(f"{entry.seq}  {entry.time}  {entry.kind}  {plan}")
         typer.echo(f"   reserved {body.measure} = {exact(body.reserved)} of {exact(body.budget)}")
         for name, loss in body.releases.items():
             typer.echo(f"     {name}: {exact(loss)}")

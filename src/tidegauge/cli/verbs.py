@@ -35,6 +35,7 @@ from tidegauge.cli.options import (
 from tidegauge.cli.publishing import publish, serve, show_undelivered
 from tidegauge.cli.refuse import refuse
 from tidegauge.cli.service import internal_error, setup_log
+from tidegauge.cli.simulate import simulate
 from tidegauge.errors import SpecError, TidegaugeError
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ app = typer.Typer(
 )
 
 app.add_typer(local, name="local", help="Local differential privacy: no trusted server.")
+app.command()(simulate)
 
 _UsageError = cast(
     "type[typer.BadParameter]",

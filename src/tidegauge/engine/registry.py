@@ -9,9 +9,10 @@ from tidegauge.errors import SpecError
 from tidegauge.model.engine import EngineKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tidegauge.model.engine import Engine
+    from tidegauge.model.grid import GridEngine, Variant
     from tidegauge.model.program import Program
 
 
@@ -21,7 +22,15 @@ def _duckdb(program: Program, columns: Mapping[str, str]) -> Engine:
     return DuckEngine(program, columns)
 
 
-_KINDS: Final = {kind.name: kind for kind in [EngineKind("duckdb", _duckdb)]}
+def _duckdb_grid(
+    program: Program, columns: Mapping[str, str], variants: Sequence[Sequence[Variant]]
+) -> GridEngine:
+    from tidegauge.engine.duckdb.grid import DuckGrid  # noqa: PLC0415  (loaded when first used)
+
+    return DuckGrid(program, columns, variants)
+
+
+_KINDS: Final = {kind.name: kind for kind in [EngineKind("duckdb", _duckdb, _duckdb_grid)]}
 
 
 def register(kind: EngineKind) -> None:
@@ -36,15 +45,32 @@ def unregister(name: str) -> None:
     del _KINDS[name]
 
 
+def open_grid(
+    kind: str, program: Program, columns: Mapping[str, str], variants: Sequence[Sequence[Variant]]
+) -> GridEngine:
+    """An engine of this kind that computes many constraints at once.
+
+    Raises SpecError for a kind that does not exist or cannot do this.
+    """
+    grid = _find(kind).grid
+    if grid is None:
+        raise SpecError(f"engine '{kind}' cannot simulate; simulate with kind = 'duckdb'", key="engine.kind")
+    return grid(program, columns, variants)
+
+
 def open_engine(kind: str, program: Program, columns: Mapping[str, str]) -> Engine:
     """An engine of this kind for a program over a table with these columns.
 
     Raises SpecError for a kind that does not exist and QueryError for a query that the engine cannot compute.
     """
+    return _find(kind).open(program, columns)
+
+
+def _find(kind: str) -> EngineKind:
     if kind not in _KINDS:
         near = difflib.get_close_matches(kind, _KINDS, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise SpecError(
             f"there is no such engine; one of {', '.join(sorted(_KINDS))}{hint}", key="engine.kind"
         )
-    return _KINDS[kind].open(program, columns)
+    return _KINDS[kind]

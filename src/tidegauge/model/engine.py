@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
+    from tidegauge.model.grid import GridEngine, Variant
     from tidegauge.model.program import Arrived, Folded, Program, State
 
 StateType = Literal["VARCHAR", "BIGINT"]
@@ -98,3 +99,5 @@ class EngineKind:
 
     Binds every query to the columns.  Raises QueryError for a query that the engine cannot compute.
     """
+    grid: Callable[[Program, Mapping[str, str], Sequence[Sequence[Variant]]], GridEngine] | None = None
+    """Opens an engine for many constraints at once; the variants of each scope.  None: it has none."""

@@ -25,9 +25,18 @@ class Reservation:
     reserved: Fraction
     releases: Mapping[str, Fraction]
     """The loss of each release."""
+    choice: str | None = None
+    """The digest of what at_most is drawn from, if this reserves the draw; `plan` is empty then."""
 
     def as_json(self) -> dict[str, Any]:
         """The reservation as the ledger keeps it and `ledger --json` prints it."""
+        if self.choice is not None:
+            return {
+                "budget": str(self.budget),
+                "choice": self.choice,
+                "measure": self.measure,
+                "reserved": str(self.reserved),
+            }
         return {
             "budget": str(self.budget),
             "measure": self.measure,
@@ -41,11 +50,12 @@ class Reservation:
         """The reservation that `as_json` wrote.  Raises StoreCorrupt for anything else."""
         try:
             return cls(
-                plan=str(record["plan"]),
+                plan="" if "choice" in record else str(record["plan"]),
                 measure=str(record["measure"]),
                 budget=fraction(record["budget"]),
                 reserved=fraction(record["reserved"]),
-                releases={name: fraction(loss) for name, loss in record["releases"].items()},
+                releases={name: fraction(loss) for name, loss in record.get("releases", {}).items()},
+                choice=record.get("choice"),
             )
         except (SpecError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
             raise StoreCorrupt("an entry of the ledger is not a reservation: the store was altered") from None

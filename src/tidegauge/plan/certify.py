@@ -41,6 +41,7 @@ def certified(record: Mapping[str, Any], commits: Iterable[Reservation]) -> Plan
     `commits`: everything that the ledger reserved.  Raises StoreCorrupt if the plan needs more than the
     ledger reserved, also if a record was changed and hashed again.
     """
+    commits = list(commits)
     reserved = [one for one in commits if one.plan == address(record)]
     if not reserved:
         raise StoreCorrupt(
@@ -51,6 +52,9 @@ def certified(record: Mapping[str, Any], commits: Iterable[Reservation]) -> Plan
         certify(plan)
         covered = sum((one.reserved for one in reserved), Fraction(0))
         same = all(one.measure == plan.measure for one in reserved)
+        if plan.choice is not None:
+            drawn = [one for one in commits if one.choice and one.measure == plan.measure]
+            same = same and sum((one.reserved for one in drawn), Fraction(0)) >= plan.choice.cost
     except (SpecError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
         raise StoreCorrupt(
             "the committed plan is not one that can be carried out; nothing was read or spent"
@@ -63,7 +67,8 @@ def certified(record: Mapping[str, Any], commits: Iterable[Reservation]) -> Plan
 def certify(plan: Plan) -> None:
     """Raise StoreCorrupt if a release adds too little noise, or if the plan exceeds its budget."""
     _require_declared(plan)
-    if plan.needed > plan.total:
+    _require_chosen(plan)
+    if plan.reserved > plan.total:
         raise StoreCorrupt("the plan needs more than the budget; nothing was read or spent")
     known: dict[tuple[Strategy, Exposure], Sensitivity] = {}
     for release in plan.releases:
@@ -101,6 +106,25 @@ def _require_declared(plan: Plan) -> None:
             "the committed plan protects another unit, or has another budget, than its declaration; "
             "nothing was read or spent"
         )
+
+
+def _require_chosen(plan: Plan) -> None:
+    """Raise StoreCorrupt unless a constraint that was left to be chosen is enforced as it was drawn."""
+    declared = plan.declaration.get("constraint") or {}
+    if bool(declared.get("auto")) != (plan.choice is not None):
+        raise StoreCorrupt("the committed plan and its declaration disagree on who chose at_most")
+    if plan.choice is None or plan.choice.chosen is None:
+        return
+    most, mode = plan.choice.chosen
+    own = {name for name, one in plan.declaration["release"].items() if one.get("constraint")}
+    for scope in plan.program.scopes:
+        if own.isdisjoint(scope.releases) and (
+            any(limit.at_most != most for _, limit in scope.limits) or scope.retire != (mode == "retire")
+        ):
+            raise StoreCorrupt(
+                "the committed plan enforces another constraint than the one that was drawn; nothing was "
+                "read or spent"
+            )
 
 
 def _require_fitting(plan: ReleasePlan) -> None:

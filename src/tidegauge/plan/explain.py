@@ -49,7 +49,7 @@ def _fitted(line: str, width: int | None) -> list[str]:
 
 
 def _accounted(plan: Plan) -> str:
-    reserved = f"{number(plan.needed)} of {number(plan.total)} ({plan.measure})"
+    reserved = f"{number(plan.reserved)} of {number(plan.total)} ({plan.measure})"
     text = f"{reserved} is reserved for the gauge's whole lifetime; the budget is {plan.budget}"
     if plan.budget.rho is not None:
         return f"{text}{_equivalent(plan.budget)}."

@@ -20,6 +20,7 @@ from tidegauge.model.budget import Budget
 from tidegauge.model.ledger import Reservation
 from tidegauge.model.program import Program, Release
 from tidegauge.model.quantity import Span
+from tidegauge.plan.choice import Choice
 from tidegauge.plan.series import Series, derived_series
 
 if TYPE_CHECKING:
@@ -167,6 +168,8 @@ class Plan:
     protects: str
     warnings: tuple[str, ...] = ()
     derived: tuple[Derived, ...] = ()
+    choice: Choice | None = None
+    """How at_most was chosen, where it was left to be chosen."""
     committed: Mapping[str, Any] | None = field(default=None, init=False, compare=False, repr=False)
     """The record of a committed plan; None for a new plan."""
 
@@ -200,6 +203,11 @@ class Plan:
         )
 
     @property
+    def reserved(self) -> Fraction:
+        """The whole lifetime loss, with that of the choice of at_most."""
+        return self.needed + (0 if self.choice is None else self.choice.cost)
+
+    @property
     def hash(self) -> str:
         """The hash of the record: equal plans have equal hashes."""
         return address(self.record())
@@ -229,6 +237,7 @@ class Plan:
             "protects": self.protects,
             "warnings": list(self.warnings),
             **({"derived": [one.record() for one in self.derived]} if self.derived else {}),
+            **({} if self.choice is None else {"choice": self.choice.record()}),
             **({"matrices": matrices} if matrices else {}),
         }
 
@@ -250,6 +259,7 @@ class Plan:
             protects=record["protects"],
             warnings=tuple(record["warnings"]),
             derived=tuple(Derived.from_record(one) for one in record.get("derived", ())),
+            choice=Choice.from_record(record["choice"]) if "choice" in record else None,
         )
         object.__setattr__(plan, "committed", record)
         return plan
@@ -261,8 +271,9 @@ class Plan:
                 **{name: float(value) for name, value in vars(self.budget).items() if value is not None},
                 "measure": self.measure,
                 "total": float(self.total),
-                "reserved": float(self.needed),
+                "reserved": float(self.reserved),
             },
+            **({} if self.choice is None else {"choice": self.choice.as_json()}),
             "hash": self.hash,
             "protects": self.protects,
             "warnings": list(self.warnings),

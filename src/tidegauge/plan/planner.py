@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tidegauge.model.calendar import Zone
     from tidegauge.model.constraint import Constraint
     from tidegauge.model.quantity import Span
+    from tidegauge.plan.choice import Choice
     from tidegauge.plan.choose import Option
     from tidegauge.plan.plan import Measure
     from tidegauge.plan.spec.declaration import ConstraintSpec, GaugeSpec
@@ -55,19 +56,63 @@ def make_plan(
     `cache`: the folder of optimised matrices.  `ask`: search for them even if the search takes minutes.
     Raises SpecError or BudgetExceeded if the declaration cannot be carried out.
     """
+    considered = consider(spec, table=table, columns=columns, now=now, cache=cache, ask=ask)
+    return decide(spec, considered, columns=columns, leaves_out=leaves_out)
+
+
+@dataclass(frozen=True)
+class Considered:
+    """Every valid strategy of every release, before the budget is split; equal for all sizes of a budget."""
+
+    releases: Mapping[str, Release]
+    spans: Mapping[str, Mapping[str, int | None]]
+    """By release, then by derived series: how many bins a reading sums."""
+    found: Mapping[str, tuple[list[Option], str]]
+    """By release: its options, the best first, and a hint about longer searches."""
+
+    def program(self, spec: GaugeSpec, columns: Mapping[str, str], leaves_out: int | None = None) -> Program:
+        """What an engine has to do for the declaration."""
+        return _program(spec, tuple(self.releases.values()), columns, leaves_out)
+
+
+def consider(
+    spec: GaugeSpec,
+    *,
+    table: str,
+    columns: Mapping[str, str],
+    now: int,
+    cache: Path | None = None,
+    ask: bool = False,
+) -> Considered:
+    """The strategies that can carry out a declaration.  Raises SpecError if there is none for a release."""
+    releases = {name: _release(name, spec, table=table, columns=columns, now=now) for name in spec.measured}
+    spans = {name: derived_spans(spec.derived, release) for name, release in releases.items()}
+    pure = spec.budget.budget.pure
+    found = {
+        name: _options(release, spec, spans[name], pure=pure, cache=cache, ask=ask)
+        for name, release in releases.items()
+    }
+    return Considered(releases, spans, found)
+
+
+def decide(
+    spec: GaugeSpec,
+    considered: Considered,
+    *,
+    columns: Mapping[str, str],
+    leaves_out: int | None = None,
+    choice: Choice | None = None,
+) -> Plan:
+    """The plan with the best of the considered strategies; `choice` takes its part of the budget first."""
     budget = spec.budget.budget
     measure: Measure = "epsilon" if budget.pure else "rho"
     total = accounted(budget)
-    releases = {name: _release(name, spec, table=table, columns=columns, now=now) for name in spec.measured}
-    spans = {name: derived_spans(spec.derived, release) for name, release in releases.items()}
-    found = {
-        name: _options(release, spec, spans[name], pure=budget.pure, cache=cache, ask=ask)
-        for name, release in releases.items()
-    }
+    left = total if choice is None else total - choice.cost
+    spans, found = considered.spans, considered.found
     shares = split(spec, {name: valid[0] for name, (valid, _) in found.items()})
     plans, derived = [], []
     for name, (valid, hint) in found.items():
-        loss = shares[name] * total
+        loss = shares[name] * left
         possible = [option for option in valid if option.possible(loss)]
         if not possible:
             raise SpecError(
@@ -86,11 +131,12 @@ def make_plan(
         measure=measure,
         total=total,
         columns=dict(columns),
-        program=_program(spec, tuple(releases.values()), columns, leaves_out),
+        program=considered.program(spec, columns, leaves_out),
         releases=tuple(plans),
         protects=_protects(spec),
         warnings=warnings(spec, budget, plans, columns),
         derived=tuple(derived),
+        choice=choice,
     )
 
 

@@ -40,6 +40,8 @@ def summarise(plan: Plan, width: int | None) -> Iterator[str]:
     for scope in plan.program.scopes:
         yield from wrapped("Accepts   ", _accepted(plan, scope), width)
     yield from wrapped("Costs     ", _cost(plan), width)
+    if plan.choice is not None:
+        yield from plan.choice.lines(plan.measure)
     for warning in plan.warnings:
         yield from wrapped("Warning   ", warning, width)
     yield ""
@@ -135,7 +137,7 @@ def _limited(limit: Limit, unit: str) -> str:
 
 
 def _cost(plan: Plan) -> str:
-    share = float(plan.needed / plan.total)
+    share = float(plan.reserved / plan.total)
     part = "the whole budget" if share > 0.9999 else f"{share:.0%} of the budget"
     return f"{part} ({plan.budget}). It is reserved when the plan is committed."
 

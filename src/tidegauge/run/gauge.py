@@ -6,6 +6,7 @@ import json
 import time as system_time
 from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
@@ -195,16 +196,14 @@ class Gauge:
     @contextmanager
     def _planner(self, *, optimise: bool = False) -> Iterator[Callable[[GaugeSpec], Plan]]:
         """A function that plans a declaration on this gauge's source, all at the same time of day."""
-        from tidegauge.plan.planner import make_plan  # noqa: PLC0415  (slow to load)
+        from tidegauge.run.choose import first_plan  # noqa: PLC0415  (slow to load)
 
         now = self._now()
         with self._source() as source:
-            yield lambda spec: make_plan(
+            yield lambda spec: first_plan(
                 spec,
-                table=source.table,
-                columns=source.columns,
+                source,
                 now=now,
-                leaves_out=source.leaves_out,
                 cache=self.path.with_suffix(".matrices"),
                 ask=optimise,
             )
@@ -264,13 +263,20 @@ class Gauge:
         plan = planned or self._make_plan()
         store.public.witness.require_writable()
         require_ready(source, plan.program.used)
+        time = rfc3339(self._now())
+        if plan.choice is not None:
+            from tidegauge.run.choose import choose  # noqa: PLC0415  (slow to load)
+
+            first = replace(plan.reservation, reserved=plan.choice.cost, releases={})
+            self.shared.reserve(store, plan, first, time=time)
+            plan = choose(self.spec, source, store, self._sampler, now=self._now())
         with self._engine(plan) as engine:
             layout = engine.layout.tables()
-        time = rfc3339(self._now())
         reservation = plan.reservation
         if self._sampler.simulated and self.shared.ledger is not None:
             raise SpecError("simulated noise and a real ledger do not mix", key="ledger")
-        shared = self.shared.reserve(store, plan, reservation, time=time)
+        whole = replace(reservation, reserved=plan.reserved)
+        shared = self.shared.reserve(store, plan, whole, time=time)
         store.commit_plan(
             Commitment(plan.record(), time, reservation, layout, self._sampler.simulated, shared)
         )

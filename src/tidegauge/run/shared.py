@@ -56,7 +56,7 @@ class Sharing:
                 f"{self.ledger.path.name} is another ledger than the one that this gauge was committed with. "
                 "Nothing was read or spent. Name that one: [ledger] path"
             )
-        self.ledger.confirm(store.identity(), plan.hash, plan.needed, time=time)
+        self.ledger.confirm(store.identity(), plan.hash, plan.reserved, time=time)
 
     def _terms(self, plan: Plan) -> Terms:
         declaration = plan.declaration

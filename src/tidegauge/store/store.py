@@ -11,6 +11,7 @@ from uuid import uuid4
 from tidegauge.errors import StoreError, StoreLocked
 from tidegauge.model.tick import Known, Loaded, Progress
 from tidegauge.store.database import FORMAT, Database
+from tidegauge.store.draw import Draw
 from tidegauge.store.public import part as public
 from tidegauge.store.secret import part as secret
 from tidegauge.store.upgrade import upgrade
@@ -109,6 +110,11 @@ class Store:
     def shared_ledger(self) -> str | None:
         """The identity of the shared ledger that the plan was committed with; None: it has none."""
         return self._file.get("shared_ledger")
+
+    @property
+    def draw(self) -> Draw:
+        """The draw of at_most, which comes before the plan."""
+        return Draw(self._file, self.public.ledger, self.transaction)
 
     # -- a tick ----------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tidegauge.model.engine import StateLayout
-    from tidegauge.model.program import Arrived, Program, State
+    from tidegauge.model.program import Arrived, Program, Release, State
 
 _PART: Final = 2_000_000
 """At most this many changes are folded at once; more are folded in parts that have no unit in common."""
@@ -103,6 +103,11 @@ class DuckEngine:
 
     def fold(self, *, state: State, watermark: int, reached: int) -> Iterator[Folded]:
         """Enforce and fold what takes effect by `reached`, in parts that have no unit in common."""
+        for expiring in self._parts(state, watermark, reached):
+            yield self._fold(state, reached, expiring)
+
+    def _parts(self, state: State, watermark: int, reached: int) -> Iterator[list[str]]:
+        """Make `arrivals` for each part in turn; yields the units of the part that must leave."""
         self._arrival.load(state)
         instant = f"greatest(time, {watermark + 1})"
         if not self._arrival.in_order:
@@ -125,16 +130,14 @@ class DuckEngine:
                     AND {mine}""")
             if part == parts - 1:
                 self._run("DROP TABLE timed")
-            yield self._fold(
-                state, reached, [unit for (unit,) in self._rows(f"SELECT unit FROM expiring WHERE {mine}")]
-            )
+            yield [unit for (unit,) in self._rows(f"SELECT unit FROM expiring WHERE {mine}")]
 
     def _fold(self, state: State, reached: int, expiring: Sequence[str]) -> Folded:
         self._recall(state, expiring)
         self._renew()
         self._run(self._sql.versions())
         self._run(self._sql.path())
-        self._bins(reached)
+        self._bins(self.program.releases, reached)
         for s, scope in enumerate(self.program.scopes):
             for build in (
                 self._sql.contributing,
@@ -191,13 +194,13 @@ class DuckEngine:
             self._run(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT *{also} FROM recalled")
             self._db.unregister("recalled")
 
-    def _bins(self, upto: int) -> None:
+    def _bins(self, releases: Sequence[Release], upto: int) -> None:
         """Make `bins`: the bins that the effective times of this fold can fall into."""
         ((earliest,),) = self._rows(f"""
             SELECT least((SELECT min(instant) FROM path WHERE instant > {BEGINNING}), (SELECT min(expires)
                 FROM known_units), {upto})""")
         numbers, bins, ends = [], [], []
-        for number, release in enumerate(self.program.releases):
+        for number, release in enumerate(releases):
             for index, end in release.schedule.covering(earliest, upto):
                 numbers.append(number)
                 bins.append(index)

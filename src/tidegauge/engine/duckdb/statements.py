@@ -22,7 +22,8 @@ constraint is always safe."""
 _EXPIRES: Final = "CASE WHEN any_value(leaves) > $upto THEN any_value(leaves) END"
 
 
-def _capped(limit: int | None) -> str:
+def capped(limit: int | None) -> str:
+    """SQL: a limit that is at most _MOST; NULL where there is none."""
     return "NULL::BIGINT" if limit is None else f"{min(limit, _MOST)}::BIGINT"
 
 
@@ -46,7 +47,7 @@ class Statements(Views):
             last = "min(instant) FILTER (ord = at_most) OVER (PARTITION BY unit)"
             leaves = f"CASE WHEN open THEN least({last}, first + within, {NEVER}) END"
         limits = ", ".join(
-            f"({literal(name)}::VARCHAR, {_capped(limit.at_most)}, {_capped(limit.within)})"
+            f"({literal(name)}::VARCHAR, {capped(limit.at_most)}, {capped(limit.within)})"
             for name, limit in scope.limits
         )
         declared = ", ".join(literal(name) for name, _ in scope.limits)
@@ -101,7 +102,7 @@ class Statements(Views):
     def accepted_flow(self, s: int, scope: Scope) -> str:
         """SQL of `accepted_flow_s`, with bins; a clip accepts a unit's first changes in a bin."""
         clips = ", ".join(
-            f"({self.numbers[r.name]}, {_capped(r.clip)})" for r in self.flows if r.clip is not None
+            f"({self.numbers[r.name]}, {capped(r.clip)})" for r in self.flows if r.clip is not None
         )  # fmt: skip
         clips = clips or "(-1, NULL::BIGINT)"
         allowed = "instant <= leaves" if scope.retire else "inside"

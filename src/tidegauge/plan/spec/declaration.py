@@ -25,6 +25,7 @@ from tidegauge.model.declared import Name, Table
 from tidegauge.model.program import Limit
 from tidegauge.model.quantity import Span
 from tidegauge.model.query import Value
+from tidegauge.plan.spec.auto import require_choice, with_auto
 from tidegauge.plan.spec.calendar import CalendarSpec, with_local_starts
 from tidegauge.plan.spec.messages import Forms, explain, kinds_there_are
 from tidegauge.plan.spec.places import EngineSpec, LedgerSpec, StoreSpec
@@ -58,10 +59,17 @@ class ConstraintSpec(LimitSpec):
     on_excess: Literal["freeze", "retire"] = "freeze"
     by: Name | None = None
     cases: dict[str, LimitSpec] = {}
+    auto: Literal[True] | None = None
+    """Written as at_most = "auto"."""
+    choose_from: Duration | None = None
+    choice_share: Number | None = None
+
+    _auto = model_validator(mode="before")(with_auto)
+    _chosen = model_validator(mode="after")(require_choice)
 
     @model_validator(mode="after")
     def _whole(self) -> ConstraintSpec:
-        own = self.at_most is not None or self.within is not None
+        own = self.at_most is not None or self.within is not None or self.auto is not None
         if (self.by is None) != (not self.cases):
             raise ValueError(
                 "'by' (the column that says which case a unit obeys) and [constraint.cases.NAME] go together"
@@ -196,6 +204,8 @@ class GaugeSpec(Table):
             )
         plainly(lambda spec: spec.budget, self.budget)
         for name, release in self.measured.items():
+            if release.constraint is not None and release.constraint.auto:
+                raise ValueError(f"release.{name}.constraint.at_most: 'auto' belongs to [constraint] alone")
             self._require_measured(release.parts_of, f"release.{name}.parts_of")
         for name, derived in self.derived.items():
             self._require_measured(derived.of, f"release.{name}.of")

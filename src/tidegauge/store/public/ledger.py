@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 GENESIS: Final = "0" * 64
 COMMIT: Final = "commit"
 """The kind of an entry that reserves the loss of a plan."""
+CHOICE: Final = "choice"
+"""The kind of an entry that reserves the loss of the draw of at_most, which comes before the plan."""
 
 
 def seal(previous: str, *parts: str) -> str:
@@ -39,21 +41,21 @@ class Ledger:
         ]
 
     def reserve(self, reservation: Reservation, *, time: str) -> None:
-        """Record a plan's whole lifetime loss; inside the caller's transaction.
+        """Record a plan's whole lifetime loss, or that of the choice of at_most; inside a transaction.
 
         Raises BudgetExceeded where less than this is left.
         """
         left = reservation.budget - self.spent()
         if reservation.reserved > left:
-            raise BudgetExceeded(
-                "the plan", measure=reservation.measure, needed=reservation.reserved, left=left
-            )
+            what = "the choice of at_most" if reservation.choice else "the plan"
+            raise BudgetExceeded(what, measure=reservation.measure, needed=reservation.reserved, left=left)
+        kind = CHOICE if reservation.choice else COMMIT
         text = json.dumps(reservation.as_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         last = self._db.execute("SELECT hash FROM ledger ORDER BY seq DESC LIMIT 1").fetchone()
         previous = last[0] if last else GENESIS
         self._db.execute(
             "INSERT INTO ledger (time, kind, body, previous, hash) VALUES (?, ?, ?, ?, ?)",
-            (time, COMMIT, text, previous, seal(previous, time, COMMIT, text)),
+            (time, kind, text, previous, seal(previous, time, kind, text)),
         )
 
     def spent(self) -> Fraction:

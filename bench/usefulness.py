@@ -1,0 +1,221 @@
+"""How at_most matters on real changelogs, and how good its private choice is.
+
+    python bench/usefulness.py FOLDER [--draws 200] [--write]
+
+FOLDER holds traffic_fines, oulad and congress_committees (csv.gz).  Prints for every series the whole error
+(noise and bias) by at_most and on_excess, and the whole error of the private choice over the best of its
+grid with hindsight.  --write puts the tables into docs/choosing-k.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tidegauge.model import kinds
+from tidegauge.model.quantity import instant
+from tidegauge.model.source import Location
+from tidegauge.plan.certify import accounted
+from tidegauge.plan.choice import Choice
+from tidegauge.plan.spec.auto import SHARE
+from tidegauge.plan.spec.declaration import GaugeSpec
+from tidegauge.scratch import ScratchFolder
+from tidegauge.simulate.choice import CANDIDATES, open_choice, scores, wrong_units
+from tidegauge.simulate.grid import Bounds, Grid
+from tidegauge.simulate.simulation import Simulation, Task, simulate
+
+NOW = instant("2026-11-01")
+EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(2))
+PAGE = Path(__file__).parents[1] / "docs" / "choosing-k.md"
+SHOWN = (1, 2, 4, 8, 16, 32, 64, 128)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One series: a file, its release, and who the unit is."""
+
+    name: str
+    file: str
+    what: str
+    release: dict[str, Any]
+    source: dict[str, Any] = field(default_factory=dict)
+
+
+STATUS = [
+    "Create Fine", "Send Fine", "Insert Fine Notification", "Add penalty", "Send for Credit Collection",
+    "Payment", "Insert Date Appeal to Prefecture", "Send Appeal to Prefecture",
+    "Receive Result Appeal from Prefecture", "Notify Result Appeal to Offender", "Appeal to Judge",
+]  # fmt: skip
+FINES = {"start": "2000-02-01", "for": "4880 days"}
+SEATS = {"start": "2012-12-01", "for": "4900 days"}
+COURSES = {"start": "2012-04-01", "for": "1050 days"}
+APPEAL = "SELECT COUNT(*) FROM t WHERE status LIKE '%Appeal%'"
+CASES = (
+    Case("fines by status", "traffic_fines", "fine, 11 statuses, daily",
+         {"sql": "SELECT status, COUNT(*) FROM t GROUP BY status", "groups": {"status": STATUS}, "every": "1 day", **FINES}),
+    Case("fines by payments", "traffic_fines", "fine, 3 numbers of payments, weekly",
+         {"sql": "SELECT n_payments, COUNT(*) FROM t GROUP BY n_payments",
+          "groups": {"n_payments": ["0", "1", "2"]}, "every": "7 days", **FINES}),
+    Case("fines under appeal", "traffic_fines", "fine, one number, weekly", {"sql": APPEAL, "every": "7 days", **FINES}),
+    Case("seats by party", "congress_committees", "seat, 2 parties, weekly",
+         {"sql": "SELECT party, COUNT(*) FROM t GROUP BY party",
+          "groups": {"party": ["majority", "minority"]}, "every": "7 days", **SEATS}),
+    Case("seats of persons", "congress_committees", "person with up to 20 seats, 2 parties, weekly",
+         {"sql": "SELECT party, COUNT(*) FROM t GROUP BY party",
+          "groups": {"party": ["majority", "minority"]}, "every": "7 days", **SEATS},
+         {"unit": "person", "max_rows": 20}),
+    Case("enrolments by module", "oulad", "enrolment, 7 modules, weekly",
+         {"sql": "SELECT module, COUNT(*) FROM t GROUP BY module",
+          "groups": {"module": ["AAA", "BBB", "CCC", "DDD", "EEE", "FFF", "GGG"]}, "every": "7 days", **COURSES}),
+    Case("enrolments of persons", "oulad", "person with up to 3 enrolments, one number, daily",
+         {"sql": "SELECT COUNT(*) FROM t", "every": "1 day", **COURSES}, {"unit": "person", "max_rows": 3}),
+)  # fmt: skip
+
+
+def spec_of(case: Case, folder: Path, epsilon: Fraction) -> GaugeSpec:
+    source = {
+        "kind": "files", "path": str(folder / f"{case.file}.csv.gz"), "table": "t", "time": "ts",
+        "key": "entry", "op": "op", "before": "before_", "after": "after_", **case.source,
+    }  # fmt: skip
+    return GaugeSpec.parse(
+        {
+            "source": source,
+            "constraint": {"at_most": "auto"},
+            "budget": {"epsilon": str(epsilon), "delta": "1e-6"},
+            "release": {"series": case.release},
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Result:
+    """Whole errors of every candidate by epsilon, and the ratios of the draws."""
+
+    case: Case
+    whole: dict[Fraction, list[float]]
+    noise: dict[Fraction, list[float]]
+    ratios: dict[Fraction, list[float]]
+    seconds: float
+
+
+def measured(case: Case, folder: Path, draws: int) -> Result:
+    begin = time.perf_counter()
+    grid = Grid(tuple(Bounds(most, None, mode) for most, mode in CANDIDATES), EPSILONS, (None,))
+    rng = np.random.default_rng(22)
+    with ScratchFolder() as scratch:
+        where = Location(folder, Path(scratch.name) / "store.db")
+        spec = spec_of(case, folder, EPSILONS[0])
+        source = kinds.find("files").open(spec.source, where)
+        found = simulate(Task(spec, source, grid, now=NOW))
+        full, noise, left = errors(found)
+        ratios: dict[Fraction, list[float]] = {}
+        opened = open_choice(spec, source, now=NOW)
+        counted = wrong_units(opened, source, now=NOW)
+        for epsilon in EPSILONS:
+            choice = with_budget(opened.choice, spec_of(case, folder, epsilon))
+            made = scores(choice, counted)
+            law = made.law(choice, pure=False)
+            chosen = [law.simulate(made.values, rng) for _ in range(draws)]
+            best = min(full[epsilon])
+            ratios[epsilon] = [left[epsilon][one] / best for one in chosen]
+    return Result(case, full, noise, ratios, time.perf_counter() - begin)
+
+
+def with_budget(choice: Choice, spec: GaugeSpec) -> Choice:
+    """The choice under another budget: strategies stay, noise is inversely proportional to the root of rho."""
+    cost = SHARE * accounted(spec.budget.budget)
+    factor = sqrt(choice.cost / cost)
+    noise = tuple((name, tuple(factor * one for one in found)) for name, found in choice.noise)
+    return replace(choice, cost=cost, noise=noise)
+
+
+def errors(found: Simulation) -> tuple[dict[Fraction, list[float]], ...]:
+    """By epsilon and candidate: whole error, noise, and whole error with 95 % of the budget."""
+    full: dict[Fraction, list[float]] = {one: [] for one in EPSILONS}
+    noise: dict[Fraction, list[float]] = {one: [] for one in EPSILONS}
+    left: dict[Fraction, list[float]] = {one: [] for one in EPSILONS}
+    for most, mode in CANDIDATES:
+        for one in found.releases["series"]:
+            if one.group is None and (one.bounds.at_most, one.bounds.on_excess) == (most, mode):
+                assert one.epsilon is not None
+                full[one.epsilon].append(one.errors.whole)
+                noise[one.epsilon].append(one.errors.noise)
+                left[one.epsilon].append(sqrt(one.errors.noise**2 / 0.95 + one.errors.bias**2))
+    return full, noise, left
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def error_table(results: list[Result]) -> str:
+    """Whole error at epsilon 1 by at_most, freeze / retire."""
+    head = "| series | unit and groups | " + " | ".join(f"k = {most}" for most in SHOWN) + " | best |"
+    lines = [head, "|---" * (len(SHOWN) + 3) + "|"]
+    for one in results:
+        whole = dict(zip(CANDIDATES, one.whole[Fraction(1)], strict=True))
+        cells = []
+        for most in SHOWN:
+            both = [whole[most, mode] for mode in ("freeze", "retire") if (most, mode) in whole]
+            cells.append(" / ".join(map(number, both)))
+        most, mode = min(whole, key=lambda key: whole[key])
+        lines.append(
+            f"| {one.case.name} | {one.case.what} | {' | '.join(cells)} | {most}, {mode}: {number(whole[most, mode])} |"
+        )
+    return "\n".join(lines)
+
+
+def choice_table(results: list[Result]) -> str:
+    """The private choice: whole error over the best with hindsight."""
+    lines = ["| series | epsilon | median | 95th percentile | above 1.5 |", "|---|---|---|---|---|"]
+    pooled = []
+    for one in results:
+        for epsilon, ratios in one.ratios.items():
+            pooled += ratios
+            lines.append(f"| {one.case.name} | {float(epsilon):g} | {summary(ratios)} |")
+    lines.append(f"| all | all | {summary(pooled)} |")
+    return "\n".join(lines)
+
+
+def summary(ratios: list[float]) -> str:
+    over = sum(one > 1.5 for one in ratios) / len(ratios)
+    return f"{np.median(ratios):.3f} | {np.quantile(ratios, 0.95):.2f} | {100 * over:.1f} %"
+
+
+def put(text: str, name: str, table: str) -> str:
+    """The page with this table between its marks."""
+    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    before, _, rest = text.partition(begin)
+    return f"{before}{begin}\n{table}\n{end}{rest.partition(end)[2]}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--draws", type=int, default=200)
+    parser.add_argument("--write", action="store_true")
+    arguments = parser.parse_args()
+    results = []
+    for case in CASES:
+        results.append(measured(case, arguments.folder, arguments.draws))
+        worst = max(map(np.median, results[-1].ratios.values()))
+        print(f"{case.name}: {results[-1].seconds:.0f} s, worst median {worst:.3f}", flush=True)
+    tables = {"errors": error_table(results), "choices": choice_table(results)}
+    for table in tables.values():
+        print(f"\n{table}")
+    if arguments.write:
+        text = PAGE.read_text("utf-8")
+        for name, table in tables.items():
+            text = put(text, name, table)
+        PAGE.write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""tidegauge simulate: the declared gauge on a known history."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidegauge.errors import SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidegauge.plan.spec.declaration import GaugeSpec
+
+_LIST = "; several with commas"
+
+
+def simulate(
+    file: Annotated[Path, typer.Option("--file", "-f", help="The declaration of the gauge.")] = Path(
+        "tidegauge.toml"
+    ),
+    history: Annotated[
+        Path | None,
+        typer.Option(
+            help="The history, if the declared source has none: a changelog (csv, jsonl, parquet), or a "
+            "declaration whose [source] is read."
+        ),
+    ] = None,
+    at_most: Annotated[
+        str | None, typer.Option(help=f"Values to try{_LIST}; none: without. Default: 12 from 1 to 64.")
+    ] = None,
+    within: Annotated[
+        str | None, typer.Option(help=f"Durations to try{_LIST}; none: without. Default: as declared.")
+    ] = None,
+    on_excess: Annotated[str | None, typer.Option(help="freeze, retire; default: both.")] = None,
+    epsilon: Annotated[str | None, typer.Option(help=f"Budgets to try{_LIST}. Default: as declared.")] = None,
+    every: Annotated[
+        str | None, typer.Option(help=f"Periods of all releases to try{_LIST}. Default: as declared.")
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(help="When the gauge starts; default: as declared, or with the history's first change."),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(help="The end of the history; default: its last change.")
+    ] = None,
+    groups: Annotated[bool, typer.Option("--groups", help="Show every group as well.")] = False,
+    chart: Annotated[
+        Path | None, typer.Option(help="Also write a chart to this file: error against at_most (svg).")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Try constraints on a known history: noise, bias and whole error.
+
+    For the operator only, because biases are exact.  Spends nothing.
+    """
+    from tidegauge.run.simulate import simulated  # noqa: PLC0415
+    from tidegauge.simulate.grid import Asked  # noqa: PLC0415
+    from tidegauge.simulate.report import report  # noqa: PLC0415
+
+    if chart is not None and chart.suffix.lower() != ".svg":
+        raise SpecError("must end in .svg", key="--chart")
+    spec, base = _declared(file, history)
+    asked = Asked(*map(_listed, (at_most, within, on_excess, epsilon, every)))
+    found = simulated(spec, base, asked, start=start, until=until)
+    if chart is not None:
+        from tidegauge.simulate.chart import chart as drawn  # noqa: PLC0415
+
+        chart.write_text(drawn(found), "utf-8")
+    typer.echo(
+        json.dumps(found.as_json(), ensure_ascii=False, indent=2) if as_json else report(found, groups=groups)
+    )
+
+
+def _listed(text: str | None) -> Sequence[str] | None:
+    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _declared(file: Path, history: Path | None) -> tuple[GaugeSpec, Path]:
+    """The declaration, with the history as its source, and the folder that paths are relative to."""
+    from tidegauge.plan.spec.declaration import load  # noqa: PLC0415
+
+    spec = load(file)
+    if history is None:
+        return spec, file.parent
+    if history.suffix == ".toml":
+        other = load(history)
+        return spec.model_copy(update={"source": other.source}), history.parent
+    source = _sniffed(history, spec)
+    data: dict[str, Any] = {
+        "source": source,
+        "budget": {"epsilon": 1},
+        "release": {"any": {"sql": "-", "every": "1 day"}},
+    }
+    from tidegauge.plan.spec.declaration import GaugeSpec  # noqa: PLC0415
+
+    return spec.model_copy(update={"source": GaugeSpec.parse(data).source}), history.parent
+
+
+def _sniffed(history: Path, spec: GaugeSpec) -> dict[str, Any]:
+    """The [source] that `init` would propose for a changelog, with the declared table, key and unit."""
+    from tidegauge.cli.template import template  # noqa: PLC0415
+
+    declared = spec.source.model_dump()
+    draft = template(str(history), history.parent, kind="files", table=declared.get("table"), schema=None)
+    source: dict[str, Any] = tomllib.loads("\n".join(draft.source))["source"]
+    source |= {name: declared[name] for name in ("key", "unit", "max_rows") if declared.get(name) is not None}
+    return {name: value for name, value in source.items() if name != "unit" or spec.source.unit is not None}

@@ -1,0 +1,1 @@
+"""What a declared gauge would have published of a known history; everything here is secret."""

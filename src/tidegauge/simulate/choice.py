@@ -1,0 +1,287 @@
+"""A private choice of at_most and on_excess from the past (T22).
+
+Public: the candidates, the noise that each would have, the readings of the past that are looked at.  Secret:
+how many units each candidate would have left with another contribution than their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil, floor
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from tidegauge.errors import SpecError
+from tidegauge.mechanism.noise.selection import NoisyMinimum
+from tidegauge.model.grid import Variant
+from tidegauge.model.quantity import rfc3339
+from tidegauge.model.schedule import MOST_BINS
+from tidegauge.plan.certify import accounted
+from tidegauge.plan.choice import Choice
+from tidegauge.plan.choose import HORIZON
+from tidegauge.plan.planner import consider, decide
+from tidegauge.plan.spec.auto import SHARE
+from tidegauge.plan.spec.declaration import ConstraintSpec
+from tidegauge.simulate.error import Noise, readings_of
+from tidegauge.simulate.grid import AT_MOST, ON_EXCESS
+from tidegauge.simulate.past import read_past, sums_of
+from tidegauge.theory.choice import choice_sensitivity, choice_spread_squared, choice_steps
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tidegauge.model.program import Release, Scope
+    from tidegauge.model.source import OpenSource
+    from tidegauge.plan.plan import Plan
+    from tidegauge.plan.planner import Considered
+    from tidegauge.plan.spec.declaration import GaugeSpec
+
+CANDIDATES: Final = tuple(
+    (most, mode) for most in (*AT_MOST, 96, 128) for mode in ON_EXCESS if most > 1 or mode == "freeze"
+)
+"""The public grid: (at_most, on_excess)."""
+_STEPS: Final = 1000
+"""Steps of a score for the most that one unit can move it: rounding then costs a thousandth."""
+
+_LEAST: Final = 1e-6
+"""The least noise that is compared: a budget can be so large that there is none."""
+
+
+@dataclass(frozen=True)
+class Open:
+    """A choice before it is drawn: the plan of every candidate; all of it public."""
+
+    spec: GaugeSpec
+    choice: Choice
+    considered: Mapping[int, Considered]
+    """By at_most."""
+    columns: Mapping[str, str]
+    leaves_out: int | None
+
+    def plan(self, candidate: int) -> Plan:
+        """The plan with this candidate; its declaration is the one with "auto"."""
+        most, mode = self.choice.candidates[candidate]
+        choice = replace(self.choice, drawn=candidate)
+        return self._plan(with_bounds(self.spec, most, mode), most, choice)
+
+    def preview(self) -> Plan:
+        """The plan before the draw: that of the largest at_most, whose noise is the largest."""
+        most, mode = self.choice.candidates[-1]
+        return self._plan(with_bounds(self.spec, most, mode), most, self.choice)
+
+    def _plan(self, spec: GaugeSpec, most: int, choice: Choice) -> Plan:
+        plan = decide(
+            spec, self.considered[most], columns=self.columns, leaves_out=self.leaves_out, choice=choice
+        )
+        warnings = (*plan.warnings, *_warnings(plan, choice))
+        return replace(plan, declaration=self.spec.canonical(), warnings=warnings)
+
+
+def with_bounds(spec: GaugeSpec, most: int, mode: str) -> GaugeSpec:
+    """The declaration with one candidate in place of "auto"."""
+    assert spec.constraint is not None
+    chosen = ConstraintSpec.model_validate(
+        {"at_most": most, "on_excess": mode, "within": spec.constraint.within}
+    )
+    return spec.model_copy(update={"constraint": chosen})
+
+
+def open_choice(
+    spec: GaugeSpec, source: OpenSource, *, now: int, candidates: Sequence[tuple[int, str]] = CANDIDATES
+) -> Open:
+    """What is known before the draw.  Reads no data.  Raises SpecError where nothing can be chosen."""
+    assert spec.constraint is not None
+    share = spec.constraint.choice_share or SHARE
+    considered = {
+        most: consider(with_bounds(spec, most, "freeze"), table=source.table, columns=source.columns, now=now)
+        for most in dict.fromkeys(most for most, _ in candidates)
+    }
+    releases = next(iter(considered.values())).releases
+    since, until = _period(spec, releases, now)
+    choice = Choice(tuple(candidates), share * accounted(spec.budget.budget), since, until)
+    opened = Open(spec, choice, considered, dict(source.columns), source.leaves_out)
+    shared = _shared(spec, releases)
+    if not any(_past(one, since, until) for one in shared):
+        raise SpecError(
+            "no reading lies in the past that at_most is chosen from; declare a longer choose_from, or "
+            "write at_most as a number (tidegauge simulate shows what each would give)",
+            key="constraint.choose_from",
+        )
+    noises = _noises(opened, shared)
+    return replace(opened, choice=replace(choice, noise=tuple(noises.items())))
+
+
+def _shared(spec: GaugeSpec, releases: Mapping[str, Release]) -> list[Release]:
+    """The releases that the choice is made for.  Raises SpecError if all of them are flows."""
+    shared = [one for name, one in releases.items() if spec.measured[name].constraint is None]
+    found = [one for one in shared if one.query.kind == "stock"]
+    if not found:
+        raise SpecError(
+            "'auto' needs a release of rows, such as SELECT COUNT(*) FROM the table: what a constraint "
+            "leaves out of changes(...) alone says too little. Write at_most as a number",
+            key="constraint.at_most",
+        )
+    return found
+
+
+def _period(spec: GaugeSpec, releases: Mapping[str, Release], now: int) -> tuple[int, int]:
+    """The past that is looked at: choose_from before now, or before the last planned reading if earlier."""
+    assert spec.constraint is not None
+    schedules = [one.schedule for one in releases.values()]
+    ends = [now if one.bins is None else one.bin_end(one.bins - 1) for one in schedules]
+    until = min(now, max(ends))
+    if spec.constraint.choose_from is not None:
+        return spec.constraint.choose_from.after(until, -1), until
+    return min(one.start for one in schedules), until
+
+
+def _past(release: Release, since: int, until: int) -> Release | None:
+    """The release with readings in the past alone, at the times of its schedule continued backwards."""
+    schedule, back = release.schedule, 0
+    while schedule.bin_end(schedule.bin_of_reading(-back - 1)) >= since:
+        back = _counted(back + 1)
+    start = schedule.bin_end(schedule.bin_of_reading(-back))
+    found = replace(release, schedule=replace(schedule, start=start, count=None))
+    return found if _numbers(found, since, until) else None
+
+
+def _numbers(release: Release, since: int, until: int) -> list[int]:
+    """The bins of the readings between these instants."""
+    schedule, found, reading = release.schedule, [], 0
+    while (end := schedule.bin_end(bin_ := schedule.bin_of_reading(reading))) <= until:
+        if end >= since:
+            found.append(bin_)
+        reading = _counted(reading + 1)
+    return found
+
+
+def _counted(readings: int) -> int:
+    if readings > MOST_BINS:
+        raise SpecError(f"has more than {MOST_BINS:,} readings; shorten it", key="constraint.choose_from")
+    return readings
+
+
+def _noises(opened: Open, shared: Sequence[Release]) -> dict[str, tuple[float, ...]]:
+    """By release: the predicted RMSE of each candidate, over the largest contribution of a unit."""
+    noise, known = Noise(), {}
+    for number, (most, _) in enumerate(opened.choice.candidates):
+        if most in known:
+            continue
+        errors = {}
+        for plan in opened.plan(number).releases:
+            if plan.release.name in {one.name for one in shared}:
+                count = plan.release.schedule.count or HORIZON
+                readings = readings_of(plan.series, plan.release.schedule.bin_of_reading(count - 1) + 1)
+                part = plan.release.query.components[0]
+                largest = float(part.grid) * max(abs(part.lower), abs(part.upper), 1)
+                stderrs = noise.stderrs(plan, readings)[0]
+                rmse = float(np.sqrt(np.mean(stderrs**2))) / largest
+                errors[plan.release.name] = max(rmse, _LEAST)
+        known[most] = errors
+    return {one.name: tuple(known[most][one.name] for most, _ in opened.choice.candidates) for one in shared}
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores of the candidates in whole steps, and the most that one unit can raise them; secret."""
+
+    values: tuple[int, ...]
+    sensitivity: int
+
+    def law(self, choice: Choice, *, pure: bool) -> NoisyMinimum:
+        """The distribution of the draw."""
+        return NoisyMinimum(self.sensitivity, choice.cost, pure)
+
+
+@dataclass(frozen=True)
+class WrongUnits:
+    """For one release: the squares of s, summed for each candidate, and the public size of s."""
+
+    release: str
+    squares: tuple[int, ...]
+    readings: int
+    cells: int
+    spread_squared: Fraction
+
+
+def wrong_units(opened: Open, source: OpenSource, *, now: int) -> list[WrongUnits]:
+    """Units that each candidate would have left with another contribution than their own; secret."""
+    spec, choice = opened.spec, opened.choice
+    first = next(iter(opened.considered.values()))
+    program = first.program(with_bounds(spec, *choice.candidates[0]), source.columns, opened.leaves_out)
+    looked = {one.name: _past(one, choice.since, choice.until) for one in _shared(spec, first.releases)}
+    timetable = [looked.get(one.name) or one for one in program.releases]
+    variants = [_variants(spec, scope, choice) for scope in program.scopes]
+    past = read_past(source, program, variants, kind=spec.engine.kind, now=min(now, choice.until))
+    try:
+        (found,) = sums_of(past.engine, [timetable], reached=choice.until, differing=True)
+    finally:
+        past.engine.close()
+    counted = []
+    for release, sums in zip(timetable, found, strict=True):
+        if looked.get(release.name) is None:
+            continue
+        bins = np.array(_numbers(release, choice.since, choice.until))
+        squares = tuple(
+            int((np.cumsum(sums.differing.array(n)[0], axis=0)[bins].astype(object) ** 2).sum())
+            for n in range(len(choice.candidates))
+        )
+        cells, windows = len(release.query.cells), release.schedule.span is not None
+        spread = choice_spread_squared(cells=cells, rows=spec.source.max_rows or 1, windows=windows)
+        counted.append(WrongUnits(release.name, squares, len(bins), cells, spread))
+    return counted
+
+
+def scores(choice: Choice, counted: Sequence[WrongUnits]) -> Scores:
+    """The score of every candidate: the sum over releases of w (2 noise + M).
+
+    w = 1 / noise at the largest at_most.
+    """
+    noises = dict(choice.noise)
+    spread = sum(float(one.spread_squared) ** 0.5 / noises[one.release][-1] for one in counted)
+    values, sensitivity = [0] * len(choice.candidates), 0
+    for one in counted:
+        noise = noises[one.release]
+        weight = Fraction(_STEPS / spread / noise[-1]).limit_denominator(10**12)
+        sensitivity += choice_sensitivity(one.spread_squared, weight=weight)
+        for n in range(len(values)):
+            steps = choice_steps(one.squares[n], readings=one.readings, cells=one.cells, weight=weight)
+            values[n] += steps + floor(2 * noise[n] * float(weight))
+    return Scores(tuple(values), sensitivity)
+
+
+def _variants(spec: GaugeSpec, scope: Scope, choice: Choice) -> list[Variant]:
+    """The constraint of a scope for each candidate; a scope with a constraint of its own keeps it."""
+    own = spec.measured[scope.releases[0]].constraint
+    found = []
+    for most, mode in choice.candidates:
+        declared = own or with_bounds(spec, most, mode).constraint
+        assert declared is not None
+        found.append(Variant(declared.limits, declared.on_excess == "retire"))
+    return found
+
+
+def _warnings(plan: Plan, choice: Choice) -> list[str]:
+    """Warnings where the past is short, and where units own several rows."""
+    found = []
+    if plan.program.max_rows is not None and plan.program.max_rows > 1:
+        found.append(
+            f"at_most is chosen by counting units, and a unit owns up to {plan.program.max_rows} rows: the "
+            "chosen at_most can be far from the best (docs/choosing-k.md). Try tidegauge simulate."
+        )
+    known = choice.until - choice.since
+    schedules = [one.release.schedule for one in plan.releases]
+    ends = [None if one.bins is None else one.bin_end(one.bins - 1) - one.start for one in schedules]
+    longest = None if None in ends else max(one for one in ends if one is not None)
+    if longest is not None and 2 * known >= longest:
+        return found
+    share = "less than half" if longest is None else f"{100 * known / longest:.0f} %"
+    margin = "" if longest is None else f" (about {ceil(longest / max(known, 1))} times the one chosen)"
+    return [
+        *found,
+        f"at_most is chosen from {share} of the planned duration, {rfc3339(choice.since)} to "
+        f"{rfc3339(choice.until)}. Units go on changing after that: choose from a longer past, or write a "
+        f"larger at_most yourself{margin}.",
+    ]

@@ -1,0 +1,198 @@
+"""One pass for many constraints gives what the oracle gives for each of them alone."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.engine.harness import COLUMNS, World, batch_table, last_end, run_oracle
+from tidegauge.engine.duckdb.grid import DuckGrid
+from tidegauge.model.grid import Variant
+from tidegauge.model.program import Limit
+from tidegauge.model.quantity import Span
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tests.engine.oracle import Oracle
+    from tidegauge.model.program import Program, Release, Scope
+
+UNTIL = 90
+Spot = tuple[str, int, int, int]
+Sums = dict[Spot, int]
+
+
+def variants(rng: random.Random, scope: Scope, count: int) -> list[Variant]:
+    """Random constraints for the labels of a scope."""
+
+    def limit() -> Limit:
+        return Limit(rng.choice([None, 1, 2, 3, 4]), rng.choice([None, None, 0, 5, 15]))
+
+    labels = [label for label, _ in scope.limits]
+    return [
+        Variant(tuple((label, limit()) for label in labels), rng.choice([False, True])) for _ in range(count)
+    ]
+
+
+def enforcing(program: Program, chosen: list[Variant]) -> Program:
+    scopes = tuple(
+        replace(scope, limits=variant.limits, retire=variant.retire)
+        for scope, variant in zip(program.scopes, chosen, strict=True)
+    )
+    return replace(program, scopes=scopes)
+
+
+def added(into: dict[int, Sums], table: pa.Table, program: Program) -> None:
+    for row in table.to_pylist():
+        spot = program.releases[row["release"]].name, row["component"], row["bin"], row["cell"]
+        into[row["variant"]][spot] = into[row["variant"]].get(spot, 0) + row["amount"]
+
+
+def minus(one: Sums, other: Sums) -> Sums:
+    spots = one.keys() | other.keys()
+    return {spot: amount for spot in spots if (amount := one.get(spot, 0) - other.get(spot, 0))}
+
+
+def oracle_of(program: Program, world: World) -> Oracle:
+    return run_oracle(program, [(world.mutations, UNTIL, UNTIL)])
+
+
+def sums_of(oracle: Oracle) -> Sums:
+    return {spot: amount for spot, amount in oracle.totals.items() if amount}
+
+
+def differing(free: Oracle, held: Oracle, releases: list[Release]) -> Sums:
+    """Units whose contributions to a reading differ, from the definition: reading by reading, unit by unit."""
+    found: Sums = defaultdict(int)
+    for release in releases:
+        schedule = release.schedule
+        last = schedule.bin_at(UNTIL) if schedule.bins is None else schedule.bins - 1
+        for unit in free.accepted.keys() | held.accepted.keys():
+            for bin_ in range(last + 1):
+                first = -1 if schedule.span is None else bin_ - schedule.span
+                cells: dict[tuple[int, int], int] = defaultdict(int)
+                for sign, oracle in ((1, free), (-1, held)):
+                    for name, component, at, cell, amount in oracle.accepted.get(unit, ()):
+                        if name == release.name and first < schedule.bin_at(at) <= bin_:
+                            cells[component, cell] += sign * amount
+                for cell in {cell for (_, cell), amount in cells.items() if amount}:
+                    found[release.name, 0, bin_, cell] += 1
+    return dict(found)
+
+
+def cumulated(steps: Sums, releases: list[Release]) -> Sums:
+    found: Sums = {}
+    for release in releases:
+        schedule = release.schedule
+        last = schedule.bin_at(UNTIL) if schedule.bins is None else schedule.bins - 1
+        for cell in {spot[3] for spot in steps if spot[0] == release.name}:
+            running = 0
+            for bin_ in range(last + 1):
+                running += steps.get((release.name, 0, bin_, cell), 0)
+                if running:
+                    found[release.name, 0, bin_, cell] = running
+    return found
+
+
+def compare(seed: int, *, plain: bool, parts: int | None = None) -> None:
+    world = World(seed, plain=plain)
+    rng = random.Random(seed)
+    program, count = world.program, 6
+    grid = [variants(rng, scope, count) for scope in program.scopes]
+    other = [
+        replace(
+            one,
+            schedule=replace(
+                one.schedule,
+                every=Span(micros=6),
+                window=None if one.schedule.window is None else Span(micros=6),
+            ),
+        )
+        for one in program.releases
+    ]
+    timetables = [list(program.releases), other]
+    engine = DuckGrid(program, COLUMNS, grid)
+    if parts is not None:
+        engine._part = parts
+    with engine:
+        cut = len(world.mutations) // 2
+        for rows in (world.mutations[:cut], world.mutations[cut:]):
+            engine.add(batch_table(rows, owned=program.max_rows is not None), now=UNTIL)
+        truth: list[dict[int, Sums]] = [defaultdict(dict) for _ in timetables]
+        allowed: list[dict[int, Sums]] = [defaultdict(dict) for _ in timetables]
+        missing: list[dict[int, Sums]] = [defaultdict(dict) for _ in timetables]
+        steps: list[dict[int, Sums]] = [defaultdict(dict) for _ in timetables]
+        reached = max(
+            end for one in map(tuple, timetables) if (end := last_end(replace(program, releases=one), -(2**62), UNTIL))
+        )  # fmt: skip
+        for number, part in engine.sums(timetables, reached=reached, differing=True):
+            for into, table in (
+                (truth, part.truth),
+                (allowed, part.allowed),
+                (missing, part.missing),
+                (steps, part.differing),
+            ):
+                added(into[number], table, program)
+    for number, releases in enumerate(timetables):
+        base = replace(program, releases=tuple(releases))
+        free = [Variant(tuple((label, Limit()) for label, _ in one.limits)) for one in base.scopes]
+        everything = replace(
+            enforcing(base, free),
+            releases=tuple(replace(one, clip=None) for one in base.releases),
+            scopes=tuple(
+                replace(one, by=None, limits=((None, Limit()),), retire=False) for one in base.scopes
+            ),
+            max_rows=None if base.max_rows is None else 1000,
+        )
+        inside = _inside(releases, reached)
+        assert inside(truth[number][0]) == inside(sums_of(oracle_of(everything, world)))
+        unlabelled = replace(
+            enforcing(base, free),
+            scopes=tuple(
+                replace(one, by=None, limits=((None, Limit()),), retire=False) for one in base.scopes
+            ),
+        )
+        unlimited = oracle_of(unlabelled, world)
+        assert inside(allowed[number][0]) == inside(sums_of(unlimited))
+        stocks = [one for one in releases if one.query.kind == "stock"]
+        for n in range(count):
+            held = oracle_of(enforcing(base, [chosen[n] for chosen in grid]), world)
+            assert inside(minus(allowed[number][0], missing[number][n])) == inside(sums_of(held)), n
+            assert inside(cumulated(steps[number][n], stocks)) == inside(
+                differing(unlimited, held, stocks)
+            ), n
+
+
+def _inside(releases: list[Release], reached: int):  # type: ignore[no-untyped-def]
+    """Only bins that have ended for this timetable."""
+    ends = {one.name: one.schedule.bin_at(min(reached, last_end_of(one)) + 1) for one in releases}
+    return lambda sums: {spot: n for spot, n in sums.items() if n and spot[2] < ends[spot[0]]}
+
+
+def last_end_of(release: Release) -> int:
+    return release.schedule.last_end(0, UNTIL) or -(2**62)
+
+
+def seeds(first: int, quick: int, more: int) -> list[object]:
+    """A few worlds in every run, more in the long one."""
+    found: list[object] = list(range(first, first + quick))
+    return found + [pytest.param(first + quick + n, marks=pytest.mark.slow) for n in range(more)]
+
+
+@pytest.mark.parametrize("seed", seeds(0, 5, 35))
+def test_every_variant_equals_the_oracle(seed: int) -> None:
+    compare(seed, plain=True)
+
+
+@pytest.mark.parametrize("seed", seeds(1000, 3, 17))
+def test_also_where_keys_change_and_tables_are_emptied(seed: int) -> None:
+    compare(seed, plain=False)
+
+
+@pytest.mark.parametrize("seed", seeds(0, 1, 4))
+def test_also_in_parts_that_have_no_unit_in_common(seed: int) -> None:
+    compare(seed, plain=True, parts=7)
