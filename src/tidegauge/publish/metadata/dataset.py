@@ -79,7 +79,8 @@ class Series:
     @property
     def what(self) -> str:
         """What it is, as the beginning of a sentence."""
-        return f"{self.info.what[:1].upper()}{self.info.what[1:]} ({self.info.aggregate}), every {self.info.every}"
+        kind = f"{self.info.what[:1].upper()}{self.info.what[1:]}"
+        return f"{kind} ({self.info.aggregate}), every {self.info.every}"
 
 
 @dataclass(frozen=True)
