@@ -65,7 +65,7 @@ def _csv(one: Series) -> str:
     return next(file.url for file in one.files if file.form == "csv")
 
 
-_FRICTIONLESS: Final = {
+_FRICTIONLESS: Final[dict[str, dict[str, Any]]] = {
     "string": {"type": "string"},
     "time": {"type": "datetime", "format": "any"},
     "integer": {"type": "integer"},
