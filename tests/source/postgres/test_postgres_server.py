@@ -207,7 +207,7 @@ def test_a_server_that_is_down_at_the_start(
     came_back.clear()
     for wrong in (server.dsn(dbname="none"), server.dsn(user="nobody-at-all")):
         monkeypatch.setenv("START_DSN", wrong)
-        with pytest.raises(SourceError, match="refuses the login|has no such database"):
+        with pytest.raises(SourceError, match=r"refuses the login|has no such database"):
             list(Gauge.from_file(tmp_path / "tidegauge.toml").run())
     assert not came_back.is_set()
 
