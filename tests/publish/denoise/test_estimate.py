@@ -51,7 +51,8 @@ def rows_of(strategy: Strategy, true: Floats, *, laplace: bool, factor: float = 
 
     def noise() -> Floats:
         size = true.shape[1]
-        return factor * (rng.laplace(size=size) / 2**0.5 if laplace else rng.standard_normal(size))
+        drawn = rng.laplace(scale=0.5**0.5, size=(size,)) if laplace else rng.standard_normal((size,))
+        return np.asarray(drawn, dtype=np.float64) * factor
 
     shared = noise()
     for bin_ in range(len(true)):
