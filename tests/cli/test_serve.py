@@ -164,6 +164,7 @@ def test_run_serves_through_a_process_that_knows_no_secret(folder: Path) -> None
             pytest.fail("the web process outlived the gauge")
 
 
+@pytest.mark.slow
 def test_the_operator_sees_exact_counts_on_a_port_of_its_own(folder: Path) -> None:
     import socket
 

@@ -31,6 +31,7 @@ def document(client: httpx.Client) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_no_request_fails_on_our_side(tmp_path: Path) -> None:
     """Each operation with valid and with invalid parameters; answers have the form that is documented."""
     Ward(tmp_path, {"page": {"kind": "public"}}).run(20)

@@ -29,7 +29,7 @@ RELEASES: Final[dict[str, dict[str, Any]]] = {
     "ages": {"sql": "SELECT SUM(age) FROM t", "bounds": {"age": [0, 100]}, **EVERY},
     "mean": {"sql": "SELECT AVG(age) FROM t", "bounds": {"age": [0, 100]}, **EVERY},
     "came": {
-        "sql": "SELECT COUNT(*) FROM changes(t) WHERE old.ward IS NULL",
+        "sql": "SELECT COUNT(*) FROM changes(t) WHERE before.ward IS NULL",
         "window": "1 microsecond",
         **EVERY,
     },
@@ -40,7 +40,7 @@ RELEASES: Final[dict[str, dict[str, Any]]] = {
 def gauge(folder: Path, budget: dict[str, Any], releases: dict[str, dict[str, Any]] | None = None) -> Gauge:
     """People of one age who come and go in two wards."""
     life: list[Any] = []
-    for n in range(4000):
+    for n in range(1500):
         came = n % 30
         life += [(came, f"p{n:04}", {"ward": "ab"[n % 2], "age": 40}), (came + 12, f"p{n:04}", None)]
     life.sort(key=lambda change: change[:2])

@@ -179,7 +179,9 @@ def test_a_server_that_is_down_at_the_start(
         connection.execute("CREATE TABLE people (id integer PRIMARY KEY)")
         connection.execute("INSERT INTO people SELECT generate_series(1, 7)")
     monkeypatch.setenv("START_DSN", server.dsn())
-    (tmp_path / "tidegauge.toml").write_text(DECLARATION)
+    begun = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())  # so that a reading is due at once
+    declared = DECLARATION.replace('every = "1 second"', f'start = "{begun}"\nevery = "1 second"')
+    (tmp_path / "tidegauge.toml").write_text(declared)
     server.crash()
     came_back = threading.Event()
     real = Patience.wait

@@ -18,9 +18,9 @@ def bug(name: str, function: str, old: str, new: str, *caught_by: str) -> Bug:
 
 BUGS: Final = (
     bug("the paper's MostSpan", f"{_THEORY}.folds:_most_span",
-        "(min(bisect_left(ends, end + reach, i), last) - i + 1 for i, end in enumerate(ends)), default=0",
-        "(bisect_left(ends, end + reach, i) - i + 1 for i, end in enumerate(ends) "
-        "if bisect_left(ends, end + reach, i) <= last), default=0",
+        "(min(bisect_left(ends, end + longest, i), last) - i + 1 for i, end in enumerate(ends)), default=0",
+        "(bisect_left(ends, end + longest, i) - i + 1 for i, end in enumerate(ends) "
+        "if bisect_left(ends, end + longest, i) <= last), default=0",
         "windows that an interval touches"),
     bug("the paper's formula for hierarchies", f"{_THEORY}.folds:_Layer.most",
         "_ceiling(case.bound, self.width) + 1 - spent",
@@ -106,7 +106,7 @@ BUGS: Final = (
         'f"greatest(time, {watermark + 1})"', '"time"', "a late change"),
     bug("the order of stamps prevails over the log's", f"{_DUCK}.engine:DuckEngine.fold",
         "if not self._arrival.in_order:", "if watermark is None:", "the order of the log"),
-    bug("a stamp in the future waits for its time", f"{_DUCK}.arrival:_complete",
+    bug("a stamp in the future waits for its time", f"{_DUCK}.batch:completed",
         'pc.min_element_wise(rows["time"], pa.scalar(now, pa.int64()))', 'rows["time"]',
         "a stamp in the future"),
     bug("data move the watermark", "tidegauge.run.tick:fold",
@@ -132,7 +132,8 @@ BUGS: Final = (
     bug("an emptied table keeps its rows", f"{_DUCK}.arrival:Arrival._events",
         "WHERE last.alive", "WHERE NOT last.alive", "an emptied table"),
     bug("the ledger reserves without limit", "tidegauge.store.public.ledger:Ledger.reserve",
-        "if needed > left:", "if needed > left + budget:", "the ledger"),
+        "if reservation.reserved > left:", "if reservation.reserved > left + reservation.budget:",
+        "the ledger"),
     bug("standard errors are 10 % small", "tidegauge.mechanism.noise.error:ErrorDistribution.stderr",
         "sqrt(sum(part.variance for part in self.parts))",
         "0.9 * sqrt(sum(part.variance for part in self.parts))", "three changes, and two more, canaries"),

@@ -79,8 +79,8 @@ class Series:
     @property
     def what(self) -> str:
         """What it is, as the beginning of a sentence."""
-        info = self.info
-        return f"{info.what[:1].upper()}{info.what[1:]} ({info.aggregate}), every {info.every}"
+        kind = f"{self.info.what[:1].upper()}{self.info.what[1:]}"
+        return f"{kind} ({self.info.aggregate}), every {self.info.every}"
 
 
 @dataclass(frozen=True)

@@ -37,4 +37,4 @@ FORMATS: Final = {
     "croissant": MetadataFormat("croissant.json", "application/ld+json", croissant),
     "deployment": MetadataFormat("dp-deployment.json", "application/json", deployment),
 }
-"""SDMX-CSV is not a description but a form of the data: tidegauge.publish.metadata.tabular."""
+"""SDMX-CSV is a form of the data themselves and not a description: see `sdmx_csv` in tabular.py."""
