@@ -6,7 +6,6 @@ import json
 import time as system_time
 from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
@@ -267,18 +266,15 @@ class Gauge:
         if plan.choice is not None:
             from tidegauge.run.choose import choose  # noqa: PLC0415  (slow to load)
 
-            first = replace(plan.reservation, reserved=plan.choice.cost, releases={})
-            self.shared.reserve(store, plan, first, time=time)
+            self.shared.reserve(store, plan, plan.choice.cost, time=time)
             plan = choose(self.spec, source, store, self._sampler, now=self._now())
         with self._engine(plan) as engine:
             layout = engine.layout.tables()
-        reservation = plan.reservation
         if self._sampler.simulated and self.shared.ledger is not None:
             raise SpecError("simulated noise and a real ledger do not mix", key="ledger")
-        whole = replace(reservation, reserved=plan.reserved)
-        shared = self.shared.reserve(store, plan, whole, time=time)
+        shared = self.shared.reserve(store, plan, plan.reserved, time=time)
         store.commit_plan(
-            Commitment(plan.record(), time, reservation, layout, self._sampler.simulated, shared)
+            Commitment(plan.record(), time, plan.reservation, layout, self._sampler.simulated, shared)
         )
         return plan
 

@@ -6,6 +6,7 @@ confirms in the ledger; then it measures.  A process that dies in between goes o
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegauge.errors import LedgerError, SpecError
@@ -13,10 +14,10 @@ from tidegauge.store.public.shared import SharedLedger, Terms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from fractions import Fraction
     from pathlib import Path
     from typing import Any
 
-    from tidegauge.model.ledger import Reservation
     from tidegauge.plan.plan import Plan
     from tidegauge.plan.spec.places import LedgerSpec
     from tidegauge.store import Store
@@ -29,10 +30,14 @@ class Sharing:
         self._declared = declared
         self.ledger = None if declared is None else SharedLedger(base / declared.path)
 
-    def reserve(self, store: Store, plan: Plan, reservation: Reservation, *, time: str) -> str | None:
-        """Reserve the loss of a plan before it is committed; returns the identity of the ledger."""
+    def reserve(self, store: Store, plan: Plan, loss: Fraction, *, time: str) -> str | None:
+        """Reserve so much for a plan before it is committed; returns the identity of the ledger.
+
+        What was reserved for it before counts.
+        """
         if self.ledger is None:
             return None
+        reservation = replace(plan.reservation, reserved=loss)
         self.ledger.reserve(store.identity(), self._terms(plan), reservation, time=time)
         return self.ledger.entries()[0].hash
 

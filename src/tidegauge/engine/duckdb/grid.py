@@ -230,7 +230,8 @@ class DuckGrid(DuckEngine):
             UNION ALL
             SELECT variant, unit, net.release, cell, bin + span,
                    {", ".join(f"-{name}" for name in amounts)}
-            FROM net JOIN (VALUES {spans}) AS spans(release, span) ON spans.release = net.release"""  # fmt: skip
+            FROM net JOIN (VALUES {spans}) AS spans(release, span)
+            ON spans.release = net.release"""  # fmt: skip
         return f"""
             WITH net AS (
                 SELECT variant, unit, release, cell, bin, {sums} FROM ({stocks}) GROUP BY ALL
