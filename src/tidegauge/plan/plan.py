@@ -283,8 +283,10 @@ def address(record: Mapping[str, Any]) -> str:
 
 
 def _program_record(program: Program) -> dict[str, Any]:
-    """Without the zones of schedules that have none: plans from before there were zones keep their hash."""
+    """Without zones and terms where there are none: plans from before there were any keep their hash."""
     record: dict[str, Any] = _PROGRAM.dump_python(program, mode="json")
+    if record["terms"] is None:
+        del record["terms"]
     for release in record["releases"]:
         if release["schedule"]["zone"] is None:
             del release["schedule"]["zone"]
