@@ -164,7 +164,7 @@ class TermStatements(Statements):
         inside = "coalesce(inside, false)"
         numbered = f"LEFT JOIN numbered_{s} AS mine USING (unit, instant)"
         withdrawn = (
-            f"SELECT DISTINCT unit, begins, ends, begins AS at FROM numbered_{s} WHERE undeclared AND fresh"
+            f"SELECT DISTINCT unit, begins, ends, begins AS away_at FROM numbered_{s} WHERE undeclared AND fresh"
         )
         if scope.retire:
             inside = "coalesce(instant < mine.leaves, false)"
@@ -184,15 +184,15 @@ class TermStatements(Statements):
                        placed.instant = placed.begins OR {inside} AS accepts
                 FROM placed {numbered.replace("changes.unit", "placed.unit").replace("terms.term", "placed.term")}
             ), withdrawals AS (
-                SELECT away.unit, away.at, away.ends, {what}, sum(amount) AS amount
+                SELECT away.unit, away.away_at, away.ends, {what}, sum(amount) AS amount
                 FROM ({withdrawn}) away JOIN change_{s} earlier
                   ON earlier.unit = away.unit
-                     AND (earlier.instant < away.at OR (away.at = away.begins AND earlier.instant = away.at))
-                GROUP BY away.unit, away.at, away.ends, {what}
+                     AND (earlier.instant < away.away_at OR (away.away_at = away.begins AND earlier.instant = away.away_at))
+                GROUP BY away.unit, away.away_at, away.ends, {what}
             )
             SELECT unit, instant, {what}, sum(amount) AS amount FROM (
                 SELECT unit, CASE WHEN accepts THEN instant ELSE ends END AS instant, {what}, amount FROM judged
-                UNION ALL SELECT unit, at, {what}, -amount FROM withdrawals
+                UNION ALL SELECT unit, away_at, {what}, -amount FROM withdrawals
                 UNION ALL SELECT unit, ends, {what}, amount FROM withdrawals
                 UNION ALL SELECT unit, (SELECT min(ends) FROM terms), {what}, amount FROM known_excess
                     WHERE scope = {s}
