@@ -261,7 +261,7 @@ def oracle_true(oracle: Oracle) -> dict[Spot, int]:
     return {
         spot: amount
         for spot, amount in oracle.true.items()
-        if amount and (bins[spot[0]] is None or spot[2] < bins[spot[0]])
+        if amount and ((last := bins[spot[0]]) is None or spot[2] < last)
     }
 
 
@@ -272,7 +272,9 @@ def oracle_excess(oracle: Oracle) -> dict[tuple[str, int], str]:
         parts = sorted(
             (names.index(name), component, cell, amount)
             for name, component, cell in life.raw.keys() | life.view.keys()
-            if (amount := life.raw.get((name, component, cell), 0) - life.view.get((name, component, cell), 0))
+            if (
+                amount := life.raw.get((name, component, cell), 0) - life.view.get((name, component, cell), 0)
+            )
         )
         if parts:
             found[unit, scope] = " ".join(":".join(map(str, part)) for part in parts)

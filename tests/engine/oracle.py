@@ -233,11 +233,19 @@ class Oracle:
         for name in scope.releases:
             flow = self.releases[name].query.kind == "flow"
             for _, _, old, new in changes:
-                seen = [(1, old, new)] if flow and old != new else [] if flow else [(-1, None, old), (1, None, new)]
+                seen = (
+                    [(1, old, new)]
+                    if flow and old != new
+                    else []
+                    if flow
+                    else [(-1, None, old), (1, None, new)]
+                )
                 for sign, before, after in seen:
                     if (flow or after is not None) and (hit := self.sees[name](before, after)):
                         for j, amount in enumerate(hit[1]):
-                            self.true[name, j, self.releases[name].schedule.bin_at(at), hit[0]] += sign * amount
+                            self.true[name, j, self.releases[name].schedule.bin_at(at), hit[0]] += (
+                                sign * amount
+                            )
 
     def renew(self, number: int, unit: str, at: int) -> None:
         """A term begins: forget everything of a unit but its rows, which come in the order of their names."""

@@ -152,8 +152,7 @@ class DuckEngine:
                 self._run(build(s, scope))
             self._run(self._sql.accepted(s, scope, reached))
             self._run(self._sql.accepted_flow(s, scope))
-        numbers = range(len(self.program.scopes))
-        ((some,),) = self._rows(any_excess(numbers).replace("$upto", str(reached)))
+        some = self._any_excess(reached)
         for s, scope in enumerate(self.program.scopes):
             self._run(excess(s, some=some))
             if some and self.program.max_rows is not None:
@@ -170,6 +169,13 @@ class DuckEngine:
             counts=self._counts(),
             dropped=self._totals(dropped(self.program)) if some else (),
         )
+
+    def _any_excess(self, reached: int) -> bool:
+        """Whether the true contribution of a unit of this fold can differ from the accepted one."""
+        if self.program.terms is not None:
+            return True
+        ((some,),) = self._rows(any_excess(range(len(self.program.scopes)), reached))
+        return bool(some)
 
     def _renew_digests(self) -> None:
         """Replace digests of format 2 among the rows that this batch can change."""

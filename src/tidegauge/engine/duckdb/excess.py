@@ -31,11 +31,11 @@ def known_excess() -> str:
               FROM known_units WHERE excess IS NOT NULL)"""
 
 
-def any_excess(scopes: Sequence[int]) -> str:
+def any_excess(scopes: Sequence[int], upto: int) -> str:
     """SQL: whether the fold dropped a change, or some unit of it has rows or changes that do not count."""
     parts = [
         f"""EXISTS (FROM numbered_{s} WHERE instant IS NOT NULL AND NOT inside)
-            OR EXISTS (FROM numbered_{s} WHERE leaves <= $upto)
+            OR EXISTS (FROM numbered_{s} WHERE leaves <= {upto})
             OR EXISTS (FROM contributing_{s} WHERE waits) OR EXISTS (FROM flow_change_{s} WHERE NOT counts)
             OR EXISTS (FROM accepted_flow_{s} WHERE ordinal > most)"""
         for s in scopes

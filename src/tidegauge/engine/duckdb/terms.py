@@ -163,9 +163,7 @@ class TermStatements(Statements):
         """
         inside = "coalesce(inside, false)"
         numbered = f"LEFT JOIN numbered_{s} AS mine USING (unit, instant)"
-        withdrawn = (
-            f"SELECT DISTINCT unit, begins, ends, begins AS away_at FROM numbered_{s} WHERE undeclared AND fresh"
-        )
+        withdrawn = f"SELECT DISTINCT unit, begins, ends, begins AS away_at FROM numbered_{s} WHERE undeclared AND fresh"
         if scope.retire:
             inside = "coalesce(instant < mine.leaves, false)"
             numbered = f"""LEFT JOIN (SELECT DISTINCT unit, term, leaves FROM numbered_{s}) AS mine

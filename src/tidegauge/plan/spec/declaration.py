@@ -59,6 +59,8 @@ class ConstraintSpec(LimitSpec):
     on_excess: Literal["freeze", "retire"] = "freeze"
     by: Name | None = None
     cases: dict[str, LimitSpec] = {}
+    renews: Duration | None = None
+    renews_from: Time | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> ConstraintSpec:
@@ -71,6 +73,8 @@ class ConstraintSpec(LimitSpec):
             raise ValueError("give at_most, within, or both")
         if self.by is not None and own:
             raise ValueError("with 'by', write at_most and within inside the cases")
+        if self.renews_from is not None and self.renews is None:
+            raise ValueError("renews_from: says when the first term begins, and needs 'renews', its length")
         if self.within is not None and self.within.months:
             raise ValueError(f"within: '{self.within}' has no fixed length; write it in days")
         for limit in self.cases.values():
@@ -209,6 +213,11 @@ class GaugeSpec(Table):
         plainly(lambda spec: spec.budget, self.budget)
         for name, release in self.measured.items():
             self._require_measured(release.parts_of, f"release.{name}.parts_of")
+            if release.constraint is not None and release.constraint.renews is not None:
+                raise ValueError(
+                    f"release.{name}.constraint.renews: belongs in [constraint]: all constraints of a gauge "
+                    "renew together, because what is protected is everything a unit does in one term"
+                )
         for name, derived in self.derived.items():
             self._require_measured(derived.of, f"release.{name}.of")
         return self
