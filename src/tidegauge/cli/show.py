@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tidegauge.model.publisher import Publisher
     from tidegauge.model.reading import Reading
     from tidegauge.model.source import Check
-    from tidegauge.model.status import Status
+    from tidegauge.model.status import Status, WholeError
 
 
 @contextmanager
@@ -89,3 +89,28 @@ def show_status(report: Status) -> None:
         typer.echo("For the operator only (exact, not private, never publish):")
         for name, amount in report.operator_only.items():
             typer.echo(f"  {name.replace('_', ' ')}: {amount:,}")
+    if report.whole_error is not None and report.whole_error.releases:
+        _show_whole_error(report.whole_error)
+
+
+def _show_whole_error(report: WholeError) -> None:
+    """Print the accepted and the true value of the latest readings, and warn of a bias above the noise."""
+    typer.echo("Latest readings, for the operator only (exact, SECRET, never publish):")
+    head = ("release", "group", "accepted", "true", "bias", "noise", "units off")
+    rows: list[tuple[str, ...]] = [head]
+    for name, cells in report.releases.items():
+        for one in cells:
+            group = "" if not one.group else ", ".join(map(str, one.group.values()))
+            numbers = (
+                "-" if value is None else f"{value:,.6g}" for value in (one.accepted, one.true, one.bias)
+            )
+            rows.append((name, group, *numbers, f"± {one.noise:,.4g}", f"{one.units:,}"))
+    widths = [max(len(row[n]) for row in rows) for n in range(len(head))]
+    for row in rows:
+        texts = (cell.ljust(width) for cell, width in zip(row[:2], widths[:2], strict=True))
+        right = (cell.rjust(width) for cell, width in zip(row[2:], widths[2:], strict=True))
+        typer.echo(f"  {'  '.join((*texts, *right)).rstrip()}")
+    if report.since is not None:
+        typer.echo(f"  Changes that were dropped are not known before {rfc3339(report.since)}.")
+    for warning in report.warnings:
+        typer.echo(f"Warning: {warning}.")

@@ -119,7 +119,7 @@ def _require_terms(plan: Plan) -> None:
     if (
         terms is None
         or declared is None
-        or terms.every != Span.parse(declared)
+        or terms.every != Span(**declared)
         or (terms.count, terms.window) != (None, None)
         or terms.start - min(starts) > longest(terms)
     ):

@@ -36,6 +36,7 @@ from tidegauge.run.loop import Loop
 from tidegauge.run.progress import release_status
 from tidegauge.run.ready import require_ready
 from tidegauge.run.tick import Ticker, require_stream_states
+from tidegauge.run.whole_error import whole_error
 from tidegauge.scratch import use_memory
 from tidegauge.source.batch.names import secret
 from tidegauge.store import Commitment, Store, begun, parse_key
@@ -277,6 +278,7 @@ class Gauge:
             store.public.attest()
             with self._source() as source, self._engine(plan) as engine:
                 self._check_columns(plan, source)
+                store.extend_state(engine.layout.tables())
                 ticker = Ticker(plan, store, engine, self._sampler)
                 now = PublicClock(self._now, self._steady)
                 loop = Loop(ticker, source, now=now, sleep=self._sleep, progress=progress)
@@ -344,6 +346,7 @@ class Gauge:
                     for name, series in ({} if plan is None else plan.series).items()
                 },
                 operator_only=store.secret.counts() | self._operator_counts(),
+                whole_error=None if plan is None else whole_error(plan, store),
             )
 
     def _operator_counts(self) -> dict[str, int]:

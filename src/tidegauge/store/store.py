@@ -91,6 +91,12 @@ class Store:
             self._file.set("simulated", str(int(commitment.simulated)))
             self.secret.create_state(commitment.layout)
 
+    def extend_state(self, layout: Mapping[str, Mapping[str, str]]) -> None:
+        """Let the state have the columns of this version of the engine; a newer version may need more."""
+        if not self.secret.complete(layout):
+            with self.transaction():
+                self.secret.extend_state(layout)
+
     # -- a tick ----------------------------------------------------------------------------------------------
 
     def require_rows(self) -> None:

@@ -1,0 +1,93 @@
+"""The whole error of the latest readings, for the operator: noise, and the bias of the constraint.  Secret."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tidegauge.mechanism.aggregates import aggregate_of
+from tidegauge.model.engine import Excess
+from tidegauge.model.quantity import Span
+from tidegauge.model.status import CellError, WholeError
+from tidegauge.store.secret.exact import EARLIER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tidegauge.model.program import Program, Release
+    from tidegauge.model.tick import Published
+    from tidegauge.plan.plan import Plan
+    from tidegauge.store import Store
+
+
+def whole_error(plan: Plan, store: Store) -> WholeError:
+    """Accepted and true value of the latest reading of every measured release and cell, and the units for
+    which they differ.
+    """
+    exact, found = store.secret.exact, {}
+    units = _units(plan.program, store)
+    for one in plan.releases:
+        release = one.release
+        bins = release.schedule.latest_bins(store.public.next_bin(release.name))
+        if not bins:
+            continue
+        latest = _latest(store.public.readings(release.name))
+        sums = exact.of(release.name)
+        window = {*bins, EARLIER} if release.schedule.span is None else set(bins)
+        inside = {(j, cell, bin_): both for (j, bin_, cell), both in sums.items() if bin_ in window}
+        cause = _cause(plan.program, release)
+        found[release.name] = tuple(
+            _cell(release, inside, latest[cell], units=units[release.name, cell], cause=cause)
+            for cell in sorted(latest)
+        )
+    return WholeError(since=exact.since, releases=found)
+
+
+def _latest(readings: list[Published]) -> dict[int, Published]:
+    last = max(one.number for one in readings)
+    return {one.cell: one for one in readings if one.number == last}
+
+
+def _units(program: Program, store: Store) -> Counter[tuple[str, int]]:
+    """How many units contribute something else than they truly would, by release and cell."""
+    names = [release.name for release in program.releases]
+    found: Counter[tuple[str, int]] = Counter()
+    for text in store.secret.state().excess():
+        found.update({(names[part.release], part.cell) for part in Excess.parse(text)})
+    return found
+
+
+def _cell(
+    release: Release,
+    sums: Mapping[tuple[int, int, int], tuple[int, int]],
+    reading: Published,
+    *,
+    units: int,
+    cause: str,
+) -> CellError:
+    """`sums`: (component, cell, bin) -> (accepted, dropped), of the bins of the reading."""
+    aggregate, accepted, true = aggregate_of(release.query.aggregate), [], []
+    for component in range(len(release.query.components)):
+        mine = [both for (j, cell, _), both in sums.items() if (j, cell) == (component, reading.cell)]
+        accepted.append(sum(one for one, _ in mine))
+        true.append(accepted[-1] + sum(other for _, other in mine))
+    return CellError(
+        time=reading.time,
+        group=release.query.cells[reading.cell],
+        accepted=aggregate.exact(release.query, accepted),
+        true=aggregate.exact(release.query, true),
+        noise=(reading.high - reading.low) / 2,
+        units=units,
+        cause=cause,
+    )
+
+
+def _cause(program: Program, release: Release) -> str:
+    """What a unit passed, in words."""
+    (scope,) = (scope for scope in program.scopes if release.name in scope.releases)
+    if scope.by is not None:
+        return f"the limit of their '{scope.by}'"
+    ((_, limit),) = scope.limits
+    parts = [] if limit.at_most is None else [f"at_most = {limit.at_most}"]
+    parts += [] if limit.within is None else [f"within = {Span(micros=limit.within)}"]
+    return " or ".join(parts) or "max_rows or clip"
