@@ -30,10 +30,43 @@ def explain(plan: Plan, *, why: bool = False) -> str:
         f"          {number(plan.needed)} of {number(plan.total)} ({plan.measure}) is reserved "
         "for the gauge's whole lifetime"
     ]
+    lines += _renewal(plan)
     lines += [f"Warning   {warning}" for warning in plan.warnings]
     for release in plan.releases:
         lines += ["", *_release(release, plan, why=why)]
     return "\n".join(lines)
+
+
+def _renewal(plan: Plan) -> Iterator[str]:
+    """What a unit loses in several terms, and whether a constraint that never renews has less noise."""
+    from tidegauge.plan.renewal import stays  # noqa: PLC0415  (renewal reads plans)
+
+    terms = plan.program.terms
+    if terms is None:
+        return
+    zone = "" if terms.zone is None else f" ({terms.zone.name})"
+    yield f"Renews    every {terms.every} from {rfc3339(terms.start)}{zone}. A unit that stays for several terms"
+    yield "          loses more, as below; beside it, a constraint that never renews, allows as many"
+    yield "          changes and loses as much in total (worst 95 % half-width of the noise):"
+    head = ("terms", plan.measure, "release", "renewal", "lifetime", "at_most", "less noise")
+    rows = []
+    for stay in stays(plan):
+        for n, one in enumerate(stay.alternatives):
+            first = (f"{stay.terms}", number(stay.loss)) if n == 0 else ("", "")
+            other = one.lifetime_half_width
+            rows.append(
+                (
+                    *first,
+                    one.release,
+                    f"± {one.half_width:,.4g}",
+                    "no bound" if other is None else f"± {other:,.4g}",
+                    "-" if one.at_most is None else f"{one.at_most:,}",
+                    one.better,
+                )
+            )
+    yield from (f"        {line}" for line in _table(head, rows))
+    yield "          A constraint that never renews leaves more units frozen or missing, year after year:"
+    yield "          that bias is not in this table (tidegauge status shows it)."
 
 
 def _accounted(plan: Plan) -> str:

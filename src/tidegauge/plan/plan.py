@@ -18,7 +18,7 @@ from tidegauge.mechanism.registry import build
 from tidegauge.mechanism.registry import record as strategy_record
 from tidegauge.model.budget import Budget
 from tidegauge.model.program import Program, Release
-from tidegauge.model.quantity import Span
+from tidegauge.model.quantity import Span, rfc3339
 from tidegauge.plan.series import Series, derived_series
 
 if TYPE_CHECKING:
@@ -254,8 +254,18 @@ class Plan:
             "hash": self.hash,
             "protects": self.protects,
             "warnings": list(self.warnings),
+            **self._renewal(),
             "releases": {name: self._shown(one) for name, one in self.series.items()},
         }
+
+    def _renewal(self) -> dict[str, Any]:
+        """When constraints renew, and what a unit loses that stays for several terms."""
+        from tidegauge.plan.renewal import stays  # noqa: PLC0415  (renewal reads plans)
+
+        if (terms := self.program.terms) is None:
+            return {}
+        found = [one.as_json(self.measure) for one in stays(self)]
+        return {"renewal": {"renews": str(terms.every), "from": rfc3339(terms.start), "stays": found}}
 
     def _shown(self, series: Series) -> dict[str, Any]:
         plan = series.plan
