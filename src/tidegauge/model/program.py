@@ -109,7 +109,7 @@ class Folded:
     counts: dict[str, int]
     """How many changes did not count, by reason; for the operator alone."""
     dropped: Sequence[Total] = ()
-    """The exact change of every cell in every bin that was not accepted: the true change less the accepted."""
+    """Per cell and bin the true change less the accepted one, exactly."""
 
 
 class State(Protocol):

@@ -14,7 +14,7 @@ from tidegauge.mechanism.strategy import Exposure
 from tidegauge.model.budget import Budget
 from tidegauge.model.constraint import AtMost, Both, Either, Unconstrained, Within
 from tidegauge.model.expression import Native
-from tidegauge.model.quantity import Span
+from tidegauge.model.quantity import Exact, Span
 from tidegauge.model.terms import longest
 from tidegauge.plan.choose import fitting
 from tidegauge.plan.plan import Plan, address
@@ -153,24 +153,37 @@ def loss(
     known: dict[tuple[Strategy, Exposure], Sensitivity] | None = None,
     *,
     constraint: Constraint | None = None,
+    terms: int | None = 1,
 ) -> Fraction:
     """The privacy loss of one unit (in one term) from all measurements of a release together.
 
     `known`: sensitivities computed so far, shared by releases with equal strategies; updated in place.
-    `constraint`: another constraint than the enforced one.
+    `constraint`: another constraint than the enforced one.  `terms`: the loss of a unit in so many terms;
+    None: the constraint never renews.
     """
-    constraint, found = constraint or enforced(program, plan.release.name), {} if known is None else known
+    if constraint is None:
+        constraint = enforced(program, plan.release.name, terms=terms or 1)
+    found = {} if known is None else known
     total = Fraction(0)
     for component_plan, part in zip(plan.component_plans, plan.release.query.components, strict=True):
-        key = component_plan.strategy, exposure(plan.release, part, constraint, program.max_rows or 1)
+        key = component_plan.strategy, exposure(plan.release, part, constraint, program, terms=terms)
         if key not in found:
             found[key] = component_plan.strategy.sensitivity(key[1])
         total += _cost(component_plan, found[key])
     return total
 
 
-def exposure(release: Release, part: Component, constraint: Constraint, rows: int) -> Exposure:
-    """The bounds on the changes of one unit to one component of a release."""
+def exposure(
+    release: Release, part: Component, constraint: Constraint, program: Program, *, terms: int | None = 1
+) -> Exposure:
+    """The bounds on the changes of one unit to one component of a release.
+
+    `terms`: by what it does in so many terms, where constraints renew; None: as if they did not.
+    """
+    returns = None
+    if program.terms is not None and terms is not None and not isinstance(constraint, Unconstrained):
+        whole = Exact(Fraction(longest(program.terms, terms)), temporal=True)
+        returns = bins_touched(whole, release.schedule) - 1
     return Exposure(
         constraint=constraint,
         schedule=release.schedule,
@@ -178,9 +191,10 @@ def exposure(release: Release, part: Component, constraint: Constraint, rows: in
         lower=part.lower,
         upper=part.upper,
         grouped=len(release.query.cells) > 1,
-        rows=rows,
+        rows=program.max_rows or 1,
         clip=release.clip,
         cells=len(release.query.cells),
+        returns_after=returns,
     )
 
 

@@ -227,9 +227,7 @@ def _options(
             "declare at_most or within, or give it an end with 'for'",
             key=f"release.{name}",
         )
-    exposures = [
-        exposure(release, part, constraint, spec.source.max_rows or 1) for part in release.query.components
-    ]
+    exposures = [exposure(release, part, constraint, program) for part in release.query.components]
     worst = declared.minimise == "worst"
     search = Search(release.schedule, exposures[0], pure=pure, worst=worst, cache=cache, ask=ask)
     try:

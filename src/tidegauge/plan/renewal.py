@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.errors import SpecError
 from tidegauge.model.constraint import AtMost, Both, Either, Within
-from tidegauge.plan.certify import enforced, limits, loss
+from tidegauge.plan.certify import limits, loss
 from tidegauge.theory.paths.cases import constraint_cases
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _loss(release: ReleasePlan, plan: Plan, terms: int) -> Fraction:
     """Certified as one unit; in pure privacy no more than the sum over the terms."""
     if terms == 1:
         return release.loss
-    found = loss(release, plan.program, constraint=enforced(plan.program, release.release.name, terms=terms))
+    found = loss(release, plan.program, terms=terms)
     most = terms * release.loss if plan.measure == "epsilon" else terms**2 * release.loss
     return min(found, most)
 
@@ -100,7 +100,7 @@ def _alternative(release: ReleasePlan, plan: Plan, terms: int, whole: Fraction) 
     counts = [case.mutations for case in constraint_cases(lifetime)]
     at_most = None if None in counts else max(count for count in counts if count is not None)
     try:
-        ratio = loss(release, plan.program, constraint=lifetime) / whole
+        ratio = loss(release, plan.program, constraint=lifetime, terms=None) / whole
     except SpecError:  # without renewal nothing bounds this release
         return Alternative(name, width, at_most, None)
     return Alternative(

@@ -1,4 +1,4 @@
-"""The whole error of the latest readings, for the operator: noise, and the bias of the constraint.  Secret."""
+"""The whole error of the latest readings, for the operator: noise, and bias of the constraint.  Secret."""
 
 from __future__ import annotations
 

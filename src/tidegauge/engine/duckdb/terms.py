@@ -161,13 +161,14 @@ class TermStatements(Statements):
 
         A unit is withdrawn when it retires, and for a whole term where its label is not declared.
         """
-        inside = "coalesce(inside, false)"
-        numbered = f"LEFT JOIN numbered_{s} AS mine USING (unit, instant)"
-        withdrawn = f"SELECT DISTINCT unit, begins, ends, begins AS away_at FROM numbered_{s} WHERE undeclared AND fresh"
+        inside, mine = "coalesce(inside, false)", f"numbered_{s} mine USING (unit, instant)"
+        withdrawn = (
+            f"SELECT DISTINCT unit, begins, ends, begins AS leaves FROM numbered_{s} "
+            "WHERE undeclared AND fresh"
+        )
         if scope.retire:
-            inside = "coalesce(instant < mine.leaves, false)"
-            numbered = f"""LEFT JOIN (SELECT DISTINCT unit, term, leaves FROM numbered_{s}) AS mine
-                ON mine.unit = changes.unit AND mine.term = terms.term"""
+            inside = "coalesce(instant < leaves, false)"
+            mine = f"(SELECT DISTINCT unit, term, leaves FROM numbered_{s}) mine USING (unit, term)"
             withdrawn += f""" UNION ALL
                 SELECT DISTINCT unit, begins, ends, leaves FROM numbered_{s} WHERE leaves <= {upto}"""
         what = "release, component, cell"
@@ -180,17 +181,19 @@ class TermStatements(Statements):
             ), judged AS (
                 SELECT placed.unit, placed.instant, {what}, amount, placed.ends,
                        placed.instant = placed.begins OR {inside} AS accepts
-                FROM placed {numbered.replace("changes.unit", "placed.unit").replace("terms.term", "placed.term")}
+                FROM placed LEFT JOIN {mine}
             ), withdrawals AS (
-                SELECT away.unit, away.away_at, away.ends, {what}, sum(amount) AS amount
+                SELECT away.unit, away.leaves, away.ends, {what}, sum(amount) AS amount
                 FROM ({withdrawn}) away JOIN change_{s} earlier
                   ON earlier.unit = away.unit
-                     AND (earlier.instant < away.away_at OR (away.away_at = away.begins AND earlier.instant = away.away_at))
-                GROUP BY away.unit, away.away_at, away.ends, {what}
+                     AND (earlier.instant < away.leaves
+                          OR (away.leaves = away.begins AND earlier.instant = away.leaves))
+                GROUP BY away.unit, away.leaves, away.ends, {what}
             )
             SELECT unit, instant, {what}, sum(amount) AS amount FROM (
-                SELECT unit, CASE WHEN accepts THEN instant ELSE ends END AS instant, {what}, amount FROM judged
-                UNION ALL SELECT unit, away_at, {what}, -amount FROM withdrawals
+                SELECT unit, CASE WHEN accepts THEN instant ELSE ends END AS instant, {what}, amount
+                    FROM judged
+                UNION ALL SELECT unit, leaves, {what}, -amount FROM withdrawals
                 UNION ALL SELECT unit, ends, {what}, amount FROM withdrawals
                 UNION ALL SELECT unit, (SELECT min(ends) FROM terms), {what}, amount FROM known_excess
                     WHERE scope = {s}

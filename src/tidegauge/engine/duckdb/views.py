@@ -321,7 +321,8 @@ class Views:
     def flow_change(self, s: int, scope: Scope) -> str:
         """SQL of `flow_change_s`: the row really changed, and the flow's WHERE accepts the change."""
         parts = ["SELECT ''::VARCHAR AS unit, 0::BIGINT AS instant, 0::BIGINT AS seq, 0 AS release, "
-                 "0 AS component, 0::BIGINT AS cell, 0::BIGINT AS amount, true AS counts WHERE false"]  # fmt: skip
+                 "0 AS component, 0::BIGINT AS cell, 0::BIGINT AS amount, true AS counts "
+                 "WHERE false"]  # fmt: skip
         for release in self.flows:
             if release.name not in scope.releases:
                 continue
