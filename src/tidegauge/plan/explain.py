@@ -116,7 +116,7 @@ def _release(plan: ReleasePlan, whole: Plan, *, why: bool) -> list[str]:
         *_table(head, rows),
         f"  95 % half-widths in {aggregate.unit}{holds}{ever}. Promise: {plan.promise}.",
         *([f"  {formula}."] if formula else ()),
-        *_growth(plan.chosen),
+        *_growth(plan.chosen, plan.candidates),
         *([f"  {plan.hint}."] if plan.hint else ()),
         *(_reasons(plan, whole.declaration["release"][release.name]) if why else ()),
         *_derived(plan, whole, why=why),
@@ -219,15 +219,24 @@ _WIDEST = 44
 """Characters of parameters that are shown."""
 
 
-def _growth(chosen: Candidate) -> Iterator[str]:
-    if chosen.growth:
-        points = ", ".join(f"± {width:,.4g} in the first {reading:,}" for reading, width in chosen.growth)
-        first, last = chosen.growth[0][1], chosen.growth[-1][1]
+def _growth(chosen: Candidate, candidates: Sequence[Candidate]) -> Iterator[str]:
+    if not chosen.growth:
+        return
+    if not _grows(chosen):
+        yield "  It has no end, and its error does not grow."
+        return
+    points = ", ".join(f"± {width:,.4g} in the first {reading:,}" for reading, width in chosen.growth)
+    yield f"  It has no end, and its error grows: {points} readings."
+    level = next((one for one in candidates if one.growth and not _grows(one)), None)
+    if level is not None:
         yield (
-            f"  It has no end, and its error grows: {points} readings."
-            if last > first * _LEVEL
-            else "  It has no end, and its error does not grow."
+            f"  The error of {level.strategy} stays ± {level.half_width_worst:,.4g} however long it runs: "
+            f"pin it by strategy = '{level.strategy}' for a gauge that runs longer."
         )
+
+
+def _grows(candidate: Candidate) -> bool:
+    return candidate.growth[-1][1] > candidate.growth[0][1] * _LEVEL
 
 
 def _reasons(plan: ReleasePlan, declared: Mapping[str, Any]) -> Iterator[str]:
