@@ -18,7 +18,7 @@ from tidegauge.model.terms import longest, terms_from
         ("1 month", "2026-01-31T12:00:00Z", ["2026-02-01", "2026-03-01"]),
         ("6 months", "2026-02-01", ["2026-04-01", "2026-10-01"]),
         ("1 week", "2026-11-17", ["2026-11-23", "2026-11-30"]),
-        ("36 hours", "2026-11-17T05:00:00Z", ["2026-11-18T00:00:00Z", "2026-11-19T12:00:00Z"]),
+        ("36 hours", "2026-11-17T05:00:00Z", ["2026-11-17T05:00:00Z", "2026-11-18T17:00:00Z"]),
     ],
 )
 def test_terms_begin_with_the_calendars_periods(renews: str, first: str, begins: list[str]) -> None:

@@ -27,10 +27,14 @@ _CYCLE: Final = 400 * 12
 def terms_from(renews: Span, first: int, zone: Zone | None, renews_from: int | None = None) -> Schedule:
     """The terms of a gauge whose first bin ends at `first`; they begin with the calendar's periods.
 
+    A period that is no whole number of days has no place in the calendar, and begins at `first`.
+
     `renews_from`: when the first term begins instead.  Raises SpecError where this would leave a first term
     that is longer than the others.
     """
     local = zone if is_local(renews) else None
+    if renews_from is None and not is_local(renews):
+        return Schedule(first, renews)
     if renews_from is None:
         return Schedule(next(beginnings(renews, _midnight(first, local), local)), renews, zone=local)
     latest = Schedule(first, renews, zone=local).bin_end(1)

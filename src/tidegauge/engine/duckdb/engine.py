@@ -138,7 +138,7 @@ class DuckEngine:
         self._run(known_excess())
         if isinstance(self._sql, TermStatements) and (statement := self._sql.order_again()):
             self._run(statement)
-        self._renew_digests()
+        self._renew()
         self._run(self._sql.versions())
         self._run(self._sql.path())
         self._bins(reached)
@@ -177,7 +177,7 @@ class DuckEngine:
         ((some,),) = self._rows(any_excess(range(len(self.program.scopes)), reached))
         return bool(some)
 
-    def _renew_digests(self) -> None:
+    def _renew(self) -> None:
         """Replace digests of format 2 among the rows that this batch can change."""
         if self._rows(f"SELECT 1 FROM known_entries WHERE {is_old('digest')} LIMIT 1"):
             question, answer = probe()

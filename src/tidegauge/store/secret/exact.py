@@ -1,7 +1,8 @@
 """Exact sums of the latest reading of every release: accepted, and dropped by the constraint.  All secret.
 
 They are for the operator, who sees with `status` by how much the constraint moves a reading.  Earlier bins of
-a running value are kept as one sum, and bins before the latest window are erased.
+a running value are kept as one sum, and bins before the latest window are erased.  Once a release has ended,
+its last running value is kept only as long as the rows of the state, which are at the same instant, show it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from tidegauge.model.program import Total
     from tidegauge.model.tick import Measured, TickResult
@@ -24,6 +25,8 @@ EARLIER: Final = -1
 _WIDTH: Final = 40
 """Characters of a sealed number, so that its length says nothing of its size."""
 _SINCE: Final = "exact_since"
+_ENDED: Final = "exact_ended"
+"""The releases that ended with the last tick."""
 
 
 class ExactSums:
@@ -50,6 +53,7 @@ class ExactSums:
     def take(self, result: TickResult) -> None:
         """Add the sums of a tick; inside its transaction."""
         measured = {one.release: one for one in result.measured}
+        self._forget_ended(measured)
         accepted = _by_release(total for part in result.folded for total in part.totals)
         dropped = _by_release(total for part in result.folded for total in part.dropped)
         for release in sorted({*accepted, *dropped, *measured}):
@@ -64,6 +68,13 @@ class ExactSums:
                         sums[component, place, cell][0] += one
                         sums[component, place, cell][1] += other
             self._set(release, sums)
+
+    def _forget_ended(self, measured: Mapping[str, Measured]) -> None:
+        """Erase the last value of a release that had ended before: the rows no longer show it either."""
+        for release in self._secrets.get(_ENDED) or ():
+            self._secrets.set(_key(release), None)
+        ended = sorted(name for name, one in measured.items() if one.sums_from is None)
+        self._secrets.set(_ENDED, ended or None)
 
     def _set(self, release: str, sums: dict[tuple[int, int, int], list[int]]) -> None:
         rows = [
