@@ -97,6 +97,7 @@ def test_what_an_older_store_dropped_is_not_known(
     monkeypatch.setenv("TIDEGAUGE_KEPT_KEY", "")
     unpack(name, tmp_path)
     before = opened(tmp_path / "real", DAYS_BEFORE)
+    assert before.status().whole_error is None
     reached = before.status().processed_to
     one = opened(tmp_path / "real", DAYS_BEFORE + 3)
     list(one.run())
@@ -104,6 +105,16 @@ def test_what_an_older_store_dropped_is_not_known(
     assert report is not None
     assert report.since == reached
     assert one.verify().readings
+    file = tmp_path / "real" / "tidegauge.toml"
+    fresh = Gauge.from_file(file, store=tmp_path / "fresh.db", now=one._now)
+    list(fresh.run())
+    again = fresh.status().whole_error
+    assert again is not None
+    running = [plan.release.name for plan in fresh.plan().releases if plan.release.schedule.span is None]
+    assert running
+    for release in running:
+        ours, theirs = report.releases[release], again.releases[release]
+        assert [one.true for one in ours] == [one.true for one in theirs]
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: f"{step[0].__name__}.{step[1]}")

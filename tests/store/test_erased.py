@@ -156,7 +156,7 @@ def test_the_last_value_of_a_release_is_erased_once_the_rows_have_changed(tmp_pa
     assert {(False, "exact:first"), (False, "exact:flow"), (True, "exact:longer")} <= seen
     assert (True, "exact:flow") not in seen
     with Store(one.path) as store:
-        assert store.secret.exact.of("first") == {}
+        assert store.secret.exact.of("first") is None
         assert store.secret.exact.of("longer")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -36,7 +37,7 @@ from tidegauge.run.loop import Loop
 from tidegauge.run.progress import release_status
 from tidegauge.run.ready import require_ready
 from tidegauge.run.tick import Ticker, require_stream_states
-from tidegauge.run.whole_error import whole_error
+from tidegauge.run.whole_error import running_values, whole_error
 from tidegauge.scratch import use_memory
 from tidegauge.source.batch.names import secret
 from tidegauge.store import Commitment, Store, begun, parse_key
@@ -278,7 +279,7 @@ class Gauge:
             store.public.attest()
             with self._source() as source, self._engine(plan) as engine:
                 self._check_columns(plan, source)
-                store.extend_state(engine.layout.tables())
+                store.extend_state(engine.layout.tables(), partial(running_values, plan.program))
                 ticker = Ticker(plan, store, engine, self._sampler)
                 now = PublicClock(self._now, self._steady)
                 loop = Loop(ticker, source, now=now, sleep=self._sleep, progress=progress)

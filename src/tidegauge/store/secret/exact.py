@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     Sums = dict[tuple[int, int, int], tuple[int, int]]
     """(component, bin, cell) -> (accepted, dropped)."""
+    Levels = Mapping[str, Mapping[tuple[int, int], int]]
+    """Release -> (component, cell) -> running value."""
 
 EARLIER: Final = -1
 """The bin that stands for all bins of a running value that are measured."""
@@ -41,13 +43,20 @@ class ExactSums:
         found: int | None = self._secrets.get(_SINCE)
         return found
 
-    def begin(self, at: int) -> None:
-        """Nothing is known of what was dropped before; inside a transaction."""
-        self._secrets.set(_SINCE, at)
+    def begin(self, at: int, levels: Levels) -> None:
+        """Nothing is known of what was dropped before; inside a transaction.
 
-    def of(self, release: str) -> Sums:
-        """The sums of a release."""
-        stored = self._secrets.get(_key(release)) or ()
+        `levels`: the running values as the rows of the state give them, by release, component and cell.
+        """
+        self._secrets.set(_SINCE, at)
+        for release, amounts in levels.items():
+            self._set(release, {(j, EARLIER, cell): [amount, 0] for (j, cell), amount in amounts.items()})
+
+    def of(self, release: str) -> Sums | None:
+        """The sums of a release; None: they are not known, or were erased."""
+        stored = self._secrets.get(_key(release))
+        if stored is None:
+            return None
         return {(j, bin_, cell): (int(one), int(other)) for j, bin_, cell, one, other in stored}
 
     def take(self, result: TickResult) -> None:
@@ -58,7 +67,7 @@ class ExactSums:
         dropped = _by_release(total for part in result.folded for total in part.dropped)
         for release in sorted({*accepted, *dropped, *measured}):
             sums: dict[tuple[int, int, int], list[int]] = defaultdict(lambda: [0, 0])
-            known = ((spot, amounts) for spot, amounts in self.of(release).items())
+            known = ((spot, amounts) for spot, amounts in (self.of(release) or {}).items())
             fresh = ((spot, (amount, 0)) for spot, amount in accepted.get(release, ()))
             lost = ((spot, (0, amount)) for spot, amount in dropped.get(release, ()))
             for part in (known, fresh, lost):
@@ -68,6 +77,8 @@ class ExactSums:
                         sums[component, place, cell][0] += one
                         sums[component, place, cell][1] += other
             self._set(release, sums)
+            if (one := measured.get(release)) and one.sums_from is None and one.reading_from is not None:
+                self._secrets.set(_key(release), None)
 
     def _forget_ended(self, measured: Mapping[str, Measured]) -> None:
         """Erase the last value of a release that had ended before: the rows no longer show it either."""
@@ -82,7 +93,7 @@ class ExactSums:
             for spot, amounts in sorted(sums.items())
             if any(amounts)
         ]
-        self._secrets.set(_key(release), rows or None)
+        self._secrets.set(_key(release), rows)
 
 
 def _kept(bin_: int, measured: Measured | None) -> int | None:
@@ -91,7 +102,7 @@ def _kept(bin_: int, measured: Measured | None) -> int | None:
         return bin_
     if measured.reading_from is None:
         return EARLIER if bin_ < measured.next_bin else bin_
-    return bin_ if bin_ >= measured.reading_from and measured.sums_from is not None else None
+    return bin_ if bin_ >= measured.reading_from else None
 
 
 def _by_release(totals: Iterable[Total]) -> dict[str, list[tuple[tuple[int, int, int], int]]]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from tidegauge.model.tick import Measured, TickResult
     from tidegauge.store.database import Database
+    from tidegauge.store.secret.exact import Levels
     from tidegauge.store.secret.form import Form
 
     Layout = Mapping[str, Mapping[str, str]]
@@ -53,6 +54,11 @@ class SecretPart:
         self.digests.watch()
         self.set_clock(Clock(None, NOTHING_YET, 0))
 
+    @property
+    def keeps_excess(self) -> bool:
+        """Whether the state keeps what the constraint drops of each unit."""
+        return "excess" in self._layout()["units"]
+
     def complete(self, layout: Layout) -> bool:
         """Whether the tables of the state have all columns of this layout."""
         return not any(self._missing(layout).values())
@@ -70,17 +76,18 @@ class SecretPart:
         found: dict[str, dict[str, str]] = json.loads(layout)
         return found
 
-    def extend_state(self, layout: Layout) -> None:
+    def extend_state(self, layout: Layout, levels: Levels) -> None:
         """Add the columns of the state that this version of the engine has more; inside a transaction.
 
-        They are empty in all rows, so what they say is not known before now.
+        They are empty in all rows, so what they say is not known before now.  `levels`: the running values
+        as the rows give them.
         """
         known, more = self._layout(), self._missing(layout)
         extended = {table: {**known[table], **more.get(table, {})} for table in known}
         self._file.set("layout", json.dumps(extended, sort_keys=False))
         self._state(extended).add_columns(more)
         if self.clock.watermark > NOTHING_YET:
-            self.exact.begin(self.clock.watermark)
+            self.exact.begin(self.clock.watermark, levels)
 
     def state(self) -> StoredState:
         """The rows and units as they are known."""
