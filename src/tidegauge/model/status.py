@@ -111,7 +111,7 @@ class Status:
     operator_only: Mapping[str, int] = field(default_factory=dict)
     """Exact counts of changes that did not count, by reason.  They are not private and never published."""
     whole_error: WholeError | None = None
-    """For the operator alone, as `operator_only`; None: no plan is committed, or the store did not keep it."""
+    """For the operator alone; None: no plan is committed, or the store does not keep it."""
 
     def as_json(self) -> dict[str, Any]:
         """The status as `status --json` prints it."""
