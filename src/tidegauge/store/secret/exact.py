@@ -77,7 +77,8 @@ class ExactSums:
                         sums[component, place, cell][0] += one
                         sums[component, place, cell][1] += other
             self._set(release, sums)
-            if (one := measured.get(release)) and one.sums_from is None and one.reading_from is not None:
+            last = measured.get(release)
+            if last is not None and last.sums_from is None and last.reading_from is not None:
                 self._secrets.set(_key(release), None)
 
     def _forget_ended(self, measured: Mapping[str, Measured]) -> None:
