@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -159,6 +160,7 @@ class Run:
         self.engine, self.memory = engine, Memory(engine)
         self.watermark, self.arrivals = START, 0
         self.totals: dict[Spot, int] = {}
+        self.dropped: dict[Spot, int] = {}
         self.accepted: dict[str, dict[tuple[str, int, int, int], int]] = {}
         self.counts: dict[str, int] = {}
 
@@ -184,6 +186,9 @@ class Run:
             for total in folded.totals:
                 spot = total.release, total.component, total.bin, total.cell
                 self.totals[spot] = self.totals.get(spot, 0) + total.amount
+            for total in folded.dropped:
+                spot = total.release, total.component, total.bin, total.cell
+                self.dropped[spot] = self.dropped.get(spot, 0) + total.amount
         self.memory.pending = [self.engine.waiting()]
         self.watermark = reached
 
@@ -204,6 +209,21 @@ class Run:
     @property
     def sums(self) -> dict[Spot, int]:
         return {spot: amount for spot, amount in self.totals.items() if amount}
+
+    @property
+    def true(self) -> dict[Spot, int]:
+        """What the sums would be without any constraint."""
+        found = {
+            spot: self.totals.get(spot, 0) + self.dropped.get(spot, 0) for spot in self.totals | self.dropped
+        }
+        return {spot: amount for spot, amount in found.items() if amount}
+
+    @property
+    def excess(self) -> dict[tuple[str, int], str]:
+        """Per unit and scope the true contribution less the accepted one, as the state has it."""
+        return {
+            spot: counters["excess"] for spot, counters in self.memory.counters.items() if counters["excess"]
+        }
 
     @property
     def paths(self) -> dict[str, Path]:
@@ -234,6 +254,31 @@ def oracle_paths(oracle: Oracle) -> dict[str, Path]:
             path[tuple(spot)] = path.get(tuple(spot), 0) + amount  # type: ignore[index, arg-type]
         found[unit] = tuple(sorted((*spot, amount) for spot, amount in path.items() if amount))
     return {unit: path for unit, path in found.items() if path}
+
+
+def oracle_true(oracle: Oracle) -> dict[Spot, int]:
+    bins = {release.name: release.schedule.bins for release in oracle.program.releases}
+    return {
+        spot: amount
+        for spot, amount in oracle.true.items()
+        if amount and ((last := bins[spot[0]]) is None or spot[2] < last)
+    }
+
+
+def oracle_excess(oracle: Oracle) -> dict[tuple[str, int], str]:
+    names = [release.name for release in oracle.program.releases]
+    found = {}
+    for (scope, unit), life in oracle.lives.items():
+        parts = sorted(
+            (names.index(name), component, cell, amount)
+            for name, component, cell in life.raw.keys() | life.view.keys()
+            if (
+                amount := life.raw.get((name, component, cell), 0) - life.view.get((name, component, cell), 0)
+            )
+        )
+        if parts:
+            found[unit, scope] = " ".join(":".join(map(str, part)) for part in parts)
+    return found
 
 
 def batch_table(mutations: list[Mutation], *, owned: bool) -> pa.Table:
@@ -296,9 +341,12 @@ def run_engine(engine: DuckEngine, log: Passes, cuts: tuple[int, ...] = (), *, r
 class World:
     """A program, a log and its readings, drawn at random: long logs over few keys, in which rows meet."""
 
-    def __init__(self, seed: int, *, plain: bool = False) -> None:
+    def __init__(self, seed: int, *, plain: bool = False, renews: bool = False) -> None:
         self.rng = random.Random(seed)
         self.program = self._program()
+        if renews:
+            start, every = self.rng.randint(0, 30), Span(micros=self.rng.randint(6, 25))
+            self.program = replace(self.program, terms=Schedule(start, every))
         size = self.rng.randint(10, 40)
         self.mutations = [self._mutation(plain=plain) for _ in range(size)]
         self.untils = [self.rng.randint(0, 50) for _ in range(self.rng.randint(0, 4))]

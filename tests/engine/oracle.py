@@ -28,6 +28,8 @@ class Held:
     unit: str
     row: Row | None = None
     """Its latest version in the log."""
+    name: str = ""
+    """By which the rows of a unit are ordered when a term begins: the key, or its next generation."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ class OwnedIdentity(Identity):
         self.owner = owner
         self.places: dict[str, list[Held]] = defaultdict(list)
         self.named: dict[tuple[str, str], Held] = {}
+        self.begun: dict[tuple[str, str], int] = defaultdict(int)
 
     def emptied(self) -> list[tuple[Held, Row | None]]:
         self.places.clear()
@@ -122,6 +125,9 @@ class OwnedIdentity(Identity):
         held = self.named.get((unit, key))
         if held is None or held in self.places[key]:
             held = self.named[unit, key] = self.fresh(unit)
+            generation = self.begun[unit, key]
+            held.name = f"\x1f{generation}\x1f{key}" if generation else key
+            self.begun[unit, key] += 1
         self.places[key].append(held)
         return [*([(was, None)] if was else []), (held, row)]
 
@@ -144,10 +150,15 @@ class Oracle:
         self.watermark = -(2**62)
         self.waiting: list[Event] = []
         self.rows: dict[Held, Row] = {}
+        self.counted: list[Row] = []
+        """The rows of the unit that was last looked at, in order."""
         self.since: dict[tuple[int, Held], tuple[int, int]] = {}
         self.lives: dict[tuple[int, str], Life] = defaultdict(Life)
-        self.clips: dict[tuple[str, str, int], set[int]] = defaultdict(set)
+        self.clips: dict[tuple[str, str, int, int], set[int]] = defaultdict(set)
+        self.term = 0
         self.totals: dict[tuple[str, int, int, int], int] = defaultdict(int)
+        self.true: dict[tuple[str, int, int, int], int] = defaultdict(int)
+        """What the totals would be without any constraint."""
         self.accepted: dict[str, list[tuple[str, int, int, int, int]]] = defaultdict(list)
         """Per unit (release, component, instant, cell, amount)."""
 
@@ -176,14 +187,17 @@ class Oracle:
             else:
                 later.append(event)
         self.waiting = later
+        terms = self.program.terms
         while True:
             leaving = {
                 at for s, unit in list(self.lives) for at in [self.due(s, unit)] if at is not None and at <= reached
             }  # fmt: skip
-            if not due and not leaving:
+            renewing = [terms.bin_end(self.term)] if terms and terms.bin_end(self.term) <= reached else []
+            if not due and not leaving and not renewing:
                 break
-            at = min([*due, *leaving])
-            self.instant(at, due.pop(at, []))
+            at = min([*due, *leaving, *renewing])
+            self.term += at in renewing
+            self.instant(at, due.pop(at, []), renews=at in renewing)
         self.watermark = max(self.watermark, reached)
 
     def due(self, scope: int, unit: str) -> int | None:
@@ -197,7 +211,7 @@ class Oracle:
     def limit(self, scope: Scope, label: str | None) -> Limit | None:
         return dict(scope.limits).get(label if scope.by else None)
 
-    def instant(self, at: int, events: list[Event]) -> None:
+    def instant(self, at: int, events: list[Event], *, renews: bool = False) -> None:
         changes: dict[str, list[Told]] = defaultdict(list)
         for held, event in {event.held: event for event in events}.items():
             was = self.rows.pop(held, None)
@@ -205,14 +219,52 @@ class Oracle:
                 self.rows[held] = event.row
             if was is not None or event.row is not None:
                 changes[held.unit].append((event.place, held, was, event.row))
-        units = set(changes) | {unit for s, unit in list(self.lives) if self.due(s, unit) == at}
+        units = set(changes) | {unit for s, unit in list(self.lives) if renews or self.due(s, unit) == at}
         for number, scope in enumerate(self.program.scopes):
             for unit in units:
-                self.move(number, scope, unit, at, sorted(changes[unit], key=lambda told: told[0]))
+                told = sorted(changes[unit], key=lambda told: told[0])
+                self.truly(scope, at, told)
+                if renews:
+                    self.renew(number, unit, at)
+                self.move(number, scope, unit, at, told, renews=renews)
 
-    def move(self, number: int, scope: Scope, unit: str, at: int, changes: list[Told]) -> None:
+    def truly(self, scope: Scope, at: int, changes: list[Told]) -> None:
+        """Count changes as if there were no constraint."""
+        for name in scope.releases:
+            flow = self.releases[name].query.kind == "flow"
+            for _, _, old, new in changes:
+                seen = (
+                    [(1, old, new)]
+                    if flow and old != new
+                    else []
+                    if flow
+                    else [(-1, None, old), (1, None, new)]
+                )
+                for sign, before, after in seen:
+                    if (flow or after is not None) and (hit := self.sees[name](before, after)):
+                        for j, amount in enumerate(hit[1]):
+                            self.true[name, j, self.releases[name].schedule.bin_at(at), hit[0]] += (
+                                sign * amount
+                            )
+
+    def renew(self, number: int, unit: str, at: int) -> None:
+        """A term begins: forget everything of a unit but its rows, which come in the order of their names."""
+        life = self.lives[number, unit]
+        life.moves, life.first, life.label, life.left = 0, None, None, False
+        mine = sorted((held.name, n) for n, held in enumerate(self.rows) if held.unit == unit)
+        rows = list(self.rows)
+        for rank, (_, n) in enumerate(mine):
+            self.since[number, rows[n]] = at, rank
+
+    def move(
+        self, number: int, scope: Scope, unit: str, at: int, changes: list[Told], *, renews: bool
+    ) -> None:
         life = self.lives[number, unit]
         view = self.view(number, scope, unit, at, changes)
+        if renews and view:
+            life.first = at
+            if scope.by:
+                life.label = str(self.counted[0][scope.by] or "")
         flows: list[tuple[str, int, tuple[int, ...]]] = []
         for name in scope.releases:
             if self.releases[name].query.kind == "flow":
@@ -222,10 +274,10 @@ class Oracle:
                     if old != new and (hit := self.sees[name](old, new)) and any(hit[1])
                 ]
                 flows += [(name, cell, amounts) for _, cell, amounts in sorted(hits)[: self.program.max_rows]]
-        changed = view != life.raw or bool(flows)
+        changed = (view != life.raw and not renews) or bool(flows)
         life.raw = view
         due = self.due(number, unit) == at
-        if not changed and not due:
+        if not changed and not due and not renews:
             return
         if changed:
             if life.first is None:
@@ -235,18 +287,21 @@ class Oracle:
             life.moves += 1
         limit = self.limit(scope, life.label)
         due = due or self.due(number, unit) == at
-        if limit is None or life.left:
+        if renews and (limit is None or life.first is None):
+            view, flows = {}, []
+        elif limit is None or life.left:
             return
-        over = limit.at_most is not None and life.moves > limit.at_most
-        late = limit.within is not None and at - (life.first or 0) > limit.within
-        if over or late:
-            return
-        if scope.retire and (due or life.moves == limit.at_most):
-            view, life.left = {}, True
+        else:
+            over = limit.at_most is not None and life.moves > limit.at_most
+            late = limit.within is not None and at - (life.first or 0) > limit.within
+            if over or late:
+                return
+            if scope.retire and (due or life.moves == limit.at_most):
+                view, life.left = {}, True
         for name, cell, amounts in flows:
             release = self.releases[name]
             spot = release.schedule.bin_at(at)
-            turns = self.clips[name, unit, spot]
+            turns = self.clips[name, unit, spot, self.term]
             turns.add(at)
             if release.clip is None or len(turns) <= release.clip:
                 for j, amount in enumerate(amounts):
@@ -260,7 +315,7 @@ class Oracle:
     ) -> dict[tuple[str, int, int], int]:
         stocks = [name for name in scope.releases if self.releases[name].query.kind == "stock"]
         places = {held: place for place, held, _, _ in changes}
-        present: list[tuple[tuple[int, int], list[tuple[str, int, tuple[int, ...]]]]] = []
+        present: list[tuple[tuple[int, int], list[tuple[str, int, tuple[int, ...]]], Row]] = []
         for held, row in self.rows.items():
             if held.unit != unit:
                 continue
@@ -270,12 +325,14 @@ class Oracle:
                 continue
             if (number, held) not in self.since:
                 self.since[number, held] = at, places.get(held, -1)
-            present.append((self.since[number, held], seen))
+            present.append((self.since[number, held], seen, row))
         for _, held, _, new in changes:
             if new is None:
                 self.since.pop((number, held), None)
         view: dict[tuple[str, int, int], int] = defaultdict(int)
-        for _, seen in sorted(present)[: self.program.max_rows]:
+        present.sort(key=lambda one: one[:2])
+        self.counted = [row for _, _, row in present]
+        for _, seen, _ in present[: self.program.max_rows]:
             for name, cell, amounts in seen:
                 for j, amount in enumerate(amounts):
                     view[name, j, cell] += amount

@@ -14,7 +14,9 @@ from tests.engine.harness import (
     SUM_X,
     Run,
     World,
+    oracle_excess,
     oracle_paths,
+    oracle_true,
     passes,
     query,
     run_engine,
@@ -37,6 +39,8 @@ def both(program: Program, log: Passes) -> dict[Spot, int]:
     oracle = run_oracle(program, log)
     assert run.sums == {spot: amount for spot, amount in oracle.totals.items() if amount}
     assert run.watermark == oracle.watermark
+    assert run.true == oracle_true(oracle)
+    assert sorted(run.excess.values()) == sorted(oracle_excess(oracle).values())
     ours, theirs = run.paths, oracle_paths(oracle)
     if program.max_rows is None:  # rows have other names there
         assert sorted(ours.values()) == sorted(theirs.values())
@@ -54,6 +58,12 @@ def test_engine_equals_oracle(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(1000, 1060))
 def test_engine_follows_keys_that_change_values_left_out_and_emptied_tables(seed: int) -> None:
     world = World(seed)
+    both(world.program, passes(world.mutations, world.untils))
+
+
+@pytest.mark.parametrize("seed", range(5000, 5040))
+def test_engine_equals_oracle_where_constraints_renew(seed: int) -> None:
+    world = World(seed, renews=True, plain=bool(seed % 2))
     both(world.program, passes(world.mutations, world.untils))
 
 

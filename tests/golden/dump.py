@@ -54,7 +54,7 @@ def readings(gauge: Gauge) -> list[list[Any]]:
 def dumped(gauge: Gauge) -> dict[str, Any]:
     """Readings (as published and smoothed), reserved losses and operator's counts of a gauge that has run."""
     status = gauge.status().as_json()
-    del status["plan"]
+    del status["plan"], status["whole_error"]
     ledger = []
     for entry in gauge.ledger():
         body = entry.body.as_json()

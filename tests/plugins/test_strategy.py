@@ -140,4 +140,4 @@ def test_the_contract_demands_a_description() -> None:
 def test_a_name_is_registered_once() -> None:
     with pytest.raises(SpecError, match="two strategies called 'disjoint'"):
         register(kind_of("disjoint"))
-    assert len({kind.name for kind in kinds()}) == len(kinds()) == 9
+    assert len({kind.name for kind in kinds()}) == len(kinds()) == 10

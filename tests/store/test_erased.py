@@ -141,6 +141,25 @@ def test_a_log_that_another_process_reads_is_emptied_later(tmp_path: Path) -> No
     assert len(list(run)) == BINS * 40 - 121
 
 
+def test_the_last_value_of_a_release_is_erased_once_the_rows_have_changed(tmp_path: Path) -> None:
+    count = {"sql": "SELECT COUNT(*) FROM t", **EVERY}
+    first, longer = count | {"for": "20 microseconds"}, count | {"for": "ever"}
+    flow = {"sql": "SELECT COUNT(*) FROM changes(t)", **EVERY, "for": "20 microseconds"}
+    one = marked(
+        tmp_path, releases={"first": first, "longer": longer, "flow": flow}, constraint={"at_most": 2}
+    )
+    seen = set()
+    for _ in one.run():
+        with Store(one.path) as store:
+            ended = store.public.next_bin("first") == one.plan().releases[0].release.schedule.bins
+            seen |= {(ended, name) for name in store.secret.secrets.names() if name.startswith("exact:")}
+    assert {(False, "exact:first"), (False, "exact:flow"), (True, "exact:longer")} <= seen
+    assert (True, "exact:flow") not in seen
+    with Store(one.path) as store:
+        assert store.secret.exact.of("first") is None
+        assert store.secret.exact.of("longer")
+
+
 @pytest.mark.parametrize("strategy", [OWN, "autoregressive", "hierarchy", "disjoint"])
 def test_nothing_is_kept_of_a_release_that_has_ended(tmp_path: Path, strategy: Any) -> None:
     level = {"sql": "SELECT COUNT(*) FROM t", "strategy": strategy, **EVERY}
@@ -157,7 +176,8 @@ def test_nothing_is_kept_of_a_release_that_has_ended(tmp_path: Path, strategy: A
         assert store.secret.shared_noise("level", 0) == ()
         assert store.secret.stream("level", 0) is None
         assert store.secret.sums.since("level", 0) == {}
-        assert store.secret.secrets.names() == {"clock"}
+        # The last running values, which the rows of the state show as well, are there for the operator.
+        assert store.secret.secrets.names() == {"clock", "exact:level", "exact:longer", "exact_ended"}
     assert kept == ({True, False} if strategy in (OWN, "autoregressive") else {False})
     assert one.verify().readings == 2 * BINS
     assert list(one.run()) == []

@@ -59,7 +59,7 @@ def run_on(name: str, folder: Path, *, simulated: bool) -> Gauge:
 def ended(gauge: Gauge) -> dict[str, Any]:
     """What a gauge tells at its end, but for its noise, on which the standard error of a mean depends too."""
     status = gauge.status().as_json()
-    del status["plan"]
+    del status["plan"], status["whole_error"]
     timetable = [
         [row["release"], row["time"], row["group"], None if row["release"] == "mean_age" else row["stderr"]]
         for row in published(gauge)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tidegauge.model.ledger import LedgerEntry
     from tidegauge.model.reading import Reading
     from tidegauge.model.source import Check
-    from tidegauge.model.status import Status
+    from tidegauge.model.status import Status, WholeError
     from tidegauge.run.reader import Reader
 
 
@@ -156,6 +156,8 @@ def show_status(report: Status) -> None:
             text = f"{label}  ({meaning})" if meaning else label
             for line in wrapped("", text.strip(), width - 2, hanging=4):
                 typer.echo(f"  {line}")
+    if report.whole_error is not None and report.whole_error.releases:
+        _show_whole_error(report.whole_error)
 
 
 MEANINGS: Final = {
@@ -171,3 +173,26 @@ MEANINGS: Final = {
     "displaced": "rows whose key was taken by another row before their deletion was reported",
 }
 """What each count of `status` counts."""
+
+
+def _show_whole_error(report: WholeError) -> None:
+    """Print the accepted and the true value of the latest readings, and warn of a bias above the noise."""
+    typer.echo("Latest readings, for the operator only (exact, SECRET, never publish):")
+    head = ("release", "group", "accepted", "true", "bias", "noise", "units off")
+    rows: list[tuple[str, ...]] = [head]
+    for name, cells in report.releases.items():
+        for one in cells:
+            group = "" if not one.group else ", ".join(map(str, one.group.values()))
+            numbers = (
+                "-" if value is None else f"{value:,.6g}" for value in (one.accepted, one.true, one.bias)
+            )
+            rows.append((name, group, *numbers, f"± {one.noise:,.4g}", f"{one.units:,}"))
+    widths = [max(len(row[n]) for row in rows) for n in range(len(head))]
+    for row in rows:
+        texts = (cell.ljust(width) for cell, width in zip(row[:2], widths[:2], strict=True))
+        right = (cell.rjust(width) for cell, width in zip(row[2:], widths[2:], strict=True))
+        typer.echo(f"  {'  '.join((*texts, *right)).rstrip()}")
+    if report.since is not None:
+        typer.echo(f"  Changes that were dropped are not known before {rfc3339(report.since)}.")
+    for warning in report.warnings:
+        typer.echo(f"Warning: {warning}.")

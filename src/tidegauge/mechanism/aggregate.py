@@ -76,6 +76,11 @@ class Aggregate(ABC):
     ) -> list[Estimate]:
         """One estimate per cell, from the estimated sums of each component and their errors."""
 
+    def exact(self, query: Query, sums: Sequence[int]) -> float | None:
+        """The value that follows from exact sums of each component; None: not known.  Secret."""
+        del query, sums
+        return None
+
     @abstractmethod
     def half_width(self, errors: Sequence[ErrorDistribution], stderr: float, level: float) -> float:
         """Half-width of the noise interval, at this level, of a reading with this standard error."""

@@ -13,6 +13,7 @@ from tidegauge.mechanism.strategies import (
     disjoint,
     epochs,
     hierarchy,
+    levels,
     sliding,
     toeplitz,
 )
@@ -79,5 +80,6 @@ for _kind in (
     buffered.KIND,
     sliding.KIND,
     dense.KIND,
+    levels.KIND,
 ):
     register(_kind)

@@ -62,6 +62,8 @@ class Exposure:
     clip: int | None = None
     cells: int | None = None
     """How many groups there are; None is any number."""
+    returns_after: int | None = None
+    """Most bins that end while the unit contributes anything by what it does; None: any number.  [T15]"""
 
     @property
     def groups(self) -> int:

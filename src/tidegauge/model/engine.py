@@ -11,7 +11,7 @@ docs/expressions.md says what each operation of a query means.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,13 +36,30 @@ class StateLayout:
     entries: Mapping[str, StateType]
     """Rows that exist: `entry` (the row's name), and `unit` where a unit owns several rows."""
     units: Mapping[str, StateType]
-    """Counters of a unit in a scope: `unit`, `scope`, `expires` (when the unit must leave; NULL: never)."""
+    """Counters of a unit in a scope: `unit`, `scope`, `expires` (when the unit must be folded although it
+    does not change; NULL: never), and `excess`, if the engine has it: the true contribution less the accepted
+    one, as text (`Excess`); NULL where they are equal."""
     used: Mapping[str, StateType]
     """What a unit has used of a flow's clip: `unit`, `release`."""
 
     def tables(self) -> dict[str, dict[str, str]]:
         """Table name -> column name -> type, as the store records it."""
         return {"entries": dict(self.entries), "units": dict(self.units), "used": dict(self.used)}
+
+
+class Excess(NamedTuple):
+    """One part of the difference between the true contribution of a unit and the accepted one."""
+
+    release: int
+    """Its number in the program."""
+    component: int
+    cell: int
+    amount: int
+
+    @classmethod
+    def parse(cls, text: str) -> list[Self]:
+        """The parts of a text: release:component:cell:amount, separated by spaces."""
+        return [cls(*map(int, part.split(":"))) for part in text.split(" ")]
 
 
 class Engine(Protocol):

@@ -40,8 +40,8 @@ class Scope:
     """Releases whose changes of a unit are counted together.
 
     Without `by` there is one limit, under the label None.  With `by`, the value of this column at the unit's
-    first change names the unit's limit for its whole lifetime.  A unit whose label is not declared never
-    counts.
+    first change (or of its first row when a term begins) names the unit's limit for its whole lifetime (or
+    term).  A unit whose label is not declared never counts.
     """
 
     releases: tuple[str, ...]
@@ -62,6 +62,8 @@ class Program:
     partial: tuple[tuple[str, int], ...] = ()
     """Columns that the source may leave out of a new row if they did not change, each with the length
     in bytes of the shortest value that it leaves out."""
+    terms: Schedule | None = None
+    """When constraints renew: a term begins at each reading of this schedule.  None: they never do."""
 
     @property
     def used(self) -> set[str]:
@@ -106,6 +108,8 @@ class Folded:
     """How much of a flow's clip each unit has used in its open bin."""
     counts: dict[str, int]
     """How many changes did not count, by reason; for the operator alone."""
+    dropped: Sequence[Total] = ()
+    """Per cell and bin the true change less the accepted one, exactly."""
 
 
 class State(Protocol):

@@ -164,6 +164,17 @@ class Schedule:
             return None
         return reading
 
+    def latest_bins(self, measured: int) -> range:
+        """The bins of the latest reading once so many bins are measured; empty where there is none.
+
+        A running value sums all bins from the first on.
+        """
+        reading = (measured - 1 - self.offset) // self.stride
+        if reading < 0:
+            return range(0)
+        stop = self.bin_of_reading(reading) + 1
+        return range(0 if self.span is None else stop - self.span, stop)
+
     def ends(self, first: int, until: int) -> Iterator[tuple[int, int]]:
         """(index, end) of the bins from `first` on that have ended by `until`."""
         index = first

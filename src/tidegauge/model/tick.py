@@ -121,6 +121,8 @@ class Measured:
     streams: tuple[StreamState | None, ...]
     sums_from: int | None
     """The first bin whose exact sums are still needed; None: the release has ended, nothing is kept."""
+    reading_from: int | None = None
+    """The first bin of the latest reading; None: a running value, which sums all bins."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.errors import SpecError, StoreCorrupt
@@ -12,9 +14,13 @@ from tidegauge.mechanism.strategy import Exposure
 from tidegauge.model.budget import Budget
 from tidegauge.model.constraint import AtMost, Both, Either, Unconstrained, Within
 from tidegauge.model.expression import Native
+from tidegauge.model.quantity import Exact, Span
+from tidegauge.model.terms import longest
 from tidegauge.plan.choose import fitting
 from tidegauge.plan.plan import Plan, address
 from tidegauge.theory.accounting.conversion import epsilon_to_rho
+from tidegauge.theory.paths.path import bins_touched
+from tidegauge.theory.renewal import renewed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -68,6 +74,7 @@ def certify(plan: Plan) -> None:
     """Raise StoreCorrupt if a release adds too little noise, or if the plan exceeds its budget."""
     _require_declared(plan)
     _require_chosen(plan)
+    _require_terms(plan)
     if plan.reserved > plan.total:
         raise StoreCorrupt("the plan needs more than the budget; nothing was read or spent")
     known: dict[tuple[Strategy, Exposure], Sensitivity] = {}
@@ -127,6 +134,25 @@ def _require_chosen(plan: Plan) -> None:
             )
 
 
+def _require_terms(plan: Plan) -> None:
+    """Raise StoreCorrupt unless constraints renew as declared, from the first reading on."""
+    declared, terms = plan.declaration.get("constraint", {}).get("renews"), plan.program.terms
+    if terms is None and declared is None:
+        return
+    starts = [release.release.schedule.bin_end(0) for release in plan.releases]
+    if (
+        terms is None
+        or declared is None
+        or terms.every != Span(**declared)
+        or (terms.count, terms.window) != (None, None)
+        or terms.start - min(starts) > longest(terms)
+    ):
+        raise StoreCorrupt(
+            "the committed plan renews its constraints at other times than its declaration says; "
+            "nothing was read or spent"
+        )
+
+
 def _require_fitting(plan: ReleasePlan) -> None:
     """Raise StoreCorrupt unless each component has one plan, on a grid, for the windows of the release."""
     query = plan.release.query
@@ -146,24 +172,42 @@ def _require_fitting(plan: ReleasePlan) -> None:
 
 
 def loss(
-    plan: ReleasePlan, program: Program, known: dict[tuple[Strategy, Exposure], Sensitivity] | None = None
+    plan: ReleasePlan,
+    program: Program,
+    known: dict[tuple[Strategy, Exposure], Sensitivity] | None = None,
+    *,
+    constraint: Constraint | None = None,
+    terms: int | None = 1,
 ) -> Fraction:
-    """The privacy loss of one unit from all measurements of a release together.
+    """The privacy loss of one unit (in one term) from all measurements of a release together.
 
     `known`: sensitivities computed so far, shared by releases with equal strategies; updated in place.
+    `constraint`: another constraint than the enforced one.  `terms`: the loss of a unit in so many terms;
+    None: the constraint never renews.
     """
-    constraint, found = enforced(program, plan.release.name), {} if known is None else known
+    if constraint is None:
+        constraint = enforced(program, plan.release.name, terms=terms or 1)
+    found = {} if known is None else known
     total = Fraction(0)
     for component_plan, part in zip(plan.component_plans, plan.release.query.components, strict=True):
-        key = component_plan.strategy, exposure(plan.release, part, constraint, program.max_rows or 1)
+        key = component_plan.strategy, exposure(plan.release, part, constraint, program, terms=terms)
         if key not in found:
             found[key] = component_plan.strategy.sensitivity(key[1])
         total += _cost(component_plan, found[key])
     return total
 
 
-def exposure(release: Release, part: Component, constraint: Constraint, rows: int) -> Exposure:
-    """The bounds on the changes of one unit to one component of a release."""
+def exposure(
+    release: Release, part: Component, constraint: Constraint, program: Program, *, terms: int | None = 1
+) -> Exposure:
+    """The bounds on the changes of one unit to one component of a release.
+
+    `terms`: by what it does in so many terms, where constraints renew; None: as if they did not.
+    """
+    returns = None
+    if program.terms is not None and terms is not None and not isinstance(constraint, Unconstrained):
+        whole = Exact(Fraction(longest(program.terms, terms)), temporal=True)
+        returns = bins_touched(whole, release.schedule) - 1
     return Exposure(
         constraint=constraint,
         schedule=release.schedule,
@@ -171,14 +215,32 @@ def exposure(release: Release, part: Component, constraint: Constraint, rows: in
         lower=part.lower,
         upper=part.upper,
         grouped=len(release.query.cells) > 1,
-        rows=rows,
+        rows=program.max_rows or 1,
         clip=release.clip,
         cells=len(release.query.cells),
+        returns_after=returns,
     )
 
 
-def enforced(program: Program, release: str) -> Constraint:
-    """The enforced constraint on the units of this release.  A unit may have any of several labels."""
+def enforced(program: Program, release: str, *, terms: int = 1) -> Constraint:
+    """The enforced constraint on the units of this release.  A unit may have any of several labels.
+
+    Where constraints renew, the constraint on what a unit does in so many `terms`.
+    """
+    if program.terms is None:
+        return limits(program, release)
+    (found,) = (one for one in program.releases if one.name == release)
+    return renewed(
+        limits(program, release),
+        kind=found.query.kind,
+        length_of_terms=timedelta(microseconds=longest(program.terms, terms)),
+        touched=partial(bins_touched, schedule=found.schedule),
+        terms=terms,
+    )
+
+
+def limits(program: Program, release: str) -> Constraint:
+    """The constraint on the units of this release, over their lifetime or in each term."""
     (scope,) = (scope for scope in program.scopes if release in scope.releases)
     labels = [label for label, _ in scope.limits]
     if (labels != [None]) if scope.by is None else (None in labels or len(set(labels)) < len(labels)):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.mechanism.aggregates import aggregate_of
 from tidegauge.mechanism.registry import find
+from tidegauge.model.quantity import rfc3339
 from tidegauge.plan.summary import summarise, wrapped
 from tidegauge.theory.accounting.conversion import rho_to_epsilon
 
@@ -24,6 +25,8 @@ def explain(plan: Plan, *, why: bool = False, width: int | None = None) -> str:
     `width`: the most characters of a line; None: lines are not wrapped.
     """
     lines = list(summarise(plan, width))
+    if plan.program.terms is not None:
+        lines += ["", *_renewal(plan, width)]
     if why:
         lines += ["", *wrapped("Account   ", _accounted(plan), width)]
         lines += [part for line in _WORDS for part in wrapped("  ", line, width, hanging=4)]
@@ -46,6 +49,46 @@ def _fitted(line: str, width: int | None) -> list[str]:
         return [line]
     indent = len(line) - len(line.lstrip())
     return wrapped(" " * indent, line.lstrip(), width, hanging=indent + 2)
+
+
+def _renewal(plan: Plan, width: int | None) -> Iterator[str]:
+    """What a unit loses in several terms, and whether a constraint that never renews has less noise."""
+    from tidegauge.plan.renewal import stays  # noqa: PLC0415  (renewal reads plans)
+
+    terms = plan.program.terms
+    assert terms is not None
+    zone = "" if terms.zone is None else f" ({terms.zone.name})"
+    yield from wrapped(
+        "Renews    ", f"every {terms.every} from {rfc3339(terms.start)}{zone}. {_TERMS}", width
+    )
+    head = ("terms", plan.measure, "release", "renewal", "lifetime", "at_most", "less noise")
+    rows = []
+    for stay in stays(plan):
+        for n, one in enumerate(stay.alternatives):
+            first = (f"{stay.terms}", number(stay.loss)) if n == 0 else ("", "")
+            other = one.lifetime_half_width
+            rows.append(
+                (
+                    *first,
+                    one.release,
+                    f"± {one.half_width:,.4g}",
+                    "no bound" if other is None else f"± {other:,.4g}",
+                    "-" if one.at_most is None else f"{one.at_most:,}",
+                    one.better,
+                )
+            )
+    yield from _table(head, rows)
+    yield from wrapped("  ", _FROZEN, width)
+
+
+_TERMS: Final = (
+    "A unit that stays for several terms loses more, as below. Beside it: a constraint that never renews, "
+    "allows as many changes and loses as much in total (worst half-width of the noise interval, 95 %):"
+)
+_FROZEN: Final = (
+    "A constraint that never renews leaves more units frozen or missing, year after year. That bias is not "
+    "in this table; tidegauge status shows it."
+)
 
 
 def _accounted(plan: Plan) -> str:
@@ -87,7 +130,7 @@ def _release(plan: ReleasePlan, whole: Plan) -> list[str]:
         *_table(head, rows),
         f"  95 % half-widths in {aggregate.unit}{holds}{ever}. Promise: {plan.promise}.",
         *([f"  {formula}."] if formula else ()),
-        *_growth(plan.chosen),
+        *_growth(plan.chosen, plan.candidates),
         *([f"  {plan.hint}."] if plan.hint else ()),
         *_reasons(plan, whole.declaration["release"][release.name]),
         *_derived(plan, whole),
@@ -191,15 +234,24 @@ _WIDEST: Final = 120
 """Characters of parameters that are shown."""
 
 
-def _growth(chosen: Candidate) -> Iterator[str]:
-    if chosen.growth:
-        points = ", ".join(f"± {width:,.4g} in the first {reading:,}" for reading, width in chosen.growth)
-        first, last = chosen.growth[0][1], chosen.growth[-1][1]
+def _growth(chosen: Candidate, candidates: Sequence[Candidate]) -> Iterator[str]:
+    if not chosen.growth:
+        return
+    if not _grows(chosen):
+        yield "  It has no end, and its error does not grow."
+        return
+    points = ", ".join(f"± {width:,.4g} in the first {reading:,}" for reading, width in chosen.growth)
+    yield f"  It has no end, and its error grows: {points} readings."
+    level = next((one for one in candidates if one.growth and not _grows(one)), None)
+    if level is not None:
         yield (
-            f"  It has no end, and its error grows: {points} readings."
-            if last > first * _LEVEL
-            else "  It has no end, and its error does not grow."
+            f"  The error of {level.strategy} stays ± {level.half_width_worst:,.4g} however long it runs: "
+            f"pin it by strategy = '{level.strategy}' for a gauge that runs longer."
         )
+
+
+def _grows(candidate: Candidate) -> bool:
+    return candidate.growth[-1][1] > candidate.growth[0][1] * _LEVEL
 
 
 def _reasons(plan: ReleasePlan, declared: Mapping[str, Any]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from tidegauge.mechanism.registry import record as strategy_record
 from tidegauge.model.budget import Budget
 from tidegauge.model.ledger import Reservation
 from tidegauge.model.program import Program, Release
-from tidegauge.model.quantity import Span
+from tidegauge.model.quantity import Span, rfc3339
 from tidegauge.plan.choice import Choice
 from tidegauge.plan.series import Series, derived_series
 
@@ -277,8 +277,18 @@ class Plan:
             "hash": self.hash,
             "protects": self.protects,
             "warnings": list(self.warnings),
+            **self._renewal(),
             "releases": {name: self._shown(one) for name, one in self.series.items()},
         }
+
+    def _renewal(self) -> dict[str, Any]:
+        """When constraints renew, and what a unit loses that stays for several terms."""
+        from tidegauge.plan.renewal import stays  # noqa: PLC0415  (renewal reads plans)
+
+        if (terms := self.program.terms) is None:
+            return {}
+        found = [one.as_json(self.measure) for one in stays(self)]
+        return {"renewal": {"renews": str(terms.every), "from": rfc3339(terms.start), "stays": found}}
 
     def _shown(self, series: Series) -> dict[str, Any]:
         plan = series.plan
@@ -312,8 +322,10 @@ def address(record: Mapping[str, Any]) -> str:
 
 
 def _program_record(program: Program) -> dict[str, Any]:
-    """Without the zones of schedules that have none: plans from before there were zones keep their hash."""
+    """Without zones and terms where there are none: plans from before there were any keep their hash."""
     record: dict[str, Any] = _PROGRAM.dump_python(program, mode="json")
+    if record["terms"] is None:
+        del record["terms"]
     for release in record["releases"]:
         if release["schedule"]["zone"] is None:
             del release["schedule"]["zone"]

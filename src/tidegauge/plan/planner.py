@@ -13,7 +13,8 @@ from tidegauge.model.constraint import Unconstrained
 from tidegauge.model.program import Limit, Program, Release, Scope
 from tidegauge.model.quantity import DAY
 from tidegauge.model.schedule import Schedule
-from tidegauge.plan.certify import accounted, exposure
+from tidegauge.model.terms import terms_from
+from tidegauge.plan.certify import accounted, enforced, exposure
 from tidegauge.plan.choose import more_if_asked, options
 from tidegauge.plan.derive import able, derive, derived_spans
 from tidegauge.plan.plan import Plan, ReleasePlan
@@ -22,7 +23,7 @@ from tidegauge.plan.sql.compile import compile_query
 from tidegauge.plan.warn import warnings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from tidegauge.model.calendar import Zone
@@ -86,10 +87,11 @@ def consider(
 ) -> Considered:
     """The strategies that can carry out a declaration.  Raises SpecError if there is none for a release."""
     releases = {name: _release(name, spec, table=table, columns=columns, now=now) for name in spec.measured}
+    program = _program(spec, tuple(releases.values()), columns, None)
     spans = {name: derived_spans(spec.derived, release) for name, release in releases.items()}
     pure = spec.budget.budget.pure
     found = {
-        name: _options(release, spec, spans[name], pure=pure, cache=cache, ask=ask)
+        name: _options(release, spec, program, spans[name], pure=pure, cache=cache, ask=ask)
         for name, release in releases.items()
     }
     return Considered(releases, spans, found)
@@ -143,7 +145,13 @@ def decide(
 def _program(
     spec: GaugeSpec, releases: tuple[Release, ...], columns: Mapping[str, str], leaves_out: int | None
 ) -> Program:
-    program = Program(releases, _scopes(spec, columns), spec.source.max_rows, spec.source.unit)
+    program = Program(
+        releases,
+        _scopes(spec, columns),
+        spec.source.max_rows,
+        spec.source.unit,
+        terms=_terms(spec, [release.schedule for release in releases]),
+    )
     if leaves_out is None:
         return program
     long = {name: columns[name] for name in sorted(program.used)}
@@ -153,6 +161,19 @@ def _program(
         if kind == "VARCHAR" or kind.startswith("DECIMAL")
     )
     return replace(program, partial=partial)
+
+
+def _terms(spec: GaugeSpec, schedules: Sequence[Schedule]) -> Schedule | None:
+    """The terms after which constraints renew; None: they do not."""
+    if spec.constraint is None or spec.constraint.renews is None:
+        return None
+    first = min(schedule.bin_end(0) for schedule in schedules)
+    name, zone, renews = spec.calendar.time_zone, None, spec.constraint.renews
+    if name is not None and is_local(renews):
+        lasts = [None if one.bins is None else one.bin_end(one.bins - 1) for one in schedules]
+        end = None if None in lasts else max(last for last in lasts if last is not None)
+        zone = committed_zone(name, first - 2 * DAY, end if end is None else renews.after(end))
+    return terms_from(renews, first, zone, spec.constraint.renews_from)
 
 
 def split(spec: GaugeSpec, best: Mapping[str, Option]) -> dict[str, Fraction]:
@@ -240,6 +261,7 @@ def _constraint(spec: GaugeSpec, name: str) -> Constraint:
 def _options(
     release: Release,
     spec: GaugeSpec,
+    program: Program,
     spans: Mapping[str, int | None],
     *,
     pure: bool,
@@ -248,7 +270,7 @@ def _options(
 ) -> tuple[list[Option], str]:
     """Every valid strategy that also gives the derived series (`spans`), and a hint about longer searches."""
     name = release.name
-    constraint, declared = _constraint(spec, name), spec.measured[name]
+    constraint, declared = enforced(program, name), spec.measured[name]
     if isinstance(constraint, Unconstrained) and release.schedule.count is None:
         raise SpecError(
             "without a [constraint] every reading adds to the loss, so the loss of a release without an end "
@@ -256,9 +278,7 @@ def _options(
             "declare at_most or within, or give it an end with 'for'",
             key=f"release.{name}",
         )
-    exposures = [
-        exposure(release, part, constraint, spec.source.max_rows or 1) for part in release.query.components
-    ]
+    exposures = [exposure(release, part, constraint, program) for part in release.query.components]
     worst = declared.minimise == "worst"
     search = Search(release.schedule, exposures[0], pure=pure, worst=worst, cache=cache, ask=ask)
     try:
@@ -299,4 +319,8 @@ def _protects(spec: GaugeSpec) -> str:
         if unit is None
         else f"one '{unit}' with all the rows it ever owns, of which at most {rows} count at any time"
     )
-    return f"{who}: everything published together reveals at most the declared budget about it."
+    reveals = "everything published together reveals at most the declared budget about"
+    if spec.constraint is not None and (renews := spec.constraint.renews) is not None:
+        who = who.replace(", over its whole lifetime", "").replace("it ever owns", "it owns")
+        return f"{who}, in one term of {renews}: {reveals} everything it does in one term."
+    return f"{who}: {reveals} it."

@@ -7,6 +7,7 @@ import time as system_time
 from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -33,6 +34,7 @@ from tidegauge.run.reader import Reader, StoreFile, committed
 from tidegauge.run.ready import hidden_by_noise, require_columns, require_ready
 from tidegauge.run.shared import Sharing
 from tidegauge.run.tick import Ticker
+from tidegauge.run.whole_error import running_values
 from tidegauge.store import Commitment
 
 if TYPE_CHECKING:
@@ -335,6 +337,7 @@ class Gauge:
             store.public.attest()
             with self._engine(plan) as engine:
                 require_columns(plan, source)
+                store.extend_state(engine.layout.tables(), partial(running_values, plan.program))
                 ticker = Ticker(plan, store, engine, self._sampler)
                 now = PublicClock(self._now, self._steady)
                 with delivering(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidegauge.model.status import ReleaseStatus, Status
 from tidegauge.model.tick import NOTHING_YET
+from tidegauge.run.whole_error import whole_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +35,7 @@ def status_of(
         },
         publishers=publishers,
         operator_only={**store.secret.counts(), **counts},
+        whole_error=None if plan is None else whole_error(plan, store),
     )
 
 

@@ -195,6 +195,7 @@ def measure_release(plan: ReleasePlan, bins: range, known: Known, before: Rows, 
         shared_noise=tuple(shared_noise),
         streams=tuple(streams),
         sums_from=None if last else strategy.needed_from(bins.stop - 1),
+        reading_from=None if release.schedule.span is None else release.schedule.latest_bins(bins.stop).start,
     )
 
 

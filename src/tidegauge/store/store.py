@@ -17,11 +17,13 @@ from tidegauge.store.secret import part as secret
 from tidegauge.store.upgrade import upgrade
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tidegauge.model.ledger import Reservation
+    from tidegauge.model.program import State
     from tidegauge.model.tick import Clock, TickResult, Wanted
+    from tidegauge.store.secret.exact import Levels
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,18 @@ class Store:
     def draw(self) -> Draw:
         """The draw of at_most, which comes before the plan."""
         return Draw(self._file, self.public.ledger, self.transaction)
+
+    def extend_state(
+        self, layout: Mapping[str, Mapping[str, str]], levels: Callable[[State], Levels]
+    ) -> None:
+        """Let the state have the columns of this version of the engine; a newer version may need more.
+
+        `levels`: gives the running values that the rows of the state show.
+        """
+        if not self.secret.complete(layout):
+            found = levels(self.secret.state())
+            with self.transaction():
+                self.secret.extend_state(layout, found)
 
     # -- a tick ----------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@
     T8  compose, worst         several privacy losses together; rho and (epsilon, delta)
     T9  joint, hdcr_joint      all measurements together
     T10, T13, T14              theory.paths: all measurements over every path of a unit
+    T15 renewed                what one unit does in one term
 
 docs/theory/README.md lists every theorem with its proof; tests/theory/ compares each with an enumeration of
 small worlds.
@@ -22,6 +23,7 @@ from tidegauge.theory.cover import cover, cover_bound, hierarchy_beats_sliding, 
 from tidegauge.theory.folds import dcr_folds, hdcr_folds, load_folds, most_span, swcr_folds
 from tidegauge.theory.joint import hdcr_joint, joint
 from tidegauge.theory.paths.cases import ConstraintCase, constraint_cases
+from tidegauge.theory.renewal import renewed
 from tidegauge.theory.sensitivity import Sensitivity, most_counted, sensitivity
 
 Life = ConstraintCase
@@ -54,6 +56,7 @@ __all__ = [
     "load_folds",
     "most_counted",
     "most_span",
+    "renewed",
     "rho_to_delta",
     "rho_to_epsilon",
     "sensitivity",

@@ -10,8 +10,10 @@ import pyarrow.compute as pc
 
 from tidegauge.engine.duckdb.arrival import Arrival
 from tidegauge.engine.duckdb.digest import is_old, probe
+from tidegauge.engine.duckdb.excess import any_excess, dropped, excess, known_excess
 from tidegauge.engine.duckdb.render import quote, render
 from tidegauge.engine.duckdb.statements import Statements
+from tidegauge.engine.duckdb.terms import TermStatements, terms_table
 from tidegauge.engine.duckdb.views import BEGINNING, arrow_schema
 from tidegauge.errors import QueryError
 from tidegauge.model.program import Folded, Total
@@ -32,7 +34,7 @@ class DuckEngine:
 
     def __init__(self, program: Program, columns: Mapping[str, str], *, part: int = _PART) -> None:
         self.program, self._part = program, part
-        self._sql = Statements(program, columns)
+        self._sql = (Statements if program.terms is None else TermStatements)(program, columns)
         self._spill = ScratchFolder()
         self._db = duckdb.connect(
             config={
@@ -118,10 +120,12 @@ class DuckEngine:
         )
         later = f"SELECT * EXCLUDE (instant) FROM timed WHERE instant > {reached}"
         self._arrival.leave(later if due < everything else None)
-        expiring = state.expiring(reached) if any(scope.retire for scope in self.program.scopes) else []
-        self._db.register("leaving", pa.table({"unit": pa.array(expiring, pa.string())}))
-        self._run("CREATE OR REPLACE TEMP TABLE expiring AS SELECT * FROM leaving")
-        self._db.unregister("leaving")
+        renews = self.program.terms is not None
+        some_expire = renews or any(scope.retire for scope in self.program.scopes)
+        expiring = state.expiring(reached) if some_expire else []
+        self._make("expiring", pa.table({"unit": pa.array(expiring, pa.string())}))
+        if self.program.terms is not None:
+            self._make("terms", terms_table(self.program.terms, watermark, reached))
         parts = max(1, -(-due // self._part))
         for part in range(parts):
             mine = "true" if parts == 1 else f"hash(unit) % {parts} = {part}"
@@ -134,6 +138,9 @@ class DuckEngine:
 
     def _fold(self, state: State, reached: int, expiring: Sequence[str]) -> Folded:
         self._recall(state, expiring)
+        self._run(known_excess())
+        if isinstance(self._sql, TermStatements) and (statement := self._sql.order_again()):
+            self._run(statement)
         self._renew()
         self._run(self._sql.versions())
         self._run(self._sql.path())
@@ -148,17 +155,30 @@ class DuckEngine:
                 self._run(build(s, scope))
             self._run(self._sql.accepted(s, scope, reached))
             self._run(self._sql.accepted_flow(s, scope))
+        some = self._any_excess(reached)
+        for s, scope in enumerate(self.program.scopes):
+            self._run(excess(s, some=some))
+            if some and self.program.max_rows is not None:
+                self._run(self._sql.change(s, scope, every_row=True))
         entries = self._table(self._sql.entries())
         named = [name for name in ("entry", "unit") if name in self.layout.entries]
         units = self._sql.units().replace("$upto", str(reached))
         return Folded(
-            totals=self._totals(),
+            totals=self._totals(self._sql.totals()),
             entries=entries.filter(entries["alive"]).drop_columns(["alive"]),
             gone=entries.filter(pc.invert(entries["alive"])).select(named),
             units=self._table(f"SELECT * FROM ({units}) ORDER BY unit, scope"),
             used=self._table(self._sql.used()),
             counts=self._counts(),
+            dropped=self._totals(dropped(self.program)) if some else (),
         )
+
+    def _any_excess(self, reached: int) -> bool:
+        """Whether the true contribution of a unit of this fold can differ from the accepted one."""
+        if self.program.terms is not None:
+            return True
+        ((some,),) = self._rows(any_excess(range(len(self.program.scopes)), reached))
+        return bool(some)
 
     def _renew(self) -> None:
         """Replace digests of format 2 among the rows that this batch can change."""
@@ -190,15 +210,20 @@ class DuckEngine:
             "known_used": (state.used(clipped), self.layout.used, ""),
         }
         for name, (table, columns, also) in known.items():
-            self._db.register("recalled", table.cast(arrow_schema(columns)))
-            self._run(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT *{also} FROM recalled")
-            self._db.unregister("recalled")
+            self._make(name, table.cast(arrow_schema(columns)), f"*{also}")
+
+    def _make(self, name: str, table: pa.Table, columns: str = "*") -> None:
+        """Make a table of the engine from one in memory."""
+        self._db.register("recalled", table)
+        self._run(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT {columns} FROM recalled")
+        self._db.unregister("recalled")
 
     def _bins(self, releases: Sequence[Release], upto: int) -> None:
         """Make `bins`: the bins that the effective times of this fold can fall into."""
+        terms = "" if self.program.terms is None else "(SELECT min(begins) FROM terms WHERE fresh), "
         ((earliest,),) = self._rows(f"""
             SELECT least((SELECT min(instant) FROM path WHERE instant > {BEGINNING}), (SELECT min(expires)
-                FROM known_units), {upto})""")
+                FROM known_units), {terms}{upto})""")
         numbers, bins, ends = [], [], []
         for number, release in enumerate(releases):
             for index, end in release.schedule.covering(earliest, upto):
@@ -207,15 +232,13 @@ class DuckEngine:
                 ends.append(end)
         table = pa.table({"release": pa.array(numbers, pa.int64()), "bin": pa.array(bins, pa.int64()),
                           "ends": pa.array(ends, pa.int64())})  # fmt: skip
-        self._db.register("recalled", table)
-        self._run("CREATE OR REPLACE TEMP TABLE bins AS SELECT * FROM recalled")
-        self._db.unregister("recalled")
+        self._make("bins", table)
 
-    def _totals(self) -> list[Total]:
+    def _totals(self, statement: str) -> list[Total]:
         names = [release.name for release in self.program.releases]
         return [
             Total(names[release], component, bin_, cell, int(amount))
-            for release, component, bin_, cell, amount in self._rows(self._sql.totals())
+            for release, component, bin_, cell, amount in self._rows(statement)
         ]
 
     def _counts(self) -> dict[str, int]:

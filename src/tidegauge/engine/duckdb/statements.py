@@ -23,12 +23,17 @@ _EXPIRES: Final = "CASE WHEN any_value(leaves) > $upto THEN any_value(leaves) EN
 
 
 def capped(limit: int | None) -> str:
-    """SQL: a limit that is at most _MOST; NULL where there is none."""
+    """SQL: a number of a constraint; NULL: there is none."""
     return "NULL::BIGINT" if limit is None else f"{min(limit, _MOST)}::BIGINT"
 
 
 class Statements(Views):
     """Every statement for one program."""
+
+    @property
+    def _term_column(self) -> str:
+        """One more column by which a clip counts, with a comma in front: it begins again with each term."""
+        return ", term" if self.program.terms is not None else ""
 
     def numbered(self, s: int, scope: Scope) -> str:
         """SQL of `numbered_s`: each unit's changes, its constraint, and when it leaves if it retires."""
@@ -56,7 +61,7 @@ class Statements(Views):
             CREATE OR REPLACE TEMP TABLE numbered_{s} AS
             WITH times AS (
                 SELECT unit, instant FROM change_{s} WHERE instant > {BEGINNING} UNION SELECT unit, instant
-                    FROM flow_change_{s}
+                    FROM flow_change_{s} WHERE counts
             ), known AS (
                 SELECT * FROM known_units WHERE scope = {s}
             ), {labels} numbered AS (
@@ -105,21 +110,22 @@ class Statements(Views):
             f"({self.numbers[r.name]}, {capped(r.clip)})" for r in self.flows if r.clip is not None
         )  # fmt: skip
         clips = clips or "(-1, NULL::BIGINT)"
+        term = self._term_column
         allowed = "instant <= leaves" if scope.retire else "inside"
         return f"""
             CREATE OR REPLACE TEMP TABLE accepted_flow_{s} AS
             WITH allowed AS (
-                SELECT flow_change_{s}.* FROM flow_change_{s} JOIN numbered_{s} USING (unit, instant)
-                    WHERE {allowed}
+                SELECT flow_change_{s}.*{term} FROM flow_change_{s} JOIN numbered_{s} USING (unit, instant)
+                    WHERE counts AND {allowed}
             ), placed AS (
                 SELECT allowed.*, bins.bin
                 FROM allowed ASOF JOIN bins ON bins.release = allowed.release AND allowed.instant <= bins.ends
             )
-            SELECT placed.*, dense_rank() OVER (PARTITION BY placed.unit, placed.release, placed.bin
+            SELECT placed.*, dense_rank() OVER (PARTITION BY placed.unit, placed.release, placed.bin{term}
                 ORDER BY instant)
                              + coalesce(known_used.used, 0) AS ordinal, clip.most
             FROM placed
-            LEFT JOIN known_used USING (unit, release, bin)
+            LEFT JOIN known_used USING (unit, release, bin{term})
             LEFT JOIN (VALUES {clips}) AS clip(release, most) ON clip.release = placed.release"""
 
     def totals(self) -> str:
@@ -172,16 +178,19 @@ class Statements(Views):
             f"""SELECT unit, {s}::BIGINT AS scope, least(max(ord), coalesce(any_value(at_most),
                 max(ord)))::BIGINT AS moves,
                        any_value(first) AS first, any_value(label) AS label,
-                       {_EXPIRES if scope.retire else "NULL::BIGINT"} AS expires
-                FROM numbered_{s} GROUP BY unit"""
+                       {_EXPIRES if scope.retire else "NULL::BIGINT"} AS expires,
+                       any_value(excess) AS excess
+                FROM numbered_{s} LEFT JOIN excess_{s} USING (unit) GROUP BY unit"""
             for s, scope in enumerate(self.program.scopes)
         )
 
     def used(self) -> str:
         """SQL: how much of a clip each unit has used in its last bin."""
+        term = self._term_column
+        last = ", max(term) AS term" if term else ""
         return " UNION ALL ".join(
-            f"""SELECT unit, release::BIGINT AS release, max(bin)::BIGINT AS bin, max_by(ordinal, (bin,
-                ordinal))::BIGINT AS used
+            f"""SELECT unit, release::BIGINT AS release, max(bin)::BIGINT AS bin, max_by(ordinal, (bin{term},
+                ordinal))::BIGINT AS used{last}
                 FROM accepted_flow_{s} WHERE most IS NOT NULL GROUP BY unit, release"""
             for s in range(len(self.program.scopes))
         )

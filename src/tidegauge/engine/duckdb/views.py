@@ -9,7 +9,8 @@ The tables, in the order in which one fold builds them:
     path             the same without the ends of rows that did not exist
     contributing_s   the rows of the path that contribute in scope s (at most max_rows of a unit, first come)
     change_s         per unit, instant, component and cell the net change of the contribution
-    flow_change_s    the changes that a flow of the scope counts
+    true_change_s    the same as if all rows of a unit contributed (only where some do not)
+    flow_change_s    the changes that a flow of the scope matches; `counts`: among the first max_rows
     numbered_s       the instants at which a unit's contribution changes, numbered, each accepted or not
     accepted_s       the accepted changes of stocks
     accepted_flow_s  the accepted changes of flows, numbered within their bin
@@ -65,14 +66,21 @@ class Views:
         return [f"c{i}", *(f"v{i}_{j}" for j in range(len(release.query.components)))]
 
     def _layout(self) -> StateLayout:
-        """The columns of the state.  `units.moves` counts changes: stores of format 3 have that name."""
+        """The columns of the state.  `units.moves` counts changes: stores of format 3 have that name.
+
+        `units.excess`: the true contribution less the accepted one, as tidegauge.engine.duckdb.excess writes
+        it; NULL where they are equal.
+        """
         counters: dict[str, StateType] = {
             "unit": "VARCHAR", "scope": "BIGINT", "moves": "BIGINT", "first": "BIGINT", "label": "VARCHAR",
-            "expires": "BIGINT",
+            "expires": "BIGINT", "excess": "VARCHAR",
         }  # fmt: skip
         used: dict[str, StateType] = {
             "unit": "VARCHAR", "release": "BIGINT", "bin": "BIGINT", "used": "BIGINT"
         }  # fmt: skip
+        if self.program.terms is not None:
+            counters |= {"leaves": "BIGINT", "term": "BIGINT"}
+            used |= {"term": "BIGINT"}
         return StateLayout(self._entry_columns(), counters, used)
 
     def _entry_columns(self) -> dict[str, StateType]:
@@ -214,7 +222,7 @@ class Views:
         if self.program.max_rows is None or not cells:
             return f"""
                 CREATE OR REPLACE TEMP VIEW contributing_{s} AS
-                SELECT *, instant AS since, seq AS order_ FROM path"""
+                SELECT *, instant AS since, seq AS order_, false AS waits FROM path"""
         present = " OR ".join(f"{cell} IS NOT NULL" for cell in cells)
         masked = ", ".join(
             f"CASE WHEN counts THEN {name} END AS {name}"
@@ -226,14 +234,15 @@ class Views:
         return f"""
             CREATE OR REPLACE TEMP TABLE contributing_{s} AS
             WITH marked AS (
-                SELECT *, coalesce({present}, false) AS here FROM path
+                SELECT *, coalesce({present}, false) AS here FROM ({self._placed_rows()})
             ), transitions AS (
-                SELECT *, here AND NOT coalesce(lag(here) OVER row_path, false) AS enters,
+                SELECT *, here AND (NOT coalesce(lag(here) OVER row_path, false) OR renewed) AS enters,
                        coalesce(lag(here) OVER row_path, false) AND NOT here AS leaves
                 FROM marked WINDOW row_path AS (PARTITION BY unit, entry ORDER BY instant)
             ), presences AS (
-                SELECT unit, entry, instant AS begins, coalesce(since{s}, instant) AS since,
-                    coalesce(order{s}, seq) AS order_,
+                SELECT unit, entry, instant AS begins,
+                       CASE WHEN renewed THEN instant ELSE coalesce(since{s}, instant) END AS since,
+                       CASE WHEN renewed THEN key_order ELSE coalesce(order{s}, seq) END AS order_,
                        enters,
                        coalesce(lead(instant) OVER (PARTITION BY unit, entry ORDER BY instant),
                            {NEVER}) AS ends
@@ -266,10 +275,20 @@ class Views:
                   ON admissions.unit = all_transitions.unit AND admissions.entry = all_transitions.entry
                       AND admissions.begins <= all_transitions.instant
             )
-            SELECT unit, entry, instant, seq, alive, {plain}, {masked}, since, order_ FROM placed"""
+            SELECT unit, entry, instant, seq, alive, {plain}, {masked}, since, order_,
+                   here AND NOT coalesce(counts, false) AS waits
+            FROM placed"""
 
-    def change(self, s: int, scope: Scope) -> str:
-        """SQL of `change_s`; the contribution of the stored state is at BEGINNING."""
+    def _placed_rows(self) -> str:
+        """SQL: the path; where a term begins, every row once more (`renewed`), in the order of the keys."""
+        return "SELECT *, false AS renewed, NULL::BIGINT AS key_order FROM path"
+
+    def change(self, s: int, scope: Scope, *, every_row: bool = False) -> str:
+        """SQL of `change_s`; the contribution of the stored state is at BEGINNING.
+
+        `every_row`: of `true_change_s`, to which all rows of a unit contribute.
+        """
+        made, origin = (f"true_change_{s}", "path") if every_row else (f"change_{s}", f"contributing_{s}")
         parts = []
         stocks = [release for release in self.stocks if release.name in scope.releases]
         names = [name for release in stocks for name in self.view(release)]
@@ -290,9 +309,9 @@ class Views:
             if name not in self._lagged_with_row()
         ]
         return f"""
-            CREATE OR REPLACE TEMP TABLE change_{s} AS
+            CREATE OR REPLACE TEMP TABLE {made} AS
             WITH row_changes AS MATERIALIZED (
-                SELECT *{"".join(f", {one}" for one in lagged)} FROM contributing_{s}
+                SELECT *{"".join(f", {one}" for one in lagged)} FROM {origin}
                 {"WINDOW row_path AS (PARTITION BY unit, entry ORDER BY instant)" if lagged else ""}
             )
             SELECT unit, instant, release, component, cell, sum(amount) AS amount
@@ -302,23 +321,24 @@ class Views:
     def flow_change(self, s: int, scope: Scope) -> str:
         """SQL of `flow_change_s`: the row really changed, and the flow's WHERE accepts the change."""
         parts = ["SELECT ''::VARCHAR AS unit, 0::BIGINT AS instant, 0::BIGINT AS seq, 0 AS release, "
-                 "0 AS component, 0::BIGINT AS cell, 0::BIGINT AS amount WHERE false"]  # fmt: skip
+                 "0 AS component, 0::BIGINT AS cell, 0::BIGINT AS amount, true AS counts "
+                 "WHERE false"]  # fmt: skip
         for release in self.flows:
             if release.name not in scope.releases:
                 continue
             i, query = self.numbers[release.name], release.query
-            limit = "" if self.program.max_rows is None else (
-                " QUALIFY row_number() OVER (PARTITION BY unit, instant ORDER BY seq, cell, amounts) "
+            counts = "true" if self.program.max_rows is None else (
+                "row_number() OVER (PARTITION BY unit, instant ORDER BY seq, cell, amounts) "
                 f"<= {self.program.max_rows}"
             )  # fmt: skip
             amounts = [amount(part) for part in query.components]
             hits = f"""(SELECT unit, instant, seq, TRY(CAST({render(query.cell)} AS BIGINT)) AS cell,
-                [{", ".join(amounts)}] AS amounts
+                [{", ".join(amounts)}] AS amounts, {counts} AS counts
                         FROM changed
                         WHERE TRY(CAST({render(query.cell)} AS BIGINT)) IS NOT NULL
-                          AND ({" OR ".join(f"{amount} <> 0" for amount in amounts)}){limit})"""
+                          AND ({" OR ".join(f"{amount} <> 0" for amount in amounts)}))"""
             parts.extend(
-                f"SELECT unit, instant, seq, {i}, {j}, cell, amounts[{j + 1}] FROM {hits}"
+                f"SELECT unit, instant, seq, {i}, {j}, cell, amounts[{j + 1}], counts FROM {hits}"
                 for j in range(len(amounts))
             )
         image = "image" if self.image else "NULL::STRUCT(none INTEGER)"

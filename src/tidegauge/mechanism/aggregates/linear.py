@@ -27,6 +27,10 @@ class Linear(Aggregate):
             Estimate(float(value), stderr, float(value) - half, float(value) + half) for value in values[0]
         ]
 
+    def exact(self, query: Query, sums: Sequence[int]) -> float:
+        """The sum in its unit."""
+        return float(sums[0] * query.components[0].grid)
+
     def half_width(self, errors: Sequence[ErrorDistribution], stderr: float, level: float) -> float:
         """The half-width of the component's noise."""
         del stderr

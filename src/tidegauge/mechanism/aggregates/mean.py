@@ -71,6 +71,11 @@ class Mean(Aggregate):
         pairs = zip(*values, strict=True)
         return [_estimate(part, float(total), float(count), errors) for total, count in pairs]
 
+    def exact(self, query: Query, sums: Sequence[int]) -> float | None:
+        """The mean distance from the middle, and the middle; None where there are no rows."""
+        part, (total, count) = query.components[0], sums
+        return float(total * part.grid / count + part.centre) if count else None
+
     def half_width(self, errors: Sequence[ErrorDistribution], stderr: float, level: float) -> float:
         """The standard error of the reading, times the wider of the relative tails of its two sums."""
         return stderr * max(

@@ -30,20 +30,21 @@ class CalendarSpec(Table):
 
 
 def with_local_starts(data: Any) -> Any:
-    """A declaration whose releases' `start`, where it has no offset, is read in the calendar's time zone."""
+    """A declaration whose `start` and `renews_from`, without an offset, are read in the calendar's zone."""
     match data:
         case {"calendar": {"time_zone": str(name)}, "release": dict(releases)}:
             try:
                 zone = zone_named(name)
             except SpecError:  # the key's own check refuses it
                 return data
-            local = {key: _with_local_start(one, zone) for key, one in releases.items()}
-            return {**data, "release": local}
+            local = {key: _with_local_time(one, "start", zone) for key, one in releases.items()}
+            constraint = _with_local_time(data.get("constraint"), "renews_from", zone)
+            return {**data, "release": local, **({} if constraint is None else {"constraint": constraint})}
     return data
 
 
-def _with_local_start(release: Any, zone: ZoneInfo) -> Any:
-    if isinstance(release, dict) and isinstance(start := release.get("start"), str | date):
+def _with_local_time(table: Any, key: str, zone: ZoneInfo) -> Any:
+    if isinstance(table, dict) and isinstance(written := table.get(key), str | date):
         with suppress(SpecError):  # the key's own check refuses it
-            return {**release, "start": local_instant(start, zone)}
-    return release
+            return {**table, key: local_instant(written, zone)}
+    return table

@@ -63,6 +63,8 @@ class ConstraintSpec(LimitSpec):
     """Written as at_most = "auto"."""
     choose_from: Duration | None = None
     choice_share: Number | None = None
+    renews: Duration | None = None
+    renews_from: Time | None = None
 
     _auto = model_validator(mode="before")(with_auto)
     _chosen = model_validator(mode="after")(require_choice)
@@ -78,6 +80,8 @@ class ConstraintSpec(LimitSpec):
             raise ValueError("give at_most, within, or both")
         if self.by is not None and own:
             raise ValueError("with 'by', write at_most and within inside the cases")
+        if self.renews_from is not None and self.renews is None:
+            raise ValueError("renews_from: says when the first term begins, and needs 'renews', its length")
         if self.within is not None and self.within.months:
             raise ValueError(f"within: '{self.within}' has no fixed length; write it in days")
         for limit in self.cases.values():
@@ -207,6 +211,11 @@ class GaugeSpec(Table):
             if release.constraint is not None and release.constraint.auto:
                 raise ValueError(f"release.{name}.constraint.at_most: 'auto' belongs to [constraint] alone")
             self._require_measured(release.parts_of, f"release.{name}.parts_of")
+            if release.constraint is not None and release.constraint.renews is not None:
+                raise ValueError(
+                    f"release.{name}.constraint.renews: belongs in [constraint]: all constraints of a gauge "
+                    "renew together, because what is protected is everything a unit does in one term"
+                )
         for name, derived in self.derived.items():
             self._require_measured(derived.of, f"release.{name}.of")
         return self

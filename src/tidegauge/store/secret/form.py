@@ -59,6 +59,10 @@ class Form(Protocol):
         """Units that must leave by this instant."""
         ...
 
+    def where_present(self, table: str, column: str) -> str:
+        """SQL after FROM: the rows of a table that may have a value in this column."""
+        ...
+
     def forget(self) -> None:
         """What was written was rolled back."""
         ...
@@ -97,6 +101,10 @@ class Plain:
         del names
         found = db.execute("SELECT DISTINCT unit FROM units WHERE expires <= ?", (upto,))
         return [unit for (unit,) in found]
+
+    def where_present(self, table: str, column: str) -> str:
+        """Those that have one."""
+        return f"{table} WHERE {column} IS NOT NULL"
 
     def forget(self) -> None:
         """Nothing is remembered."""
@@ -153,8 +161,8 @@ class Sealed:
             self._leaving, self._queue = {}, []
             found = db.execute("SELECT unit, scope, sealed FROM units")
             while rows := found.fetchmany(10_000):
-                for row in self.unpack("units", rows):
-                    self._note(self._leaving, dict(zip(names, row, strict=True)))
+                for row in self.unpack("units", rows):  # one that was sealed earlier may have fewer columns
+                    self._note(self._leaving, dict(zip(names, row, strict=False)))
         due = []
         while self._queue and self._queue[0][0] <= upto:
             item = heapq.heappop(self._queue)
@@ -163,6 +171,11 @@ class Sealed:
         for item in set(due):  # they leave when this is committed, not now
             heapq.heappush(self._queue, item)
         return sorted({unit for _, unit, _ in due})
+
+    def where_present(self, table: str, column: str) -> str:
+        """All: what a row has is sealed."""
+        del column
+        return table
 
     def forget(self) -> None:
         """Read them again."""

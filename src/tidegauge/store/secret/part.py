@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.model.tick import NOTHING_YET, Clock, StreamState
+from tidegauge.store.secret.exact import ExactSums
 from tidegauge.store.secret.form import Plain, Sealed
 from tidegauge.store.secret.pending import WAITING, Keys, Pending
 from tidegauge.store.secret.rows import RowDigests
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from tidegauge.model.tick import Measured, TickResult
     from tidegauge.store.database import Database
+    from tidegauge.store.secret.exact import Levels
     from tidegauge.store.secret.form import Form
 
     Layout = Mapping[str, Mapping[str, str]]
@@ -41,6 +43,7 @@ class SecretPart:
         self.sums = Sums(db, cipher, self.digests)
         self.pending = Pending(db, cipher, self.digests)
         self.keys = Keys(db, cipher)
+        self.exact = ExactSums(self.secrets, sealed=self._sealed)
 
     # -- rows and units --------------------------------------------------------------------------------------
 
@@ -51,11 +54,44 @@ class SecretPart:
         self.digests.watch()
         self.set_clock(Clock(None, NOTHING_YET, 0))
 
-    def state(self) -> StoredState:
-        """The rows and units as they are known."""
+    @property
+    def keeps_excess(self) -> bool:
+        """Whether the state keeps what the constraint drops of each unit."""
+        return "excess" in self._layout()["units"]
+
+    def complete(self, layout: Layout) -> bool:
+        """Whether the tables of the state have all columns of this layout."""
+        return not any(self._missing(layout).values())
+
+    def _missing(self, layout: Layout) -> Layout:
+        known = self._layout()
+        return {
+            table: {name: kind for name, kind in columns.items() if name not in known[table]}
+            for table, columns in layout.items()
+        }
+
+    def _layout(self) -> dict[str, dict[str, str]]:
         layout = self._file.get("layout")
         assert layout is not None, "a plan is committed first"
-        return self._state(json.loads(layout))
+        found: dict[str, dict[str, str]] = json.loads(layout)
+        return found
+
+    def extend_state(self, layout: Layout, levels: Levels) -> None:
+        """Add the columns of the state that this version of the engine has more; inside a transaction.
+
+        They are empty in all rows, so what they say is not known before now.  `levels`: the running values
+        as the rows give them.
+        """
+        known, more = self._layout(), self._missing(layout)
+        extended = {table: {**known[table], **more.get(table, {})} for table in known}
+        self._file.set("layout", json.dumps(extended, sort_keys=False))
+        self._state(extended).add_columns(more)
+        if self.clock.watermark > NOTHING_YET:
+            self.exact.begin(self.clock.watermark, levels)
+
+    def state(self) -> StoredState:
+        """The rows and units as they are known."""
+        return self._state(self._layout())
 
     def _state(self, layout: Layout) -> StoredState:
         return StoredState(self._file.connection, layout, self._form, self.pending, self.keys)
@@ -79,6 +115,8 @@ class SecretPart:
             state.apply(folded)
             self.sums.add(folded.totals)
             self.sums.count(folded.counts)
+        if result.ended:
+            self.exact.take(result)
         self.keys.put(result.arrived.keys)
         self.sums.count(result.arrived.counts)
         if result.ended:

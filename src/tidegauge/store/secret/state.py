@@ -56,6 +56,23 @@ class StoredState:
         if "expires" in self._form.columns("units", self._layout["units"]):
             self._db.execute('CREATE INDEX units_expiring ON units ("expires") WHERE "expires" IS NOT NULL')
 
+    def add_columns(self, more: Mapping[str, Mapping[str, str]]) -> None:
+        """Add columns to the tables; a sealed row has them in its one piece."""
+        for table, declared in more.items():
+            there = {name for (name,) in self._db.execute(f"SELECT name FROM pragma_table_info('{table}')")}
+            for name, kind in self._form.columns(table, declared).items():
+                if name not in there:
+                    self._db.execute(f"ALTER TABLE {table} ADD COLUMN {quote(name)} {kind}")
+
+    def excess(self) -> Iterator[str]:
+        """Of every unit whose true contribution is not the accepted one, the difference, as the engine has
+        it.
+        """
+        if "excess" not in self._layout["units"]:
+            return iter(())
+        found = self._select("units", self._form.where_present("units", "excess"))["excess"].to_pylist()
+        return (one for one in found if one is not None)
+
     def entries(self, names: Sequence[str]) -> pa.Table:
         """The living rows with these names."""
         return self._matching("entries", "entry", names)
@@ -130,6 +147,8 @@ class StoredState:
         declared = self._layout[table]
         names = ", ".join(f"{table}.{quote(name)}" for name in self._form.columns(table, declared))
         rows = self._form.unpack(table, self._db.execute(f"SELECT {names} FROM {origin}", values).fetchall())
+        if any(len(row) < len(declared) for row in rows):  # sealed before a column was added
+            rows = [(*row, *[None] * (len(declared) - len(row))) for row in rows]
         fields = zip(*rows, strict=True) if rows else [[] for _ in declared]
         arrays = [
             pa.array(values, _ARROW[kind]) for values, kind in zip(fields, declared.values(), strict=True)

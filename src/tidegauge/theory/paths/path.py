@@ -68,7 +68,8 @@ def bin_cases(constraint: Constraint, schedule: Schedule) -> tuple[BinCase, ...]
     Proof:    docs/theory/T10-paths.md
     """
     found = dict.fromkeys(
-        BinCase(case.mutations, _touched(case.bound, schedule)) for case in constraint_cases(constraint)
+        BinCase(case.mutations, None if case.bound is None else bins_touched(case.bound, schedule))
+        for case in constraint_cases(constraint)
     )
     if schedule.bins is None and BinCase(None, None) in found:
         raise SpecError(
@@ -77,10 +78,11 @@ def bin_cases(constraint: Constraint, schedule: Schedule) -> tuple[BinCase, ...]
     return tuple(found)
 
 
-def _touched(bound: Exact | None, schedule: Schedule) -> int | None:
-    """Most bins from the first change to the last if these are at most `bound` apart."""
-    if bound is None:
-        return None
+def bins_touched(bound: Exact, schedule: Schedule) -> int:
+    """Most bins from the first change to the last if these are at most `bound` apart.  [T10]
+
+    Proof:    docs/theory/T10-paths.md
+    """
     if not bound.temporal:
         raise SpecError("a release on the clock needs a length of time: write within = '30 days'")
     width, apart = schedule.bin_width, bound.value + schedule.slack

@@ -1,0 +1,198 @@
+"""Constraints that renew: wherever batches are cut, and what a unit does in one term stays in this term."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.engine.harness import (
+    BY_STATE,
+    COLUMNS,
+    RISE,
+    SUM_X,
+    World,
+    oracle_paths,
+    passes,
+    run_engine,
+    run_oracle,
+)
+from tidegauge.engine.duckdb.engine import DuckEngine
+from tidegauge.model.program import Limit, Program, Release, Scope
+from tidegauge.model.quantity import Span
+from tidegauge.model.schedule import Schedule
+
+if TYPE_CHECKING:
+    from tests.engine.harness import Passes, Path, Spot
+    from tests.engine.oracle import Mutation, Row
+
+EVERY_10 = Schedule(0, Span(micros=10))
+TERMS = Schedule(20, Span(micros=20))
+A, B = ({"s": s, "x": x, "k": "p"} for s, x in (("a", 1), ("b", 2)))
+
+
+@pytest.mark.parametrize("seed", range(8000, 8020))
+def test_any_cut_of_a_log_gives_the_same(seed: int) -> None:
+    world = World(seed, renews=True)
+    log = passes(world.mutations, world.untils)
+    with DuckEngine(world.program, COLUMNS) as engine:
+        whole = run_engine(engine, log)
+        state = whole.state
+    with DuckEngine(world.program, COLUMNS, part=3) as engine:
+        cut = run_engine(engine, log, world.cuts, restart=bool(seed % 2))
+        assert cut.state == state
+    assert (cut.paths, cut.sums, cut.true) == (whole.paths, whole.sums, whole.true)
+    assert sorted(cut.paths.values()) == sorted(oracle_paths(run_oracle(world.program, log)).values())
+
+
+def one_release(limit: Limit, *, retire: bool = False, rows: int | None = None) -> Program:
+    return Program(
+        (Release("state", BY_STATE, EVERY_10),),
+        (Scope(("state",), ((None, limit),), None, retire),),
+        rows,
+        "owner" if rows else None,
+        terms=TERMS,
+    )
+
+
+def counted(
+    program: Program, *changes: tuple[int, str, Row | None], untils: tuple[int, ...] = ()
+) -> dict[Spot, int]:
+    """The sums of this log, where the unit is 'u' if units own rows; read once, or also at these moments."""
+    found = []
+    for moments in (untils, ()):
+        readings, log = [*moments, 90], list(changes)
+        parts: Passes = []
+        for until in readings:
+            due: list[Mutation] = [(at, key, "u", row, None, ()) for at, key, row in log if at <= until]
+            log = [one for one in log if one[0] > until]
+            parts.append((due, until, until))
+        with DuckEngine(program, COLUMNS) as engine:
+            run = run_engine(engine, parts)
+        oracle = run_oracle(program, parts)
+        assert run.sums == {spot: amount for spot, amount in oracle.totals.items() if amount}
+        found.append(run.sums)
+    assert found[0] == found[1]
+    return found[0]
+
+
+EVERY_BIN = tuple(range(0, 90, 10))
+
+
+def test_a_frozen_unit_comes_back_when_a_term_begins() -> None:
+    sums = counted(one_release(Limit(at_most=1)), (1, "e", A), (5, "e", B), untils=EVERY_BIN)
+    assert sums == {("state", 0, 1, 0): 1, ("state", 0, 2, 0): -1, ("state", 0, 2, 1): 1}
+
+
+def test_a_unit_that_retired_comes_back_and_retires_again() -> None:
+    sums = counted(one_release(Limit(within=5), retire=True), (1, "e", A), untils=EVERY_BIN)
+    assert [sums.get(("state", 0, bin_, 0), 0) for bin_ in range(10)] == [0, 0, 1, -1, 1, -1, 1, -1, 1, -1]
+
+
+def test_a_change_when_a_term_begins_is_free_and_later_ones_count() -> None:
+    program = one_release(Limit(at_most=1))
+    assert counted(program, (1, "e", A), (20, "e", B), (25, "e", A), (26, "e", None), untils=EVERY_BIN) == {
+        ("state", 0, 1, 0): 1,
+        ("state", 0, 2, 0): -1,
+        ("state", 0, 2, 1): 1,
+        ("state", 0, 3, 0): 1,
+        ("state", 0, 3, 1): -1,
+        ("state", 0, 4, 0): -1,
+    }
+
+
+def test_rows_of_a_unit_come_in_the_order_of_their_keys_when_a_term_begins() -> None:
+    program = one_release(Limit(at_most=9), rows=1)
+    assert counted(program, (1, "z", A), (2, "c", B), untils=EVERY_BIN) == {
+        ("state", 0, 1, 0): 1,
+        ("state", 0, 2, 0): -1,
+        ("state", 0, 2, 1): 1,
+    }
+
+
+@pytest.mark.parametrize("untils", [(), (10, 20, 30), EVERY_BIN])
+def test_a_clip_begins_again_with_a_term_inside_of_a_bin(untils: tuple[int, ...]) -> None:
+    release = Release("rise", RISE, Schedule(0, Span(micros=30)), 1)
+    program = Program((release,), (Scope(("rise",), ((None, Limit(at_most=9)),)),), terms=TERMS)
+    high = [A | {"x": x} for x in (5, 6, 7, 8)]
+    log = [(11 + 5 * n, "e", row) for n, row in enumerate(high)]
+    assert counted(program, *log, untils=untils) == {("rise", 0, 1, 0): 2}
+
+
+def accepted_at(path: Path, at: int) -> dict[tuple[str, int, int], int]:
+    """What a unit contributes at an instant, by what was accepted."""
+    found: Counter[tuple[str, int, int]] = Counter()
+    for name, component, instant, cell, amount in path:
+        if instant <= at:
+            found[name, component, cell] += amount
+    return {spot: amount for spot, amount in found.items() if amount}
+
+
+def in_passes(changes: list[Mutation], untils: list[int]) -> Passes:
+    """Every change is there when it happens: none is late."""
+    ordered, parts = sorted(changes, key=lambda told: told[0]), []
+    for since, until in zip([-1, *untils], [*untils, 90], strict=True):
+        parts.append(([told for told in ordered if since < told[0] <= until], until, until))
+    return parts
+
+
+def without_term(changes: list[Mutation], unit: str, begin: int, end: int) -> list[Mutation]:
+    """The same log without what a unit does in one term: its rows are away, and back as they are at the end."""
+    mine = sorted((told for told in changes if told[2] == unit), key=lambda told: told[0])
+    rest = [told for told in changes if told[2] != unit or not begin <= told[0] <= end]
+    keys = sorted({told[1] for told in mine if told[1] is not None})
+    for key in keys:
+        before = [told for told in mine if told[1] == key and told[0] < begin]
+        there = [told for told in mine if told[1] == key and told[0] <= end]
+        if before and before[-1][3] is not None:
+            rest.append((begin, key, unit, None, None, ()))
+        if there and there[-1][3] is not None:
+            rest.append((end, key, unit, there[-1][3], None, ()))
+    return rest
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_a_unit_does_in_one_term_changes_nothing_outside_of_it(seed: int) -> None:
+    rng = random.Random(seed)
+    at_most, within = rng.choice([(1, None), (2, None), (3, None), (2, 6), (None, 4)])
+    limits: tuple[tuple[str | None, Limit], ...] = ((None, Limit(at_most, within)),)
+    by = rng.choice([None, None, "k"])
+    if by:
+        limits = (("p", Limit(at_most, within)), ("q", Limit(4)))
+    rows = rng.choice([None, 1, 2])
+    program = Program(
+        (Release("state", BY_STATE, Schedule(3, Span(micros=5))), Release("sum", SUM_X, EVERY_10)),
+        (Scope(("state", "sum"), limits, by, rng.choice([False, True])),),
+        rows,
+        "owner" if rows else None,
+        terms=replace(TERMS, start=rng.randint(5, 20)),
+    )
+    keys = {"u": ["e1", "e2"], "w": ["e3", "e4"]} if rows else {key: [key] for key in ("e1", "e2")}
+    changes: list[Mutation] = []
+    for at in rng.sample(range(80), 30):
+        unit = rng.choice(sorted(keys))
+        row = {"s": rng.choice("abc"), "x": rng.choice([0, 2, 5, None]), "k": rng.choice("pq?")}
+        changes.append((at, rng.choice(keys[unit]), unit, rng.choice([row, row, row, None]), None, ()))
+    assert program.terms is not None
+    removed, term = rng.choice(sorted(keys)), rng.randint(0, 1)
+    begin, end = (program.terms.bin_end(term + n) for n in (0, 1))
+    untils = sorted(rng.sample(range(5, 85), rng.randint(0, 5)))
+    paths = []
+    for log in (changes, without_term(changes, removed, begin, end)):
+        with DuckEngine(program, COLUMNS) as engine:
+            paths.append(run_engine(engine, in_passes(log, untils)).paths)
+    here, away = paths
+    assert {u: p for u, p in here.items() if u != removed} == {u: p for u, p in away.items() if u != removed}
+    mine, other = here.get(removed, ()), away.get(removed, ())
+    for at in [*range(begin), *range(end, 91)]:
+        assert accepted_at(mine, at) == accepted_at(other, at)
+    assert not any(accepted_at(other, at) for at in range(begin, end))
+    if at_most is not None and by is None:
+        moved = [
+            at for at in range(91)
+            if accepted_at(mine, at) != accepted_at(mine, at - 1) and begin <= at < end
+        ]  # fmt: skip
+        assert len([at for at in moved if at != begin]) <= at_most

@@ -1,0 +1,58 @@
+"""Terms begin with the calendar, at committed instants, and none is longer than it is taken to be."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidegauge.errors import SpecError
+from tidegauge.model.calendar import committed_zone
+from tidegauge.model.quantity import DAY, HOUR, Span, instant, rfc3339
+from tidegauge.model.terms import longest, terms_from
+
+
+@pytest.mark.parametrize(
+    ("renews", "first", "begins"),
+    [
+        ("1 year", "2026-03-05", ["2027-01-01", "2028-01-01"]),
+        ("1 year", "2026-01-01", ["2026-01-01", "2027-01-01"]),
+        ("1 month", "2026-01-31T12:00:00Z", ["2026-02-01", "2026-03-01"]),
+        ("6 months", "2026-02-01", ["2026-04-01", "2026-10-01"]),
+        ("1 week", "2026-11-17", ["2026-11-23", "2026-11-30"]),
+        ("36 hours", "2026-11-17T05:00:00Z", ["2026-11-17T05:00:00Z", "2026-11-18T17:00:00Z"]),
+    ],
+)
+def test_terms_begin_with_the_calendars_periods(renews: str, first: str, begins: list[str]) -> None:
+    terms = terms_from(Span.parse(renews), instant(first), None)
+    assert [terms.bin_end(n) for n in range(2)] == [instant(one) for one in begins]
+
+
+def test_terms_begin_at_local_midnight() -> None:
+    zone = committed_zone("Europe/Berlin", instant("2026-01-01"), instant("2030-01-01"))
+    terms = terms_from(Span.parse("1 month"), instant("2026-03-10"), zone)
+    assert [rfc3339(terms.bin_end(n)) for n in (0, 7)] == ["2026-03-31T22:00:00Z", "2026-10-31T23:00:00Z"]
+
+
+def test_a_first_term_that_is_longer_than_the_others_is_refused() -> None:
+    renews, first = Span.parse("1 year"), instant("2026-03-05")
+    for begin in ("2026-04-01", "2025-04-01", "2027-03-05"):
+        assert terms_from(renews, first, None, instant(begin)).start == instant(begin)
+    with pytest.raises(SpecError, match=r"renews_from.*must begin by 2027-03-05T00:00:00Z"):
+        terms_from(renews, first, None, instant("2027-03-06"))
+
+
+@pytest.mark.parametrize("renews", ["1 month", "3 months", "1 year", "10 days", "90 minutes"])
+@pytest.mark.parametrize("name", [None, "Europe/Berlin", "America/New_York"])
+@pytest.mark.parametrize("count", [1, 5])
+def test_no_terms_are_longer_than_the_longest(renews: str, name: str | None, count: int) -> None:
+    first = instant("2026-03-05")
+    zone = None if name is None else committed_zone(name, first, None)
+    terms = terms_from(Span.parse(renews), first, zone)
+    lengths = {terms.bin_end(n + count) - terms.bin_end(n) for n in range(200)}
+    assert max(lengths) <= longest(terms, count) <= max(lengths) + 2 * DAY
+
+
+def test_a_year_has_366_days() -> None:
+    assert longest(terms_from(Span.parse("1 year"), 0, None)) == 366 * DAY
+    assert longest(terms_from(Span.parse("10 years"), 0, None)) == 3653 * DAY
+    zone = committed_zone("Europe/Berlin", instant("2026-01-01"), None)
+    assert longest(terms_from(Span.parse("1 day"), instant("2026-01-01"), zone)) == 25 * HOUR
