@@ -297,7 +297,7 @@ app.command()(ledger)
 
 @app.command()
 def status(file: File = DEFAULT, store: StoreFile = None, as_json: Json = False) -> None:
-    """Show progress and, for the operator only, dropped changes and bias."""
+    """Show progress; for the operator only: dropped changes and bias."""
     from tidegauge.cli.show import show_status  # noqa: PLC0415
 
     report = open_reader(file, store).status()
