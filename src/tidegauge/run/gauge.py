@@ -107,14 +107,8 @@ class Gauge:
             constraint = declared_form(constraint)
         if isinstance(budget, Budget):
             budget = {name: value for name, value in vars(budget).items() if value is not None}
-        declared = {
-            "source": source,
-            "constraint": constraint,
-            "budget": budget,
-            "release": releases,
-            "ledger": ledger,
-            "publish": publish,
-        }
+        declared = {"source": source, "constraint": constraint, "budget": budget}
+        declared |= {"release": releases, "ledger": ledger, "publish": publish}
         self.spec = spec or GaugeSpec.parse(
             {name: value for name, value in declared.items() if value is not None}
             | {"engine": {"kind": engine}, "calendar": {"time_zone": time_zone}}
