@@ -49,6 +49,7 @@ def shared_plans(shared: SharedPlans | None = None) -> Iterator[None]:
     shared = shared or SharedPlans()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tidegauge.plan.planner.make_plan", shared.make_plan)
-        patch.setattr("tidegauge.run.gauge.certified", shared.certified)
+        patch.setattr("tidegauge.run.choose.make_plan", shared.make_plan)
+        patch.setattr("tidegauge.run.reader.certified", shared.certified)
         patch.setattr("tidegauge.publish.verify.certified", shared.certified)
         yield

@@ -53,7 +53,10 @@ def test_other_endings_are_refused_before_anything_is_read(tmp_path: Path) -> No
     gauge = Ward(tmp_path, {}).gauge()
     with pytest.raises(SpecError, match=r"--output: must end in \.svg, \.png or \.html"):
         draw(gauge.plan, "by_ward", [], tmp_path / "chart.pdf")
-    assert draw(gauge.plan, "by_ward", [], tmp_path / "chart.svg") == "Nothing has been published yet."
+    assert (
+        draw(gauge.plan, "by_ward", [], tmp_path / "chart.svg")
+        == "Nothing has been published yet. See: tidegauge status"
+    )
     assert list(tmp_path.iterdir()) == []
 
 

@@ -20,7 +20,7 @@ def test_axis_unit_and_legend() -> None:
     text = plot([reading(day, 1000 + day) for day in range(365)], unit="patients")
     head, legend, *lines, axis, dates = text.splitlines()
     assert head == "a"
-    assert legend == "● published  ░ 95 % noise interval   in patients"
+    assert legend == "● published  ░ noise interval (95 %)   in patients"
     assert any(line.lstrip().startswith("1,200 ┤") for line in lines)
     assert axis.lstrip().startswith("└")
     assert dates.split() == ["Jan", "2025", "Apr", "Jul", "Oct"]
@@ -41,7 +41,7 @@ def test_the_truth_is_drawn_where_it_is_known() -> None:
 
 
 def test_nothing_to_show() -> None:
-    assert plot([]) == "Nothing has been published yet."
+    assert plot([]) == "Nothing has been published yet. See: tidegauge status"
     assert plot([reading(0, None)]) == "a\n  too small to tell, all the time"
 
 

@@ -289,7 +289,7 @@ def test_what_serve_refuses(
 def test_a_source_without_an_inbox(world: Path) -> None:
     text = DECLARATION.replace('inbox = "inbox"\ntoken = "env:INBOX_TOKEN"', 'path = "x"')
     (world / "tidegauge.toml").write_text(text)
-    process = start(world, "serve")
+    process = start(world, "serve", "--inbox")
     assert "is not declared: serve receives change events" in process.communicate(timeout=600)[1]
     assert process.returncode == 2
 
