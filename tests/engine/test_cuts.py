@@ -18,6 +18,7 @@ from tests.engine.harness import (
     run_oracle,
 )
 from tests.engine.oracle import Oracle, renamed
+from tests.seeds import seeds
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.model.program import Limit, Program, Release, Scope
 from tidegauge.model.quantity import Span
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from tests.engine.oracle import Mutation
 
 
-@pytest.mark.parametrize("seed", range(2000, 2050))
+@pytest.mark.parametrize("seed", seeds(2000, 50, quick=14))
 def test_any_cut_of_a_log_gives_the_same(seed: int) -> None:
     world = World(seed)
     program, cuts, restart = world.program, world.cuts, bool(seed % 2)
@@ -45,7 +46,7 @@ def test_any_cut_of_a_log_gives_the_same(seed: int) -> None:
     assert sorted(cut.paths.values()) == sorted(oracle_paths(oracle).values())
 
 
-@pytest.mark.parametrize("seed", range(3000, 3030))
+@pytest.mark.parametrize("seed", seeds(3000, 30, quick=10))
 def test_a_sorted_source_may_say_how_far_it_has_come(seed: int) -> None:
     world = World(seed)
     program, cuts = world.program, world.cuts
@@ -110,7 +111,7 @@ def reported(program: Program, mutations: list[Mutation]) -> list[Mutation]:
     return told
 
 
-@pytest.mark.parametrize("seed", range(4000, 4060))
+@pytest.mark.parametrize("seed", seeds(4000, 60, quick=18))
 def test_no_unit_has_an_effect_on_another(seed: int) -> None:
     world = World(seed)
     program = world.program

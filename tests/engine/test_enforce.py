@@ -22,6 +22,7 @@ from tests.engine.harness import (
     run_engine,
     run_oracle,
 )
+from tests.seeds import seeds
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.model.program import Limit, Program, Release, Scope
 from tidegauge.model.quantity import Span
@@ -49,19 +50,19 @@ def both(program: Program, log: Passes) -> dict[Spot, int]:
     return run.sums
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(0, 40, quick=16))
 def test_engine_equals_oracle(seed: int) -> None:
     world = World(seed, plain=True)
     both(world.program, passes(world.mutations, world.untils))
 
 
-@pytest.mark.parametrize("seed", range(1000, 1060))
+@pytest.mark.parametrize("seed", seeds(1000, 60, quick=20))
 def test_engine_follows_keys_that_change_values_left_out_and_emptied_tables(seed: int) -> None:
     world = World(seed)
     both(world.program, passes(world.mutations, world.untils))
 
 
-@pytest.mark.parametrize("seed", range(5000, 5040))
+@pytest.mark.parametrize("seed", seeds(5000, 40, quick=14))
 def test_engine_equals_oracle_where_constraints_renew(seed: int) -> None:
     world = World(seed, renews=True, plain=bool(seed % 2))
     both(world.program, passes(world.mutations, world.untils))

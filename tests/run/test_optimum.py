@@ -67,6 +67,7 @@ def test_it_is_chosen_for_few_bins_without_being_asked_for(tmp_path: Path) -> No
     assert Plan.from_record(json.loads(json.dumps(plan.record()))).hash == plan.hash
 
 
+@pytest.mark.slow
 def test_for_many_bins_it_is_found_on_request_and_then_offered(tmp_path: Path) -> None:
     gauge, _ = world(tmp_path, 260, changes=1)
     plain = gauge.plan()

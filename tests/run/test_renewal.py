@@ -16,6 +16,7 @@ from tidegauge.model.constraint import AtMost, Both, Within
 from tidegauge.model.quantity import Span
 from tidegauge.model.schedule import Schedule
 from tidegauge.plan.certify import certify, enforced
+from tidegauge.plan.explain import explain
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.renewal import stays
 from tidegauge.run.gauge import Gauge
@@ -51,7 +52,7 @@ def values(one: Gauge, ward: str) -> list[float]:
 
 
 def test_frozen_units_count_again_from_the_next_term_on(tmp_path: Path) -> None:
-    one = by_ward(tmp_path, FROZEN, constraint=RENEWS | {"renews_from": 15})
+    one = by_ward(tmp_path, FROZEN, constraint=RENEWS | {"renews_from": "1970-01-01T00:00:00.000015Z"})
     list(one.run())
     assert values(one, "a") == [6, 6, 2, 2, 2, 2]
     assert values(one, "b") == [0, 0, 4, 4, 4, 4]
@@ -154,6 +155,7 @@ def test_a_plan_is_certified_for_one_term_and_says_what_several_lose(tmp_path: P
     assert enforced(plan.program, "wards", terms=5) == Both(AtMost(21), Within("50 microseconds"))
     certify(plan)
     assert "in one term of 10 microseconds" in plan.protects
+    assert "everything that it does in one term of 10 microseconds" in " ".join(str(plan).split())
     first, five, ten = stays(plan)
     assert (first.terms, first.loss) == (1, plan.needed)
     assert first.loss < five.loss <= 25 * first.loss
@@ -170,7 +172,7 @@ def test_a_running_value_without_an_end_has_an_error_that_does_not_grow(tmp_path
     certify(plan)
     widths = {round(width, 9) for _, width in plan.releases[0].chosen.growth}
     assert len(widths) == 1
-    assert "its error does not grow" in str(plan)
+    assert "its error does not grow" in explain(plan, why=True)
     with pytest.raises(SpecError, match="levels"):
         by_ward(tmp_path, FROZEN, releases={"wards": endless}).plan()
 

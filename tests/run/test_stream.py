@@ -270,6 +270,7 @@ def test_pinned_in_a_declaration(tmp_path: Path) -> None:
         Gauge.from_file(file, store=tmp_path / "other.db").plan()
 
 
+@pytest.mark.slow
 def test_hours_of_two_years_are_planned_and_a_few_hundred_measured(tmp_path: Path) -> None:
     """Nothing is kept of a bin that was measured, however the run is cut into pieces."""
     rng = np.random.default_rng(8)

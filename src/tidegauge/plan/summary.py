@@ -106,7 +106,9 @@ def _protected(plan: Plan) -> str:
     else:
         who = f"one '{owner}' with all its rows, of which at most {plan.program.max_rows} count at a time"
         rest = ""
-    return f"{who}. All readings of the gauge's whole lifetime reveal at most {budget} about it.{rest}"
+    terms = plan.program.terms
+    what = "it" if terms is None else f"everything that it does in one term of {terms.every}"
+    return f"{who}. All readings of the gauge's whole lifetime reveal at most {budget} about {what}.{rest}"
 
 
 def _accepted(plan: Plan, scope: Scope) -> str:
@@ -125,7 +127,8 @@ def _accepted(plan: Plan, scope: Scope) -> str:
         if scope.retire
         else "it keeps its last accepted contribution (freeze), so counts can be too high"
     )
-    return f"{only}{bound}. A {unit} with more changes is ignored from then on: {after}."
+    until = "from then on" if plan.program.terms is None else "until the next term"
+    return f"{only}{bound}. A {unit} with more changes is ignored {until}: {after}."
 
 
 def _limited(limit: Limit, unit: str) -> str:

@@ -65,6 +65,9 @@ def as_text(readings: Sequence[Reading], width: int | None = None) -> str:
     head = ["release", "time", "group", "value", "stderr", "noise interval", *(["bias"] if biased else [])]
     head += ["MODEL value", "MODEL interval"] if modelled else []
     rows = [_row(reading, biased=biased, modelled=modelled) for reading in readings]
+    if width is not None and _wide(head, rows) > width:  # the interval says as much
+        at = head.index("stderr")
+        head, rows = [one for one in head if one != "stderr"], [(*row[:at], *row[at + 1 :]) for row in rows]
     table = Table(box=None, pad_edge=False)
     for at, name in enumerate(head):
         table.add_column(
@@ -86,6 +89,11 @@ def as_text(readings: Sequence[Reading], width: int | None = None) -> str:
     uses = {reading.model.uses for reading in readings if reading.model is not None}
     notes = "".join(f"\n{_MODEL.format(uses=one)}\n" for one in sorted(uses))
     return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines()) + notes
+
+
+def _wide(head: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """The characters of the longest line, with two spaces between columns."""
+    return sum(max(len(row[at]) for row in [head, *rows]) + 2 for at in range(len(head))) - 2
 
 
 def _row(reading: Reading, *, biased: bool, modelled: bool) -> tuple[str, ...]:

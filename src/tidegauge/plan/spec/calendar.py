@@ -11,6 +11,7 @@ from pydantic import model_validator
 from tidegauge.errors import SpecError
 from tidegauge.model.calendar import local_instant, zone_named
 from tidegauge.model.declared import Name, Table
+from tidegauge.model.quantity import moment
 from tidegauge.plan.spec.values import plainly
 
 if TYPE_CHECKING:
@@ -46,5 +47,5 @@ def with_local_starts(data: Any) -> Any:
 def _with_local_time(table: Any, key: str, zone: ZoneInfo) -> Any:
     if isinstance(table, dict) and isinstance(written := table.get(key), str | date):
         with suppress(SpecError):  # the key's own check refuses it
-            return {**table, key: local_instant(written, zone)}
+            return {**table, key: moment(local_instant(written, zone))}
     return table

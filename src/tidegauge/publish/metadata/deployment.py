@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tidegauge.model.quantity import Span
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tidegauge.publish.metadata.dataset import Dataset
 
 
@@ -54,7 +58,7 @@ def deployment(data: Dataset) -> dict[str, Any]:
             "lifetime": "everything published, over the gauge's whole lifetime",
             "contribution_bound": dict(promised.constraint),
             "max_rows_per_unit": promised.max_rows,
-            "adjacency": "a unit with all its changes, present or absent",
+            "adjacency": f"a unit with all its changes{_in_a_term(promised.constraint)}, present or absent",
             "adaptive": all(one.info.adaptive for one in data.series),
         },
         "model": {"trust": "central", "setting": "continual release"},
@@ -87,3 +91,9 @@ def _flavor(data: Dataset) -> str:
         return "zero-concentrated differential privacy"
     pure = data.guarantee.delta is None
     return "pure differential privacy" if pure else "approximate differential privacy"
+
+
+def _in_a_term(constraint: Mapping[str, Any]) -> str:
+    """The term in which changes are protected, in words; empty where the constraint does not renew."""
+    found = constraint.get("renews")
+    return "" if found is None else f" in one term of {Span(**found)}"

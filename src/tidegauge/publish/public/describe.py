@@ -73,9 +73,11 @@ def _sentence(plan: Plan, unit: str | None, *, simulated: bool) -> str:
     if simulated:
         return "The noise of these readings was simulated: nothing is protected."
     who = "row of the table" if unit is None else f"'{unit}'"
+    terms = plan.program.terms
+    about = "" if terms is None else f"everything that is done in one term of {terms.every} by "
     return (
         f"Everything published together, over the gauge's whole lifetime, reveals at most {plan.budget} "
-        f"about any one {who}."
+        f"about {about}any one {who}."
     )
 
 
