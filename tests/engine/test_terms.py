@@ -20,6 +20,7 @@ from tests.engine.harness import (
     run_engine,
     run_oracle,
 )
+from tests.seeds import seeds
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.model.program import Limit, Program, Release, Scope
 from tidegauge.model.quantity import Span
@@ -34,7 +35,7 @@ TERMS = Schedule(20, Span(micros=20))
 A, B = ({"s": s, "x": x, "k": "p"} for s, x in (("a", 1), ("b", 2)))
 
 
-@pytest.mark.parametrize("seed", range(8000, 8020))
+@pytest.mark.parametrize("seed", seeds(8000, 20, quick=7))
 def test_any_cut_of_a_log_gives_the_same(seed: int) -> None:
     world = World(seed, renews=True)
     log = passes(world.mutations, world.untils)
@@ -154,7 +155,7 @@ def without_term(changes: list[Mutation], unit: str, begin: int, end: int) -> li
     return rest
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(0, 30, quick=12))
 def test_what_a_unit_does_in_one_term_changes_nothing_outside_of_it(seed: int) -> None:
     rng = random.Random(seed)
     at_most, within = rng.choice([(1, None), (2, None), (3, None), (2, 6), (None, 4)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +34,7 @@ PYDANTIC: Final = ("plan/spec/", "model/declared.py", "source/")
 """Where a ValueError becomes a message of the declaration."""
 
 
+@cache
 def messages() -> dict[str, list[str]]:
     """For each folder, its refusals: module, function, and text."""
     found: dict[str, list[str]] = {}

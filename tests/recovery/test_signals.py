@@ -107,7 +107,7 @@ def intact(folder: Path) -> int:
     return Gauge.from_file(folder / "tidegauge.toml").verify().readings
 
 
-@pytest.mark.parametrize("rounds", [8, pytest.param(80, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [4, pytest.param(80, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("number", "said"), [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, STOPPED)])
 def test_a_signal_at_any_moment_of_a_large_file(
     world: Path, folder: Path, number: signal.Signals, said: tuple[str, str], rounds: int

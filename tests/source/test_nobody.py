@@ -201,7 +201,13 @@ TABLES: dict[str, Callable[..., Table]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", TABLES)
+LONG = ("jsonl", "snapshots-sqlite", "snapshots-parquet", "history", "snapshots-postgres")
+"""Kinds that share their reader with one that is tested in every run."""
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.slow) if kind in LONG else kind for kind in TABLES]
+)
 def test_a_row_without_a_unit_or_a_key_counts_nowhere(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:

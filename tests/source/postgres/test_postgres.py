@@ -560,7 +560,7 @@ class TestConnection:
         wrong = [
             ("host=/nowhere dbname=sesame password=not-to-be-shown", "cannot be reached"),
             (postgres.dsn(user="nobody-at-all"), "refuses the login"),
-            (postgres.dsn(dbname="sesame"), "refuses the login"),
+            (postgres.dsn(dbname="sesame"), "has no such database"),
             ("this is not = a connection string not-to-be-shown", "cannot be used"),
         ]
         monkeypatch.setattr("tidegauge.source.postgres.access._SESSION", {"connect_timeout": "1"})

@@ -198,7 +198,7 @@ def test_a_server_that_is_down_at_the_start(
         caplog.clear()
         gauge = Gauge.from_file(tmp_path / "tidegauge.toml")
         with caplog.at_level(logging.WARNING), closing(gauge.run(follow=True)) as readings:
-            assert round(next(readings).value or 0) == 7
+            assert any(round(reading.value or 0) == 7 for reading in readings)
         assert came_back.is_set()
         assert caplog.text.count("; trying again for at most 600 s") == 1
         assert "no connection to PostgreSQL (" in caplog.text

@@ -214,7 +214,7 @@ def test_values_that_do_not_parse(tmp_path: Path, bad: int) -> None:
     assert round(list(gauge.run())[-1].value or 0) == 30
     assert gauge.status().as_json()["operator_only"]["values of age that do not parse"] == 1
     assert all(check.ok for check in gauge.doctor())
-    assert json.dumps(SECRET) not in json.dumps(gauge.status())
+    assert json.dumps(SECRET) not in json.dumps(gauge.status().as_json())
 
 
 @pytest.mark.parametrize(
