@@ -115,7 +115,7 @@ def killed_often(folder: Path, kills: int, seed: int) -> int:
     ("declared", "kills"),
     [
         (EXACT, 2),
-        (STREAM, 1),
+        pytest.param(STREAM, 1, marks=pytest.mark.slow),
         pytest.param(EXACT, 4, marks=pytest.mark.slow),
         pytest.param(EXACT, 50, marks=pytest.mark.slow),
         pytest.param(STREAM, 25, marks=pytest.mark.slow),

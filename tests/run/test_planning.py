@@ -55,14 +55,13 @@ def test_a_strategy_whose_grid_is_too_fine_for_its_noise_is_not_offered() -> Non
     [
         ({"at_most": 8, "within": "30 days"}, "ever"),
         pytest.param({"at_most": 500}, "3649 days", marks=pytest.mark.slow),
-        ({"by": "c", "cases": {"a": {"at_most": 4}, "b": {"within": "30 days"}}}, "1000 days"),
         pytest.param(
             {"by": "c", "cases": {"a": {"at_most": 4}, "b": {"within": "30 days"}}},
             "3649 days",
             marks=pytest.mark.slow,
         ),
     ],
-    ids=["both, ever", "many", "either", "either, ten years"],
+    ids=["both, ever", "many", "either"],
 )
 def test_several_releases_with_groups_are_planned_in_time_and_as_private_as_declared(
     budget: dict[str, Any], constraint: dict[str, Any], for_: str

@@ -112,7 +112,10 @@ BREAKS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("broken", "mended", "finding"), BREAKS)
+@pytest.mark.parametrize(
+    ("broken", "mended", "finding"),
+    [BREAKS[0], *(pytest.param(*one, marks=pytest.mark.slow) for one in BREAKS[1:3]), BREAKS[3]],
+)
 def test_a_change_of_what_is_used_stops_and_loses_nothing(
     world: World, broken: str, mended: str, finding: str
 ) -> None:
