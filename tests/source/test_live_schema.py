@@ -108,7 +108,7 @@ BREAKS = [
     ("ALTER TABLE people DROP COLUMN age", "ALTER TABLE people ADD COLUMN age int", 'column "age"'),
     ("ALTER TABLE people RENAME age TO years", "ALTER TABLE people RENAME years TO age", 'column "age"'),
     ("ALTER TABLE people ALTER age TYPE text", "ALTER TABLE people ALTER age TYPE int USING age::int", 'column "age"'),
-    ("ALTER TABLE people RENAME TO folk", "ALTER TABLE folk RENAME TO people", "there is no table"),
+    ("ALTER TABLE people RENAME TO folk", "ALTER TABLE folk RENAME TO people", "there is no table|Changed: the table"),
 ]  # fmt: skip
 
 
@@ -128,7 +128,7 @@ def test_a_change_of_what_is_used_stops_and_loses_nothing(
     world.run(f"UPDATE {table} SET city = 'north' WHERE id = 1")
     told = process.communicate(timeout=600)[1]
     assert process.returncode == 2, told
-    assert finding in told
+    assert any(one in told for one in finding.split("|"))  # depends on which is seen first
     assert "Undo the change" in told or "is no table" in told
     assert "Traceback" not in told
     before = len(world.gauge.published())
