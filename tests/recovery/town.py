@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -44,7 +45,7 @@ _NUMBERS: Final = itertools.count()
 _ROOT: Final = Path(__file__).parents[2]
 
 
-class Town:
+class Town(ABC):
     """The database, the folder of its gauge, and the processes that run it."""
 
     mark = "?"
@@ -59,8 +60,9 @@ class Town:
         self._seen: dict[tuple[str, str, str], float | None] = {}
         self._ledger: list[Any] = []
 
+    @abstractmethod
     def connect(self) -> Any:
-        raise NotImplementedError
+        """A connection to the database of the town."""
 
     def truth(self) -> tuple[Any, ...]:
         connection = self.connect()

@@ -7,6 +7,7 @@ import re
 import sqlite3
 import sys
 import time
+from abc import ABC, abstractmethod
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,7 +41,7 @@ def tidegauge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     return Shell(monkeypatch, capsys)
 
 
-class Place:
+class Place(ABC):
     """A table somewhere: what init is told, what must be filled in, and how the table changes."""
 
     words: tuple[str, ...] = ()
@@ -48,8 +49,9 @@ class Place:
     installs = False
     name = "people"
 
+    @abstractmethod
     def write(self, rows: list[Row]) -> None:
-        raise NotImplementedError
+        """Make the table have these rows."""
 
 
 class Postgres(Place):

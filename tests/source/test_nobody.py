@@ -7,6 +7,7 @@ import json
 import os
 import sqlite3
 import time
+from abc import ABC, abstractmethod
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,7 +55,7 @@ def micros() -> int:
     return time.time_ns() // 1000
 
 
-class Table:
+class Table(ABC):
     """Tells the same table in some way; `steps` are (old, new) of every row that changes."""
 
     source = ""
@@ -62,8 +63,9 @@ class Table:
     def begin(self) -> None:
         self.change([(None, row) for row in FIRST])
 
+    @abstractmethod
     def change(self, steps: list[tuple[Row | None, Row]]) -> None:
-        raise NotImplementedError
+        """Change rows: from the first of each pair to the second."""
 
 
 class Csv(Table):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from abc import abstractmethod
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
@@ -73,15 +74,17 @@ class WrittenLog(FollowedSource):
             self._inner.close()
         self._inner = None
 
+    @abstractmethod
     def _begin(self) -> None:
-        raise NotImplementedError
+        """Make an empty log."""
 
+    @abstractmethod
     def _declared(self) -> dict[str, Any]:
-        raise NotImplementedError
+        """The `[source]` table without its kind."""
 
+    @abstractmethod
     def write(self, events: Sequence[Event]) -> None:
         """Append to the log."""
-        raise NotImplementedError
 
 
 class DebeziumLog(WrittenLog):
@@ -191,7 +194,11 @@ class FilesLog(WrittenLog):
         self._written += 1
 
 
-_LOGS: Final = {"debezium": DebeziumLog, "sqlite": SQLiteLog, "files": FilesLog}
+_LOGS: Final[dict[str, Callable[..., WrittenLog]]] = {
+    "debezium": DebeziumLog,
+    "sqlite": SQLiteLog,
+    "files": FilesLog,
+}
 
 
 def opener(kind: str, *, owner: str | None) -> Callable[[Path, Random], WrittenLog]:

@@ -156,7 +156,7 @@ MANY = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCh
 @example(operations=THROWN_OUT[:-1], recursive=False)
 @example(operations=UPSERTED, recursive=False)
 @example(operations=UPSERTED[1:], recursive=False)
-@settings(parent=MANY, max_examples=15)
+@settings(parent=MANY, max_examples=200)
 def test_however_the_application_writes(
     tmp_path_factory: pytest.TempPathFactory,
     table: str,
