@@ -196,13 +196,8 @@ def public_reading(series: Series, published: Published) -> PublicReading:
 
 
 @lru_cache(maxsize=4096)
-def _half_50_of(decoder: Any, bin_: int, stderr: float) -> float:
-    half: float = decoder.half_width(bin_, stderr, 0.5)
-    return half
-
-
 def _half_50(series: Series, number: int, stderr: float) -> float:
-    return _half_50_of(series.decoder, series.plan.release.schedule.bin_of_reading(number), stderr)
+    return series.half_width(number, stderr, 0.5)
 
 
 def _by(series: Series, stop: int, at: int | None) -> int:
