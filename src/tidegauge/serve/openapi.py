@@ -97,7 +97,7 @@ def _paths(public: PublicFile) -> dict[str, Any]:
         f"{one}/readings": _get("Readings by time and group.", readings, chosen),
         f"{one}/readings.json": _get("The same.", readings, chosen),
         f"{one}/denoised": _get(
-            "A model's estimate beside each reading, where it is published; its interval is a model interval.",
+            "A model's estimate beside each reading, where it is published, with a model interval.",
             readings,
             chosen,
         ),

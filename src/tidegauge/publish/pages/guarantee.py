@@ -304,8 +304,8 @@ def _tests(promise: Guarantee) -> Markup:
 
 def _strategies(promise: Guarantee, site: Site) -> Markup:
     head = (
-        "Release", "Strategy", "Sensitivity", "Measurements one unit can change", "Noise (standard deviation)",
-        promise.measure, "95 % ± worst", "± mean", "Adaptive",
+        "Release", "Strategy", "Sensitivity", "Measurements one unit can change",
+        "Noise (standard deviation)", promise.measure, "95 % ± worst", "± mean", "Adaptive",
     )  # fmt: skip
     return tag(
         "div",

@@ -28,4 +28,4 @@ DENOISED: Final = (
     "number INTEGER NOT NULL, cell INTEGER NOT NULL, value REAL NOT NULL, stderr REAL NOT NULL, "
     "low REAL NOT NULL, high REAL NOT NULL, PRIMARY KEY (release, number, cell)) WITHOUT ROWID"
 )
-"""A model's estimates, written anew with every batch; older files do not have this table."""
+"""A model's estimates, written again with every batch; older files do not have this table."""
