@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -50,7 +50,7 @@ class Series:
         after = [
             schedule.bin_at(self.own.before(self.window, schedule.bin_end(bin_))) for bin_ in bins.tolist()
         ]
-        return found._replace(after=np.array(after, dtype=np.int64))
+        return replace(found, after=np.array(after, dtype=np.int64))
 
     def half_width(self, reading: int, stderr: float, level: float) -> float:
         """Half-width of the noise interval, at this level, of a reading with this standard error."""
@@ -85,6 +85,22 @@ class Series:
     def level(self) -> bool:
         """Whether it is a running value and not a change."""
         return self.window is None
+
+    def index_of(self, reading: int) -> int:
+        """Of its own readings, counted from 0, the one with this reading of the release."""
+        if self.own is None:
+            return reading - self.first
+        schedule = self.plan.release.schedule
+        return self.own.bin_at(schedule.bin_end(schedule.bin_of_reading(reading)))
+
+    def reading_of(self, index: int) -> int:
+        """The reading of the release with which its own reading of this index is published."""
+        if self.own is None:
+            return self.first + index
+        schedule = self.plan.release.schedule
+        found = schedule.reading_of_bin(schedule.bin_at(self.own.bin_end(index)))
+        assert found is not None, "a roll-up is read with readings of its release"
+        return found
 
     def progress(self, next_bin: int) -> tuple[int, int | None]:
         """How many readings there are before this bin is measured, and when the next is due.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 
-class Windows(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Windows:
     """The sums of the bins after `after`, up to `last`, each estimated from the rows of bins 0..through.
 
     after is -1 for a sum from the beginning.
