@@ -188,7 +188,7 @@ class Strategy(ABC):
         return np.concatenate([early, np.zeros(len(self.layers(through)) - len(early))])
 
     def decoding(self, cells: int) -> Decoding:
-        """Estimates sums of bins of so many cells from rows as they come in: what `weights` say, in less time.
+        """Estimates sums of bins of so many cells from rows as they come in: what `weights` say, but faster.
 
         By default every estimate takes the time of all rows so far.
         """

@@ -136,7 +136,7 @@ class _Path:
     def __init__(self, tree: Tree, leaf: Integers) -> None:
         self.tree, self.leaf = tree, leaf
         self.on = np.zeros(len(leaf), dtype=bool)
-        """Whether the boundary lies inside a root of this layer or above, and is not that of the other path."""
+        """Whether the boundary lies inside a root of this layer or above; not where the paths are joint."""
         self.weight = np.zeros(len(leaf))
         self.share: list[Floats] = [np.zeros(len(leaf))]
         """By layer: the share of the node that the leaves before the boundary have."""

@@ -70,7 +70,7 @@ def merged(terms: Terms) -> Terms:
 
 
 def equal_by_powers(strategy: Strategy, windows: Windows) -> NDArray[np.int64]:
-    """What `Strategy.equal` gives: the terms are looked at only where the sums of powers allow equal sizes."""
+    """What `Strategy.equal` gives.  Terms are looked at only where the sums of powers allow equal sizes."""
     powers = [strategy.powers(windows, power) for power in (2, 4, 6)]
     alone = np.count_nonzero(powers[0], axis=1) == 1
     two, four, six = (some.max(axis=1, initial=0.0) for some in powers)

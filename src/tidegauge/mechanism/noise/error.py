@@ -132,7 +132,7 @@ _Number = TypeVar("_Number", float, "Floats")
 
 
 def expanded(fourth: _Number, sixth: _Number, z: float) -> _Number:
-    """Cornish and Fisher's expansion of the half-width, from cumulants for variance 1; z: that of a normal."""
+    """Cornish and Fisher's expansion of the half-width, from cumulants for variance 1.  z: of a normal."""
     bend = fourth * (z**3 - 3 * z) / 24 + sixth * (z**5 - 10 * z**3 + 15 * z) / 720
     return z + bend - fourth**2 * (3 * z**5 - 24 * z**3 + 29 * z) / 384
 

@@ -138,7 +138,7 @@ class Autoregressive(Strategy):
 
     def shared_weights(self, windows: Windows) -> Floats:
         """The shared noise is in a running value once, in multiples of 1/256, and cancels in a change."""
-        whole = windows.after < self.first
+        whole = (windows.after < self.first) & (self.shared is not None)
         return np.where(whole, 1 / _FINER, 0.0)
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:

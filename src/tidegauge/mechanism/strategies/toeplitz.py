@@ -131,10 +131,13 @@ class Toeplitz(Strategy):
         return np.zeros(max(through - self.first + 1, 0), dtype=np.int64)
 
     def _decoder(self, count: int) -> Floats:
-        """The weights of the rows in a running value, by their age."""
+        """The weights of the rows in a running value, by their age; no more than there are bins."""
+        if self.bins is not None:
+            count = min(count, self.bins - self.first)
         known: Floats = self.__dict__.get("_known", np.empty(0))
         if len(known) < count:
-            series = np.zeros(1 << (count - 1).bit_length())
+            whole = count if self.bins is None else self.bins - self.first  # the same on every call
+            series = np.zeros(1 << (whole - 1).bit_length())
             usable = self.coefficients[: len(series)]
             series[: len(usable)] = usable
             known = np.cumsum(shapes.inverse(series))
