@@ -8,6 +8,7 @@ from math import sin
 from typing import TYPE_CHECKING
 
 from tidegauge.model.quantity import instant
+from tidegauge.model.tick import Seal
 from tidegauge.publish.public.values import (
     About,
     Document,
@@ -15,7 +16,6 @@ from tidegauge.publish.public.values import (
     LedgerEntry,
     PublicReading,
     ReleaseInfo,
-    Seal,
 )
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tidegauge.publish.public.values import Document, PublicReading, Seal
+from tidegauge.model.tick import Seal
+from tidegauge.publish.public.values import Document, PublicReading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

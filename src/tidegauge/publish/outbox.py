@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tidegauge.errors import PublishError, TidegaugeError
 from tidegauge.publish.batch import Batch
 from tidegauge.publish.public.describe import describe
-from tidegauge.publish.public.values import About, Document, PublicReading, Seal
+from tidegauge.publish.public.values import About, Document, PublicReading
 from tidegauge.store.public.outbox import Cursor, Cursors
 
 if TYPE_CHECKING:
@@ -112,9 +112,9 @@ class Sender:
                 return None
             reached = readings[-1].time if cursor.pending is not None and readings else reached
             seals = [
-                Seal(*row)
-                for row in part.seals(cursor.seal)
-                if row[1] is None or reached is None or row[1] <= reached
+                seal
+                for seal in part.seals(cursor.seal)
+                if seal.time is None or reached is None or seal.time <= reached
             ]
         first = document.ledger[0].hash if document.ledger else ""
         parts = (first, self.name, self._target, cursor.sent, upto, "" if readings else digest)

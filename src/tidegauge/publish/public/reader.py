@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from tidegauge.errors import StoreError
+from tidegauge.model.tick import Seal
 from tidegauge.publish.public.tables import APPLICATION, FORMAT
 from tidegauge.publish.public.values import (
     About,
@@ -22,7 +23,6 @@ from tidegauge.publish.public.values import (
     LedgerEntry,
     PublicReading,
     ReleaseInfo,
-    Seal,
 )
 
 if TYPE_CHECKING:

@@ -187,15 +187,6 @@ class LedgerEntry:
 
 
 @dataclass(frozen=True)
-class Seal:
-    """The seal of everything measured up to an instant; `time` is None in what the oldest stores wrote."""
-
-    seq: int
-    time: int | None
-    hash: str
-
-
-@dataclass(frozen=True)
 class Document:
     """Everything in a public file but the readings and the seals."""
 
