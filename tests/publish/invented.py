@@ -21,6 +21,8 @@ from tidegauge.publish.public.values import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tidegauge.model.json import Json
+
 WARDS = ("emergency", "medicine", "surgery", "intensive care", "maternity")
 PLAN = "a1b2c3d4e5f6" + "0" * 52
 
@@ -114,7 +116,7 @@ class Invented:
     @cached_property
     def document(self) -> Document:
         """Everything but the readings."""
-        body = {
+        body: dict[str, Json] = {
             "measure": "rho",
             "budget": "17/250",
             "reserved": "17/250",

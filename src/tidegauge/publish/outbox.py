@@ -287,10 +287,6 @@ class Outbox:
             if one.is_alive():
                 one.join(patience)
 
-    def status(self) -> dict[str, dict[str, Any]]:
-        """Of each publisher: attempts since its last success, and why the last failed."""
-        return {one.sender.name: {"failed": one.failed, "reason": one.reason} for one in self._couriers}
-
 
 class _Courier(threading.Thread):
     """Serves one publisher."""

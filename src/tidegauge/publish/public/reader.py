@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from tidegauge.errors import StoreError
+from tidegauge.model.json import as_object, parse_json
 from tidegauge.model.tick import Seal
 from tidegauge.publish.public.tables import APPLICATION, FORMAT
 from tidegauge.publish.public.values import (
@@ -22,6 +23,7 @@ from tidegauge.publish.public.values import (
     Guarantee,
     LedgerEntry,
     PublicReading,
+    PublicRow,
     ReleaseInfo,
 )
 
@@ -111,7 +113,7 @@ class PublicFile:
     def releases(self) -> tuple[ReleaseInfo, ...]:
         """Every series, in the order of the declaration."""
         rows = self._rows("SELECT body FROM releases ORDER BY position")
-        return tuple(ReleaseInfo.from_json(json.loads(body)) for (body,) in rows)
+        return tuple(ReleaseInfo.from_json(as_object(parse_json(body))) for (body,) in rows)
 
     @cached_property
     def ledger(self) -> tuple[LedgerEntry, ...]:
@@ -209,8 +211,8 @@ class PublicFile:
         offset: int = 0,
         limit: int | None = None,
         smoothed: bool = False,
-    ) -> list[tuple[Any, ...]]:
-        """As `readings`, but as plain rows: number, cell, time, value, stderr, low, high, low_50, high_50."""
+    ) -> list[PublicRow]:
+        """As `readings`, but without the names of release and groups."""
         numbers = self.span(release, since=since, until=until, smoothed=smoothed)
         id_, info = self._ids[release]
         wanted = tuple(range(len(info.cells))) if cells is None else tuple(sorted(set(cells)))
@@ -228,7 +230,7 @@ class PublicFile:
             f"AND number BETWEEN ? AND ?{only} ORDER BY number, cell",
             (id_, numbers.start, numbers.stop - 1),
         )
-        return rows[inside : None if limit is None else inside + limit]
+        return [PublicRow._make(row) for row in rows[inside : None if limit is None else inside + limit]]
 
     def readings(
         self,
@@ -251,7 +253,9 @@ class PublicFile:
             release, since=since, until=until, cells=cells, offset=offset, limit=limit, smoothed=smoothed
         )
         named = self._ids[release][1].cells
-        return tuple(PublicReading(release, row[0], row[1], row[2], named[row[1]], *row[3:]) for row in rows)
+        return tuple(
+            PublicReading(release, row.number, row.cell, row.time, named[row.cell], *row[3:]) for row in rows
+        )
 
     def count(
         self,
