@@ -7,11 +7,13 @@ process did something is among it: how long a tick takes depends on how many row
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from tidegauge.model.calendar import Zone
 from tidegauge.model.json import as_flag, as_list, as_number, as_object, as_scalar, as_text, as_whole, lists
 from tidegauge.model.quantity import Span, moment, rfc3339
+from tidegauge.model.schedule import Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,6 +84,11 @@ def _group(found: JsonObject) -> dict[str, Value]:
     return dict(zip(found, _values(tuple(found.values())), strict=True))
 
 
+def _zone(found: JsonObject) -> Zone:
+    offsets = tuple((as_whole(since), as_whole(ahead)) for since, ahead in lists(found["offsets"]))
+    return Zone(as_text(found["name"]), offsets)
+
+
 @dataclass(frozen=True)
 class ReleaseInfo:
     """A series that is published: a release, or one derived from its measurements."""
@@ -125,11 +132,17 @@ class ReleaseInfo:
     adaptive: bool
     """Whether the guarantee also holds if the data react to what was published."""
     promise: str
+    sensitivity: float | None = None
+    """The most that one unit can change all measurements of one component, in published units: L1 where the
+    noise is Laplace, L2 where it is Gaussian.  None for a derived series, and in older files."""
+    zone: Zone | None = None
+    """The time zone whose days and months are counted; None is UTC."""
 
     @classmethod
     def from_json(cls, found: JsonObject) -> Self:
         """Read what `as_json` wrote; keys of a later version are ignored."""
         of, window, count, folds = (found[name] for name in ("of", "window", "count", "folds"))
+        sensitivity, zone = found.get("sensitivity"), found.get("zone")
         return cls(
             name=as_text(found["name"]),
             of=None if of is None else as_text(of),
@@ -155,6 +168,8 @@ class ReleaseInfo:
             half_width_mean=as_number(found["half_width_mean"]),
             adaptive=as_flag(found["adaptive"]),
             promise=as_text(found["promise"]),
+            sensitivity=None if sensitivity is None else as_number(sensitivity),
+            zone=None if zone is None else _zone(as_object(zone)),
         )
 
     def as_json(self) -> dict[str, Json]:
@@ -163,7 +178,11 @@ class ReleaseInfo:
 
     def time_of(self, number: int) -> int:
         """When reading `number`, counted from 0, is due."""
-        return _span(self.every).after(self.start, number)
+        return self._timetable.bin_end(number)
+
+    @cached_property
+    def _timetable(self) -> Schedule:
+        return Schedule(self.start, _span(self.every), self.count, None, self.zone)
 
 
 class PublicRow(NamedTuple):
@@ -206,6 +225,34 @@ class PublicReading:
 
     def as_json(self) -> dict[str, Json]:
         """The reading as every verb prints it."""
+        return {
+            "release": self.release,
+            "time": rfc3339(self.time),
+            "group": None if self.group is None else dict(self.group),
+            "value": self.value,
+            "stderr": self.stderr,
+            "low": self.low,
+            "high": self.high,
+        }
+
+
+@dataclass(frozen=True)
+class ModelReading:
+    """What a model makes of one reading and all others: an estimate, and no measurement."""
+
+    release: str
+    number: int
+    cell: int
+    time: int
+    group: Mapping[str, Value] | None
+    value: float
+    stderr: float
+    low: float
+    high: float
+    """The 95 % model interval: right as far as the model is."""
+
+    def as_json(self) -> dict[str, Json]:
+        """The estimate as the API gives it."""
         return {
             "release": self.release,
             "time": rfc3339(self.time),
