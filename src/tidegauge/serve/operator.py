@@ -133,49 +133,46 @@ def open_metrics(status: Status, *, now: int, running: bool) -> str:
     now: microseconds.
     running: whether the loop runs; 0 after it ended by an error.
     """
+    releases, reached = status.releases, status.processed_to
+    late = {
+        name: 0.0 if one.next is None else max(0.0, (now - one.next) / 1e6) for name, one in releases.items()
+    }
     lines = [
-        "# TYPE tidegauge_running gauge",
-        "# HELP tidegauge_running Whether the loop runs.",
+        *_family("running", "gauge", "Whether the loop runs."),
         f"tidegauge_running {int(running)}",
-        "# TYPE tidegauge_last_tick_timestamp_seconds gauge",
-        "# UNIT tidegauge_last_tick_timestamp_seconds seconds",
-        "# HELP tidegauge_last_tick_timestamp_seconds The end of the last measured window.",
-    ]
-    if status.processed_to is not None:
-        lines.append(f"tidegauge_last_tick_timestamp_seconds {status.processed_to / 1e6:.6f}")
-    lines += [
-        "# TYPE tidegauge_lag_seconds gauge",
-        "# UNIT tidegauge_lag_seconds seconds",
-        "# HELP tidegauge_lag_seconds How long the next reading of a release is overdue; 0 if it is not.",
-    ]
-    for name, one in status.releases.items():
-        late = 0.0 if one.next is None else max(0.0, (now - one.next) / 1e6)
-        lines.append(f"tidegauge_lag_seconds{{release={_quoted(name)}}} {late:.6f}")
-    lines += [
-        "# TYPE tidegauge_readings counter",
-        "# HELP tidegauge_readings Readings of a release, by time.",
-    ]
-    lines += [
-        f"tidegauge_readings_total{{release={_quoted(name)}}} {one.readings}"
-        for name, one in status.releases.items()
-    ]
-    lines += [
-        "# TYPE tidegauge_outbox_readings gauge",
-        "# HELP tidegauge_outbox_readings Readings that a publisher still has to deliver.",
-    ]
-    lines += [
-        f"tidegauge_outbox_readings{{publisher={_quoted(name)}}} {waiting}"
-        for name, waiting in status.publishers.items()
-    ]
-    lines += [
-        "# TYPE tidegauge_operator_only gauge",
-        "# HELP tidegauge_operator_only Exact counts for the operator alone.",
-    ]
-    lines += [
-        f"tidegauge_operator_only{{count={_quoted(name)}}} {value}"
-        for name, value in status.operator_only.items()
-    ]
+        *_family(
+            "last_tick_timestamp_seconds", "gauge", "The end of the last measured window.", unit="seconds"
+        ),
+        *([] if reached is None else [f"tidegauge_last_tick_timestamp_seconds {reached / 1e6:.6f}"]),
+        *_family(
+            "lag_seconds", "gauge", "How long the next reading of a release is overdue; 0 if it is not.",
+            unit="seconds",
+        ),
+        *(f"tidegauge_lag_seconds{{release={_quoted(name)}}} {one:.6f}" for name, one in late.items()),
+        *_family("readings", "counter", "Readings of a release, by time."),
+        *(
+            f"tidegauge_readings_total{{release={_quoted(name)}}} {one.readings}"
+            for name, one in releases.items()
+        ),
+        *_family("outbox_readings", "gauge", "Readings that a publisher still has to deliver."),
+        *(
+            f"tidegauge_outbox_readings{{publisher={_quoted(name)}}} {waiting}"
+            for name, waiting in status.publishers.items()
+        ),
+        *_family("operator_only", "gauge", "Exact counts for the operator alone."),
+        *(
+            f"tidegauge_operator_only{{count={_quoted(name)}}} {value}"
+            for name, value in status.operator_only.items()
+        ),
+    ]  # fmt: skip
     return "\n".join([*lines, "# EOF", ""])
+
+
+def _family(name: str, kind: str, meaning: str, *, unit: str = "") -> list[str]:
+    """The head of a metric."""
+    full = f"tidegauge_{name}"
+    of = [f"# UNIT {full} {unit}"] if unit else []
+    return [f"# TYPE {full} {kind}", *of, f"# HELP {full} {meaning}"]
 
 
 def _quoted(text: str) -> str:
