@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.noise.errors import Errors
+    from tidegauge.model.json import JsonObject
     from tidegauge.model.query import Component, Query
 
     Floats = NDArray[np.float64]
@@ -62,7 +63,7 @@ class Formula(ABC):
     """How the error of a reading depends on a number that its reader knows, such as its rows."""
 
     @abstractmethod
-    def as_json(self) -> Mapping[str, object]:
+    def as_json(self) -> JsonObject:
         """The fields that plan --json shows."""
 
     @abstractmethod

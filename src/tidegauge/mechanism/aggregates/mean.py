@@ -12,10 +12,11 @@ from tidegauge.mechanism.aggregate import Aggregate, Estimate, Estimates, Formul
 from tidegauge.mechanism.noise.error import ratio, ratio_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from tidegauge.mechanism.aggregate import Error, Floats
     from tidegauge.mechanism.noise.errors import Errors
+    from tidegauge.model.json import JsonObject
     from tidegauge.model.query import Component, Query
 
 SIZES: Final = (1000, 100)
@@ -34,7 +35,7 @@ class MeanError(Formula):
     bound: float
     count: float
 
-    def as_json(self) -> Mapping[str, object]:
+    def as_json(self) -> JsonObject:
         """The fields that plan --json shows."""
         return {
             "formula": "half_width = half_width_times_rows / rows",
