@@ -53,7 +53,7 @@ def readings(strategy: Strategy, decoding: Decoding, rows: np.ndarray, bins: ran
     decoding.add(rows)
     windows = Windows.of(np.arange(bins.start, bins.stop), None)
     decoding.sums(windows)
-    Errors(ComponentPlan(strategy, 1, DiscreteGaussian(Fraction(8100))), windows, 1.0).half_widths(0.95)
+    Errors(ComponentPlan(strategy, 1, DiscreteGaussian(Fraction(2**60))), windows, 1.0).half_widths(0.95)
     return process_time() - begin
 
 
