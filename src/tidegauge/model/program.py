@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from tidegauge.model.query import Query
 from tidegauge.model.schedule import Schedule
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Record = list[Any]
     """The rows at a key that was renamed from or to; see tidegauge.engine.duckdb.identity."""
-    Texts = Sequence[str] | pa.Array | pa.ChunkedArray
+    Texts: TypeAlias = Sequence[str] | pa.Array | pa.ChunkedArray
     """Names of rows or units."""
 
 

@@ -51,7 +51,6 @@ class StoredState:
         if "unit" not in self._layout["entries"]:
             return self._matching("entries", "entry", names)
 
-
         with self._file.snapshot():
             table = self._use("entries")
             if table.empty:

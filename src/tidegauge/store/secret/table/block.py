@@ -58,14 +58,14 @@ class Block:
 
     def upto(self, column: str, most: int) -> NDArray[np.intp]:
         """The places of the rows whose value in this column is at most this one."""
+        found = self._column(column)
         if column not in self._least:
-            found = self._column(column)
             self._least[column] = None if found is None else pc.min(found).as_py()
         least = self._least[column]
-        if least is None or least > most:
+        if found is None or least is None or least > most:
             return np.empty(0, np.intp)
-        wide = self._column(column).cast(pa.int64())
-        return _true(pc.fill_null(pc.less_equal(wide, pa.scalar(most, pa.int64())), False))
+        fits = pc.less_equal(found.cast(pa.int64()), pa.scalar(most, pa.int64()))
+        return _true(pc.fill_null(fits, fill_value=False))
 
     def _column(self, name: str) -> pa.Array | None:
         """A column; None where every value is null."""

@@ -30,7 +30,8 @@ def hashed(values: pa.Array | pa.ChunkedArray) -> Hashes:
         found = [hashed(chunk) for chunk in values.chunks]
         return np.concatenate(found) if found else np.empty(0, np.uint64)
     if pa.types.is_integer(values.type):
-        return values.cast(pa.int64()).to_numpy(zero_copy_only=False).view(np.uint64)
+        numbers: Hashes = values.cast(pa.int64()).to_numpy(zero_copy_only=False).view(np.uint64)
+        return numbers
     return _of_texts(values.cast(pa.large_string()))
 
 

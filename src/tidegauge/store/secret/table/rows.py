@@ -173,9 +173,8 @@ def _table(batch: pa.RecordBatch) -> pa.Table:
 
 def _numbered(column: pa.ChunkedArray) -> NDArray[np.int64]:
     """Integers that are equal where the values of a column are."""
-    whole = column.combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):  # no chunk at all
-        whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], column.type)
+    whole = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
     if not pa.types.is_integer(whole.type):
         whole = pc.dictionary_encode(whole).indices
-    return whole.to_numpy(zero_copy_only=False).astype(np.int64)
+    numbers: NDArray[np.int64] = whole.to_numpy(zero_copy_only=False).astype(np.int64)
+    return numbers

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -88,7 +89,7 @@ class Directory:
     @property
     def names(self) -> list[Name]:
         """Every block."""
-        return [one.name for one in (*self.base, *self.overlay)]
+        return [*(one.name for one in self.base), *(one.name for one in self.overlay)]
 
     def is_merged(self, one: Laid) -> bool:
         """Whether the base has all rows of a block of the overlay."""
@@ -175,7 +176,7 @@ class SortedTable:
         numbers = places >> 32
         names = {one.name.number: one.name for one in self.directory.overlay}
         starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1), len(places)]
-        for first, last in reversed(list(zip(starts, starts[1:], strict=False))):
+        for first, last in reversed(list(pairwise(starts))):
             block = self._file.read(names[int(numbers[first])])
             yield block.part((places[first:last] & 0xFFFFFFFF).astype(np.intp))
 
@@ -283,7 +284,7 @@ class SortedTable:
             return
         count = max(1, round(len(rows) / BLOCK))
         lows = {int(rows.hashes[len(rows) * n // count]) for n in range(1, count)} - {int(rows.hashes[0])}
-        for begin, end in _pairs([low, *sorted(lows), END]):
+        for begin, end in pairwise([low, *sorted(lows), END]):
             places = np.arange(*between(rows.hashes, begin, end).indices(len(rows)))
             yield Based(begin, self._file.write(rows.take(places) if count > 1 else rows))
 
@@ -303,12 +304,11 @@ class SortedTable:
         for low, high in merged:
             live[between(hashes, low, high)] = False
         self._overlaid = hashes[live], places[live]
-        fresh = []
-        for low, high in _rest(merged):
-            rows = newest(_between(runs, low, high), self.shape)
-            for start in range(0, len(rows), _MOST):
-                some = rows.take(np.arange(start, min(len(rows), start + _MOST)))
-                fresh.append(Laid(*before, self._file.write(some)))
+        fresh, parts = [], [part for low, high in _rest(merged) for part in _between(runs, low, high)]
+        rows = newest(parts, self.shape)
+        for start in range(0, len(rows), _MOST):
+            some = rows.take(np.arange(start, min(len(rows), start + _MOST)))
+            fresh.append(Laid(*before, self._file.write(some)))
         overlay += fresh
         self._add_to_index(fresh)
 
@@ -323,7 +323,3 @@ def _rest(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """The ranges between these, up to the end of all hashes."""
     bounds = [0, *(bound for pair in sorted(ranges) for bound in pair), END]
     return [(low, high) for low, high in zip(bounds[::2], bounds[1::2], strict=True) if low < high]
-
-
-def _pairs(bounds: Sequence[int]) -> list[tuple[int, int]]:
-    return list(zip(bounds, bounds[1:], strict=False))
