@@ -1,9 +1,9 @@
 """Encryption at rest: the secret parts of a store cannot be read without the key.
 
 Values are encrypted with AES-256-GCM-SIV under a random nonce, blocks of the state with AES-256-GCM and a key
-for each.  Each is bound to its place, so that it cannot be moved to another.  The store finds rows by a keyed hash of their secret names.  Public parts are
-signed with a third key, and rows are added up with a fourth.  All keys are derived from the user's key and a
-random salt of the store.
+for each.  Each is bound to its place, so that it cannot be moved to another.  The store finds sums and keys
+by a keyed hash of their secret names.  Public parts are signed with a third key, and rows are added up with
+a fourth.  All keys are derived from the user's key and a random salt of the store.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from tidegauge.model.program import Folded
 from tidegauge.store import Store
 from tidegauge.store.secret.table import hashes, rows, sorted_table
 from tidegauge.store.secret.table.block import Block
+from tidegauge.store.secret.table.directory import Directory
 from tidegauge.testing import Crashed
 
 UNITS = {"unit": "VARCHAR", "scope": "BIGINT", "moves": "BIGINT", "expires": "BIGINT", "excess": "VARCHAR"}
@@ -189,7 +190,7 @@ def live(model: Model) -> None:
 def test_the_twin_that_must_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row of the overlay that was merged must not hide a newer one of the base after an opening."""
     monkeypatch.setattr(sorted_table, "BLOCK", 8)
-    monkeypatch.setattr(sorted_table.Directory, "merged_since", lambda *_: [])
+    monkeypatch.setattr(Directory, "merged_since", lambda *_: [])
     model = Model(tmp_path / "store.db", 1, owned=False, key=None)
     try:
         model.tick(300, 400, crash=False)

@@ -13,6 +13,7 @@ from tidegauge.store.secret.pending import WAITING, Keys, Pending
 from tidegauge.store.secret.rows import RowDigests
 from tidegauge.store.secret.secrets import SECRETS, STATE, Secrets
 from tidegauge.store.secret.sums import SUMS, Sums
+from tidegauge.store.secret.table.directory import Directory, altered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -122,7 +123,7 @@ class SecretPart:
             yield from rows["excess"].drop_null().to_pylist()
 
     def begin(self) -> None:
-        """Follow the changes of rows from now on.  Raises StoreCorrupt where they are not as they were left."""
+        """Follow the changes of rows from now on.  Raises StoreCorrupt where they were altered."""
         self.digests.begin(self._file.path.name)
         self._require_blocks(every=False)
 
@@ -137,7 +138,13 @@ class SecretPart:
             return
         if STATE not in self.secrets.names():
             raise StoreCorrupt(f"{self._file.path.name} has a plan but no state: the store was altered")
-        self.tables.require(every=every)
+        tables = (self.secrets.get(STATE) or {}).get("tables", {}).values()
+        names = [name for table in tables for name in Directory.from_json(table).names]
+        there = self._file.connection.execute("SELECT number FROM blocks ORDER BY number")
+        if [number for (number,) in there] != sorted(name.number for name in names):
+            raise altered()
+        if every:
+            self.tables.open_all(names)
 
     # -- a tick ----------------------------------------------------------------------------------------------
 

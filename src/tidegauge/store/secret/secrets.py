@@ -52,9 +52,7 @@ class Secrets:
         return json.loads(row[0]) if self._cipher is None else self._cipher.open(self._place(name), row[0])
 
     def stored(self, key: str) -> object:
-        """The value as it is in the table: another one whenever it was written again.  None: it was set since,
-        or there is no value.
-        """
+        """The value as it is in the table, for comparing; None where there is none, or it was set since."""
         if key in self._fresh:
             return None
         row = self._db.execute(f"SELECT value FROM {self._table} WHERE key = ?", (key,)).fetchone()

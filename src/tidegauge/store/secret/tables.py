@@ -9,19 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.store.secret.secrets import STATE
+from tidegauge.store.secret.table.directory import Directory
 from tidegauge.store.secret.table.file import BlockFile
 from tidegauge.store.secret.table.rows import Shape, Unsorted
-from tidegauge.store.secret.table.sorted_table import Directory, SortedTable
+from tidegauge.store.secret.table.sorted_table import SortedTable
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
     from tidegauge.store.cipher import Cipher
     from tidegauge.store.secret.secrets import Secrets
-    from tidegauge.store.secret.table.file import Name
+    from tidegauge.store.secret.table.directory import Name
 
 _KEYS: Final = {"entries": ("unit", "entry"), "units": ("unit", "scope"), "used": ("unit", "release")}
 OWNERS: Final = "owners"
@@ -93,18 +94,10 @@ class StateTables:
         """The transaction was rolled back: read the directory again."""
         self._tables = {}
 
-    def require(self, *, every: bool) -> None:
-        """Raise StoreCorrupt where there are other blocks than the directory has.  `every`: open each."""
-        names = list(self._names())
-        self._file.require(names)
-        if every:
-            for name in names:
-                self._file.read(name)
-
-    def _names(self) -> Iterator[Name]:
-        directory = self._secrets.get(STATE) or {}
-        for table in directory.get("tables", {}).values():
-            yield from Directory.from_json(table).names
+    def open_all(self, names: Iterable[Name]) -> None:
+        """Open these blocks.  Raises StoreCorrupt where one is not as it was written."""
+        for name in names:
+            self._file.read(name)
 
 
 def _shape(name: str, declared: Mapping[str, str]) -> Shape:

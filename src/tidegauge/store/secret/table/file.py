@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from tidegauge.errors import StoreCorrupt
 from tidegauge.store.secret.table.block import Block, encode
+from tidegauge.store.secret.table.directory import Name, altered
 
 if TYPE_CHECKING:
     import sqlite3
@@ -25,14 +25,6 @@ _CACHE: Final = 2**30
 """Bytes of blocks that are kept in memory."""
 _GRAIN: Final = 4096
 """Sealed blocks are filled up to a multiple of this length, so that lengths reveal little."""
-
-
-class Name(NamedTuple):
-    """Where a block is.  `secret`: random, in hexadecimal; empty in a store without a key."""
-
-    number: int
-    secret: str
-    rows: int
 
 
 class BlockFile:
@@ -54,16 +46,16 @@ class BlockFile:
             return found
         row = self._db.execute("SELECT content FROM blocks WHERE number = ?", (name.number,)).fetchone()
         if row is None:
-            raise _altered()
+            raise altered()
         content = row[0]
         if self._cipher is not None:
             content = self._cipher.open_block(bytes.fromhex(name.secret), _place(name.number), content)
         try:
             block = Block(content)
         except (ValueError, KeyError, OSError, StopIteration):  # Arrow's errors are among these
-            raise _altered() from None
+            raise altered() from None
         if len(block) != name.rows:
-            raise _altered()
+            raise altered()
         self._keep(name.number, block)
         return block
 
@@ -90,12 +82,6 @@ class BlockFile:
             block = self._known.pop(name.number, None)
             self._bytes -= 0 if block is None else block.size
 
-    def require(self, names: Iterable[Name]) -> None:
-        """Raise StoreCorrupt where there are other blocks than these."""
-        there = [number for (number,) in self._db.execute("SELECT number FROM blocks ORDER BY number")]
-        if there != sorted(name.number for name in names):
-            raise _altered()
-
     def forget(self) -> None:
         """Blocks may have been written by a transaction that was rolled back, or by another process."""
         self._known.clear()
@@ -111,11 +97,3 @@ class BlockFile:
 
 def _place(number: int) -> bytes:
     return f"blocks\0{number}".encode()
-
-
-def _altered() -> StoreCorrupt:
-    return StoreCorrupt(
-        "the store is not as its gauge left it: rows of its secret state were altered, removed or put back "
-        "from an older copy. Nothing was read or spent. Bring back the newest copy that tidegauge verify "
-        "accepts."
-    )

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegauge.store.secret.table.directory import END
 from tidegauge.store.secret.table.hashes import hashed
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from tidegauge.store.secret.table.hashes import Hashes
 
 _ARROW: Final = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
-END: Final = 2**64
-"""The end of all hashes."""
 _LARGE: Final = 500_000
 """A table of so many rows is read a chunk at a time: Arrow copies all chunks to take rows from several."""
 

@@ -12,16 +12,15 @@ blocks, at most, and not at all where the base is one block.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegauge.store.secret.table.file import Name
-from tidegauge.store.secret.table.rows import END, between, matching, newest
+from tidegauge.store.secret.table.directory import END, Based, Laid
+from tidegauge.store.secret.table.rows import between, matching, newest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tidegauge.store.secret.table.block import Block
+    from tidegauge.store.secret.table.directory import Directory
     from tidegauge.store.secret.table.file import BlockFile
     from tidegauge.store.secret.table.hashes import Hashes
     from tidegauge.store.secret.table.rows import Part, Rows, Run, Shape
@@ -43,63 +43,6 @@ _AT_ONCE: Final = 4
 """So many blocks of the base are in memory at a time while they are merged."""
 _MOST: Final = 2 * _AT_ONCE * BLOCK
 """At most about so many rows are merged at a time, and are in one block of the overlay."""
-
-
-class Based(NamedTuple):
-    """A block of the base: the rows from the hash `low` on, up to the next block's."""
-
-    low: int
-    name: Name
-
-
-class Laid(NamedTuple):
-    """A block of the overlay, and where the merges were when it was written."""
-
-    round: int
-    at: int
-    name: Name
-
-
-@dataclass
-class Directory:
-    """The blocks of a table, and where the merges are."""
-
-    base: list[Based]
-    overlay: list[Laid]
-    """The oldest first; their numbers ascend."""
-    round: int = 0
-    at: int = 0
-    """The hash from which the next merge begins."""
-
-    def as_json(self) -> dict[str, Any]:
-        """For the store."""
-        return {
-            "base": [[one.low, *one.name] for one in self.base],
-            "overlay": [[one.round, one.at, *one.name] for one in self.overlay],
-            "merged": [self.round, self.at],
-        }
-
-    @classmethod
-    def from_json(cls, stored: dict[str, Any]) -> Directory:
-        """As it was stored."""
-        base = [Based(low, Name(*name)) for low, *name in stored["base"]]
-        overlay = [Laid(round_, at, Name(*name)) for round_, at, *name in stored["overlay"]]
-        return cls(base, overlay, *stored["merged"])
-
-    @property
-    def names(self) -> list[Name]:
-        """Every block."""
-        return [*(one.name for one in self.base), *(one.name for one in self.overlay)]
-
-    def is_merged(self, one: Laid) -> bool:
-        """Whether the base has all rows of a block of the overlay."""
-        return (one.round + 1, one.at) <= (self.round, self.at)
-
-    def merged_since(self, one: Laid) -> list[tuple[int, int]]:
-        """The hashes that were merged since a block of the overlay was written."""
-        if one.round == self.round:
-            return [(one.at, self.at)]
-        return [(one.at, END), (0, self.at)]
 
 
 class SortedTable:
