@@ -41,7 +41,10 @@ def part(keys: np.ndarray, rng: np.random.Generator) -> Folded:
     """What an engine hands over of rows that are their own units."""
     count = len(keys)
     names = pa.array(np.char.add("patient-", keys.astype(str)), pa.string())
-    number = lambda most: pa.array(rng.integers(0, most, count))  # noqa: E731
+
+    def number(most: int) -> pa.Array:
+        return pa.array(rng.integers(0, most, count))
+
     return Folded(
         totals=[],
         entries=pa.table(
