@@ -75,7 +75,8 @@ def certify(plan: Plan) -> None:
     _require_declared(plan)
     _require_chosen(plan)
     _require_terms(plan)
-    if plan.reserved > plan.total:
+    room = plan.budget.held_back if plan.amends is not None else 1 - plan.budget.held_back
+    if plan.reserved > plan.total * room:
         raise StoreCorrupt("the plan needs more than the budget; nothing was read or spent")
     known: dict[tuple[Strategy, Exposure], Sensitivity] = {}
     for release in plan.releases:
@@ -101,7 +102,8 @@ def accounted(budget: Budget) -> Fraction:
 
 def _require_declared(plan: Plan) -> None:
     """Raise StoreCorrupt unless budget and protected unit are those of the declaration."""
-    source, declared = plan.declaration["source"], Budget(**plan.declaration["budget"])
+    source, written = plan.declaration["source"], plan.declaration["budget"]
+    declared = Budget(**{name: value for name, value in written.items() if name != "reserve_columns"})
     protected = source.get("unit"), source.get("max_rows")
     if (
         plan.budget != declared
@@ -118,6 +120,8 @@ def _require_declared(plan: Plan) -> None:
 def _require_chosen(plan: Plan) -> None:
     """Raise StoreCorrupt unless a constraint that was left to be chosen is enforced as it was drawn."""
     declared = plan.declaration.get("constraint") or {}
+    if plan.amends is not None:  # what was drawn for the first plan; see tidegauge.plan.amend
+        return
     if bool(declared.get("auto")) != (plan.choice is not None):
         raise StoreCorrupt("the committed plan and its declaration disagree on who chose at_most")
     if plan.choice is None or plan.choice.chosen is None:

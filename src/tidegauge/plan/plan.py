@@ -170,6 +170,10 @@ class Plan:
     derived: tuple[Derived, ...] = ()
     choice: Choice | None = None
     """How at_most was chosen, where it was left to be chosen."""
+    amends: str | None = None
+    """The hash of the plan before, where this one adds releases to a gauge."""
+    parts: tuple[Plan, ...] = field(default=(), compare=False, repr=False)
+    """The plans of an amended gauge, oldest first, if this plan is all of them together."""
     committed: Mapping[str, Any] | None = field(default=None, init=False, compare=False, repr=False)
     """The record of a committed plan; None for a new plan."""
 
@@ -185,6 +189,20 @@ class Plan:
     def derived_of(self, release: ReleasePlan) -> tuple[Derived, ...]:
         """The series derived from a release."""
         return tuple(one for one in self.derived if one.of == release.release.name)
+
+    @property
+    def begins(self) -> int:
+        """The last instant before the first bin of any release ends.
+
+        Releases that are added begin with the rows as they are then.
+        """
+        return min(plan.release.schedule.bin_end(0) for plan in self.releases) - 1
+
+    @property
+    def held_back(self) -> Fraction:
+        """The loss that is still held back for releases that are added later."""
+        added = sum((part.needed for part in self.parts[1:]), Fraction(0))
+        return self.total * self.budget.held_back - added
 
     @property
     def needed(self) -> Fraction:
@@ -238,6 +256,7 @@ class Plan:
             "warnings": list(self.warnings),
             **({"derived": [one.record() for one in self.derived]} if self.derived else {}),
             **({} if self.choice is None else {"choice": self.choice.record()}),
+            **({} if self.amends is None else {"amends": self.amends}),
             **({"matrices": matrices} if matrices else {}),
         }
 
@@ -260,6 +279,7 @@ class Plan:
             warnings=tuple(record["warnings"]),
             derived=tuple(Derived.from_record(one) for one in record.get("derived", ())),
             choice=Choice.from_record(record["choice"]) if "choice" in record else None,
+            amends=record.get("amends"),
         )
         object.__setattr__(plan, "committed", record)
         return plan
@@ -322,10 +342,13 @@ def address(record: Mapping[str, Any]) -> str:
 
 
 def _program_record(program: Program) -> dict[str, Any]:
-    """Without zones and terms where there are none: plans from before there were any keep their hash."""
+    """Without what there is none of (zones, terms, ...): plans from before there were any keep their hash."""
     record: dict[str, Any] = _PROGRAM.dump_python(program, mode="json")
     if record["terms"] is None:
         del record["terms"]
+    for name in ("keeps", "labels"):
+        if not record[name]:
+            del record[name]
     for release in record["releases"]:
         if release["schedule"]["zone"] is None:
             del release["schedule"]["zone"]

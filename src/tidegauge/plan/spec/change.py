@@ -27,6 +27,11 @@ def changed(committed: Mapping[str, Any], spec: GaugeSpec) -> list[str]:
     )
 
 
+def added(committed: Mapping[str, Any], spec: GaugeSpec) -> list[str]:
+    """The releases that the committed declaration does not have, in the order in which they are written."""
+    return [name for name in spec.release if name not in committed["release"]]
+
+
 def _differences(old: Any, new: Any, written: Any, place: tuple[str, ...], dialect: str) -> Iterator[str]:
     """`written` is `new` without the keys that have their defaults."""
     if _is_duration(old) and _is_duration(new):

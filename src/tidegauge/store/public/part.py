@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from tidegauge.model.tick import Measurement
     from tidegauge.store.public.outbox import Cursor
 
+AMENDED: Final = "plan:"
+"""Keys of the plans that added releases: this, and their numbers from 2 on."""
+
 TABLES: Final = (
     "CREATE TABLE ledger (seq INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT "
     "NULL, previous TEXT NOT NULL, hash TEXT NOT NULL UNIQUE)",
@@ -95,9 +98,16 @@ class PublicPart:
 
     @property
     def plan(self) -> dict[str, Any] | None:
-        """The committed plan and the declaration it was made from, or None."""
+        """The first committed plan and the declaration it was made from, or None."""
         text = self._file.get("plan")
         return json.loads(text) if text else None
+
+    @property
+    def plans(self) -> list[dict[str, Any]]:
+        """Every plan that was committed, oldest first: the first one, and those that added releases."""
+        more = self._file.with_prefix(AMENDED)
+        first = self.plan
+        return [] if first is None else [first, *(json.loads(more[key]) for key in sorted(more, key=int))]
 
     @property
     def simulated(self) -> bool:
