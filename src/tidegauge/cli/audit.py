@@ -57,7 +57,8 @@ def audit(
 
         committed = plan.committed is not None
         bodies = [entry.as_json()["body"] for entry in gauge.ledger()] if committed else []
-        mine = [body for body in bodies if body.get("plan") == plan.hash]
+        hashes = {part.hash for part in plan.parts or (plan,)}
+        mine = [body for body in bodies if body.get("plan") in hashes]
         report = run_audit(
             Subject(gauge.spec, plan),
             committed=committed,

@@ -7,20 +7,16 @@ import json
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal
-
-from pydantic import TypeAdapter
+from typing import TYPE_CHECKING, Any, Literal
 
 from tidegauge.mechanism.aggregates import aggregate_of
 from tidegauge.mechanism.encode import ComponentPlan
-from tidegauge.mechanism.noise.samplers import DiscreteGaussian, DiscreteLaplace, Noise
-from tidegauge.mechanism.registry import build
-from tidegauge.mechanism.registry import record as strategy_record
 from tidegauge.model.budget import Budget
 from tidegauge.model.ledger import Reservation
 from tidegauge.model.program import Program, Release
 from tidegauge.model.quantity import Span, rfc3339
 from tidegauge.plan.choice import Choice
+from tidegauge.plan.records import PROGRAM, component_plan, component_plan_record, program_record
 from tidegauge.plan.series import Series, derived_series
 
 if TYPE_CHECKING:
@@ -30,7 +26,6 @@ if TYPE_CHECKING:
     from tidegauge.mechanism.decode import Decoder
 
 Measure = Literal["epsilon", "rho"]
-_PROGRAM: Final = TypeAdapter(Program)
 
 
 @dataclass(frozen=True)
@@ -104,7 +99,7 @@ class ReleasePlan:
         """The record from which a later process continues to measure."""
         return {
             "loss": str(self.loss),
-            "channels": [_component_plan_record(component_plan) for component_plan in self.component_plans],
+            "channels": [component_plan_record(component_plan) for component_plan in self.component_plans],
             "chosen": _candidate_record(self.chosen),
             "candidates": [_candidate_record(candidate) for candidate in self.candidates],
             "promise": self.promise,
@@ -250,7 +245,7 @@ class Plan:
             "measure": self.measure,
             "total": str(self.total),
             "columns": self.columns,
-            "program": _program_record(self.program),
+            "program": program_record(self.program),
             "releases": {plan.release.name: plan.record() for plan in self.releases},
             "protects": self.protects,
             "warnings": list(self.warnings),
@@ -263,7 +258,7 @@ class Plan:
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Plan:
         """The committed plan of this record, even if this version would plan differently."""
-        program = _PROGRAM.validate_python(record["program"])
+        program = PROGRAM.validate_python(record["program"])
         matrices = record.get("matrices", {})
         plan = cls(
             declaration=record["declaration"],
@@ -341,27 +336,11 @@ def address(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _program_record(program: Program) -> dict[str, Any]:
-    """Without what there is none of (zones, terms, ...): plans from before there were any keep their hash."""
-    record: dict[str, Any] = _PROGRAM.dump_python(program, mode="json")
-    if record["terms"] is None:
-        del record["terms"]
-    for name in ("keeps", "labels"):
-        if not record[name]:
-            del record[name]
-    for release in record["releases"]:
-        if release["schedule"]["zone"] is None:
-            del release["schedule"]["zone"]
-    return record
-
-
 def _release(release: Release, record: dict[str, Any], matrices: Mapping[str, str]) -> ReleasePlan:
     return ReleasePlan(
         release=release,
         loss=Fraction(record["loss"]),
-        component_plans=tuple(
-            _component_plan(component_plan, matrices) for component_plan in record["channels"]
-        ),
+        component_plans=tuple(component_plan(channel, matrices) for channel in record["channels"]),
         chosen=_candidate(record["chosen"]),
         candidates=tuple(_candidate(candidate) for candidate in record["candidates"]),
         promise=record["promise"],
@@ -379,27 +358,3 @@ def _candidate_record(candidate: Candidate) -> dict[str, Any]:
 def _candidate(record: dict[str, Any]) -> Candidate:
     growth = tuple((int(reading), float(width)) for reading, width in record["growth"])
     return Candidate(**{**record, "loss": Fraction(record["loss"]), "growth": growth})
-
-
-def _component_plan_record(component_plan: ComponentPlan) -> dict[str, Any]:
-    noise = component_plan.noise
-    if isinstance(noise, DiscreteLaplace):
-        kind = {"kind": "laplace", "scale": str(noise.scale)}
-    else:
-        assert isinstance(noise, DiscreteGaussian)
-        kind = {"kind": "gaussian", "sigma_squared": str(noise.sigma_squared)}
-    return {
-        "strategy": strategy_record(component_plan.strategy),
-        "refine": component_plan.refine,
-        "noise": kind,
-    }
-
-
-def _component_plan(record: dict[str, Any], matrices: Mapping[str, str]) -> ComponentPlan:
-    drawn, strategy = record["noise"], dict(record["strategy"])
-    noise: Noise = (
-        DiscreteLaplace(Fraction(drawn["scale"]))
-        if drawn["kind"] == "laplace"
-        else DiscreteGaussian(Fraction(drawn["sigma_squared"]))
-    )
-    return ComponentPlan(build(strategy.pop("name"), strategy, attachments=matrices), record["refine"], noise)

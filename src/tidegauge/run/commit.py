@@ -55,7 +55,10 @@ class Commits:
     sampler: Sampler
 
     def first(self, store: Store, source: OpenSource, plan: Plan, *, now: int) -> Plan:
-        """Check the source and commit the first plan.  The source keeps what it read for the check."""
+        """Check the source and commit the first plan.  The source keeps what it read for the check.
+
+        A plan that was amended is committed as it was: its parts one after the other.
+        """
         if plan.declaration != self.spec.canonical():
             raise SpecError("the plan was made from another declaration; make it with plan() of this gauge")
         store.public.witness.require_writable()
@@ -66,14 +69,17 @@ class Commits:
 
             self.shared.reserve(store, plan, plan.choice.cost, time=time)
             plan = choose(self.spec, source, store, self.sampler, now=now)
-        with open_engine(self.spec.engine.kind, plan.program, plan.columns) as engine:
+        begins, *more = plan.parts or (plan,)
+        with open_engine(self.spec.engine.kind, begins.program, plan.columns) as engine:
             layout = engine.layout.tables()
         if self.sampler.simulated and self.shared.ledger is not None:
             raise SpecError(_MIXED, key="ledger")
         shared = self.shared.reserve(store, plan, plan.reserved + plan.held_back, time=time)
         store.commit_plan(
-            Commitment(plan.record(), time, plan.reservation, layout, self.sampler.simulated, shared)
+            Commitment(begins.record(), time, begins.reservation, layout, self.sampler.simulated, shared)
         )
+        for part in more:
+            store.amend_plan(part.record(), part.reservation, time=time)
         return plan
 
     def require_own_noise(self, store: Store) -> None:
