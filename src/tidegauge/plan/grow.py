@@ -87,6 +87,8 @@ def require_growth(plans: Sequence[Plan]) -> None:
     """Raise StoreCorrupt unless each plan only adds releases to those before, within the reserve."""
     first, previous = plans[0], plans[0]
     names, spent = set(first.series), Fraction(0)
+    if first.amends is not None:
+        raise StoreCorrupt("the first plan of the store adds to another; nothing was read or spent")
     for plan in plans[1:]:
         spent += plan.needed
         same = (

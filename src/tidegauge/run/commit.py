@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from tidegauge.run.shared import Sharing
     from tidegauge.store import Store
 
+NOTHING_COMMITTED = (
+    "no plan is committed yet, so there is nothing to add to. Commit the first one with: tidegauge run"
+)
 _MIXED = "simulated noise and a real ledger do not mix"
 
 
@@ -92,10 +95,7 @@ class Commits:
         from tidegauge.plan.amend import amendment  # noqa: PLC0415  (slow to load)
 
         if (whole := committed(store.public)) is None:
-            raise SpecError(
-                "no plan is committed yet, so there is nothing to add to. Commit the first one with: "
-                "tidegauge run"
-            )
+            raise SpecError(NOTHING_COMMITTED)
         plan = amendment(
             self.spec,
             whole,

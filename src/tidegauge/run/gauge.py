@@ -27,7 +27,7 @@ from tidegauge.publish.outbox import deliver_once
 from tidegauge.publish.readings import Shown, plan_reading
 from tidegauge.run import clock
 from tidegauge.run.clock import PublicClock
-from tidegauge.run.commit import Commits, require_unchanged
+from tidegauge.run.commit import NOTHING_COMMITTED, Commits, require_unchanged
 from tidegauge.run.engines import Engines
 from tidegauge.run.loop import Loop
 from tidegauge.run.outlets import delivering, open_senders, require_declared, waiting
@@ -247,6 +247,8 @@ class Gauge:
 
         Raises PlanChanged where it changes something else, and BudgetExceeded beyond the reserve.
         """
+        if not self._file.begun:
+            raise SpecError(NOTHING_COMMITTED)
         with self._file.open() as store:
             return self._amendment(store)
 
@@ -261,6 +263,8 @@ class Gauge:
 
         The next run begins with them, with the rows as they are at their start.
         """
+        if not self._file.begun:
+            raise SpecError(NOTHING_COMMITTED)
         with self._file.open(write=True) as store:
             store.public.require_newest()
             plan = plan or self._amendment(store)

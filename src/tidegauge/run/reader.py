@@ -36,6 +36,7 @@ from tidegauge.store.public.part import PublicPart
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
+    from fractions import Fraction
 
     import pyarrow as pa
 
@@ -194,6 +195,13 @@ class Reader:
             return {}
         place = Location(self.store.base, self.store.path, position)
         return dict(kinds.find(self._source.kind).operator_counts(self._source, place))
+
+    def held_back(self) -> Fraction | None:
+        """The loss that is still held back for added releases; None: the budget has no reserve."""
+        if not (records := self._records()):
+            return None
+        plan = combined([Plan.from_record(one) for one in records])
+        return None if plan.budget.reserve is None else plan.held_back
 
     def ledger(self) -> list[LedgerEntry]:
         """What was promised and reserved, oldest first."""
