@@ -17,6 +17,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.mechanism.noise.samplers import DiscreteGaussian, DiscreteLaplace
+from tidegauge.plan.grow import combined
 from tidegauge.plan.plan import Plan
 
 if TYPE_CHECKING:
@@ -102,12 +103,13 @@ def transcript(folder: Path, labels: Labels, readings: Iterable[Any], told: Told
         ).fetchall()
         published = db.execute("SELECT release, number, cell, time FROM readings ORDER BY 1, 2, 3").fetchall()
         ticks = db.execute("SELECT seq, instant FROM ticks ORDER BY seq").fetchall()
-        (body,) = db.execute("SELECT body FROM ledger").fetchone()
+        bodies = [body for (body,) in db.execute("SELECT body FROM ledger ORDER BY seq")]
         record = dict(
-            db.execute("SELECT key, value FROM meta WHERE key = 'plan' OR key LIKE 'next:%'").fetchall()
+            db.execute("SELECT key, value FROM meta WHERE key LIKE 'plan%' OR key LIKE 'next:%'").fetchall()
         )
     witness = json.loads((folder / "store.db.witness").read_text())
-    plan = Plan.from_record(json.loads(record.pop("plan")))
+    keys = sorted(key for key in record if key.startswith("plan"))
+    plan = combined([Plan.from_record(json.loads(record.pop(key))) for key in keys])
     public = {
         "measurements": [(*row[:4], *row[5:]) for row in journal],
         "readings": published,
@@ -119,18 +121,20 @@ def transcript(folder: Path, labels: Labels, readings: Iterable[Any], told: Told
             witness["ledger"],
             [one for one in witness.values() if isinstance(one, int)],
         ),
-        "ledger": body,
+        "ledger": bodies,
         "log": told.lines,
         "files": sorted(one.name for one in folder.iterdir() if one.name.startswith("store.")),
         "draws": sorted(Counter(map(str, labels.laws.values())).items()),
     }
-    ledger = json.loads(body)
-    reserved = {name: Fraction(loss) for name, loss in ledger["releases"].items()}
+    ledger = [json.loads(body) for body in bodies]
+    reserved = {name: Fraction(loss) for one in ledger for name, loss in one["releases"].items()}
+    total = sum((Fraction(one["reserved"]) for one in ledger), Fraction(0))
+    assert total <= Fraction(ledger[0]["budget"])
     measured = _measured(plan, journal, labels)
     streams = frozenset(
         one.release.name for one in plan.releases if one.component_plans[0].strategy.stream is not None
     )
-    return Transcript(public, measured, labels.laws, reserved, Fraction(ledger["reserved"]), streams)
+    return Transcript(public, measured, labels.laws, reserved, total, streams)
 
 
 def _measured(plan: Plan, journal: list[tuple[Any, ...]], labels: Labels) -> dict[Spot, Drawn]:
