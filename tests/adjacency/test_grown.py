@@ -71,9 +71,6 @@ def grown(seed: int, kind: Kind) -> Grown:
         if len(passes) < 2 or more.times.tick != declared.times.tick:
             continue
         gauge = declared.gauge
-        if "constraint" in gauge and rng.random() < 0.4:  # terms
-            length = rng.choice((10, 15, 20)) * declared.times.tick
-            gauge["constraint"]["renews"] = f"{length} microseconds"
         gauge["budget"] = {**gauge["budget"], "reserve": rng.choice(("1/4", "1/2"))}
         before = sorted(rng.sample(range(1, len(passes)), rng.choice((1, min(2, len(passes) - 1)))))
         added = {due: _releases(more, passes[due - 1], declared, str(due)) for due in before}

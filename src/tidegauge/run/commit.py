@@ -86,7 +86,7 @@ class Commits:
         return plan
 
     def require_own_noise(self, store: Store) -> None:
-        """Raise SpecError where the store was filled with simulated noise and this is real, or the reverse."""
+        """Raise SpecError where simulated noise would meet real noise in one store."""
         if store.public.simulated != self.sampler.simulated:
             raise SpecError(f"{_MIXED}: use a store of its own for simulation")
 

@@ -82,7 +82,7 @@ class Ticker:
         self._fresh = frozenset(one.release.name for part in fresh for one in part.releases)
 
     def _tick(self, batch: Batch, reached: int | None, *, now: int) -> list[Published]:
-        """One transaction: what the batch leads to up to `reached`, the end of the last bin that has ended."""
+        """One transaction: what the batch leads to up to `reached`; None: no bin has ended."""
         clock = self.progress.clock
         if reached is None and not batch.rows.num_rows and batch.position == clock.position:
             return []

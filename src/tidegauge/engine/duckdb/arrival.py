@@ -375,7 +375,8 @@ class Arrival:
             INSERT INTO waiting BY NAME
             WITH events AS (
                 SELECT seq, time, name AS entry, unit, emptyings,
-                       {self._narrow('"after"', self._row)} AS "after", {self._digest()} AS digest, {old_digest('"after"')} AS elder,
+                       {self._narrow('"after"', self._row)} AS "after",
+                       {self._digest()} AS digest, {old_digest('"after"')} AS elder,
                        CASE WHEN NOT ({handed}) THEN before_digest END AS before_digest,
                        informed AND NOT ({handed}) AS informed
                 FROM filled WHERE {begins}{ends}
