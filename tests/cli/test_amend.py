@@ -39,7 +39,7 @@ def test_show_commit_and_publish(folder: Path) -> None:
     assert len(json.loads(call("ledger", "--json"))) == 1
     assert call("amend").endswith("Committed. To publish, go on with: tidegauge run\n")
     said = call("ledger")
-    assert "Left: epsilon = 0 of 1e+09" in said
+    assert "Left: epsilon = 0 of 1000000000" in said
     assert "held back for releases that are added: 0" in said
     call("run", "--once")
     assert {one["release"] for one in json.loads(call("readings", "--json"))} == {"level", "total"}

@@ -206,7 +206,7 @@ def loaded(log: list[tuple[Any, ...]], when: int) -> list[tuple[Any, ...]]:
 
 
 def test_constraints_that_renew_renew_together(tmp_path: Path) -> None:
-    renews = {"constraint": {"at_most": 1, "renews": "20 microseconds"}}
+    renews: dict[str, Any] = {"constraint": {"at_most": 1, "renews": "20 microseconds"}}
     one = amended(tmp_path, **renews)
     list(one.run())
     (tmp_path / "fresh").mkdir()
