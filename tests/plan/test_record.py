@@ -64,7 +64,7 @@ def test_a_field_with_a_default_that_a_later_version_adds_changes_no_hash(
 ) -> None:
     before = made()
     record, known = stored(before), before.hash
-    monkeypatch.setattr(plans, "PROGRAM", TypeAdapter(LaterProgram))
+    monkeypatch.setattr(plans, "_PROGRAM", TypeAdapter(LaterProgram))
     loaded = Plan.from_record(record)
     release = loaded.program.releases[0]
     assert isinstance(release, LaterRelease)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -12,6 +11,7 @@ from tidegauge.cli.ending import ENDING
 from tidegauge.cli.options import DEFAULT, File, Json, StoreFile, open_gauge, print_json
 
 if TYPE_CHECKING:
+    from tidegauge.model.json import Json
     from tidegauge.plan.plan import Plan
 
 _QUESTION: Final = "Commit these releases? They cannot be changed later. [y/N] "
@@ -79,8 +79,10 @@ def _left(plan: Plan, before: Plan) -> str:
     )
 
 
-def _as_json(plan: Plan, before: Plan, *, committed: bool) -> dict[str, Any]:
+def _as_json(plan: Plan, before: Plan, *, committed: bool) -> dict[str, Json]:
     """What amend --json prints: the plan, and what is held back before and after."""
-    held: dict[str, Fraction] = {"before": before.held_back, "after": before.held_back - plan.needed}
-    reserve = {name: float(amount) for name, amount in held.items()}
-    return {**plan.as_json(), "reserve": reserve, "committed": committed}
+    left = before.held_back - plan.needed
+    shown: dict[str, Json] = dict(plan.as_json())
+    shown["reserve"] = {"before": float(before.held_back), "after": float(left)}
+    shown["committed"] = committed
+    return shown

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from tidegauge.errors import SpecError
+from tidegauge.model.json import as_scalar
 from tidegauge.model.quantity import fraction
 
 if TYPE_CHECKING:
+    from tidegauge.model.json import JsonObject
     from tidegauge.model.quantity import Number
 
 _MOST: Final = Fraction(10**300)
@@ -54,6 +56,14 @@ class Budget:
     def held_back(self) -> Fraction:
         """The part of the budget that the first plan leaves to releases that are added later."""
         return self.reserve or Fraction(0)
+
+    @classmethod
+    def from_json(cls, record: JsonObject) -> Self:
+        """The budget of a declaration or a plan.  Raises SpecError, or TypeError for a key that is none."""
+        if unknown := record.keys() - {"epsilon", "delta", "rho", "reserve", "reserve_columns"}:
+            raise TypeError(f"a budget has no {sorted(unknown)}")
+        numbers = {name: value for name, value in record.items() if name != "reserve_columns"}
+        return cls(**{name: as_scalar(value) for name, value in numbers.items()})
 
     @property
     def pure(self) -> bool:

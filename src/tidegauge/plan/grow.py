@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidegauge.errors import StoreCorrupt
+from tidegauge.model.json import tables
 from tidegauge.plan.certify import certified, limits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
+    from tidegauge.model.json import JsonObject
     from tidegauge.model.ledger import Reservation
     from tidegauge.model.program import Program
     from tidegauge.plan.plan import Plan
 
 
-def all_certified(records: Sequence[Mapping[str, Any]], commits: Iterable[Reservation]) -> Plan:
+def all_certified(records: Sequence[JsonObject], commits: Iterable[Reservation]) -> Plan:
     """All committed plans as one, after the privacy loss of each was computed again.
 
     `commits`: everything that the ledger reserved.  Raises StoreCorrupt where a plan needs more than was
@@ -120,7 +122,8 @@ def _as_drawn(plan: Plan, first: Plan) -> bool:
     """Whether releases without a constraint of their own have the one that was drawn, if one was."""
     if first.choice is None:
         return True
-    own = {name for name, one in plan.declaration["release"].items() if one.get("constraint")}
+    declared = tables(plan.declaration["release"])
+    own = {name for name, one in declared.items() if one.get("constraint")}
     shared = [release.release.name for release in plan.releases if release.release.name not in own]
     before = next(
         (name for scope in first.program.scopes for name in scope.releases if name not in own), None

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.noise.samplers import SecureSampler
@@ -83,10 +83,10 @@ class Gauge:
         self,
         spec: GaugeSpec | None = None,
         *,
-        source: Mapping[str, Any] | Source | None = None,
-        budget: Mapping[str, Any] | Budget | None = None,
-        releases: Mapping[str, Mapping[str, Any]] | None = None,
-        constraint: Mapping[str, Any] | Constraint | None = None,
+        source: Mapping[str, object] | Source | None = None,
+        budget: Mapping[str, object] | Budget | None = None,
+        releases: Mapping[str, Mapping[str, object]] | None = None,
+        constraint: Mapping[str, object] | Constraint | None = None,
         unit: str | None = None,
         max_rows: int | None = None,
         engine: str = "duckdb",
@@ -96,7 +96,7 @@ class Gauge:
         ledger: Mapping[str, str] | None = None,
         store: str | Path = "tidegauge.db",
         base: str | Path = ".",
-        publish: Mapping[str, Mapping[str, Any]] | None = None,
+        publish: Mapping[str, Mapping[str, object]] | None = None,
         **setting: Unpack[Setting],
     ) -> None:
         if unknown := sorted(set(setting) - set(Setting.__annotations__)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 from uuid import uuid4
 
 from tidegauge.errors import StoreError, StoreLocked
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from tidegauge.model.json import JsonObject
     from tidegauge.model.ledger import Reservation
     from tidegauge.model.program import State
     from tidegauge.model.tick import Clock, TickResult, Wanted
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 class Commitment:
     """A plan as it is committed, and what is reserved for it."""
 
-    plan: Mapping[str, Any]
+    plan: JsonObject
     """The plan's record."""
     time: str
     reservation: Reservation
@@ -99,7 +100,7 @@ class Store:
                 self._file.set("shared_ledger", commitment.shared)
             self.secret.create_state(commitment.layout)
 
-    def amend_plan(self, plan: Mapping[str, Any], reservation: Reservation, *, time: str) -> None:
+    def amend_plan(self, plan: JsonObject, reservation: Reservation, *, time: str) -> None:
         """Reserve the loss of added releases and commit their plan beside those before: both, or neither."""
         with self.transaction():
             number = len(self.public.plans) + 1
