@@ -9,7 +9,7 @@ from tidegauge.model.query import Query
 from tidegauge.model.schedule import Schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -66,12 +66,20 @@ class Program:
     in bytes of the shortest value that it leaves out."""
     terms: Schedule | None = None
     """When constraints renew: a term begins at each reading of this schedule.  None: they never do."""
+    keeps: tuple[str, ...] = ()
+    """Columns whose values the state keeps, so that releases can be added that use them."""
+    labels: tuple[str, ...] = ()
+    """The columns that name limits, in the order in which the state numbers them; empty: by name."""
 
     @property
     def used(self) -> set[str]:
         """The columns that a query or a constraint uses."""
         used = {name for one in self.releases for name in (*one.query.before, *one.query.after)}
         return used | {scope.by for scope in self.scopes if scope.by is not None}
+
+    def wanted(self, columns: Collection[str]) -> set[str]:
+        """The columns that a source with these columns delivers: used, or kept if they are still there."""
+        return self.used | {name for name in self.keeps if name in columns}
 
 
 @dataclass(frozen=True)

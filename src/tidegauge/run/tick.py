@@ -12,11 +12,12 @@ import numpy as np
 from tidegauge.errors import StoreCorrupt
 from tidegauge.mechanism.encode import measure
 from tidegauge.model.tick import Clock, Measured, Measurement, Progress, StreamState, TickResult, Wanted
+from tidegauge.plan.grow import begun, in_order, program_of_all
 from tidegauge.publish.journal import as_arrays, decode, decodings
 from tidegauge.run.spill import spilled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from tidegauge.mechanism.noise.samplers import Sampler
     from tidegauge.model.engine import Engine
     from tidegauge.model.mutation import Batch
-    from tidegauge.model.program import Folded, State
+    from tidegauge.model.program import Folded, Program, State
     from tidegauge.model.tick import Known, Published, Sums
     from tidegauge.plan.plan import Plan, ReleasePlan
     from tidegauge.publish.journal import Rows
@@ -39,12 +40,19 @@ class Ticker:
     store: Store
     engine: Engine
     sampler: Sampler
+    reopen: Callable[[Program], Engine] | None = None
+    """Opens the engine again, for a program with more releases; None: no releases were added."""
     _measured: dict[str, Decoded] = field(default_factory=dict)
     """What was measured of each release, ready to be decoded, so that the journal is read once."""
 
     def __post_init__(self) -> None:
         self.progress = self.store.progress
         """Where this process has brought the store; no other process may move it meanwhile."""
+        self._parts = in_order(self.plan)
+        self._begun = len(begun(self.plan, self.progress.clock.watermark))
+        """How many plans have begun."""
+        self._fresh: frozenset[str] = frozenset()
+        """Releases that begin with the next fold."""
 
     def tick(self, batch: Batch, *, now: int) -> list[Published]:
         """Everything that this batch leads to, durable when it returns.
@@ -52,7 +60,31 @@ class Ticker:
         `now`: the clock when the batch was read.  The changes wait; once a bin ends, those up to its end take
         effect.
         """
-        clock, reached = self.progress.clock, self.last_end(batch.upto)
+        reached, published = self.last_end(batch.upto), []
+        for at in self._beginnings(reached):
+            if self.progress.clock.watermark < at:
+                published += self._tick(batch, at, now=now)
+                batch = replace(batch, rows=batch.rows.slice(0, 0))
+            self._begin(at)
+        return published + self._tick(batch, reached, now=now)
+
+    def _beginnings(self, reached: int | None) -> list[int]:
+        """The instants before `reached` at which plans begin that have not begun."""
+        coming = {part.begins for part in self._parts[self._begun :]}
+        return sorted(at for at in coming if reached is not None and at < reached)
+
+    def _begin(self, at: int) -> None:
+        """Let the next fold begin the plans that begin at this instant; everything before has been folded."""
+        assert self.reopen is not None
+        before, self._begun = self._begun, len(begun(self.plan, at + 1))
+        self.engine = self.reopen(program_of_all(self._parts[: self._begun]))
+        self.store.widen_state(self.engine.layout.tables())
+        fresh = self._parts[before : self._begun]
+        self._fresh = frozenset(one.release.name for part in fresh for one in part.releases)
+
+    def _tick(self, batch: Batch, reached: int | None, *, now: int) -> list[Published]:
+        """One transaction: what the batch leads to up to `reached`; None: no bin has ended."""
+        clock = self.progress.clock
         if reached is None and not batch.rows.num_rows and batch.position == clock.position:
             return []
         ended = [] if reached is None else self._ended(reached)
@@ -60,6 +92,8 @@ class Ticker:
         try:
             with ExitStack() as tick:
                 loaded = self.store.load([self._wanted(one) for one in ended])
+                if self._fresh:
+                    self.engine.begin(self._fresh, state=loaded.state)
                 result = fold(self.engine, loaded.state, batch, tick, since=clock, now=now, reached=reached)
                 for one in ended:
                     plan, name = one.plan, one.plan.release.name
@@ -80,6 +114,7 @@ class Ticker:
             for one in ended:  # they may have taken in what was not committed
                 self._measured.pop(one.plan.release.name, None)
             raise
+        self._fresh = frozenset()
         next_bins = {one.release: one.next_bin for one in measured}
         self.progress = Progress(result.clock, {**self.progress.next_bins, **next_bins})
         published = (reading for one in measured for reading in one.readings)

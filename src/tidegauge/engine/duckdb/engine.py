@@ -8,6 +8,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegauge.engine.duckdb.again import AGAIN
 from tidegauge.engine.duckdb.arrival import Arrival
 from tidegauge.engine.duckdb.digest import is_old, probe
 from tidegauge.engine.duckdb.excess import any_excess, dropped, excess, known_excess
@@ -20,7 +21,7 @@ from tidegauge.model.program import Folded, Total
 from tidegauge.scratch import ScratchFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tidegauge.model.engine import StateLayout
     from tidegauge.model.program import Arrived, Program, Release, State
@@ -57,6 +58,8 @@ class DuckEngine:
             self.close()
             raise
         self._arrival = Arrival(self._db, program, self._sql, columns)
+        self._fresh: frozenset[str] = frozenset()
+        """The releases that begin with the next fold."""
 
     def __enter__(self) -> Self:
         return self
@@ -102,11 +105,18 @@ class DuckEngine:
     def forget(self) -> None:
         """Read the waiting changes from the store again: a transaction was rolled back."""
         self._arrival.forget()
+        self._fresh = frozenset()
 
     def fold(self, *, state: State, watermark: int, reached: int) -> Iterator[Folded]:
         """Enforce and fold what takes effect by `reached`, in parts that have no unit in common."""
         for expiring in self._parts(state, watermark, reached):
             yield self._fold(state, reached, expiring)
+        self._fresh = frozenset()
+
+    def begin(self, releases: Collection[str], *, state: State) -> None:
+        """Let the next fold begin with every row of the state once more, for releases that were added."""
+        self._fresh = frozenset(releases)
+        self._arrival.again(state)
 
     def _parts(self, state: State, watermark: int, reached: int) -> Iterator[pa.ChunkedArray]:
         """Make `arrivals` for each part in turn; yields the units of the part that must leave."""
@@ -211,7 +221,7 @@ class DuckEngine:
             "known_used": (state.used(clipped), self.layout.used, ""),
         }
         for name, (table, columns, also) in known.items():
-            self._make(name, table.cast(arrow_schema(columns)), f"*{also}")
+            self._make(name, table.select(list(columns)).cast(arrow_schema(columns)), f"*{also}")
 
     def _make(self, name: str, table: pa.Table, columns: str = "*") -> None:
         """Make a table of the engine from one in memory."""
@@ -245,7 +255,8 @@ class DuckEngine:
     def _counts(self) -> dict[str, int]:
         """Changes that were dropped or did not fit the stored state, by reason."""
         outside = " + ".join(
-            f"count(*) FILTER (coalesce({render(release.query.outside)}, false))"
+            f"count(*) FILTER (coalesce({render(release.query.outside)}, false)"
+            f"{'' if release.name in self._fresh else f' AND seq > {AGAIN}'})"
             for release in self.program.releases
             if release.query.kind == "stock"
         )  # fmt: skip

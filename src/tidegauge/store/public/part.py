@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from tidegauge.model.tick import Measurement, Seal
     from tidegauge.store.public.outbox import Cursor
 
+AMENDED: Final = "plan:"
+"""Keys of the plans that added releases: this, and their numbers from 2 on."""
+
 TABLES: Final = (
     "CREATE TABLE ledger (seq INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT "
     "NULL, previous TEXT NOT NULL, hash TEXT NOT NULL UNIQUE)",
@@ -96,9 +99,17 @@ class PublicPart:
 
     @property
     def plan(self) -> JsonObject | None:
-        """The committed plan and the declaration it was made from, or None."""
+        """The first committed plan and the declaration it was made from, or None."""
         text = self._file.get("plan")
         return as_object(parse_json(text)) if text else None
+
+    @property
+    def plans(self) -> list[JsonObject]:
+        """Every plan that was committed, oldest first: the first one, and those that added releases."""
+        more = self._file.with_prefix(AMENDED)
+        first = self.plan
+        added = (as_object(parse_json(more[key])) for key in sorted(more, key=int))
+        return [] if first is None else [first, *added]
 
     @property
     def simulated(self) -> bool:

@@ -91,11 +91,15 @@ class SecretPart:
         They are empty in all rows, so what they say is not known before now.  `levels`: the running values
         as the rows give them.
         """
+        self.widen_state(layout)
+        if self.clock.watermark > NOTHING_YET:
+            self.exact.begin(self.clock.watermark, levels)
+
+    def widen_state(self, layout: Layout) -> None:
+        """Add the columns of this layout that the state does not have; inside a transaction."""
         known, more = self._layout(), self._missing(layout)
         extended = {table: {**known[table], **more.get(table, {})} for table in known}
         self._file.set("layout", json.dumps(extended, sort_keys=False))
-        if self.clock.watermark > NOTHING_YET:
-            self.exact.begin(self.clock.watermark, levels)
 
     def state(self) -> StoredState:
         """The rows and units as they are known."""
