@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
+from tidegauge.audit import ahead
+from tidegauge.audit.transcript import drawn_ahead
 from tidegauge.mechanism.noise.samplers import DiscreteGaussian, DiscreteLaplace
 from tidegauge.plan.plan import Plan
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from tidegauge.mechanism.encode import ComponentPlan
     from tidegauge.mechanism.noise.samplers import Noise
 
 _LABEL: Final = 1 << 128
@@ -38,9 +41,11 @@ class Labels:
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self.laws: dict[int, Noise] = {}
+        self.starts: list[int] = []
 
     def draw(self, noise: Noise, count: int) -> list[int]:
         found = []
+        self.starts.append(len(self.laws))
         for _ in range(count):
             label = self._rng.getrandbits(62) + 1
             assert label not in self.laws
@@ -75,6 +80,8 @@ class Transcript:
     total: Fraction
     streams: frozenset[str]
     """Releases that are measured from a rounded state."""
+    ahead: dict[tuple[str, int], ComponentPlan]
+    """Releases and components whose noise is drawn ahead."""
 
 
 class Told(logging.Handler):
@@ -130,7 +137,8 @@ def transcript(folder: Path, labels: Labels, readings: Iterable[Any], told: Told
     streams = frozenset(
         one.release.name for one in plan.releases if one.component_plans[0].strategy.stream is not None
     )
-    return Transcript(public, measured, labels.laws, reserved, Fraction(ledger["reserved"]), streams)
+    total = Fraction(ledger["reserved"])
+    return Transcript(public, measured, labels.laws, reserved, total, streams, drawn_ahead(plan))
 
 
 def _measured(plan: Plan, journal: list[tuple[Any, ...]], labels: Labels) -> dict[Spot, Drawn]:
@@ -144,7 +152,19 @@ def _measured(plan: Plan, journal: list[tuple[Any, ...]], labels: Labels) -> dic
         for component, component_plan in enumerate(one.component_plans)
     }
     veils: dict[tuple[str, int, int], int] = {}
+    ahead_of = drawn_ahead(plan)
+    for (release, component), component_plan in ahead_of.items():
+        values = {(row[2], row[3]): int(row[4]) for row in journal if row[:2] == (release, component)}
+        without = ahead.without_noise(component_plan, values, laws=labels.laws, starts=labels.starts)
+        assert used.isdisjoint(without.draws), "one draw served two measurements"
+        used |= without.draws
+        found |= {
+            (release, component, *spot): Drawn(exact, component_plan.noise, 0, None)
+            for spot, exact in without.exact.items()
+        }
     for release, component, number, cell, value, *_ in journal:
+        if (release, component) in ahead_of:
+            continue
         exact = (int(value) + _LABEL // 2) % _LABEL - _LABEL // 2
         label, shared, veil = (int(value) - exact) // _LABEL, shares[release, component][number], None
         if shared:
@@ -180,9 +200,13 @@ def loss(one: Transcript, other: Transcript) -> dict[str, Fraction]:
         also = other.measured[spot]
         assert (drawn.noise, drawn.shared) == (also.noise, also.shared)
         cells.setdefault((release, component, cell), []).append((drawn.exact - also.exact, drawn, also))
-    for (release, _, _), rows in cells.items():
+    for (release, component, _), rows in cells.items():
         moved = [(difference, drawn) for difference, drawn, _ in rows if difference]
         if not moved:
+            continue
+        if (release, component) in one.ahead:
+            differences = {number: difference for number, (difference, *_) in enumerate(rows)}
+            found[release] += ahead.cost(one.ahead[release, component], differences)
             continue
         veils = {drawn.veil for _, drawn, _ in rows} - {None}
         assert len(veils) <= 1

@@ -81,10 +81,14 @@ def _error(
     component_plan: ComponentPlan, component: Component, bin_: int, span: int | None, through: int | None
 ) -> ErrorDistribution:
     weights, strategy = _weights(component_plan, component, bin_, span, through), component_plan.strategy
+    last = bin_ if through is None else through
+    layers = strategy.layers(last)
+    if strategy.ahead is not None:
+        weights = strategy.ahead.reach(weights)
+        layers = np.array([node.layer for node in strategy.ahead.nodes])
     if len(strategy.scales) == 1 and component_plan.shared_noise is None:
         return ErrorDistribution.of(weights, component_plan.noise)
-    last = bin_ if through is None else through
-    layers, error = strategy.layers(last), ErrorDistribution()
+    error = ErrorDistribution()
     for layer in np.unique(layers):
         error += ErrorDistribution.of(weights[layers == layer], component_plan.noise_of(int(layer)))
     if component_plan.shared_noise is not None:
