@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from tidegauge.errors import TidegaugeError
 from tidegauge.mechanism.noise.samplers import DiscreteGaussian, DiscreteLaplace
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ def measure(
                    updated in place
     noise_ahead:   for a strategy whose noise is drawn ahead, the noise of these rows (rows by cells)
     """
+    if (noise_ahead is None) != (component_plan.strategy.ahead is None):
+        raise TidegaugeError("the strategy adds noise that was drawn ahead, or noise was drawn for another")
     cells, stream = len(shared_noise), component_plan.strategy.stream
     if stream is None:
         sums_of_rows = _combinations(component_plan.strategy, totals, bins, cells)

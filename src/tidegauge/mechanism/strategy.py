@@ -222,13 +222,16 @@ class Strategy(ABC):
     def variances(self, bins: NDArray[np.int64], span: int | None) -> NDArray[np.float64]:
         """Variance of the decoded sum that ends with each bin, in squared grid units, for base variance 1."""
         through = int(max(bins, default=-1))
-        scales = np.array([float(scale) for scale in self.scales])[self.layers(through)]
+        layers = self.layers(through) if self.ahead is None else [node.layer for node in self.ahead.nodes]
+        scales = np.array([float(scale) for scale in self.scales])[layers]
         shared = np.zeros(len(scales))
         if self.shared is not None:
             shared = np.array([row.shared for row in self.measured(through)]) * float(self.shared)
         found = []
         for bin_ in bins:
             weights = self.weights(int(bin_), span)
+            if self.ahead is not None:
+                weights = self.ahead.reach(weights)
             noise = weights * scales[: len(weights)]
             found.append(noise @ noise + (weights @ shared[: len(weights)]) ** 2)
         return np.array(found)

@@ -50,12 +50,12 @@ class ConsistentTree:
         """The layer of every node."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
-    def sums(self, leaves: Whole) -> Whole:
+    def sums(self, leaves: Numbers) -> Numbers:
         """What every node sums; `leaves` by cells."""
         found = [leaves]
         for _ in self.scales[1:]:
             found.append(self._grouped(found[-1]))
-        return np.concatenate(found)
+        return cast("Numbers", np.concatenate(found))
 
     def leaf_noise(self, draws: Whole) -> Whole:
         """The noise of every leaf (leaves by cells) from draws for all nodes (nodes by cells).  [T20]
@@ -126,6 +126,18 @@ class ConsistentTree:
             left, right = up, down
         before = np.concatenate([[0.0], np.cumsum(known[-1])])
         return var[0] + np.where(joined, 0.0, var[1] + before[right] - before[np.minimum(left + 1, right)])
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """The covariance of the noise of the leaves (leaves by leaves), for draws of variance scale^2.
+
+        Of exact least squares, like `variances`.
+        """
+        nodes = (
+            self.sums(np.eye(self.leaves))
+            / np.array([float(self.scales[one]) for one in self.layers])[:, None]
+        )
+        return np.linalg.inv(nodes.T @ nodes)
 
     @cached_property
     def _known(self) -> list[Floats]:

@@ -7,7 +7,7 @@ later ones included.  A reading then has the error that a hierarchy has once eve
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -25,6 +25,7 @@ from tidegauge.mechanism.strategy import (
     refuse_running_values,
     says,
 )
+from tidegauge.model.constraint import AtMost, Both
 from tidegauge.theory.consistent import ConsistentTree
 from tidegauge.theory.paths.path import ON_OFF
 
@@ -169,6 +170,8 @@ class Ahead(Strategy):
 
         A unit that does not change after the last bin moves a complete node as it moves the part that there is.
         """
+        if exposure.kind == "stock":  # at most one change in each bin that there is
+            exposure = replace(exposure, constraint=Both(exposure.constraint, AtMost(self.bins)))
         return self.padded.sensitivity(exposure)
 
     @cached_property
@@ -192,7 +195,9 @@ def _candidates(search: Search) -> Iterator[Ahead]:
     if not search.pure or bins is None or not search.schedule.base + 1 < bins <= _MOST_BINS:
         return
     if bins * exposure.groups <= _MOST_KEPT:
-        yield _tuned(search.task._replace(domain=ON_OFF))
+        task = search.task
+        cases = (one._replace(changes=None) if (one.changes or 0) >= bins else one for one in task.cases)
+        yield _tuned(task._replace(domain=ON_OFF, cases=tuple(dict.fromkeys(cases))))
 
 
 def _read(recorded: Recorded) -> Ahead:
