@@ -13,6 +13,7 @@ from tidegauge.publish.public.values import (
     Document,
     Guarantee,
     LedgerEntry,
+    ModelReading,
     PublicReading,
     ReleaseInfo,
     Seal,
@@ -146,6 +147,11 @@ class Invented:
         """The newest of each cell."""
         last = self.span(release)[-1:]
         return tuple(self._reading(release, number, cell) for number in last for cell in self._cells(release))
+
+    def denoised(self, release: str) -> tuple[ModelReading, ...]:
+        """Not published."""
+        del release
+        return ()
 
     def readings(
         self,

@@ -56,6 +56,18 @@ def test_a_site_is_complete_and_its_links_hold(tmp_path: Path) -> None:
     assert "Two wards" in found["index.html"].decode()
 
 
+def test_denoised_series_have_a_chart_of_their_own(tmp_path: Path) -> None:
+    ward = Ward(tmp_path, {"site": SITE["site"] | {"denoised": True}})
+    ward.run(20)
+    page = (tmp_path / "out/releases/by_ward.html").read_text("utf-8")
+    assert "Denoised by a model" in page
+    assert "95 % model interval" in page
+    assert "By ward, denoised" in page
+    (tmp_path / "plain").mkdir()
+    Ward(tmp_path / "plain", SITE).run(20)
+    assert "model" not in (tmp_path / "plain/out/releases/by_ward.html").read_text("utf-8")
+
+
 def test_what_describes_the_site_names_its_files(tmp_path: Path) -> None:
     Ward(tmp_path, SITE).run(20)
     out = tmp_path / "out"

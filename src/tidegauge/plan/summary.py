@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tidegauge.model.program import Limit, Scope
+    from tidegauge.model.schedule import Schedule
     from tidegauge.plan.plan import Candidate, Plan
     from tidegauge.plan.series import Series
 
@@ -150,7 +151,7 @@ def _expected(plan: Plan, series: Series) -> tuple[str, str]:
     release = series.plan.release
     derived = next((one for one in plan.derived if one.name == series.name), None)
     chosen = series.plan.chosen if derived is None else derived.chosen
-    groups, when = len(release.query.cells), rate(release.schedule.every)
+    groups, when = len(release.query.cells), rate(series.timetable.every)
     details = [_readings(series)]
     if groups > 1:
         details.insert(0, f"{groups} groups")
@@ -174,10 +175,18 @@ def _expected(plan: Plan, series: Series) -> tuple[str, str]:
 
 
 def _readings(series: Series) -> str:
-    count, start = series.timetable.count, rfc3339(series.timetable.start).removesuffix("T00:00:00Z")
+    count, start = series.timetable.count, _start(series.timetable)
     if count == 1:
         return f"1 reading at {start}"
     return f"{'readings without end' if count is None else f'{count:,} readings'} from {start}"
+
+
+def _start(timetable: Schedule) -> str:
+    """The first reading; a date at midnight, in the time zone of the calendar."""
+    if timetable.zone is None:
+        return rfc3339(timetable.start).removesuffix("T00:00:00Z")
+    local = timetable.zone.wall(timetable.start).isoformat().removesuffix("T00:00:00")
+    return f"{local} ({timetable.zone.name})"
 
 
 def _noise(chosen: Candidate) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 TOO_SMALL: Final = "too small to tell"
 NOISE_INTERVAL: Final = "noise interval"
+MODEL_INTERVAL: Final = "model interval"
 _MINUS: Final = "\N{MINUS SIGN}"
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -81,6 +82,10 @@ class Series:
     """Groups that are published and have no line here."""
     step: int = 1
     """The lines have every so-many-th reading."""
+    interval: str = NOISE_INTERVAL
+    """What the intervals of its points are called."""
+    model: tuple[Line, ...] = ()
+    """What a model makes of each line; empty where that is not published."""
 
     @property
     def latest(self) -> int | None:
@@ -185,13 +190,13 @@ def hidden(point: Point, *, zero_is_nothing: bool) -> bool:
     return zero_is_nothing and point.half > 0 and point.low <= 0 <= point.high
 
 
-def spoken(point: Point, unit: str, *, zero_is_nothing: bool) -> str:
+def spoken(point: Point, unit: str, *, zero_is_nothing: bool, interval: str = NOISE_INTERVAL) -> str:
     """The reading in words, as a screen reader says it."""
     if point.value is None:
         return TOO_SMALL
     said = f"{value_text(point)} {unit}".strip()
     if point.half > 0:
-        said += f", 95 % {NOISE_INTERVAL} {interval_text(point)}"
+        said += f", 95 % {interval} {interval_text(point)}"
     return f"{TOO_SMALL} ({said})" if hidden(point, zero_is_nothing=zero_is_nothing) else said
 
 

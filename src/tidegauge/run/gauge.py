@@ -100,6 +100,8 @@ class Gauge:
         publish: Mapping[str, Mapping[str, Any]] | None = None,
         **setting: Unpack[Setting],
     ) -> None:
+        if unknown := sorted(set(setting) - set(Setting.__annotations__)):
+            raise TypeError(f"a gauge has no argument '{unknown[0]}'")
         self._given = None if source is None or isinstance(source, Mapping) else whole(source)
         if self._given is not None:
             source = {"kind": "object", "table": self._given.table, "unit": unit, "max_rows": max_rows}

@@ -150,6 +150,14 @@ def _release_routes(files: Files) -> list[Route]:
         text = f'{head[:-1]}, "results": [{_results(public, asked)}]}}'
         return Response(text, media_type="application/json")
 
+    async def denoised(request: Request) -> Response:
+        public = files.current()
+        asked = selection(request, public)
+        found = public.denoised(asked.release, since=asked.since, until=asked.until, cells=asked.cells)
+        shown = found[(asked.page - 1) * asked.size : asked.page * asked.size]
+        head = paged(request, len(found), asked.page, asked.size)
+        return json_response({**head, "results": [one.as_json() for one in shown]})
+
     def download(form: str) -> Callable[[Request], Any]:
         media_type, write = FILES[form]
 
@@ -178,6 +186,7 @@ def _release_routes(files: Files) -> list[Route]:
         Route(f"{one}/readings", readings),
         Route(f"{one}/readings.json", readings),
         *(Route(f"{one}/readings.{form}", download(form)) for form in FILES),
+        Route(f"{one}/denoised", denoised),
         Route(f"{one}/latest", latest),
         Route(one, release),
     ]
@@ -194,11 +203,13 @@ def summary(public: PublicFile, info: ReleaseInfo) -> dict[str, Any]:
     """A release as the API describes it."""
     fields = info.as_json()
     del fields["cells"]
+    zone = fields.pop("zone")
     numbers, due = public.span(info.name), public.next_due(info.name)
     address = f"{API}/releases/{quote(info.name, safe='')}"
     return fields | {
         "groups": {name: list(values) for name, values in info.groups},
         "start": rfc3339(info.start),
+        "time_zone": None if zone is None else zone["name"],
         "readings": len(numbers) * len(info.cells),
         "first": rfc3339(info.time_of(numbers[0])) if numbers else None,
         "last": rfc3339(info.time_of(numbers[-1])) if numbers else None,

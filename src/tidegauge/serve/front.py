@@ -124,7 +124,9 @@ class Front:
 
     def _etag(self, path: str) -> bytes:
         """The seal of the last tick for readings; pages and documents also change with the plan."""
-        readings = path.startswith(f"{API}/releases/") and ("/readings" in path or path.endswith("/latest"))
+        readings = path.startswith(f"{API}/releases/") and (
+            "/readings" in path or path.endswith(("/latest", "/denoised"))
+        )
         return f'"{self._files.tag if readings else self._files.page_tag}"'.encode()
 
 

@@ -96,6 +96,11 @@ def _paths(public: PublicFile) -> dict[str, Any]:
         one: _get("One release and its latest readings.", {"$ref": "#/components/schemas/Release"}, [name]),
         f"{one}/readings": _get("Readings by time and group.", readings, chosen),
         f"{one}/readings.json": _get("The same.", readings, chosen),
+        f"{one}/denoised": _get(
+            "A model's estimate beside each reading, where it is published, with a model interval.",
+            readings,
+            chosen,
+        ),
         f"{one}/latest": _get("The readings at the last time.", anything, [name]),
         f"{API}/plan": _get("The plan, and its guarantee in words and numbers.", anything),
         f"{API}/ledger": _get("The ledger.", _page(anything), page),

@@ -7,10 +7,12 @@ process did something is among it: how long a tick takes depends on how many row
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
+from tidegauge.model.calendar import Zone
 from tidegauge.model.quantity import Span, moment, rfc3339
+from tidegauge.model.schedule import Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -115,6 +117,11 @@ class ReleaseInfo:
     adaptive: bool
     """Whether the guarantee also holds if the data react to what was published."""
     promise: str
+    sensitivity: float | None = None
+    """The most that one unit can change all measurements of one component, in published units: L1 where the
+    noise is Laplace, L2 where it is Gaussian.  None for a derived series, and in older files."""
+    zone: Zone | None = None
+    """The time zone whose days and months are counted; None is UTC."""
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Self:
@@ -122,7 +129,10 @@ class ReleaseInfo:
         known = {one.name for one in fields(cls)}
         values = {name: value for name, value in found.items() if name in known}
         groups = tuple((name, tuple(declared)) for name, declared in found["groups"])
-        return cls(**(values | {"groups": groups, "cells": tuple(found["cells"])}))
+        zone = found.get("zone")
+        if zone is not None:
+            zone = Zone(zone["name"], tuple((since, ahead) for since, ahead in zone["offsets"]))
+        return cls(**(values | {"groups": groups, "cells": tuple(found["cells"]), "zone": zone}))
 
     def as_json(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -130,7 +140,11 @@ class ReleaseInfo:
 
     def time_of(self, number: int) -> int:
         """When reading `number`, counted from 0, is due."""
-        return _span(self.every).after(self.start, number)
+        return self._timetable.bin_end(number)
+
+    @cached_property
+    def _timetable(self) -> Schedule:
+        return Schedule(self.start, _span(self.every), self.count, None, self.zone)
 
 
 @dataclass(frozen=True)
@@ -159,6 +173,34 @@ class PublicReading:
 
     def as_json(self) -> dict[str, Any]:
         """The reading as every verb prints it."""
+        return {
+            "release": self.release,
+            "time": rfc3339(self.time),
+            "group": None if self.group is None else dict(self.group),
+            "value": self.value,
+            "stderr": self.stderr,
+            "low": self.low,
+            "high": self.high,
+        }
+
+
+@dataclass(frozen=True)
+class ModelReading:
+    """What a model makes of one reading and all others: an estimate, and no measurement."""
+
+    release: str
+    number: int
+    cell: int
+    time: int
+    group: Mapping[str, Value] | None
+    value: float
+    stderr: float
+    low: float
+    high: float
+    """The 95 % model interval: right as far as the model is."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The estimate as the API gives it."""
         return {
             "release": self.release,
             "time": rfc3339(self.time),
