@@ -258,7 +258,7 @@ def noise_ahead(
     )
     if known is None or (known.bin, known.rows.shape) != (bins, (left, cells)):
         raise StoreCorrupt(
-            f"the noise that was drawn ahead for '{plan.release.name}' does not belong to its last measurement"
+            f"the noise drawn ahead for '{plan.release.name}' does not belong to its last measurement"
         )
     return known.rows
 

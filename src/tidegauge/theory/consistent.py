@@ -159,7 +159,7 @@ class ConsistentTree:
 
     @cached_property
     def _upto(self) -> list[Indices]:
-        """By layer: the share of a parent's rest that a node and the siblings before it take; 65536 is all."""
+        """By layer: the share of a parent's rest of a node and the siblings before it; 65536 is all."""
         found = []
         for layer, known in enumerate(self._known[:-1]):
             parents = self._parents(layer)

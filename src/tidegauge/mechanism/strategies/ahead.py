@@ -168,7 +168,7 @@ class Ahead(Strategy):
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
         """That of a hierarchy whose last nodes are complete.  [T20]
 
-        A unit that does not change after the last bin moves a complete node as it moves the part that there is.
+        A unit that does not change after the last bin moves a complete node as much as the part that exists.
         """
         if exposure.kind == "stock":  # at most one change in each bin that there is
             exposure = replace(exposure, constraint=Both(exposure.constraint, AtMost(self.bins)))
