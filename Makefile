@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 DEMO   ?= demo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test test-all lint types lock clean
+.PHONY: help demo docs test test-all package lint types lock clean
 
 help:  ## list what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -29,6 +29,9 @@ test: $(READY) lint types  ## lint, types and the suite without its long tests; 
 
 test-all: $(READY) lint types  ## the long tests as well, new random examples, and coverage
 	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term
+
+package: $(READY)  ## build the wheel and the source distribution into dist/
+	$(BIN)/python -m hatchling build --directory dist
 
 lint: $(READY)  ## ruff
 	$(BIN)/ruff check .

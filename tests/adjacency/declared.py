@@ -116,13 +116,13 @@ def _release(
     span = Span.parse(window or every) if window or flow else None
     duration = Span.parse(release["for"]) if "for" in release else None
     schedule = Schedule.lasting(start, Span.parse(every), duration, span)
-    strategy = _strategy(rng, schedule, tuned=tuned)
+    strategy = _strategy(rng, schedule, pure=pure, tuned=tuned)
     if strategy is not None:
         release["strategy"] = strategy
     return release
 
 
-def _strategy(rng: random.Random, schedule: Schedule, *, tuned: bool) -> Any:
+def _strategy(rng: random.Random, schedule: Schedule, *, pure: bool, tuned: bool) -> Any:
     bins, base, span = schedule.bins, schedule.base, schedule.span
     if tuned and rng.random() < 0.5:
         return rng.choice((None, "hierarchy", "disjoint"))
@@ -131,7 +131,7 @@ def _strategy(rng: random.Random, schedule: Schedule, *, tuned: bool) -> Any:
     kinds: list[dict[str, Any]] = [
         {"name": "disjoint", "base": base},
         _hierarchy(rng, schedule),
-        _hierarchy(rng, schedule),
+        _ahead(rng, schedule) if pure else _hierarchy(rng, schedule),
         {
             "name": "autoregressive",
             "bins": bins,
@@ -184,6 +184,15 @@ def _hierarchy(rng: random.Random, schedule: Schedule) -> dict[str, Any]:
     }
     if rng.random() < 0.5:
         found["scales"] = " ".join(rng.choice(("1", "2", "1/2", "3/2")) for _ in range(height + 1))
+    return found
+
+
+def _ahead(rng: random.Random, schedule: Schedule) -> dict[str, Any]:
+    height = rng.randint(1, 3)
+    found = {"name": "ahead", "branching": rng.choice((2, 3)), "height": height, "bins": schedule.bins}
+    found |= {"first": schedule.base}
+    if rng.random() < 0.7:
+        found["scales"] = " ".join(rng.choice(("1", "2", "1/2", "3/2")) for _ in range(height))
     return found
 
 

@@ -76,6 +76,10 @@ CASES = [
     ({"epsilon": "1"}, HIERARCHY),
     ({"rho": "1/2"}, HIERARCHY),
     ({"epsilon": "1"}, REMEMBERING),
+    (
+        {"epsilon": "1"},
+        {"name": "ahead", "branching": 8, "height": 2, "bins": BINS, "first": 0, "scales": "1 3/4"},
+    ),
 ]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.audit.gauges import COUNT, GROUPED, subject
-from tests.audit.test_replay import AVG, FLOW, with_noise
+from tests.audit.test_replay import AVG, FLOW, replayed, with_noise
 from tidegauge.audit.bounds import Bounds, Samples, bounds
 from tidegauge.audit.canaries import Canaries, claimed_mu, run_canaries
 from tidegauge.audit.findings import Discrepancy
@@ -71,3 +71,14 @@ def test_the_canaries_pass_a_hundred_times_in_a_row(tmp_path: Path) -> None:
     rows = palette(one.plan)
     for seed in range(100):
         assert run_canaries(one, "r", rows, cells=500, seed=seed, alpha=4e-7) is not None
+
+
+def test_canaries_and_replay_of_noise_that_is_drawn_ahead(tmp_path: Path) -> None:
+    release = COUNT | {"for": "6 days", "strategy": "ahead"}
+    one = subject(tmp_path, budget={"epsilon": "2"}, constraint={"at_most": 2}, r=release)
+    found = canaries(one, 300)
+    assert 0.9 < found.path < found.claimed
+    assert 0.4 < found.bounds.exact < 1.3
+    assert replayed(one).worst_ratio == pytest.approx(1)
+    with pytest.raises(Discrepancy, match="than is claimed"):
+        canaries(with_noise(one, Fraction(1, 4)), 300)

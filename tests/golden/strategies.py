@@ -97,6 +97,12 @@ STRATEGIES: Final[dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]
         PURE,
         RUNNING,
     ),
+    "ahead": (
+        {"name": "ahead", "branching": 4, "height": 3, "bins": 15, "first": 0, "scales": "1 5/4 3/2"},
+        PURE,
+        RUNNING,
+    ),
+    "ahead_window": ({"name": "ahead", "branching": 3, "height": 2, "bins": 16, "first": 1}, PURE, WINDOW),
     "sliding": ({"name": "sliding", "span": 3, "stride": 1, "readings": 13}, GAUSSIAN, WINDOW),
     "sliding_pure": ({"name": "sliding", "span": 3, "stride": 1, "readings": 13}, PURE, WINDOW),
     "epochs": ({"name": "epochs", "start": 4, "branching": 0, "pure": 0}, GAUSSIAN, EVER),

@@ -9,14 +9,19 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tidegauge.mechanism.strategy import Strategy
+    from tidegauge.mechanism.strategy import Row, Strategy
 
     Floats = NDArray[np.float64]
 
 
-def measurement_matrix(strategy: Strategy, through: int) -> Floats:
-    """What the rows of bins 0..through measure of each of these bins, in grid units."""
-    rows = list(strategy.measured(through))
+def hidden(strategy: Strategy, through: int) -> list[Row]:
+    """The sums that independent draws hide: the rows, or the nodes of noise that is drawn ahead."""
+    return list(strategy.measured(through)) if strategy.ahead is None else list(strategy.ahead.nodes)
+
+
+def measurement_matrix(strategy: Strategy, through: int, rows: list[Row] | None = None) -> Floats:
+    """What the rows of bins 0..through (or these rows) measure of each of these bins, in grid units."""
+    rows = list(strategy.measured(through)) if rows is None else rows
     matrix = np.zeros((len(rows), through + 1))
     for at, row in zip(matrix, rows, strict=True):
         for first, last, weight in row.ranges:

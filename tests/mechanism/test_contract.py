@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from tests.mechanism.oracle import least_squares, measurement_matrix
+from tests.mechanism.oracle import hidden, least_squares, measurement_matrix
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.encode import ComponentPlan, measure
 from tidegauge.mechanism.noise.samplers import DiscreteGaussian, SimulationSampler
 from tidegauge.mechanism.registry import build
+from tidegauge.mechanism.strategies.ahead import Ahead
 from tidegauge.mechanism.strategies.autoregressive import Autoregressive
 from tidegauge.mechanism.strategies.buffered import Buffered
 from tidegauge.mechanism.strategies.damped import Damped
@@ -63,6 +64,9 @@ LEVELS: list[Strategy] = [
     Epochs(2, branching=2),
     Epochs(4, branching=3, pure=True),
     a_dense(0),
+    Ahead(2, 4, BINS),
+    Ahead(3, 3, BINS, 0, HALVES[:3]),
+    Ahead(4, 2, BINS, 0, HALVES[:2]),
 ]
 CHANGES: list[Strategy] = [
     Hierarchy(2, 3, BINS, "none"),
@@ -75,6 +79,8 @@ CHANGES: list[Strategy] = [
     Sliding(4, 1, BINS - 4),
     Sliding(4, 3, None),
     a_dense(1),
+    Ahead(2, 3, BINS, 1),
+    Ahead(5, 2, BINS, 1, HALVES[2:]),
 ]
 
 
@@ -142,6 +148,9 @@ def test_what_is_measured_are_the_rows(strategy: Strategy) -> None:
             shared_noise=[0],
             sampler=SimulationSampler(1),
             stream_state=state,
+            noise_ahead=None
+            if strategy.ahead is None
+            else np.zeros((len(strategy.rows(bin_)), 1), dtype=object),
         )
     slack = 0 if strategy.stream is None else sum(map(abs, changes))
     assert [value for *_, value in found] == pytest.approx((matrix @ changes).tolist(), abs=0.01 + slack / 2)
@@ -216,9 +225,9 @@ def worst_paths(strategy: Strategy, changes: int, reach: int) -> tuple[float, fl
 
     A strategy with a shared draw is measured by the shift of the draw that suits all paths: half a level.
     """
-    rows = list(strategy.measured(BINS - 1))
+    rows = hidden(strategy, BINS - 1)
     scales = np.array([float(strategy.scales[row.layer]) for row in rows])
-    matrix = measurement_matrix(strategy, BINS - 1) * strategy.denominator / scales[:, None]
+    matrix = measurement_matrix(strategy, BINS - 1, rows) * strategy.denominator / scales[:, None]
     shared = np.array([row.shared for row in rows]) / scales
     l1 = square = 0.0
     for count in range(1, changes + 1):
@@ -291,6 +300,9 @@ SMALL: list[Strategy] = [
     Sliding(2, 1, FEW - 2),
     Epochs(2),
     Epochs(2, branching=2),
+    Ahead(2, 4, FEW),
+    Ahead(2, 3, FEW, 0, HALVES[:3]),
+    Ahead(3, 2, FEW, 1),
 ]
 
 
@@ -305,9 +317,9 @@ def test_groups_cover_every_walk(strategy: Strategy, changes: int, lower: int) -
     ever = isinstance(strategy, Epochs)
     schedule = Schedule(0, DAILY, None if ever else FEW if tells_levels else FEW - 2, window)
     found = strategy.sensitivity(Exposure(AtMost(changes), schedule, "stock", lower, 1, grouped=True))
-    rows = list(strategy.measured(FEW - 1))
+    rows = hidden(strategy, FEW - 1)
     scales = np.array([float(strategy.scales[row.layer]) for row in rows])
-    matrix = measurement_matrix(strategy, FEW - 1) * strategy.denominator / scales[:, None]
+    matrix = measurement_matrix(strategy, FEW - 1, rows) * strategy.denominator / scales[:, None]
     places = [(0, 0), (1, 0), (0, 1)] + ([(-1, 0), (0, -1)] if lower else [])
     l1 = square = 0.0
     for walk in product(range(len(places)), repeat=FEW):
@@ -351,8 +363,9 @@ def test_values_of_both_signs(strategy: Strategy) -> None:
 def test_flows_add_up_in_one_bin(strategy: Strategy) -> None:
     schedule = schedule_for(strategy)
     found = strategy.sensitivity(Exposure(AtMost(3), schedule, "flow", 0, 2))
-    matrix = measurement_matrix(strategy, BINS - 1) * strategy.denominator
-    scales = np.array([float(strategy.scales[row.layer]) for row in strategy.measured(BINS - 1)])
+    rows = hidden(strategy, BINS - 1)
+    matrix = measurement_matrix(strategy, BINS - 1, rows) * strategy.denominator
+    scales = np.array([float(strategy.scales[row.layer]) for row in rows])
     columns = matrix / scales[:, None]
     assert float(found.l1) >= 3 * 2 * np.abs(columns).sum(axis=0).max() * (1 - 1e-9)
     assert float(found.l2_squared) >= 36 * (columns**2).sum(axis=0).max() * (1 - 1e-9)

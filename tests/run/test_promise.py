@@ -16,7 +16,7 @@ import pytest
 from scipy import stats
 
 from tests.printed import printed
-from tidegauge.mechanism.encode import measure
+from tidegauge.mechanism.encode import draw_ahead, measure
 from tidegauge.mechanism.noise.samplers import SimulationSampler
 from tidegauge.run.gauge import Gauge
 from tidegauge.testing import Clock, Script
@@ -169,6 +169,8 @@ ALONE = {
     "hierarchy, pure, window": (PURE, {**ENDS, **WINDOW, "strategy": "hierarchy"}),
     "autoregressive, pure": (PURE, {**ENDS, "strategy": "autoregressive"}),
     "autoregressive, pure, window": (PURE, {**ENDS, **WINDOW, "strategy": "autoregressive"}),
+    "ahead, pure": (PURE, {**ENDS, "strategy": "ahead"}),
+    "ahead, pure, window": (PURE, {**ENDS, **WINDOW, "strategy": "ahead"}),
     "the planner's choice": (GAUSSIAN, ENDS),
     "the planner's choice, pure": (PURE, ENDS),
 }
@@ -194,7 +196,14 @@ def test_readings_in_many_worlds_err_as_much_as_the_plan_promises(
             if component_plan.shared_noise is None
             else sampler.draw(component_plan.shared_noise, WORLDS)
         )
-        noisy = measure(component_plan, totals, bins=range(bins), shared_noise=veils, sampler=sampler)
+        noisy = measure(
+            component_plan,
+            totals,
+            bins=range(bins),
+            shared_noise=veils,
+            sampler=sampler,
+            noise_ahead=draw_ahead(component_plan, WORLDS, sampler),
+        )
         rows = np.array([value for *_, value in noisy], dtype=np.float64).reshape(-1, WORLDS)
         measured = [component_plan.strategy.decoding(WORLDS)]
         measured[0].add(rows)

@@ -38,10 +38,12 @@ if TYPE_CHECKING:
     from tidegauge.audit.laws import Laws
     from tidegauge.audit.palette import Palette
     from tidegauge.audit.paths import Path
+    from tidegauge.mechanism.encode import ComponentPlan
     from tidegauge.model.expression import Expression
     from tidegauge.plan.plan import ReleasePlan
 
     Floats = NDArray[np.float64]
+    Indices = NDArray[np.int64]
 
 LEVEL: Final = 0.95
 """Confidence of the reported lower bounds."""
@@ -149,7 +151,7 @@ def _require_decoded(release: ReleasePlan, published: dict[str, Floats], bins: i
     found = published["readings"]
     require(found.shape == expected.shape, "another number of readings was published than is due")
     require(np.abs(found - expected).max() <= slack, "readings do not follow from the measurements")
-    layers = component_plan.strategy.layers(bins - 1)
+    decode, layers = _over_draws(component_plan, decode, bins)
     spread = (decode * np.array([deviation(component_plan.noise_of(int(one))) for one in layers])) ** 2
     variance = spread.sum(axis=1)
     if component_plan.shared_noise is not None:
@@ -296,7 +298,10 @@ def _statistics(
     total, score = np.zeros(2 * run.cells), np.zeros(2 * run.cells)
     for place in range(run.each):
         for j, component_plan in enumerate(release.component_plans):
-            layers = component_plan.strategy.layers(run.bins - 1)
+            rows = len(component_plan.strategy.layers(run.bins - 1))
+            decode, layers = _over_draws(
+                component_plan, _decoder(release, run.bins) if linear else np.eye(rows), run.bins
+            )
             laws = [component_plan.noise_of(int(layer)) for layer in layers]
             scales = np.array([width_of(law) for law in laws])
             widths = np.array([deviation(law) for law in laws])
@@ -307,7 +312,7 @@ def _statistics(
                 hidden = times / widths * deviation(component_plan.shared_noise)
                 noise = noise + np.outer(hidden, hidden)
                 scored = False
-            decode = (_decoder(release, run.bins) if linear else np.eye(len(widths))) * widths[None, :]
+            decode = decode * widths[None, :]
             values = published["readings" if linear else f"measured{j}"][: len(decode), place :: run.each]
             mean, cover = decode @ shift, decode @ noise @ decode.T
             weights = np.linalg.pinv(cover, rcond=1e-12, hermitian=True) @ mean
@@ -335,6 +340,14 @@ def _decoder(release: ReleasePlan, bins: int) -> Floats:
             weights = strategy.weights(bin_, schedule.span)
             found.append(np.concatenate([weights, np.zeros(count - len(weights))]))
     return np.array(found) * float(part.grid / component_plan.refine)
+
+
+def _over_draws(component_plan: ComponentPlan, decode: Floats, bins: int) -> tuple[Floats, Indices]:
+    """Weights over independent draws, from weights over rows, and the layer of each draw."""
+    strategy = component_plan.strategy
+    if strategy.ahead is None:
+        return decode, strategy.layers(bins - 1)
+    return strategy.ahead.reach(decode.T).T, np.array([node.layer for node in strategy.ahead.nodes])
 
 
 def _moved(

@@ -240,6 +240,7 @@ def _leaves(table: Table) -> None:
 _CASES: Final = {"by": "k", "cases": {"p": {"at_most": 3}, "q": {"at_most": 1}}}
 _OWN: Final = SUM | {"bounds": BOTH}
 _SHARED: Final = {"name": "autoregressive", "bins": BINS, "memory": 50000, "shared_noise": "3/2", "first": 0}
+_AHEAD: Final = {"name": "ahead", "branching": 3, "height": 3, "bins": BINS, "first": 0, "scales": "1 1 1/2"}
 
 EXERCISES: Final[dict[str, Exercise]] = {
     "three changes, and two more": Exercise(toggles(5, 15, 25, 35, 45), COUNT, sums=(2, -1, 1, 0, 0, 0)),
@@ -250,6 +251,13 @@ EXERCISES: Final[dict[str, Exercise]] = {
     "shared noise, and a tick that is interrupted": Exercise(
         toggles(5, 15, 25, 35), COUNT | {"strategy": _SHARED}, {"at_most": 2},
         pure=True, tight=False, least=0.5, crash=0,
+    ),
+    "noise drawn ahead": Exercise(
+        toggles(5, 35, 55), COUNT | {"strategy": _AHEAD}, {"at_most": 2}, pure=True, tight=False, least=0.6,
+    ),
+    "noise drawn ahead, and a tick that is interrupted": Exercise(
+        toggles(5, 35, 55), COUNT | {"strategy": _AHEAD}, {"at_most": 2},
+        pure=True, tight=False, least=0.6, crash=0,
     ),
     "changes of group": Exercise(groups(5, 15, 25, 35), GROUPED),
     "values far from zero": Exercise(

@@ -54,11 +54,17 @@ class Path:
 
 
 class Rows:
-    """The measurements of a component in the first bins, each over the width of its noise."""
+    """The measurements of a component in the first bins, each over the width of its noise.
+
+    If noise is drawn ahead: the nodes that the draws hide, also of later bins.
+    """
 
     def __init__(self, component_plan: ComponentPlan, bins: int) -> None:
         strategy, noise = component_plan.strategy, component_plan.noise
-        rows = [row for bin_ in range(bins) for row in strategy.rows(bin_)]
+        if strategy.ahead is None:
+            rows = [row for bin_ in range(bins) for row in strategy.rows(bin_)]
+        else:  # its nodes are hidden by independent draws
+            rows = list(strategy.ahead.nodes)
         matrix = np.zeros((len(rows), bins))
         shared = np.zeros(len(rows))
         for n, row in enumerate(rows):

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tidegauge.audit import ahead
 from tidegauge.audit.findings import require
 from tidegauge.mechanism.noise.samplers import DiscreteGaussian, DiscreteLaplace
 
@@ -44,6 +45,8 @@ class Labels:
     def __init__(self, rng: Random) -> None:
         self._rng = rng
         self.laws: dict[int, Noise] = {}
+        self.starts: list[int] = []
+        """How many draws came before each call."""
         self.crash_in: int | None = None
         """Draws until the next crash; None: there is none."""
 
@@ -55,6 +58,7 @@ class Labels:
             if self.crash_in < 0:
                 self.crash_in = None
                 raise Crashed
+        self.starts.append(len(self.laws))
         for _ in range(count):
             label = self._rng.getrandbits(62) + 1
             self.laws[label] = noise
@@ -106,6 +110,8 @@ class Transcript:
     total: Fraction
     streams: frozenset[str]
     """Releases that are measured from a rounded state."""
+    ahead: dict[tuple[str, int], ComponentPlan]
+    """Releases and components whose noise is drawn ahead."""
 
 
 class Journal:
@@ -172,7 +178,17 @@ def transcript(
         one.release.name for one in plan.releases if one.component_plans[0].strategy.stream is not None
     )
     measured = _measured(plan, journal, labels)
-    return Transcript(public, measured, labels.laws, reserved, total, streams)
+    return Transcript(public, measured, labels.laws, reserved, total, streams, drawn_ahead(plan))
+
+
+def drawn_ahead(plan: Plan) -> dict[tuple[str, int], ComponentPlan]:
+    """Releases and components whose noise is drawn ahead."""
+    return {
+        (one.release.name, component): component_plan
+        for one in plan.releases
+        for component, component_plan in enumerate(one.component_plans)
+        if component_plan.strategy.ahead is not None
+    }
 
 
 def _measured(plan: Plan, journal: list[_Row], labels: Labels) -> dict[Spot, Drawn]:
@@ -184,7 +200,19 @@ def _measured(plan: Plan, journal: list[_Row], labels: Labels) -> dict[Spot, Dra
         for component, component_plan in enumerate(one.component_plans)
     }
     shared_draws: dict[tuple[str, int, int], int | None] = {}
+    ahead_of = drawn_ahead(plan)
+    for (release, component), component_plan in ahead_of.items():
+        values = {(row[2], row[3]): int(row[4]) for row in journal if row[:2] == (release, component)}
+        without = ahead.without_noise(component_plan, values, laws=labels.laws, starts=labels.starts)
+        require(used.isdisjoint(without.draws), "one draw served two measurements")
+        used |= without.draws
+        found |= {
+            (release, component, *spot): Drawn(exact, component_plan.noise, 0, None)
+            for spot, exact in without.exact.items()
+        }
     for release, component, number, cell, value, _, _ in journal:
+        if (release, component) in ahead_of:
+            continue
         exact = (int(value) + _LABEL // 2) % _LABEL - _LABEL // 2
         shared, draw = shares[release, component].get(number, 0), None
         label = (int(value) - exact) // _LABEL
@@ -244,8 +272,12 @@ def loss(one: Transcript, other: Transcript) -> dict[str, Fraction]:
         also = other.measured[spot]
         require((drawn.noise, drawn.shared) == (also.noise, also.shared), "the noise depends on the data")
         cells.setdefault((release, component, cell), []).append(_Moved(drawn.exact - also.exact, drawn))
-    for (release, _, _), rows in cells.items():
+    for (release, component, _), rows in cells.items():
         if not any(difference for difference, _ in rows):
+            continue
+        if (release, component) in one.ahead:
+            differences = {number: difference for number, (difference, _) in enumerate(rows)}
+            found[release] += ahead.cost(one.ahead[release, component], differences)
             continue
         draws = {drawn.shared_draw for _, drawn in rows if drawn.shared_draw is not None}
         law = one.laws[draws.pop()] if draws else None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from tidegauge.errors import TidegaugeError
 from tidegauge.mechanism.noise.samplers import DiscreteGaussian, DiscreteLaplace
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def measure(
     shared_noise: Sequence[int],
     sampler: Sampler,
     stream_state: Whole | None = None,
+    noise_ahead: Whole | None = None,
 ) -> list[Measurement]:
     """Every measurement that these bins complete, in the strategy's order.
 
@@ -73,7 +75,10 @@ def measure(
     shared_noise:  the shared noise of each cell, or 0
     stream_state:  for a strategy with a stream, its state (width by cells; None: before the first bin);
                    updated in place
+    noise_ahead:   for a strategy whose noise is drawn ahead, the noise of these rows (rows by cells)
     """
+    if (noise_ahead is None) != (component_plan.strategy.ahead is None):
+        raise TidegaugeError("the strategy adds noise that was drawn ahead, or noise was drawn for another")
     cells, stream = len(shared_noise), component_plan.strategy.stream
     if stream is None:
         sums_of_rows = _combinations(component_plan.strategy, totals, bins, cells)
@@ -91,6 +96,12 @@ def measure(
         )
         for bin_, layer, shared, sums in sums_of_rows
     ]
+    if noise_ahead is not None:
+        return [
+            Measurement(bin_, cell, amount + int(noise))
+            for (bin_, _, sums), row in zip(exact, noise_ahead, strict=True)
+            for cell, (amount, noise) in enumerate(zip(sums, row, strict=True))
+        ]
     drawn = {
         layer: iter(
             sampler.draw(component_plan.noise_of(layer), cells * sum(1 for _, of, _ in exact if of == layer))
@@ -102,6 +113,23 @@ def measure(
         for bin_, layer, sums in exact
         for cell, amount in enumerate(sums)
     ]
+
+
+def draw_ahead(component_plan: ComponentPlan, cells: int, sampler: Sampler) -> Whole | None:
+    """The noise of all rows (rows by cells); None for a strategy whose noise is not drawn ahead.  [T20]
+
+    The draws are combined here and not kept.
+    """
+    ahead = component_plan.strategy.ahead
+    if ahead is None:
+        return None
+    drawn = []
+    layers = [node.layer for node in ahead.nodes]
+    for layer in sorted(set(layers)):
+        count = layers.count(layer)
+        found = sampler.draw(component_plan.noise_of(layer), count * cells)
+        drawn.append(np.array(found, dtype=object).reshape(count, cells))
+    return ahead.combined(np.concatenate(drawn))
 
 
 def _combinations(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.strategies import (
+    ahead,
     autoregressive,
     buffered,
     damped,
@@ -81,5 +82,6 @@ for _kind in (
     sliding.KIND,
     dense.KIND,
     levels.KIND,
+    ahead.KIND,
 ):
     register(_kind)

@@ -14,6 +14,9 @@ sensitivity relies on it.
 Stream: a strategy may keep a few integers of each cell, its stream state, instead of the cell's bins.  Its
 rows are then integers within a known distance of C x (Strategy.stream).
 
+Noise drawn ahead: a strategy may draw all its noise before the first row (Strategy.ahead).  The noise of a
+row is then a combination of draws, and the noise of later rows is secret until they are published.
+
 A reading is the sum of the last `span` bins (None: all).  It is estimated by a linear decoding of the
 measurements so far, `weights @ y`.  Noise is added to the integers C x; decoding comes after it and may use
 floats.
@@ -107,6 +110,29 @@ class Stream(ABC):
         """
 
 
+class DrawnAhead(ABC):
+    """Noise for a whole release, drawn before its first row: one draw for every node of a tree.  [T20]"""
+
+    @property
+    @abstractmethod
+    def nodes(self) -> tuple[Row, ...]:
+        """The sums that the draws hide, layer by layer.  A node's draw has the scale of its layer."""
+
+    @abstractmethod
+    def combined(self, draws: Whole) -> Whole:
+        """The noise of every row (rows by cells) from the draws (nodes by cells), exact integers.
+
+        If the draws move by the nodes of some changes, the noise moves by the rows of these changes.
+        """
+
+    @abstractmethod
+    def reach(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Weights over the draws of a weighted sum of the noise of rows; `weights`: rows, or rows by cases.
+
+        Rows that are not there yet have weight 0 and may be left out.
+        """
+
+
 class Strategy(ABC):
     """A frozen, stateless description; everything about it is public."""
 
@@ -161,6 +187,15 @@ class Strategy(ABC):
         """
         return None
 
+    @property
+    def ahead(self) -> DrawnAhead | None:
+        """The noise that is drawn before the first row; None: noise is drawn with each row.
+
+        `scales` and `sensitivity` are then those of the nodes.  There is one row per bin.  Only for Laplace
+        noise: the kind says so (StrategyKind.pure).
+        """
+        return None
+
     @abstractmethod
     def rows(self, bin_: int) -> tuple[Row, ...]:
         """The rows that are measured when this bin ends, in order."""
@@ -201,8 +236,8 @@ class Strategy(ABC):
         """
         found = np.zeros((len(windows), len(self.scales)))
         for at in range(len(windows)):
-            for layer, sizes, counts in self.terms(windows, at):
-                found[at, layer] = counts @ sizes**power
+            weights, layers = self._noise_weights(windows, at)
+            found[at] = np.bincount(layers, np.abs(weights) ** power, minlength=len(self.scales))
         return found
 
     def terms(self, windows: Windows, at: int) -> Terms:
@@ -210,9 +245,15 @@ class Strategy(ABC):
 
         Weights below 1e-12 of the largest in a layer are left out.
         """
+        return terms_of(*self._noise_weights(windows, at))
+
+    def _noise_weights(self, windows: Windows, at: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """The weight of each independent draw in the estimate of one window, and its layer."""
         last, through = int(windows.last[at]), int(windows.through[at])
         weights = self.smoothed(last, windows.span(at), through=through)
-        return terms_of(weights, self.layers(through))
+        if self.ahead is None:
+            return weights, np.asarray(self.layers(through), dtype=np.int64)
+        return self.ahead.reach(weights), np.array([node.layer for node in self.ahead.nodes], dtype=np.int64)
 
     def equal(self, windows: Windows) -> NDArray[np.int64]:
         """How many weights each window has, if all of them have one layer and one size; else 0.
@@ -292,6 +333,8 @@ class StrategyKind:
     """Builds a strategy from its record; None: the parameters are the fields of the class."""
     valid: str = ""
     """When the kind is valid, for the message that refuses it otherwise."""
+    pure: bool = False
+    """Whether the kind needs a budget in pure epsilon, that is, Laplace noise."""
     asked: Callable[[Search], bool] = field(default=_none)
     """Whether there is a candidate that takes minutes to find, and so needs --optimise."""
 

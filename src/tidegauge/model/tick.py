@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from tidegauge.model.program import Arrived, Folded, State
 
@@ -73,6 +75,15 @@ class StreamState:
     rows: tuple[tuple[int, ...], ...]
 
 
+@dataclass(frozen=True, eq=False)
+class NoiseAhead:
+    """Noise that was drawn ahead and is not published: a row for each bin from this one on, by cell."""
+
+    bin: int
+    """The next bin; rows that were used are not kept."""
+    rows: NDArray[np.object_]
+
+
 @dataclass(frozen=True)
 class Progress:
     """How far a gauge has come, and each release's first bin that is not measured (absent is 0)."""
@@ -105,6 +116,8 @@ class Known:
     shared_noise: tuple[tuple[int, ...], ...]
     """One secret draw a cell; empty before the first."""
     streams: tuple[StreamState | None, ...]
+    ahead: tuple[NoiseAhead | None, ...]
+    """Noise that was drawn ahead; None: there is none yet, or the strategy draws none."""
     journal: tuple[tuple[int, ...], ...] | None
     """The noisy integers so far, row after row; None where they were not asked for."""
 
@@ -128,6 +141,7 @@ class Measured:
     readings: tuple[Published, ...]
     shared_noise: tuple[tuple[int, ...], ...]
     streams: tuple[StreamState | None, ...]
+    ahead: tuple[NoiseAhead | None, ...]
     sums_from: int | None
     """The first bin whose exact sums are still needed; None: the release has ended, nothing is kept."""
     reading_from: int | None = None

@@ -169,6 +169,10 @@ def _require_fitting(plan: ReleasePlan) -> None:
     for component_plan in plan.component_plans:
         if type(component_plan.refine) is not int or component_plan.refine < 1:
             raise StoreCorrupt(f"release '{plan.release.name}' measures on a grid that does not exist")
+        if component_plan.strategy.ahead is not None and not isinstance(
+            component_plan.noise, DiscreteLaplace
+        ):
+            raise StoreCorrupt(f"release '{plan.release.name}' draws noise ahead that is not Laplace noise")
         try:
             fitting(component_plan.strategy, plan.release)
         except SpecError:

@@ -185,7 +185,7 @@ def _pinned(release: Release, pinned: Mapping[str, int | float | str], search: S
     at = f"release.{release.name}.strategy"
     try:
         kind = kind_of(name)
-        if parameters:
+        if parameters and (search.pure or not kind.pure):
             return fitting(build(name, parameters), release)
     except SpecError as error:
         raise SpecError(str(error), key=at) from None

@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tidegauge.errors import StoreCorrupt
-from tidegauge.mechanism.encode import measure
-from tidegauge.model.tick import Clock, Measured, Measurement, Progress, StreamState, TickResult, Wanted
+from tidegauge.mechanism.encode import draw_ahead, measure
+from tidegauge.model.tick import (
+    Clock,
+    Measured,
+    Measurement,
+    NoiseAhead,
+    Progress,
+    StreamState,
+    TickResult,
+    Wanted,
+)
 from tidegauge.plan.grow import begun, in_order, program_of_all
 from tidegauge.publish.journal import as_arrays, decode, decodings
 from tidegauge.run.spill import spilled
@@ -226,7 +235,7 @@ def measure_release(
     release, strategy = plan.release, plan.component_plans[0].strategy
     cells, ends = len(release.query.cells), release.schedule.bin_end
     measurements: list[Measurement] = []
-    shared_noise, streams = [], []
+    shared_noise, streams, ahead = [], [], []
     for j, component_plan in enumerate(plan.component_plans):
         exact = {
             (bin_, cell): amount
@@ -235,6 +244,8 @@ def measure_release(
         }
         shared = draw_once(plan, j, known.shared_noise[j], sampler)
         state = stream_numbers(plan, j, known.streams[j], bins.start)
+        later = noise_ahead(plan, j, known.ahead[j], bins.start, sampler)
+        rows = 0 if later is None else sum(len(strategy.rows(bin_)) for bin_ in bins)
         noisy = measure(
             component_plan,
             exact,
@@ -242,6 +253,7 @@ def measure_release(
             shared_noise=shared or [0] * cells,
             sampler=sampler,
             stream_state=state,
+            noise_ahead=None if later is None else later[:rows],
         )
         start = before[j]
         measurements += [
@@ -250,6 +262,7 @@ def measure_release(
         ]
         shared_noise.append(shared)
         streams.append(None if state is None else StreamState(bins.stop, tuple(map(tuple, state.tolist()))))
+        ahead.append(None if later is None else NoiseAhead(bins.stop, later[rows:]))
     last = bins.stop == release.schedule.bins
     return Measured(
         release=release.name,
@@ -258,6 +271,7 @@ def measure_release(
         readings=(),
         shared_noise=tuple(shared_noise),
         streams=tuple(streams),
+        ahead=tuple(ahead),
         sums_from=None if last else strategy.needed_from(bins.stop - 1),
         reading_from=None if release.schedule.span is None else release.schedule.latest_bins(bins.stop).start,
     )
@@ -290,16 +304,40 @@ def stream_numbers(
     return state
 
 
+def noise_ahead(
+    plan: ReleasePlan, component: int, known: NoiseAhead | None, bins: int, sampler: Sampler | None
+) -> NDArray[np.object_] | None:
+    """The noise of all rows from this bin on, drawn before bin 0 and never again; None for other strategies.
+
+    Raises StoreCorrupt where the known noise does not begin with this bin, or is not there.  `sampler`: None
+    does not draw.
+    """
+    component_plan, cells = plan.component_plans[component], len(plan.release.query.cells)
+    if component_plan.strategy.ahead is None:
+        return None
+    if known is None and bins == 0:
+        return None if sampler is None else draw_ahead(component_plan, cells, sampler)
+    left = sum(
+        len(component_plan.strategy.rows(bin_)) for bin_ in range(bins, plan.release.schedule.bins or 0)
+    )
+    if known is None or (known.bin, known.rows.shape) != (bins, (left, cells)):
+        raise StoreCorrupt(
+            f"the noise drawn ahead for '{plan.release.name}' does not belong to its last measurement"
+        )
+    return known.rows
+
+
 def decode_bins(whole: Plan, plan: ReleasePlan, bins: range, measured: Sequence[Decoding]) -> list[Published]:
     """The readings of everything that is published of a release, at the ends of these bins."""
     return [one for series in whole.series_of(plan) for one in decode(series, measured, bins)]
 
 
 def require_stream_states(plan: Plan, store: Store) -> None:
-    """Refuse a store whose stream states are not those of the last bins that were measured."""
+    """Refuse a store whose stream states, or noise drawn ahead, are not those of the last measured bins."""
     for release in plan.releases:
         name, schedule = release.release.name, release.release.schedule
         bins = store.public.next_bin(name)
         if bins != schedule.bins:  # nothing is kept of a release that has ended
             for component in range(len(release.component_plans)):
                 stream_numbers(release, component, store.secret.stream(name, component), bins)
+                noise_ahead(release, component, store.secret.noise_ahead(name, component), bins, None)

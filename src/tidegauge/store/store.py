@@ -169,6 +169,7 @@ class Store:
                     self.secret.sums.since(one.release, one.sums_from),
                     tuple(self.secret.shared_noise(one.release, j) for j in range(one.components)),
                     tuple(self.secret.stream(one.release, j) for j in range(one.components)),
+                    tuple(self.secret.noise_ahead(one.release, j) for j in range(one.components)),
                     self.public.measured(one.release, one.components) if one.journal else None,
                 )
                 for one in wanted

@@ -349,3 +349,23 @@ def test_years_of_hours_and_months_of_minutes_are_planned_in_seconds(
     begun = thread_time()
     check_that_it_is_planned(every, count, window, pure=pure)
     assert thread_time() - begun < 10
+
+
+PURE_BARS = [
+    (256, 1, 0.68), (256, 2, 0.68), (256, 4, 0.70), (1024, 1, 0.68),
+    *(
+        pytest.param(*one, marks=pytest.mark.slow)
+        for one in [(1024, 2, 0.68), (1024, 4, 0.70), (3650, 1, 0.68), (3650, 2, 0.68), (3650, 4, 0.70)]
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("bins", "changes", "bar"), PURE_BARS)
+def test_noise_drawn_ahead_has_a_third_less_error(bins: int, changes: int, bar: float) -> None:
+    """The worst error with pure epsilon, over that of the best strategy whose noise is not drawn ahead."""
+    schedule = Schedule(0, DAILY, bins)
+    exposure = Exposure(AtMost(changes), schedule, "stock", 0, 1)
+    errors: dict[bool, list[float]] = {True: [], False: []}
+    for one in candidates(Search(schedule, exposure, pure=True)):
+        errors[one.ahead is not None].append(error(one, exposure, Target.of(schedule), pure=True))
+    assert min(errors[True]) <= bar * min(errors[False])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from tidegauge.mechanism.strategies.ahead import Ahead
 from tidegauge.mechanism.strategies.autoregressive import Autoregressive
 from tidegauge.mechanism.strategies.buffered import Buffered
 from tidegauge.mechanism.strategies.damped import Damped
@@ -56,6 +57,8 @@ STRATEGIES: list[Strategy] = [
     Autoregressive(N, 65536, Fraction(0)),
     Epochs(8),
     Epochs(8, branching=2),
+    Ahead(3, 3, N, 0, tuple(map(Fraction, (1, 2, 1)))),
+    Ahead(2, 4, N, 1),
 ]
 
 
@@ -104,7 +107,8 @@ def test_means_and_variances_are_those_of_the_conditional_distribution(
         past = forward(system, found.rows, models.only(np.array([which])), spans, memory=1.0)
         moves = changes(models, which, count, rates=rates)
         seen = matrix[:, first:] @ moves
-        noisy = seen @ seen.T + np.diag(scales**2) + np.outer(shared, shared)
+        own = strategy.tree.covariance if isinstance(strategy, Ahead) else np.diag(scales**2)
+        noisy = seen @ seen.T + own + np.outer(shared, shared)
         for at, span in enumerate(spans):
             target = moves[: span.end + 1].sum(0) - (
                 0 if span.start is None else moves[: span.start + 1].sum(0)

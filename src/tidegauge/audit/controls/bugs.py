@@ -42,6 +42,8 @@ BUGS: Final = (
     ), ("three changes, and two more",)),
     bug("shared noise is drawn at every tick", "tidegauge.run.tick:draw_once",
         "law is None or known:", "law is None:", "shared noise"),
+    bug("noise that was drawn ahead is drawn at every tick", "tidegauge.run.tick:noise_ahead",
+        "if known is None and bins == 0:", "if sampler is not None:", "noise drawn ahead"),
     bug("a change of group counts once", f"{_THEORY}.sensitivity:sensitivity",
         "2 * magnitude, max(2 * magnitude**2, spread**2)", "magnitude, max(magnitude**2, spread**2)",
         "changes of group"),

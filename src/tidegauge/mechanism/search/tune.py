@@ -317,7 +317,7 @@ def hierarchy(
 
     def value(found: Hierarchy) -> float:
         level = target.judged(found.variances(target.bins, target.span))
-        most = max(float(_most(found, case, power)) for case in cases)
+        most = max(float(most_of_hierarchy(found, case, power)) for case in cases)
         return sqrt(level) * (most if pure else sqrt(most))
 
     best = min(some, key=value)
@@ -335,12 +335,13 @@ def _folds(case: BinCase, branching: int, height: int, leaves: int) -> int:
     return total
 
 
-def _most(found: Hierarchy, case: BinCase, power: int) -> Fraction:
+def most_of_hierarchy(found: Hierarchy, case: BinCase, power: int) -> Fraction:
     """The sensitivity to changes by 1; a quick upper bound if there are many changes."""
     *layers, load = (1 / scale**power for scale in found.scales)
     if case.changes is not None and case.changes > _SEVERAL and case.bins is not None:
         return min(
-            _most(found, BinCase(case.changes, None), power), _most(found, BinCase(None, case.bins), power)
+            most_of_hierarchy(found, BinCase(case.changes, None), power),
+            most_of_hierarchy(found, BinCase(None, case.bins), power),
         )
     if case.changes is not None and case.changes > _MANY:
         leaves = found.bins or case.changes * found.branching**found.height
@@ -359,9 +360,9 @@ def _most(found: Hierarchy, case: BinCase, power: int) -> Fraction:
 
 def _with_load(found: Hierarchy, cases: Sequence[BinCase], power: int) -> Hierarchy:
     """Measure the initial load as a separate node, with the least noise that raises no sensitivity."""
-    total = max(_most(found, case, power) for case in cases)
+    total = max(most_of_hierarchy(found, case, power) for case in cases)
     rest = [
-        _most(found, BinCase(*(None if most is None else most - 1 for most in case)), power)
+        most_of_hierarchy(found, BinCase(*(None if most is None else most - 1 for most in case)), power)
         for case in cases
         if 1 not in case
     ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from tidegauge.errors import SpecError
+from tidegauge.mechanism.strategies.ahead import Ahead
 from tidegauge.mechanism.strategies.buffered import Buffered
 from tidegauge.mechanism.strategies.sliding import Sliding
 from tidegauge.mechanism.strategies.toeplitz import Toeplitz
@@ -29,6 +30,8 @@ _MOST_LEVELS: Final = 24
 """Most past running values that a state contains; with more of them, the matrix is compressed."""
 _LONGEST: Final = 1 << 14
 """Most bins for which a matrix is compressed: in about a minute."""
+_LONGEST_COVARIANCE: Final = 1 << 12
+"""Most bins for which the covariance of noise that was drawn ahead is inverted."""
 
 
 class Measured(NamedTuple):
@@ -160,6 +163,19 @@ def _triangular(strategy: Triangular, bins: int, rows: Floats) -> Measured:
     matrix, first = strategy.matrix, strategy.first
     steps = _compressed(lambda at: matrix[at, : at + 1] / strategy.denominator, bins - first)
     return Measured(System(steps), rows, first)
+
+
+@measured.register(Ahead)
+def _ahead(strategy: Ahead, bins: int, rows: Floats) -> Measured:
+    """By compression of the matrix that makes the noise of the rows independent."""
+    count = bins - strategy.first
+    if strategy.bins > _LONGEST_COVARIANCE:
+        raise SpecError(
+            f"noise that was drawn ahead for {strategy.bins:,} bins cannot be denoised "
+            f"({_LONGEST_COVARIANCE:,} is the most)"
+        )
+    white = np.linalg.inv(np.linalg.cholesky(strategy.tree.covariance[:count, :count]))
+    return Measured(System(_compressed(lambda at: white[at, : at + 1], count)), white @ rows, strategy.first)
 
 
 @measured.register(Toeplitz)

@@ -6,9 +6,10 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import StoreCorrupt
-from tidegauge.model.tick import NOTHING_YET, Clock, StreamState
+from tidegauge.model.tick import NOTHING_YET, Clock, NoiseAhead, StreamState
 from tidegauge.store.secret.exact import ExactSums
 from tidegauge.store.secret.old_rows import old_rows
+from tidegauge.store.secret.packed import packed, unpacked
 from tidegauge.store.secret.pending import WAITING, Keys, Pending
 from tidegauge.store.secret.rows import RowDigests
 from tidegauge.store.secret.secrets import SECRETS, STATE, Secrets
@@ -179,18 +180,21 @@ class SecretPart:
 
     def keep(self, measured: Measured) -> None:
         """Keep what the next measurement needs and erase the rest; inside the tick's transaction."""
-        for component, (shared, stream) in enumerate(
-            zip(measured.shared_noise, measured.streams, strict=True)
+        for component, (shared, stream, ahead) in enumerate(
+            zip(measured.shared_noise, measured.streams, measured.ahead, strict=True)
         ):
             if shared:
                 self.set_shared_noise(measured.release, component, shared)
             if stream is not None:
                 self.set_stream(measured.release, component, stream)
+            if ahead is not None:
+                self.set_noise_ahead(measured.release, component, ahead)
         self.sums.drop(measured.release, measured.sums_from)
         if measured.sums_from is None:
             for component in range(len(measured.streams)):
                 self.secrets.set(_shared(measured.release, component), None)
                 self.secrets.set(_stream(measured.release, component), None)
+                self.secrets.set(_ahead(measured.release, component), None)
 
     def shared_noise(self, release: str, component: int) -> tuple[int, ...]:
         """The secret draws, one a cell, that all rows of a component share; empty before the first."""
@@ -213,6 +217,15 @@ class SecretPart:
         width = _WIDTH if self._sealed else 0
         rows = [[str(number).rjust(width) for number in cells] for cells in state.rows]
         self.secrets.set(_stream(release, component), [state.bins, rows])
+
+    def noise_ahead(self, release: str, component: int) -> NoiseAhead | None:
+        """The noise of the bins that are not measured, where it was drawn ahead; None before the draw."""
+        found = self.secrets.get(_ahead(release, component))
+        return None if found is None else NoiseAhead(found[0], unpacked(*found[1:]))
+
+    def set_noise_ahead(self, release: str, component: int, noise: NoiseAhead) -> None:
+        """Keep it; inside the tick's transaction.  What was used before is overwritten with the others."""
+        self.secrets.set(_ahead(release, component), [noise.bin, *packed(noise.rows)])
 
     def counts(self) -> dict[str, int]:
         """How many changes did not count, by reason: for the operator alone."""
@@ -238,6 +251,10 @@ class SecretPart:
 
 def _shared(release: str, component: int) -> str:
     return f"shared_noise:{release}:{component}"
+
+
+def _ahead(release: str, component: int) -> str:
+    return f"noise_ahead:{release}:{component}"
 
 
 def _stream(release: str, component: int) -> str:
