@@ -49,7 +49,9 @@ class InPlace:
                 columns = engine.execute(f"DESCRIBE FROM read_parquet({_paths([one])})").fetchall()
             except duckdb.Error:
                 return None
-            kinds = {name: "TIMESTAMP" if kind.startswith("TIMESTAMP") else kind for name, kind, *_ in columns}
+            kinds = {
+                name: "TIMESTAMP" if kind.startswith("TIMESTAMP") else kind for name, kind, *_ in columns
+            }
             if kinds != found.schema:
                 return None
         return found
