@@ -15,17 +15,15 @@ import os
 from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidegauge.engine.duckdb.digest import row_digest
-from tidegauge.engine.duckdb.identity import MARK, native
 from tidegauge.engine.duckdb.past.distinct import DistinctRows, can_encode
 from tidegauge.engine.duckdb.past.enforce import ALIVE, BEFORE, INFORMED, Rules, Versions, enforce
+from tidegauge.engine.duckdb.past.parts import Part, Texts, named, pairs_of, together
 from tidegauge.engine.duckdb.past.shuffle import Shuffle
 from tidegauge.engine.duckdb.past.views import PastViews
 from tidegauge.engine.duckdb.render import quote
@@ -45,8 +43,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-_ROWS: Final = 500_000
-"""About so many rows of the state are handed over at a time."""
 _HASHES: Final = {"after_hash": '"after"', "before_hash": '"before"'}
 
 
@@ -59,21 +55,6 @@ def can_fold(program: Program, views: Views, columns: Mapping[str, str]) -> bool
         and not views.image
         and all(map(can_encode, columns.values()))
     )
-
-
-@dataclass(frozen=True)
-class _Part:
-    """What became of the keys of one part."""
-
-    names: pa.Array
-    place: Ints
-    """Of each row that exists: the place of its name ..."""
-    picture: NDArray[np.int32]
-    row: Ints
-    """... its distinct row, and where in the scan its last version is."""
-    lives: tuple[Lives, ...]
-    counts: Mapping[str, int]
-    outside: int
 
 
 class Past:
@@ -98,7 +79,7 @@ class Past:
             ends = self._bins(earliest, reached)
             outside = self._numbers("SELECT outside FROM pictures ORDER BY number")
 
-            def work(number: int) -> _Part | None:
+            def work(number: int) -> Part | None:
                 part = shuffle.part(number)
                 return None if part is None else self._enforced(part, rules, outside, ends, reached)
 
@@ -146,7 +127,7 @@ class Past:
         def work(one: tuple[pa.RecordBatch, int]) -> int:
             block, first = one
             flags = block["flags"].to_numpy()
-            values = [block[f"u{n}"] for n in range(len(self._columns))]
+            values = [block[name] for name in self._values()]
             columns = {
                 "time": block["time"],
                 "key": block["key"],
@@ -163,10 +144,13 @@ class Past:
         shuffle.finish()
         combinations = distinct.table()
         if combinations is None:
-            combinations = pa.table({"number": pa.array([], pa.int64())} | {
-                f"u{n}": pa.array([], pa.null()) for n in range(len(self._columns))})  # fmt: skip
+            combinations = pa.table({name: pa.nulls(0) for name in ("number", *self._values())})
         self._made("combinations", combinations, self._sql.pictures())
         return earliest
+
+    def _values(self) -> list[str]:
+        """The columns of a scan that have the used values."""
+        return [f"u{n}" for n in range(len(self._columns))]
 
     def _in_turn(
         self, pool: ThreadPoolExecutor, work: Callable[[Any], T], things: Iterable[Any]
@@ -235,11 +219,11 @@ class Past:
 
     def _enforced(
         self, part: pa.Table, rules: Sequence[Rules], outside: Ints, ends: Ints, reached: int
-    ) -> _Part:
+    ) -> Part:
         rows = Versions.of(part, ends)
         exists = np.flatnonzero(rows.last & rows.alive)
-        return _Part(
-            _named(rows.names),
+        return Part(
+            named(rows.names),
             rows.key[exists],
             rows.picture[exists],
             rows.row[exists],
@@ -248,7 +232,7 @@ class Past:
             int(outside[part["picture"].to_numpy()].sum()) if outside.any() else 0,
         )
 
-    def _digests(self, history: History, parts: Sequence[_Part]) -> tuple[Ints, Ints]:
+    def _digests(self, history: History, parts: Sequence[Part]) -> tuple[Ints, Ints]:
         """The digests of all rows that exist, and where in the scan their last versions are, sorted."""
         rows = np.sort(np.concatenate([part.row for part in parts])) if parts else np.zeros(0, np.int64)
         found, first = [], 0
@@ -266,7 +250,7 @@ class Past:
     # -- the result ------------------------------------------------------------------------------------------
 
     def _folded(
-        self, parts: Sequence[_Part], rules: Sequence[Rules], digests: tuple[Ints, Ints]
+        self, parts: Sequence[Part], rules: Sequence[Rules], digests: tuple[Ints, Ints]
     ) -> Iterator[Folded]:
         """All parts, some together; the first has the sums and counts of all."""
         for s, one in enumerate(rules):
@@ -281,18 +265,20 @@ class Past:
         texts = [self._excess(s, [part.lives[s] for part in parts]) for s in range(scopes)]
         pictures = self._db.sql("SELECT * FROM pictures ORDER BY number").to_arrow_table()
         layout = self._views.layout
-        nothing = {name: arrow_schema(columns).empty_table() for name, columns in layout.tables().items()}
-        for some in _together(parts):
+        no_entries, no_units, no_used = (
+            arrow_schema(columns).empty_table() for columns in (layout.entries, layout.units, layout.used)
+        )
+        for some in together(parts):
             entries = [self._entries(part, pictures, digests) for part in some]
             units = [self._units(part, s, rules[s], texts[s]) for part in some for s in range(len(rules))]
             yield Folded(
                 totals=totals,
-                entries=pa.concat_tables(entries or [nothing["entries"]]).sort_by("entry"),
-                gone=nothing["entries"].select(["entry"]),
-                units=pa.concat_tables(units or [nothing["units"]]).sort_by(
+                entries=pa.concat_tables(entries or [no_entries]).sort_by("entry"),
+                gone=no_entries.select(["entry"]),
+                units=pa.concat_tables(units or [no_units]).sort_by(
                     [("unit", "ascending"), ("scope", "ascending")]
                 ),
-                used=nothing["used"],
+                used=no_used,
                 counts=dict(counts),
                 dropped=dropped,
             )
@@ -313,17 +299,17 @@ class Past:
         moved = pa.concat_tables([pa.table(empty), *tables])
         self._made("moved", moved, self._sql.net(s).replace("$width", str(width)))
 
-    def _excess(self, s: int, lives: Sequence[Lives]) -> Mapping[int, pa.Array]:
+    def _excess(self, s: int, lives: Sequence[Lives]) -> Texts:
         """Per pair of contributions (true and accepted, as one number) that differ: the text of the state."""
-        numbers = [_pairs(life)[life.accepted != life.true] for life in lives]
+        numbers = [pairs_of(life)[life.accepted != life.true] for life in lives]
         found = np.unique(np.concatenate([np.zeros(0, np.int64), *numbers]))
         pairs = pa.table({"number": found, "true_": found >> 32, "accepted": found & 0xFFFFFFFF})
         self._db.register("pairs", pairs)
         texts = self._db.sql(self._sql.excess(s)).to_arrow_table()
         self._db.unregister("pairs")
-        return {"numbers": texts["number"].to_numpy(), "texts": texts["excess"].combine_chunks()}
+        return Texts(texts["number"].to_numpy(), texts["excess"].combine_chunks())
 
-    def _entries(self, part: _Part, pictures: pa.Table, digests: tuple[Ints, Ints]) -> pa.Table:
+    def _entries(self, part: Part, pictures: pa.Table, digests: tuple[Ints, Ints]) -> pa.Table:
         """The state of the rows that exist."""
         rows, values = digests
         seen = pictures.take(pa.array(part.picture))
@@ -336,12 +322,12 @@ class Past:
             {name: columns[name] if name in columns else seen[name] for name in schema.names}
         ).cast(schema)
 
-    def _units(self, part: _Part, s: int, rules: Rules, texts: Mapping[str, Any]) -> pa.Table:
+    def _units(self, part: Part, s: int, rules: Rules, texts: Texts) -> pa.Table:
         """The counters of the units that ever contributed in a scope."""
         life = part.lives[s]
         differs = life.accepted != life.true
-        place = np.searchsorted(texts["numbers"], _pairs(life))
-        excess = texts["texts"].take(pa.array(np.where(differs, place, 0), mask=~differs))
+        place = np.searchsorted(texts.pairs, pairs_of(life))
+        excess = texts.texts.take(pa.array(np.where(differs, place, 0), mask=~differs))
         count = len(life.units)
         label = pa.nulls(count, pa.string())
         if life.labels is not None:
@@ -366,36 +352,11 @@ class Past:
 
     def _numbers(self, statement: str) -> Ints:
         """One column of integers."""
-        return self._db.sql(statement).to_arrow_table().column(0).to_numpy().astype(np.int64)
+        found: Ints = self._db.sql(statement).to_arrow_table().column(0).to_numpy().astype(np.int64)
+        return found
 
     def _made(self, name: str, table: pa.Table, statement: str) -> None:
         """Run a statement that makes a table from one in memory, which it knows by this name."""
         self._db.register(name, table)
         self._db.execute(statement)
         self._db.unregister(name)
-
-
-def _pairs(life: Lives) -> Ints:
-    """True and accepted contribution as one number."""
-    return (life.true.astype(np.int64) << 32) | life.accepted
-
-
-def _together(parts: Sequence[_Part]) -> Iterator[list[_Part]]:
-    """Parts that are handed over at once; at least one list."""
-    some: list[_Part] = []
-    for part in parts:
-        some.append(part)
-        if sum(len(one.row) for one in some) >= _ROWS:
-            yield some
-            some = []
-    if some or not parts:
-        yield some
-
-
-def _named(keys: pa.Array) -> pa.Array:
-    """The names of rows that are inserted under these keys; a change without a key has the empty one."""
-    names = pc.fill_null(keys.cast(pa.string()), "")
-    marked = pc.starts_with(names, MARK)
-    if pc.any(marked).as_py():
-        names = pa.array([native(name) for name in names.to_pylist()], pa.string())
-    return names

@@ -15,24 +15,25 @@ from tidegauge.scratch import ScratchFolder
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_PART: Final = 1 << 18
+PART: Final = 1 << 18
 """About so many changes are in a part: its columns fit into the caches of a processor."""
 _MOST_PARTS: Final = 256
 """Each part that is on disk is one open file."""
-_IN_MEMORY: Final = 24_000_000
+IN_MEMORY: Final = 24_000_000
 """More changes than these are divided on disk."""
 
 
 class Shuffle:
     """Takes blocks of changes in any order, and gives them back part by part in the order of `row`."""
 
-    def __init__(self, rows: int, *, part: int = _PART, in_memory: int = _IN_MEMORY) -> None:
-        self.parts = int(min(max(1, -(-rows // part)), _MOST_PARTS))
+    def __init__(self, rows: int) -> None:
+        self.parts = int(min(max(1, -(-rows // PART)), _MOST_PARTS))
         self._blocks: list[tuple[pa.RecordBatch, NDArray[np.int64]]] = []
-        self._folder = ScratchFolder() if rows > in_memory else None
+        self._folder = ScratchFolder() if rows > IN_MEMORY else None
         self._files: list[pa.OSFile] = []
         self._writers: list[pa.ipc.RecordBatchStreamWriter] = []
         self._lock = threading.Lock()
+        self._finished = False
 
     def add(self, block: pa.RecordBatch, hashes: NDArray[np.uint64]) -> None:
         """Divide one block; may be called by several threads at once."""
@@ -60,8 +61,9 @@ class Shuffle:
 
     def finish(self) -> None:
         """Every block was added."""
-        for one in (*self._writers, *self._files):
+        for one in () if self._finished else (*self._writers, *self._files):
             one.close()
+        self._finished = True
 
     def part(self, number: int) -> pa.Table | None:
         """The changes of one part, in the order of `row`; None: it has none.  A part is given once."""
