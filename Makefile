@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 DEMO   ?= demo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint types lock clean
+.PHONY: help demo docs test test-all lint types lock clean
 
 help:  ## list what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -20,6 +20,9 @@ $(READY): requirements.lock pyproject.toml
 
 demo: $(READY)  ## publish the year of an invented town, and compare with the truth
 	$(BIN)/tidegauge demo $(DEMO)
+
+docs: $(READY)  ## build the documentation site into site/; needs no network, neither here nor to read it
+	$(BIN)/python -m tools.docs
 
 test: $(READY) lint types  ## lint, types and the suite without its long tests; the same examples every time
 	HYPOTHESIS_PROFILE=fixed $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
@@ -40,4 +43,4 @@ lock:  ## write requirements.lock anew from pyproject.toml (needs uv)
 	  --upgrade --quiet --output-file requirements.lock
 
 clean:  ## remove the environment and what the tools left
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage* demo
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage* demo site

@@ -67,6 +67,13 @@ def test_one_line_a_release_that_a_person_understands() -> None:
     assert "total over 1 hour" in text
 
 
+def test_a_roll_up_is_read_in_its_own_time_and_zone() -> None:
+    releases = {"wards": COUNT | {"for": "100 days"}, "monthly": {"of": "wards", "every": "1 month"}}
+    text = " ".join(explain(planned(release=releases, calendar={"time_zone": "Europe/Berlin"})).split())
+    assert "per group, monthly; within 10 %" in text
+    assert "4 readings from 2026-01-01 (Europe/Berlin); derived from wards at no cost" in text
+
+
 def test_what_is_protected_accepted_and_paid() -> None:
     text = explain(planned())
     assert "Protects  one row (one 'id'). All readings of the gauge's whole lifetime reveal at most" in text

@@ -18,8 +18,9 @@ import pytest
 
 from tests.publish.dying import POINTS, PUBLISH
 from tests.publish.receiver import receiver
-from tests.publish.ward import START, Ward
+from tests.publish.ward import RELEASES, START, Ward
 from tidegauge.errors import SpecError
+from tidegauge.model.quantity import instant, moment, rfc3339
 from tidegauge.publish import outbox
 from tidegauge.publish.outbox import Outbox
 from tidegauge.publish.public.reader import PublicFile
@@ -37,6 +38,56 @@ def rows(folder: Path) -> list[dict[str, str]]:
 
 def published(ward: Ward) -> list[dict[str, Any]]:
     return [one.as_json() for one in ward.gauge().published()]
+
+
+def test_roll_ups_and_local_days_are_numbered_without_gaps(tmp_path: Path) -> None:
+    releases = {
+        "by_ward": RELEASES["by_ward"] | {"for": "180 days"},
+        "monthly": {"of": "by_ward", "every": "1 month"},
+        "in_month": {"of": "by_ward", "every": "1 month", "window": "1 month"},
+    }
+    ward = Ward(tmp_path, {"page": {"kind": "public"}}, releases=releases, time_zone="Europe/Berlin")
+    for day in (40, 120):
+        assert not ward.run(day).undelivered
+    expected = published(ward)
+    with PublicFile(tmp_path / "public.db") as public:
+        found = [one.as_json() for info in public.releases for one in public.readings(info.name)]
+        assert sorted(map(str, found)) == sorted(map(str, expected))
+        assert public.span("by_ward") == range(121)
+        assert public.span("monthly") == range(5)
+        assert public.span("in_month") == range(4)
+        due = {info.name: rfc3339(public.next_due(info.name) or 0) for info in public.releases}
+        assert due == {
+            "by_ward": "2026-05-01T22:00:00Z",
+            "monthly": "2026-05-31T22:00:00Z",
+            "in_month": "2026-05-31T22:00:00Z",
+        }
+        since = instant("2026-04-01T00:00:00+02:00")
+        assert [rfc3339(one.time) for one in public.readings("monthly", since=since, cells=[0])] == [
+            "2026-03-31T22:00:00Z",
+            "2026-04-30T22:00:00Z",
+        ]
+
+
+def test_denoised_series_reach_to_the_newest_reading_or_are_not_there(tmp_path: Path) -> None:
+    ward = Ward(tmp_path, {"page": {"kind": "public", "denoised": True}})
+    path = tmp_path / "public.db"
+    for day in (10, 20):
+        ward.run(day)
+        expected = {
+            (one.release, one.time, str(one.group)): one.model and one.model.value
+            for one in ward.gauge().published(denoised="all")
+        }
+        with PublicFile(path) as public:
+            names = [info.name for info in public.releases]
+            found = [one for name in names for one in public.denoised(name)]
+        assert {(one.release, moment(one.time), str(one.group)): one.value for one in found} == expected
+        assert all(one.low < one.value < one.high and one.stderr > 0 for one in found)
+    ward.publish = {"page": {"kind": "public"}}
+    ward.run(21)
+    with PublicFile(path) as public:
+        assert [public.denoised(name) for name in names] == [(), (), ()]
+        assert public.span("by_ward") == range(22)
 
 
 def hook(url: str) -> dict[str, Any]:

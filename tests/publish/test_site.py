@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from tests.printed import printed
 from tests.publish.pages.test_pages import Checked
 from tests.publish.ward import Ward
 from tidegauge.errors import PublishError
@@ -56,6 +57,18 @@ def test_a_site_is_complete_and_its_links_hold(tmp_path: Path) -> None:
     assert "Two wards" in found["index.html"].decode()
 
 
+def test_denoised_series_have_a_chart_of_their_own(tmp_path: Path) -> None:
+    ward = Ward(tmp_path, {"site": SITE["site"] | {"denoised": True}})
+    ward.run(20)
+    page = (tmp_path / "out/releases/by_ward.html").read_text("utf-8")
+    assert "Denoised by a model" in page
+    assert "95 % model interval" in page
+    assert "By ward, denoised" in page
+    (tmp_path / "plain").mkdir()
+    Ward(tmp_path / "plain", SITE).run(20)
+    assert "model" not in (tmp_path / "plain/out/releases/by_ward.html").read_text("utf-8")
+
+
 def test_what_describes_the_site_names_its_files(tmp_path: Path) -> None:
     Ward(tmp_path, SITE).run(20)
     out = tmp_path / "out"
@@ -74,7 +87,7 @@ def test_what_describes_the_site_names_its_files(tmp_path: Path) -> None:
 def test_data_are_those_that_were_published(tmp_path: Path) -> None:
     gauge = Ward(tmp_path, SITE).run(20)
     rows = list(csv.DictReader(io.StringIO((tmp_path / "out" / "data" / "by_ward.csv").read_text())))
-    own = [reading.as_json() for reading in gauge.published("by_ward")]
+    own = [printed(reading.as_json()) for reading in gauge.published("by_ward")]
     assert [(row["time"], row["ward"], float(row["value"])) for row in rows] == [
         (one["time"], one["group"]["ward"], one["value"]) for one in own
     ]

@@ -22,7 +22,7 @@ from tidegauge.serve.app import create_app
 from tidegauge.serve.front import Front, matches
 
 API = "/api/v1"
-PUBLIC = {"page": {"kind": "public", "title": "Wards"}}
+PUBLIC = {"page": {"kind": "public", "title": "Wards", "denoised": True}}
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +59,19 @@ def test_every_reading_of_every_release(ward: Ward, client: httpx.Client) -> Non
         assert shown["readings"] == len(want)
         latest = client.get(f"{API}/releases/{name}/latest").json()
         assert latest["results"] == shown["latest"] == [one for one in want if one["time"] == latest["time"]]
+
+
+def test_what_a_model_makes_of_the_readings(ward: Ward, client: httpx.Client) -> None:
+    for name in ("by_ward", "week"):
+        readings = [one.model.value for one in ward.gauge().published(name, denoised="all") if one.model]
+        found = results(client, f"{API}/releases/{name}/denoised?page_size=9")
+        assert [one["value"] for one in found] == readings
+    asked = {"from": "2026-01-03", "to": "2026-01-05", "group.ward": "b"}
+    found = client.get(f"{API}/releases/by_ward/denoised", params=asked).json()["results"]
+    assert [(one["time"][:10], one["group"]) for one in found] == [
+        (f"2026-01-0{day}", {"ward": "b"}) for day in (3, 4, 5)
+    ]
+    assert client.get(f"{API}/releases/nothing/denoised").status_code == 404
 
 
 def test_times_and_groups(client: httpx.Client) -> None:

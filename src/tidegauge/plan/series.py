@@ -61,6 +61,22 @@ class Series:
         ended = self.own.count is not None and found >= self.own.count
         return end >= self.own.start and not ended and self.own.bin_end(found) == end
 
+    def index_of(self, reading: int) -> int:
+        """Of its own readings, counted from 0, the one with this reading of the release."""
+        if self.own is None:
+            return reading - self.first
+        schedule = self.plan.release.schedule
+        return self.own.bin_at(schedule.bin_end(schedule.bin_of_reading(reading)))
+
+    def reading_of(self, index: int) -> int:
+        """The reading of the release with which its own reading of this index is published."""
+        if self.own is None:
+            return self.first + index
+        schedule = self.plan.release.schedule
+        found = schedule.reading_of_bin(schedule.bin_at(self.own.bin_end(index)))
+        assert found is not None, "a roll-up is read with readings of its release"
+        return found
+
     def progress(self, next_bin: int) -> tuple[int, int | None]:
         """How many readings there are before this bin is measured, and when the next is due.
 

@@ -7,13 +7,16 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.mechanism.aggregates import aggregate_of
+from tidegauge.model.json import as_list, as_object, as_text
 from tidegauge.model.quantity import DAY, HOUR, MINUTE, SECOND, Span, rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tidegauge.model.program import Limit, Scope
-    from tidegauge.plan.plan import Candidate, Plan
+    from tidegauge.model.schedule import Schedule
+    from tidegauge.plan.candidate import Candidate
+    from tidegauge.plan.plan import Plan
     from tidegauge.plan.series import Series
 
 _WITHIN: Final = 10
@@ -100,8 +103,9 @@ def _protected(plan: Plan) -> str:
     budget = str(plan.budget).replace(", delta", " with delta")
     owner = plan.program.owner
     if owner is None:
-        key = plan.declaration["source"].get("entry", "key")
-        who = f"one row (one '{key if isinstance(key, str) else ', '.join(key)}')"
+        key = as_object(plan.declaration["source"]).get("entry", "key")
+        named = key if isinstance(key, str) else ", ".join(map(as_text, as_list(key)))
+        who = f"one row (one '{named}')"
         rest = " A person who owns several rows is not protected as a whole."
     else:
         who = f"one '{owner}' with all its rows, of which at most {plan.program.max_rows} count at a time"
@@ -150,7 +154,7 @@ def _expected(plan: Plan, series: Series) -> tuple[str, str]:
     release = series.plan.release
     derived = next((one for one in plan.derived if one.name == series.name), None)
     chosen = series.plan.chosen if derived is None else derived.chosen
-    groups, when = len(release.query.cells), rate(release.schedule.every)
+    groups, when = len(release.query.cells), rate(series.timetable.every)
     details = [_readings(series)]
     if groups > 1:
         details.insert(0, f"{groups} groups")
@@ -174,10 +178,18 @@ def _expected(plan: Plan, series: Series) -> tuple[str, str]:
 
 
 def _readings(series: Series) -> str:
-    count, start = series.timetable.count, rfc3339(series.timetable.start).removesuffix("T00:00:00Z")
+    count, start = series.timetable.count, _start(series.timetable)
     if count == 1:
         return f"1 reading at {start}"
     return f"{'readings without end' if count is None else f'{count:,} readings'} from {start}"
+
+
+def _start(timetable: Schedule) -> str:
+    """The first reading; a date at midnight, in the time zone of the calendar."""
+    if timetable.zone is None:
+        return rfc3339(timetable.start).removesuffix("T00:00:00Z")
+    local = timetable.zone.wall(timetable.start).isoformat().removesuffix("T00:00:00")
+    return f"{local} ({timetable.zone.name})"
 
 
 def _noise(chosen: Candidate) -> str:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
-from tidegauge.publish.public.values import Document, PublicReading, Seal
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from tidegauge.model.tick import Seal
+from tidegauge.publish.public.values import Document, ModelReading, PublicReading
 
 
 @dataclass(frozen=True)
@@ -25,5 +22,6 @@ class Batch:
     document: Document
     seals: tuple[Seal, ...] = ()
     """The seals up to the last reading, from the first that was not handed over."""
-    smoothed: Mapping[str, tuple[PublicReading, ...]] = field(default_factory=dict)
-    """All past values of these releases, estimated again; for publishers that ask for them."""
+    denoised: tuple[ModelReading, ...] = ()
+    """A model's estimates beside all readings so far; for publishers that ask for them.  Empty in a batch
+    that does not reach the newest reading."""

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.errors import PublishError, TidegaugeError
 from tidegauge.publish.batch import Batch
-from tidegauge.publish.public.describe import describe
-from tidegauge.publish.public.values import About, Document, PublicReading, Seal
+from tidegauge.publish.public.describe import describe, model_readings
+from tidegauge.publish.public.values import About, Document, ModelReading, PublicReading
 from tidegauge.store.public.outbox import Cursor, Cursors
 
 if TYPE_CHECKING:
@@ -112,13 +112,14 @@ class Sender:
                 return None
             reached = readings[-1].time if cursor.pending is not None and readings else reached
             seals = [
-                Seal(*row)
-                for row in part.seals(cursor.seal)
-                if row[1] is None or reached is None or row[1] <= reached
+                seal
+                for seal in part.seals(cursor.seal)
+                if seal.time is None or reached is None or seal.time <= reached
             ]
+            denoised = self._denoised(part, upto)
         first = document.ledger[0].hash if document.ledger else ""
         parts = (first, self.name, self._target, cursor.sent, upto, "" if readings else digest)
-        batch = Batch(_digest(parts), tuple(readings), document, tuple(seals))
+        batch = Batch(_digest(parts), tuple(readings), document, tuple(seals), denoised)
         last = seals[-1].seq if seals else cursor.seal
         return batch, Cursor(self._target, upto, None, digest, last)
 
@@ -145,7 +146,7 @@ class Sender:
     @staticmethod
     def _available(part: PublicPart, series: Series) -> int:
         last = part.last_number(series.name)
-        return 0 if last is None else last + 1 - series.first
+        return 0 if last is None else series.index_of(last) + 1
 
     def _readings(
         self, part: PublicPart, sent: Mapping[str, int], upto: Mapping[str, int]
@@ -154,14 +155,23 @@ class Sender:
         found = [
             public_reading(series, published)
             for series in self._gauge.plan.series.values()
+            for first, stop in [(sent.get(series.name, 0), upto.get(series.name, 0))]
+            if first < stop
             for published in part.readings_between(
-                series.name,
-                series.first + sent.get(series.name, 0),
-                series.first + upto.get(series.name, 0),
+                series.name, series.reading_of(first), series.reading_of(stop - 1) + 1
             )
         ]
         order = {name: at for at, name in enumerate(self._gauge.plan.series)}
         return sorted(found, key=lambda reading: (reading.time, order[reading.release], reading.cell))
+
+    def _denoised(self, part: PublicPart, upto: Mapping[str, int]) -> tuple[ModelReading, ...]:
+        """A model's estimate beside every reading, if the publisher asks for it and gets the newest."""
+        plan = self._gauge.plan
+        if not getattr(self._spec, "denoised", False) or any(
+            upto.get(name, 0) < self._available(part, one) for name, one in plan.series.items()
+        ):
+            return ()
+        return model_readings(plan, part)
 
     def _document(self, part: PublicPart) -> tuple[Document, str]:
         """Plan, guarantee and ledger as they are published, and what identifies them."""
@@ -182,7 +192,7 @@ def public_reading(series: Series, published: Published) -> PublicReading:
         low_50, high_50 = published.value - half, published.value + half
     return PublicReading(
         release=series.name,
-        number=published.number - series.first,
+        number=series.index_of(published.number),
         cell=published.cell,
         time=published.time,
         group=series.plan.release.query.cells[published.cell],
@@ -202,7 +212,7 @@ def _half_50_of(decoder: Any, bin_: int, stderr: float) -> float:
 
 
 def _half_50(series: Series, number: int, stderr: float) -> float:
-    return _half_50_of(series.decoder, series.plan.release.schedule.bin_of_reading(number), stderr)
+    return _half_50_of(series.decoder_at(number), series.plan.release.schedule.bin_of_reading(number), stderr)
 
 
 def _by(series: Series, stop: int, at: int | None) -> int:
@@ -286,10 +296,6 @@ class Outbox:
         for one in self._couriers:
             if one.is_alive():
                 one.join(patience)
-
-    def status(self) -> dict[str, dict[str, Any]]:
-        """Of each publisher: attempts since its last success, and why the last failed."""
-        return {one.sender.name: {"failed": one.failed, "reason": one.reason} for one in self._couriers}
 
 
 class _Courier(threading.Thread):

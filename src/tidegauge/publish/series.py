@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.model.quantity import instant
@@ -13,11 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tidegauge.model.reading import Reading
-    from tidegauge.publish.public.values import PublicReading, ReleaseInfo
+    from tidegauge.publish.public.values import ModelReading, PublicReading, ReleaseInfo
 
 _ARGUMENT: Final = re.compile(
     r"\b(?:SUM|AVG)\(\s*(?:(?:before|after)\.)?\"?([A-Za-z_][A-Za-z0-9_]*)\"?\s*\)", re.I
 )
+
+
+_HALF: Final = NormalDist().inv_cdf(0.75)
 
 
 def unit_of(info: ReleaseInfo, table: str) -> str:
@@ -39,6 +43,13 @@ def zero_is_nothing(info: ReleaseInfo) -> bool:
 def point_of(reading: PublicReading) -> Point:
     """A published reading as a point."""
     return Point(reading.time, reading.value, reading.low, reading.high, reading.low_50, reading.high_50)
+
+
+def model_point(estimate: ModelReading) -> Point:
+    """A model's estimate as a point; the inner interval is that of a normal error."""
+    half = _HALF * estimate.stderr
+    inner = estimate.value - half, estimate.value + half
+    return Point(estimate.time, estimate.value, estimate.low, estimate.high, *inner)
 
 
 def points_of(readings: Iterable[Reading]) -> list[Point]:

@@ -9,17 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import floor, isfinite, log10
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidegauge.model.quantity import DAY, MINUTE, moment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tidegauge.model.query import Value
     from tidegauge.publish.public.values import Document
 
 TOO_SMALL: Final = "too small to tell"
 NOISE_INTERVAL: Final = "noise interval"
+MODEL_INTERVAL: Final = "model interval"
 _MINUS: Final = "\N{MINUS SIGN}"
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -81,6 +83,10 @@ class Series:
     """Groups that are published and have no line here."""
     step: int = 1
     """The lines have every so-many-th reading."""
+    interval: str = NOISE_INTERVAL
+    """What the intervals of its points are called."""
+    model: tuple[Line, ...] = ()
+    """What a model makes of each line; empty where that is not published."""
 
     @property
     def latest(self) -> int | None:
@@ -185,13 +191,13 @@ def hidden(point: Point, *, zero_is_nothing: bool) -> bool:
     return zero_is_nothing and point.half > 0 and point.low <= 0 <= point.high
 
 
-def spoken(point: Point, unit: str, *, zero_is_nothing: bool) -> str:
+def spoken(point: Point, unit: str, *, zero_is_nothing: bool, interval: str = NOISE_INTERVAL) -> str:
     """The reading in words, as a screen reader says it."""
     if point.value is None:
         return TOO_SMALL
     said = f"{value_text(point)} {unit}".strip()
     if point.half > 0:
-        said += f", 95 % {NOISE_INTERVAL} {interval_text(point)}"
+        said += f", 95 % {interval} {interval_text(point)}"
     return f"{TOO_SMALL} ({said})" if hidden(point, zero_is_nothing=zero_is_nothing) else said
 
 
@@ -229,7 +235,7 @@ def titled(name: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def group_label(group: Mapping[str, Any] | None) -> str:
+def group_label(group: Mapping[str, Value] | None) -> str:
     """'north' of one group column, 'north, a' of two; empty without groups."""
     return ", ".join(
         str(value).lower() if isinstance(value, bool) else str(value) for value in (group or {}).values()

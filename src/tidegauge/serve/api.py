@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from tidegauge.model.json import Json
     from tidegauge.publish.public.values import PublicReading, ReleaseInfo
     from tidegauge.serve.files import Files
 
@@ -34,7 +35,7 @@ MOST: Final = 2_000_000
 """Readings of one download; more are asked for in parts (from, to)."""
 
 
-def json_response(content: Any, status: int = 200) -> Response:
+def json_response(content: Json, status: int = 200) -> Response:
     """An answer in JSON."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     return Response(text, status, media_type="application/json")
@@ -150,6 +151,14 @@ def _release_routes(files: Files) -> list[Route]:
         text = f'{head[:-1]}, "results": [{_results(public, asked)}]}}'
         return Response(text, media_type="application/json")
 
+    async def denoised(request: Request) -> Response:
+        public = files.current()
+        asked = selection(request, public)
+        found = public.denoised(asked.release, since=asked.since, until=asked.until, cells=asked.cells)
+        shown = found[(asked.page - 1) * asked.size : asked.page * asked.size]
+        head = paged(request, len(found), asked.page, asked.size)
+        return json_response({**head, "results": [one.as_json() for one in shown]})
+
     def download(form: str) -> Callable[[Request], Any]:
         media_type, write = FILES[form]
 
@@ -178,6 +187,7 @@ def _release_routes(files: Files) -> list[Route]:
         Route(f"{one}/readings", readings),
         Route(f"{one}/readings.json", readings),
         *(Route(f"{one}/readings.{form}", download(form)) for form in FILES),
+        Route(f"{one}/denoised", denoised),
         Route(f"{one}/latest", latest),
         Route(one, release),
     ]
@@ -190,15 +200,16 @@ def _known(public: PublicFile, request: Request) -> ReleaseInfo:
     return info
 
 
-def summary(public: PublicFile, info: ReleaseInfo) -> dict[str, Any]:
+def summary(public: PublicFile, info: ReleaseInfo) -> dict[str, Json]:
     """A release as the API describes it."""
     fields = info.as_json()
-    del fields["cells"]
+    del fields["cells"], fields["zone"]
     numbers, due = public.span(info.name), public.next_due(info.name)
     address = f"{API}/releases/{quote(info.name, safe='')}"
     return fields | {
         "groups": {name: list(values) for name, values in info.groups},
         "start": rfc3339(info.start),
+        "time_zone": None if info.zone is None else info.zone.name,
         "readings": len(numbers) * len(info.cells),
         "first": rfc3339(info.time_of(numbers[0])) if numbers else None,
         "last": rfc3339(info.time_of(numbers[-1])) if numbers else None,

@@ -8,20 +8,15 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from tidegauge.serve.files import Files
 
-    Scope = MutableMapping[str, Any]
-    Message = MutableMapping[str, Any]
-    Receive = Callable[[], Awaitable[Message]]
-    Send = Callable[[Message], Awaitable[None]]
-    App = Callable[[Scope, Receive, Send], Awaitable[None]]
     Headers = list[tuple[bytes, bytes]]
 
 log = logging.getLogger("tidegauge")
@@ -58,7 +53,7 @@ class Kept:
 class Front:
     """Wraps the application of routes."""
 
-    def __init__(self, app: App, files: Files) -> None:
+    def __init__(self, app: ASGIApp, files: Files) -> None:
         self._app, self._files = app, files
         self._kept: OrderedDict[tuple[str, bytes], Kept] = OrderedDict()
         self._size, self._tag = 0, ""
@@ -124,7 +119,9 @@ class Front:
 
     def _etag(self, path: str) -> bytes:
         """The seal of the last tick for readings; pages and documents also change with the plan."""
-        readings = path.startswith(f"{API}/releases/") and ("/readings" in path or path.endswith("/latest"))
+        readings = path.startswith(f"{API}/releases/") and (
+            "/readings" in path or path.endswith(("/latest", "/denoised"))
+        )
         return f'"{self._files.tag if readings else self._files.page_tag}"'.encode()
 
 

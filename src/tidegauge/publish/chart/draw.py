@@ -160,7 +160,12 @@ def describe(series: Series, lines: Sequence[Line]) -> str:
     said = [f"{series.what[:1].upper()}{series.what[1:]} from {first} to {last}."]
     for line in lines[:8]:
         if line.points:
-            words = spoken(line.points[-1], series.unit, zero_is_nothing=series.zero_is_nothing)
+            words = spoken(
+                line.points[-1],
+                series.unit,
+                zero_is_nothing=series.zero_is_nothing,
+                interval=series.interval,
+            )
             said.append(f"{line.label or 'Newest value'}: {words}.")
     if len(lines) > 8:
         said.append(f"And {len(lines) - 8} more groups, which the table has.")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tidegauge.publish.pages.overview import ROWS
-from tidegauge.publish.series import lines_of, point_of, series_of
+from tidegauge.publish.series import lines_of, model_point, point_of, series_of
 from tidegauge.publish.view import Line, Series, Site, group_label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tidegauge.publish.public.values import Document, PublicReading, ReleaseInfo, Seal
+    from tidegauge.model.tick import Seal
+    from tidegauge.publish.public.values import Document, ModelReading, PublicReading, ReleaseInfo
 
 RECENT: Final = 60
 """Readings that the overview draws."""
@@ -60,6 +62,10 @@ class Published(Protocol):
         """Readings by time and cell."""
         ...
 
+    def denoised(self, release: str, /) -> Sequence[ModelReading]:
+        """What a model makes of them; empty where that is not published."""
+        ...
+
 
 def bare_site(public: Published) -> Site:
     """The site without any readings, for pages that show none."""
@@ -86,7 +92,12 @@ def release_site(public: Published, name: str) -> tuple[Site, Series] | None:
     labels = [group_label(cell) for cell in info.cells]
     step = -(-len(public.span(name)) * len(labels) // MOST)
     lines = lines_of(labels, ((one.cell, point_of(one)) for one in _every(public, info, step)))
-    return bare_site(public), _series(public, info, lines, step=max(1, step))
+    series = _series(public, info, lines, step=max(1, step))
+    estimates = public.denoised(name)
+    if estimates:
+        model = lines_of(labels, ((one.cell, model_point(one)) for one in estimates))
+        series = replace(series, model=model)
+    return bare_site(public), series
 
 
 def _every(public: Published, info: ReleaseInfo, step: int) -> Iterable[PublicReading]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.model.quantity import DAY
@@ -10,7 +11,7 @@ from tidegauge.publish.chart.draw import BAND_LINES, comparable, small_chart
 from tidegauge.publish.chart.look import SERIES
 from tidegauge.publish.markup import Markup, join, tag
 from tidegauge.publish.pages.layout import value
-from tidegauge.publish.view import NOISE_INTERVAL
+from tidegauge.publish.view import MODEL_INTERVAL, NOISE_INTERVAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +26,8 @@ PANELS: Final = 24
 POINTS: Final = 400
 """Points of one line in a chart; several lines have fewer, so that the page stays small."""
 POINTS_TOGETHER: Final = 420
+_MODEL: Final = "a model's estimate"
+_REST: Final = "; the downloads have all"
 
 
 def charts(series: Series, lines: Sequence[Line], links: Links | None) -> Markup:
@@ -90,23 +93,26 @@ def charts(series: Series, lines: Sequence[Line], links: Links | None) -> Markup
     )
 
 
-def _wide_and_tall(series: Series, lines: Sequence[Line], name: str, most: int) -> Markup:
-    """The chart for a wide screen, and one for a phone, of which the style sheet shows one."""
+def _wide_and_tall(series: Series, lines: Sequence[Line], name: str, most: int, rest: str = _REST) -> Markup:
+    """The chart for a wide screen, and one for a phone, of which the style sheet shows one.
+
+    `rest`: where the points are that a chart leaves out.
+    """
     fewer = min(most // 2 + 1, 120)
     wide = line_chart(series, lines, most=most)
     tall = line_chart(series, lines, width=340, height=270, most=fewer)
     return join(
-        tag("div", svg(wide, name), _thinned(series, lines, most), class_="plot wide"),
-        tag("div", svg(tall, name, said=True), _thinned(series, lines, fewer), class_="plot tall"),
+        tag("div", svg(wide, name), _thinned(series, lines, most, rest), class_="plot wide"),
+        tag("div", svg(tall, name, said=True), _thinned(series, lines, fewer, rest), class_="plot tall"),
     )
 
 
-def _thinned(series: Series, lines: Sequence[Line], most: int) -> Markup | None:
+def _thinned(series: Series, lines: Sequence[Line], most: int, rest: str) -> Markup | None:
     """Says which readings this very chart leaves out; each range and each width draws its own."""
     every = series.step * -(-max(len(line.points) for line in lines) // most)
     if every <= 1:
         return None
-    words = f"The chart shows every {_ordinal(every)} reading; the downloads have all."
+    words = f"The chart shows every {_ordinal(every)} reading{rest}."
     return tag("p", words, class_="muted small")
 
 
@@ -146,6 +152,40 @@ def _key(links: Links | None, *, several: bool, narrow: bool) -> Markup:
             None if links is None else tag("a", "Why there is noise", href=links.guarantee),
         ),
         class_="key",
+    )
+
+
+def model(series: Series) -> Markup:
+    """What a model makes of the readings, on a chart of its own: no line on it was measured."""
+    lines = sorted((line for line in series.model if line.points), key=_size, reverse=True)[:TOGETHER]
+    most = min(POINTS, POINTS_TOGETHER // len(lines)) // 2
+    shown = replace(series, title=f"{series.title}, denoised", what=_MODEL, interval=MODEL_INTERVAL)
+    left = len(series.model) - len(lines)
+    return tag(
+        "section",
+        tag("h2", "Denoised by a model"),
+        tag(
+            "p",
+            "A model of how such numbers move estimates each value from all published readings. It costs no "
+            "privacy, and is often closer to the truth than a single reading. It is still only an estimate: "
+            f"past values change when new readings arrive, and the 95 % {MODEL_INTERVAL} holds only as far "
+            "as the model does.",
+            class_="muted small",
+        ),
+        tag("figure", _wide_and_tall(shown, lines, "model", most, rest=""), class_="range only"),
+        tag(
+            "ul",
+            (
+                tag("li", tag("span", class_=f"swatch line s{index % SERIES}"), line.label or "estimate")
+                for index, line in enumerate(lines)
+            ),
+            tag("li", tag("span", class_="swatch wide s0"), f"95 % {MODEL_INTERVAL}"),
+            class_="key",
+        ),
+        tag("p", f"The {len(lines)} largest of {len(series.model)} groups.", class_="muted small")
+        if left
+        else None,
+        class_="charts",
     )
 
 

@@ -304,8 +304,8 @@ def _tests(promise: Guarantee) -> Markup:
 
 def _strategies(promise: Guarantee, site: Site) -> Markup:
     head = (
-        "Release", "Strategy", "Measurements one unit can change", "Noise (standard deviation)",
-        promise.measure, "95 % ± worst", "± mean", "Adaptive",
+        "Release", "Strategy", "Sensitivity", "Measurements one unit can change",
+        "Noise (standard deviation)", promise.measure, "95 % ± worst", "± mean", "Adaptive",
     )  # fmt: skip
     return tag(
         "div",
@@ -323,6 +323,11 @@ def _strategies(promise: Guarantee, site: Site) -> Markup:
     )
 
 
+def _sensitivity(one: ReleaseInfo) -> str:
+    """The norm that the noise needs, and the most that one unit can change all measurements in it."""
+    return f"{'L1' if 'Laplace' in one.noise else 'L2'}, at most {one.sensitivity:.4g}"
+
+
 def _strategy(one: ReleaseInfo) -> Markup:
     parameters = ", ".join(
         f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {str(value)[:12]}"
@@ -331,7 +336,8 @@ def _strategy(one: ReleaseInfo) -> Markup:
     strategy = f"{one.strategy} ({parameters})" if parameters else one.strategy
     cells = (
         f"derived from {one.of}" if one.of else strategy,
-        "" if one.of else "bounded by its certified sensitivity" if one.folds is None else f"{one.folds:,}",
+        "" if one.sensitivity is None else _sensitivity(one),
+        "" if one.of else "bounded by its sensitivity" if one.folds is None else f"{one.folds:,}",
         "" if one.of else f"{one.noise}, {half_text(one.noise_scale)}",
         "0" if one.of else f"{one.loss:.4g}",
         half_text(one.half_width_worst),
@@ -341,5 +347,5 @@ def _strategy(one: ReleaseInfo) -> Markup:
     return tag(
         "tr",
         tag("th", one.name, scope="row"),
-        (tag("td", cell, class_="wrap" if at < 3 else None) for at, cell in enumerate(cells)),
+        (tag("td", cell, class_="wrap" if at < 4 else None) for at, cell in enumerate(cells)),
     )

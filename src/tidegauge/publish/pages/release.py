@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from tidegauge.model.quantity import rfc3339
 from tidegauge.publish.chart import line_chart, multiples, standalone_svg
 from tidegauge.publish.markup import Markup, join, tag
-from tidegauge.publish.pages.figures import TOGETHER, charts, panels
+from tidegauge.publish.pages.figures import TOGETHER, charts, model, panels
 from tidegauge.publish.pages.layout import frame, interval, value
 from tidegauge.publish.view import (
     NOISE_INTERVAL,
@@ -70,6 +70,7 @@ def numbers(series: Series, links: Links | None) -> Markup:
     return join(
         _newest(series, lines[0]) if len(series.lines) == 1 else None,
         charts(series, lines, links),
+        model(series) if series.model else None,
         panels(series, lines) if len(lines) > 1 else None,
         _table(series, lines),
     )

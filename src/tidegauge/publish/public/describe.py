@@ -7,11 +7,21 @@ what `plan --json` prints, the guarantee, and each release with its SELECT, sche
 from __future__ import annotations
 
 from fractions import Fraction
+from math import sqrt
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.mechanism.aggregates import aggregate_of
 from tidegauge.mechanism.noise.samplers import DiscreteLaplace
-from tidegauge.publish.public.values import About, Document, Guarantee, LedgerEntry, ReleaseInfo
+from tidegauge.model.json import as_object
+from tidegauge.publish.public.values import (
+    About,
+    Document,
+    Guarantee,
+    LedgerEntry,
+    ModelReading,
+    ReleaseInfo,
+)
+from tidegauge.publish.readings import plan_reading
 from tidegauge.theory.accounting.conversion import rho_to_epsilon
 
 if TYPE_CHECKING:
@@ -20,6 +30,7 @@ if TYPE_CHECKING:
     from tidegauge.model.ledger import LedgerEntry as Reserved
     from tidegauge.plan.plan import Plan
     from tidegauge.plan.series import Series
+    from tidegauge.store.public.part import PublicPart
 
 _DELTA: Final = Fraction(1, 10**6)
 """At which rho is shown as epsilon where no delta was declared."""
@@ -32,9 +43,13 @@ def describe(plan: Plan, ledger: Iterable[Reserved], about: About, *, simulated:
         about=named,
         guarantee=guarantee(plan, simulated=simulated),
         releases=tuple(_release(plan, series) for series in plan.series.values()),
-        ledger=tuple(LedgerEntry(**entry.as_json()) for entry in ledger),
+        ledger=tuple(_entry(entry) for entry in ledger),
         plan=plan.as_json(),
     )
+
+
+def _entry(entry: Reserved) -> LedgerEntry:
+    return LedgerEntry(entry.seq, entry.time, entry.kind, entry.body.as_json(), entry.previous, entry.hash)
 
 
 def _table(plan: Plan) -> str:
@@ -43,11 +58,10 @@ def _table(plan: Plan) -> str:
 
 def guarantee(plan: Plan, *, simulated: bool = False) -> Guarantee:
     """The guarantee of a plan, in numbers and words."""
-    budget, source = plan.budget, plan.declaration["source"]
+    budget = plan.budget
     delta = Fraction(0) if budget.pure else budget.delta or _DELTA
     epsilon = rho_to_epsilon(budget.rho, delta=delta) if budget.rho is not None else budget.epsilon
     assert epsilon is not None
-    unit = source.get("unit")
     return Guarantee(
         plan=plan.hash,
         epsilon=_float(budget.epsilon),
@@ -59,20 +73,21 @@ def guarantee(plan: Plan, *, simulated: bool = False) -> Guarantee:
         epsilon_at=float(epsilon),
         delta_at=float(delta),
         table=_table(plan),
-        unit=unit,
-        max_rows=source.get("max_rows"),
-        constraint=dict(plan.declaration.get("constraint") or {}),
+        unit=plan.program.owner,
+        max_rows=plan.program.max_rows,
+        constraint=as_object(plan.declaration.get("constraint") or {}),
         protects=plan.protects,
-        sentence=_sentence(plan, unit, simulated=simulated),
+        sentence=_sentence(plan, simulated=simulated),
         warnings=plan.warnings,
         simulated=simulated,
     )
 
 
-def _sentence(plan: Plan, unit: str | None, *, simulated: bool) -> str:
+def _sentence(plan: Plan, *, simulated: bool) -> str:
     if simulated:
         return "The noise of these readings was simulated: nothing is protected."
-    who = "row of the table" if unit is None else f"'{unit}'"
+    owner = plan.program.owner
+    who = "row of the table" if owner is None else f"'{owner}'"
     terms = plan.program.terms
     about = "" if terms is None else f"everything that is done in one term of {terms.every} by "
     return (
@@ -112,6 +127,43 @@ def _release(plan: Plan, series: Series) -> ReleaseInfo:
         half_width_mean=chosen.half_width_mean,
         adaptive=chosen.adaptive,
         promise=series.plan.promise,
+        sensitivity=None if derived is not None else _sensitivity(series, chosen.noise),
+        zone=timetable.zone,
+    )
+
+
+def _sensitivity(series: Series, noise: float) -> float:
+    """The most that one unit can change the measurements of a component together, in published units.
+
+    The noise was chosen for it and the loss of the component: L1 = scale x epsilon of Laplace noise,
+    L2 = deviation x sqrt(2 rho) of Gaussian noise.
+    """
+    plans = series.plan.component_plans
+    loss = float(series.plan.loss) / len(plans)
+    laplace = isinstance(plans[0].noise, DiscreteLaplace)
+    return noise / sqrt(2) * loss if laplace else noise * sqrt(2 * loss)
+
+
+def model_readings(plan: Plan, part: PublicPart) -> tuple[ModelReading, ...]:
+    """What a model makes of each reading and all others."""
+    from tidegauge.publish.denoise.readings import with_model  # noqa: PLC0415  (slow to load)
+
+    rows = part.readings()
+    found = with_model(plan, [plan_reading(plan, row) for row in rows], rows, part, past=False)
+    return tuple(
+        ModelReading(
+            row.release,
+            plan.series[row.release].index_of(row.number),
+            row.cell,
+            row.time,
+            one.group,
+            one.model.value,
+            one.model.stderr,
+            one.model.low,
+            one.model.high,
+        )
+        for row, one in zip(rows, found, strict=True)
+        if one.model is not None and one.model.value is not None and one.model.stderr is not None
     )
 
 

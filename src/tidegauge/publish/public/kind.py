@@ -26,6 +26,8 @@ class DescribedSpec(PublisherSpec):
     license: str = ""
     url: str = ""
     keywords: tuple[str, ...] = ()
+    denoised: bool = False
+    """Publish a model's estimate beside every reading: costs no privacy, but computing time."""
 
     @property
     def about(self) -> About:

@@ -14,15 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from tidegauge.errors import StoreError
+from tidegauge.model.json import as_object, parse_json
+from tidegauge.model.tick import Seal
 from tidegauge.publish.public.tables import APPLICATION, FORMAT
 from tidegauge.publish.public.values import (
     About,
     Document,
     Guarantee,
     LedgerEntry,
+    ModelReading,
     PublicReading,
+    PublicRow,
     ReleaseInfo,
-    Seal,
 )
 
 if TYPE_CHECKING:
@@ -111,7 +114,7 @@ class PublicFile:
     def releases(self) -> tuple[ReleaseInfo, ...]:
         """Every series, in the order of the declaration."""
         rows = self._rows("SELECT body FROM releases ORDER BY position")
-        return tuple(ReleaseInfo.from_json(json.loads(body)) for (body,) in rows)
+        return tuple(ReleaseInfo.from_json(as_object(parse_json(body))) for (body,) in rows)
 
     @cached_property
     def ledger(self) -> tuple[LedgerEntry, ...]:
@@ -180,14 +183,12 @@ class PublicFile:
         *,
         since: int | None = None,
         until: int | None = None,
-        smoothed: bool = False,
     ) -> range:
         """The numbers of the readings of a release from `since` to `until`, both included."""
         id_, info = self._ids[release]
-        table = "smoothed" if smoothed else "readings"
         ((first, last),) = self._rows(
-            f"SELECT (SELECT min(number) FROM {table} WHERE release = ?1), "
-            f"(SELECT max(number) FROM {table} WHERE release = ?1)",
+            "SELECT (SELECT min(number) FROM readings WHERE release = ?1), "
+            "(SELECT max(number) FROM readings WHERE release = ?1)",
             (id_,),
         )
         if first is None:
@@ -208,10 +209,9 @@ class PublicFile:
         cells: Sequence[int] | None = None,
         offset: int = 0,
         limit: int | None = None,
-        smoothed: bool = False,
-    ) -> list[tuple[Any, ...]]:
-        """As `readings`, but as plain rows: number, cell, time, value, stderr, low, high, low_50, high_50."""
-        numbers = self.span(release, since=since, until=until, smoothed=smoothed)
+    ) -> list[PublicRow]:
+        """As `readings`, but without the names of release and groups."""
+        numbers = self.span(release, since=since, until=until)
         id_, info = self._ids[release]
         wanted = tuple(range(len(info.cells))) if cells is None else tuple(sorted(set(cells)))
         if not wanted:
@@ -224,11 +224,11 @@ class PublicFile:
             return []
         only = "" if cells is None else f" AND cell IN ({', '.join(map(str, wanted))})"
         rows = self._rows(
-            f"SELECT {_COLUMNS} FROM {'smoothed' if smoothed else 'readings'} WHERE release = ? "
+            f"SELECT {_COLUMNS} FROM readings WHERE release = ? "
             f"AND number BETWEEN ? AND ?{only} ORDER BY number, cell",
             (id_, numbers.start, numbers.stop - 1),
         )
-        return rows[inside : None if limit is None else inside + limit]
+        return [PublicRow._make(row) for row in rows[inside : None if limit is None else inside + limit]]
 
     def readings(
         self,
@@ -239,19 +239,17 @@ class PublicFile:
         cells: Sequence[int] | None = None,
         offset: int = 0,
         limit: int | None = None,
-        smoothed: bool = False,
     ) -> tuple[PublicReading, ...]:
         """Readings by time and cell; `count` says how many there are without `offset` and `limit`.
 
         since, until: microseconds, both included.
         cells:        only these cells (see `cells`); None: all.
-        smoothed:     past values estimated again with later measurements; none where they are not published.
         """
-        rows = self.rows(
-            release, since=since, until=until, cells=cells, offset=offset, limit=limit, smoothed=smoothed
-        )
+        rows = self.rows(release, since=since, until=until, cells=cells, offset=offset, limit=limit)
         named = self._ids[release][1].cells
-        return tuple(PublicReading(release, row[0], row[1], row[2], named[row[1]], *row[3:]) for row in rows)
+        return tuple(
+            PublicReading(release, row.number, row.cell, row.time, named[row.cell], *row[3:]) for row in rows
+        )
 
     def count(
         self,
@@ -260,11 +258,10 @@ class PublicFile:
         since: int | None = None,
         until: int | None = None,
         cells: Sequence[int] | None = None,
-        smoothed: bool = False,
     ) -> int:
         """How many readings there are."""
         each = len(self._ids[release][1].cells) if cells is None else len(set(cells))
-        return each * len(self.span(release, since=since, until=until, smoothed=smoothed))
+        return each * len(self.span(release, since=since, until=until))
 
     def latest(self, release: str) -> tuple[PublicReading, ...]:
         """The readings at the last time of a release, one a cell; empty before its first."""
@@ -272,6 +269,34 @@ class PublicFile:
         if not numbers:
             return ()
         return self.readings(release, since=self._ids[release][1].time_of(numbers[-1]))
+
+    def denoised(
+        self,
+        release: str,
+        *,
+        since: int | None = None,
+        until: int | None = None,
+        cells: Sequence[int] | None = None,
+    ) -> tuple[ModelReading, ...]:
+        """What a model makes of the readings, by time and cell; empty where that is not published."""
+        if not self._has_denoised:
+            return ()
+        (id_, info), numbers = self._ids[release], self.span(release, since=since, until=until)
+        rows = self._rows(
+            "SELECT number, cell, value, stderr, low, high FROM denoised WHERE release = ? "
+            "AND number BETWEEN ? AND ? ORDER BY number, cell",
+            (id_, numbers.start, numbers.stop - 1),
+        )
+        wanted = range(len(info.cells)) if cells is None else frozenset(cells)
+        return tuple(
+            ModelReading(release, number, cell, info.time_of(number), info.cells[cell], *estimate)
+            for number, cell, *estimate in rows
+            if cell in wanted
+        )
+
+    @cached_property
+    def _has_denoised(self) -> bool:
+        return bool(self._rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'denoised'"))
 
     def next_due(self, release: str) -> int | None:
         """When the next reading is due; None after the last."""

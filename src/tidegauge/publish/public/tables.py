@@ -19,10 +19,13 @@ TABLES: Final = (
     "cell INTEGER NOT NULL, time INTEGER NOT NULL, value REAL, stderr REAL, low REAL NOT NULL, "
     "high REAL NOT NULL, low_50 REAL NOT NULL, high_50 REAL NOT NULL, "
     "PRIMARY KEY (release, number, cell)) WITHOUT ROWID",
-    "CREATE TABLE smoothed (release INTEGER NOT NULL REFERENCES releases(id), number INTEGER NOT NULL, "
-    "cell INTEGER NOT NULL, time INTEGER NOT NULL, value REAL, stderr REAL, low REAL NOT NULL, "
-    "high REAL NOT NULL, low_50 REAL NOT NULL, high_50 REAL NOT NULL, "
-    "PRIMARY KEY (release, number, cell)) WITHOUT ROWID",
 )
 """Of one release, numbers have no gaps and every number has all cells: a page of readings is found without
 counting those before it."""
+
+DENOISED: Final = (
+    "CREATE TABLE IF NOT EXISTS denoised (release INTEGER NOT NULL REFERENCES releases(id), "
+    "number INTEGER NOT NULL, cell INTEGER NOT NULL, value REAL NOT NULL, stderr REAL NOT NULL, "
+    "low REAL NOT NULL, high REAL NOT NULL, PRIMARY KEY (release, number, cell)) WITHOUT ROWID"
+)
+"""A model's estimates, written again with every batch; older files do not have this table."""

@@ -6,16 +6,20 @@ process did something is among it: how long a tick takes depends on how many row
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import asdict, dataclass, field
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, NamedTuple, Self
 
+from tidegauge.model.calendar import Zone
+from tidegauge.model.json import as_flag, as_list, as_number, as_object, as_scalar, as_text, as_whole, lists
 from tidegauge.model.quantity import Span, moment, rfc3339
+from tidegauge.model.schedule import Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from tidegauge.model.json import Json, JsonObject
     from tidegauge.model.query import Value
 
 
@@ -62,7 +66,7 @@ class Guarantee:
     unit: str | None
     """The column that names the unit; None where a unit is one row."""
     max_rows: int | None
-    constraint: Mapping[str, Any]
+    constraint: JsonObject
     """As it was declared: at_most, within, on_excess, by and cases; empty without one."""
     protects: str
     sentence: str
@@ -70,6 +74,19 @@ class Guarantee:
     warnings: tuple[str, ...] = ()
     simulated: bool = False
     """Whether the noise was simulated, which protects no unit."""
+
+
+def _values(found: Json) -> tuple[Value, ...]:
+    return tuple(one if isinstance(one, str | bool) else as_whole(one) for one in as_list(found))
+
+
+def _group(found: JsonObject) -> dict[str, Value]:
+    return dict(zip(found, _values(tuple(found.values())), strict=True))
+
+
+def _zone(found: JsonObject) -> Zone:
+    offsets = tuple((as_whole(since), as_whole(ahead)) for since, ahead in lists(found["offsets"]))
+    return Zone(as_text(found["name"]), offsets)
 
 
 @dataclass(frozen=True)
@@ -115,22 +132,71 @@ class ReleaseInfo:
     adaptive: bool
     """Whether the guarantee also holds if the data react to what was published."""
     promise: str
+    sensitivity: float | None = None
+    """The most that one unit can change all measurements of one component, in published units: L1 where the
+    noise is Laplace, L2 where it is Gaussian.  None for a derived series, and in older files."""
+    zone: Zone | None = None
+    """The time zone whose days and months are counted; None is UTC."""
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> Self:
+    def from_json(cls, found: JsonObject) -> Self:
         """Read what `as_json` wrote; keys of a later version are ignored."""
-        known = {one.name for one in fields(cls)}
-        values = {name: value for name, value in found.items() if name in known}
-        groups = tuple((name, tuple(declared)) for name, declared in found["groups"])
-        return cls(**(values | {"groups": groups, "cells": tuple(found["cells"])}))
+        of, window, count, folds = (found[name] for name in ("of", "window", "count", "folds"))
+        sensitivity, zone = found.get("sensitivity"), found.get("zone")
+        return cls(
+            name=as_text(found["name"]),
+            of=None if of is None else as_text(of),
+            sql=as_text(found["sql"]),
+            aggregate=as_text(found["aggregate"]),
+            what=as_text(found["what"]),
+            unit=as_text(found["unit"]),
+            groups=tuple((as_text(name), _values(declared)) for name, declared in lists(found["groups"])),
+            cells=tuple(None if one is None else _group(as_object(one)) for one in as_list(found["cells"])),
+            start=as_whole(found["start"]),
+            every=as_text(found["every"]),
+            window=None if window is None else as_text(window),
+            count=None if count is None else as_whole(count),
+            level=as_flag(found["level"]),
+            never_negative=as_flag(found["never_negative"]),
+            strategy=as_text(found["strategy"]),
+            parameters={name: as_scalar(one) for name, one in as_object(found["parameters"]).items()},
+            noise=as_text(found["noise"]),
+            noise_scale=as_number(found["noise_scale"]),
+            folds=None if folds is None else as_whole(folds),
+            loss=as_number(found["loss"]),
+            half_width_worst=as_number(found["half_width_worst"]),
+            half_width_mean=as_number(found["half_width_mean"]),
+            adaptive=as_flag(found["adaptive"]),
+            promise=as_text(found["promise"]),
+            sensitivity=None if sensitivity is None else as_number(sensitivity),
+            zone=None if zone is None else _zone(as_object(zone)),
+        )
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """Plain values for JSON."""
         return asdict(self)
 
     def time_of(self, number: int) -> int:
         """When reading `number`, counted from 0, is due."""
-        return _span(self.every).after(self.start, number)
+        return self._timetable.bin_end(number)
+
+    @cached_property
+    def _timetable(self) -> Schedule:
+        return Schedule(self.start, _span(self.every), self.count, None, self.zone)
+
+
+class PublicRow(NamedTuple):
+    """A reading as the file has it: the release and the groups are named elsewhere."""
+
+    number: int
+    cell: int
+    time: int
+    value: float | None
+    stderr: float | None
+    low: float
+    high: float
+    low_50: float
+    high_50: float
 
 
 @dataclass(frozen=True)
@@ -157,8 +223,36 @@ class PublicReading:
         """The time as a datetime in UTC."""
         return moment(self.time)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """The reading as every verb prints it."""
+        return {
+            "release": self.release,
+            "time": rfc3339(self.time),
+            "group": None if self.group is None else dict(self.group),
+            "value": self.value,
+            "stderr": self.stderr,
+            "low": self.low,
+            "high": self.high,
+        }
+
+
+@dataclass(frozen=True)
+class ModelReading:
+    """What a model makes of one reading and all others: an estimate, and no measurement."""
+
+    release: str
+    number: int
+    cell: int
+    time: int
+    group: Mapping[str, Value] | None
+    value: float
+    stderr: float
+    low: float
+    high: float
+    """The 95 % model interval: right as far as the model is."""
+
+    def as_json(self) -> dict[str, Json]:
+        """The estimate as the API gives it."""
         return {
             "release": self.release,
             "time": rfc3339(self.time),
@@ -177,22 +271,13 @@ class LedgerEntry:
     seq: int
     time: str
     kind: str
-    body: Mapping[str, Any]
+    body: JsonObject
     previous: str
     hash: str
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """The entry as `ledger --json` prints it."""
         return vars(self).copy()
-
-
-@dataclass(frozen=True)
-class Seal:
-    """The seal of everything measured up to an instant; `time` is None in what the oldest stores wrote."""
-
-    seq: int
-    time: int | None
-    hash: str
 
 
 @dataclass(frozen=True)
@@ -203,7 +288,7 @@ class Document:
     guarantee: Guarantee
     releases: tuple[ReleaseInfo, ...]
     ledger: tuple[LedgerEntry, ...]
-    plan: Mapping[str, Any] = field(default_factory=dict)
+    plan: JsonObject = field(default_factory=dict)
     """What `plan --json` prints."""
 
     def release(self, name: str) -> ReleaseInfo | None:

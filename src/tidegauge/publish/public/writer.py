@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import PublishError, StoreError
 from tidegauge.publish.public.reader import GENESIS, PublicFile
-from tidegauge.publish.public.tables import APPLICATION, FORMAT, TABLES
+from tidegauge.publish.public.tables import APPLICATION, DENOISED, FORMAT, TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -105,9 +105,12 @@ def _add(db: sqlite3.Connection, batch: Batch, *, new: bool) -> None:
     )
     ids = dict(db.execute("SELECT name, id FROM releases"))
     db.executemany(f"INSERT OR IGNORE INTO readings VALUES ({_PLACES})", _rows(ids, batch.readings))
-    for name, readings in batch.smoothed.items():
-        db.execute("DELETE FROM smoothed WHERE release = ?", (ids[name],))
-        db.executemany(f"INSERT INTO smoothed VALUES ({_PLACES})", _rows(ids, readings))
+    db.execute(DENOISED)
+    db.execute("DELETE FROM denoised")
+    db.executemany(
+        "INSERT INTO denoised VALUES (?, ?, ?, ?, ?, ?, ?)",
+        ((ids[m.release], m.number, m.cell, m.value, m.stderr, m.low, m.high) for m in batch.denoised),
+    )
     db.execute("COMMIT")
 
 

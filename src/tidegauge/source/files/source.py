@@ -158,7 +158,7 @@ class Files(OpenSource):
         return Loaded(engine, rows, unread, table)
 
     def _is_sound(self, engine: duckdb.DuckDBPyConnection, table: InPlace) -> bool:
-        """Whether every row can be read; a fault is searched, and reported, in the rows as they are loaded."""
+        """Whether every row can be read; loading the rows then finds and reports the fault."""
         self._layout.check(table)
         faults = f"SELECT count(*) FROM ({self._layout.mutations(table)}) WHERE fault <> 0"
         try:

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter, deque
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,9 @@ from tidegauge.engine.duckdb.render import quote
 from tidegauge.engine.duckdb.views import NEVER, arrow_schema
 from tidegauge.model.program import Folded, Total
 
+S = TypeVar("S")
+T = TypeVar("T")
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -41,7 +44,6 @@ if TYPE_CHECKING:
     from tidegauge.model.history import History, Report
     from tidegauge.model.program import Program, Scope
 
-    T = TypeVar("T")
 
 _HASHES: Final = {"after_hash": '"after"', "before_hash": '"before"'}
 
@@ -152,11 +154,9 @@ class Past:
         """The columns of a scan that have the used values."""
         return [f"u{n}" for n in range(len(self._columns))]
 
-    def _in_turn(
-        self, pool: ThreadPoolExecutor, work: Callable[[Any], T], things: Iterable[Any]
-    ) -> Iterator[T]:
+    def _in_turn(self, pool: ThreadPoolExecutor, work: Callable[[S], T], things: Iterable[S]) -> Iterator[T]:
         """The results in order; only so many are begun ahead that memory stays bounded."""
-        ahead: deque[Any] = deque()
+        ahead: deque[Future[T]] = deque()
         try:
             for thing in things:
                 ahead.append(pool.submit(work, thing))

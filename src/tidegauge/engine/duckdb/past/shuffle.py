@@ -1,4 +1,4 @@
-"""Changes of a history, divided into parts by a hash of their keys; in memory, or on disk if they are many."""
+"""Changes of a history, divided into parts by a hash of their keys, in memory or on disk."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ class PastViews:
         return f"""
             CREATE OR REPLACE TEMP TABLE pictures AS
             SELECT number, {", ".join(self._views.computed())}, {outside or "0"} AS outside FROM (
-                SELECT 0::BIGINT AS number, NULL::STRUCT({shape}) AS "after", NULL::STRUCT({shape}) AS "before",
-                       NULL::BIGINT AS digest
+                SELECT 0::BIGINT AS number, NULL::STRUCT({shape}) AS "after",
+                       NULL::STRUCT({shape}) AS "before", NULL::BIGINT AS digest
                 UNION ALL
                 SELECT number, {packed}, NULL, NULL FROM combinations
             ) ORDER BY number"""
@@ -83,10 +83,11 @@ class PastViews:
 
     @staticmethod
     def net(s: int) -> str:
-        """SQL of `net_s`, from the table `moved`: place, accepted, true, and the table `widths`."""
+        """SQL of `net_s`, from the table `moved`: place, accepted, true_.  `$width`: see `Lives.changes`."""
         return f"""
             CREATE OR REPLACE TEMP TABLE net_{s} AS
-            SELECT place // $width AS bin, place % $width AS code, sum(accepted) AS accepted, sum(true_) AS true_
+            SELECT place // $width AS bin, place % $width AS code, sum(accepted) AS accepted,
+                   sum(true_) AS true_
             FROM moved GROUP BY place HAVING sum(accepted) <> 0 OR sum(true_) <> 0"""
 
     @staticmethod
@@ -100,7 +101,8 @@ class PastViews:
             for s in range(scopes)
         )
         return f"""
-            SELECT release, component, bin, cell, sum(times::HUGEINT * amount)::HUGEINT AS amount FROM ({found})
+            SELECT release, component, bin, cell, sum(times::HUGEINT * amount)::HUGEINT AS amount
+            FROM ({found})
             GROUP BY release, component, bin, cell HAVING sum(times::HUGEINT * amount) <> 0
             ORDER BY release, component, bin, cell"""
 

@@ -1,0 +1,1 @@
+"""Programs that work on the repository itself; none of them is part of the package."""
