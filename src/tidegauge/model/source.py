@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tidegauge.model.declared import SourceSpec
+    from tidegauge.model.history import History
     from tidegauge.model.mutation import Batch, Source
 
 S = TypeVar("S", bound="SourceSpec")
@@ -63,6 +64,10 @@ class OpenSource(ABC):
 
     def select(self, columns: Collection[str]) -> None:  # noqa: B027
         """Deliver these columns only, from the next read on.  The types of other columns may change."""
+
+    def history(self, until: int) -> History | None:  # noqa: ARG002
+        """All changes up to an instant as one value; None: the source delivers batches only."""
+        return None
 
     def acknowledge(self, position: str) -> None:  # noqa: B027
         """Free what the source keeps for the changes up to this position: they are committed."""

@@ -13,6 +13,7 @@ from tidegauge.run.clock import TOLERANCE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tidegauge.model.history import History
     from tidegauge.model.schedule import Schedule
     from tidegauge.model.source import OpenSource
     from tidegauge.model.tick import Published
@@ -82,16 +83,39 @@ class Loop:
             return
         follows = self._source.follows and clock.position is not None
         until = ends if follows or due is None else self._beginning(due) if self._source.follows else due
+        history = self._history(until) if clock.position is None else None
+        if history is not None:
+            try:
+                published = self._ticker.backfill(history, now=now, report=self._report)
+            finally:
+                history.close()
+            self._source.acknowledge(history.position)
+            yield from self._publish(published)
+            return
         for batch in self._source.read(clock.position, until):
             published = self._ticker.tick(batch, now=now)
             self._source.acknowledge(batch.position)
-            if published:
-                self._released(self._ticker.progress.clock.watermark)
-            for at, readings in groupby(published, key=lambda reading: reading.time):
-                log.info("published", extra={"readings": len(list(readings)), "upto": rfc3339(at)})
-            yield from published
+            yield from self._publish(published)
             if batch.upto is not None:
                 self._show_progress(batch.upto, until)
+
+    def _history(self, until: int) -> History | None:
+        """The past of the source as one value, where it has one and the engine can read it."""
+        if self._source.follows or not self._ticker.can_backfill:
+            return None
+        return self._source.history(until)
+
+    def _publish(self, published: list[Published]) -> list[Published]:
+        """Let the publishers know of new readings, and log them."""
+        if published:
+            self._released(self._ticker.progress.clock.watermark)
+        for at, readings in groupby(published, key=lambda reading: reading.time):
+            log.info("published", extra={"readings": len(list(readings)), "upto": rfc3339(at)})
+        return published
+
+    def _report(self, done: int, total: int) -> None:
+        if self._progress is not None:
+            self._progress(done, total)
 
     def _show_progress(self, reached: int, until: int) -> None:
         if self._progress is not None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from tidegauge.errors import StoreCorrupt
 from tidegauge.mechanism.encode import draw_ahead, measure
+from tidegauge.model.history import HistoryEngine
 from tidegauge.model.tick import (
     Clock,
     Measured,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from tidegauge.mechanism.decoding.windows import Decoding
     from tidegauge.mechanism.noise.samplers import Sampler
     from tidegauge.model.engine import Engine
+    from tidegauge.model.history import History, Report
     from tidegauge.model.mutation import Batch
     from tidegauge.model.program import Folded, Program, State
     from tidegauge.model.tick import Known, Published, Sums
@@ -96,6 +98,36 @@ class Ticker:
         clock = self.progress.clock
         if reached is None and not batch.rows.num_rows and batch.position == clock.position:
             return []
+
+        def folded(state: State, tick: ExitStack) -> TickResult:
+            return fold(self.engine, state, batch, tick, since=clock, now=now, reached=reached)
+
+        return self._carry_out(folded, reached)
+
+    @property
+    def can_backfill(self) -> bool:
+        """Whether a whole history can be carried out as one tick: one plan, whose constraint never renews."""
+        single = len(self._parts) == 1 and self.plan.program.terms is None
+        return single and isinstance(self.engine, HistoryEngine)
+
+    def backfill(self, history: History, *, now: int, report: Report = lambda _, __: None) -> list[Published]:
+        """Everything that a whole history leads to, durable when it returns: one tick.
+
+        The store has read nothing yet, and the history ends with a bin.  `report`: called with what is done
+        and the total.
+        """
+        clock, reached = self.progress.clock, self.last_end(history.upto)
+        assert reached == history.upto, "a history ends with a bin"
+
+        def folded(state: State, tick: ExitStack) -> TickResult:
+            return fold_history(self.engine, state, history, tick, since=clock, now=now, report=report)
+
+        return self._carry_out(folded, reached)
+
+    def _carry_out(
+        self, folded: Callable[[State, ExitStack], TickResult], reached: int | None
+    ) -> list[Published]:
+        """Fold, measure the bins that have ended, decode and commit."""
         ended = [] if reached is None else self._ended(reached)
         measured: list[Measured] = []
         try:
@@ -103,7 +135,7 @@ class Ticker:
                 loaded = self.store.load([self._wanted(one) for one in ended])
                 if self._fresh:
                     self.engine.begin(self._fresh, state=loaded.state)
-                result = fold(self.engine, loaded.state, batch, tick, since=clock, now=now, reached=reached)
+                result = folded(loaded.state, tick)
                 for one in ended:
                     plan, name = one.plan, one.plan.release.name
                     known = loaded.releases[name]
@@ -213,6 +245,25 @@ def fold(
         return TickResult(since, clock, arrived, engine.waiting(since.arrivals), ended=False)
     parts = engine.fold(state=state, watermark=since.watermark, reached=reached)
     folded = spilled(parts, until)
+    return TickResult(since, clock, arrived, engine.waiting(), ended=True, folded=folded)
+
+
+def fold_history(
+    engine: Engine,
+    state: State,
+    history: History,
+    until: ExitStack,
+    *,
+    since: Clock,
+    now: int,
+    report: Report,
+) -> TickResult:
+    """What becomes of a whole history; no change waits after it."""
+    assert isinstance(engine, HistoryEngine)
+    found = engine.backfill(history, state=state, reached=history.upto, now=now, report=report)
+    folded = spilled(found.parts, until)
+    arrived = replace(found.arrived, counts={**found.arrived.counts, "late": 0})
+    clock = Clock(history.position, history.upto, since.arrivals + found.arrivals)
     return TickResult(since, clock, arrived, engine.waiting(), ended=True, folded=folded)
 
 

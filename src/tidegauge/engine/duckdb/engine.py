@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import duckdb
@@ -12,19 +14,23 @@ from tidegauge.engine.duckdb.again import AGAIN
 from tidegauge.engine.duckdb.arrival import Arrival
 from tidegauge.engine.duckdb.digest import is_old, probe
 from tidegauge.engine.duckdb.excess import any_excess, dropped, excess, known_excess
+from tidegauge.engine.duckdb.past.fold import Past, can_fold
 from tidegauge.engine.duckdb.render import quote, render
 from tidegauge.engine.duckdb.statements import Statements
 from tidegauge.engine.duckdb.terms import TermStatements, terms_table
 from tidegauge.engine.duckdb.views import BEGINNING, arrow_schema
 from tidegauge.errors import QueryError
-from tidegauge.model.program import Folded, Total
+from tidegauge.model.history import Backfilled
+from tidegauge.model.program import Arrived, Folded, Total
+from tidegauge.model.tick import NOTHING_YET
 from tidegauge.scratch import ScratchFolder
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tidegauge.model.engine import StateLayout
-    from tidegauge.model.program import Arrived, Program, Release, State
+    from tidegauge.model.history import History, Report
+    from tidegauge.model.program import Program, Release, State
 
 _PART: Final = 2_000_000
 """At most this many changes are folded at once; more are folded in parts that have no unit in common."""
@@ -34,7 +40,7 @@ class DuckEngine:
     """Enforces and folds one program.  Holds only the waiting changes, which the store has as well."""
 
     def __init__(self, program: Program, columns: Mapping[str, str], *, part: int = _PART) -> None:
-        self.program, self._part = program, part
+        self.program, self._columns, self._part = program, columns, part
         self._sql = (Statements if program.terms is None else TermStatements)(program, columns)
         self._spill = ScratchFolder()
         self._db = duckdb.connect(
@@ -117,6 +123,25 @@ class DuckEngine:
         """Let the next fold begin with every row of the state once more, for releases that were added."""
         self._fresh = frozenset(releases)
         self._arrival.again(state)
+
+    def backfill(
+        self, history: History, *, state: State, reached: int, now: int, report: Report
+    ) -> Backfilled:
+        """Enforce and fold a whole history; the store has nothing yet."""
+        self._arrival.load(state)
+        used = {name: kind for name, kind in self._columns.items() if name in self.program.used}
+        if can_fold(self.program, self._sql, used):
+            past = Past(self._db, self.program, self._sql, used)
+            parts = past.fold(history, reached=reached, report=report)
+            first = next(parts)  # the history is read before its length is known
+            return Backfilled(Arrived({}, {}), past.arrivals, chain([first], parts))
+        counts, arrivals = Counter[str](), 0
+        for rows in history.batches():
+            counts.update(self.arrive(rows, state=state, now=now, arrivals=arrivals).counts)
+            arrivals += rows.num_rows
+            report(arrivals, 2 * max(1, history.rows, arrivals))
+        parts = self.fold(state=state, watermark=NOTHING_YET, reached=reached)
+        return Backfilled(Arrived(dict(counts), {}), arrivals, parts)
 
     def _parts(self, state: State, watermark: int, reached: int) -> Iterator[pa.ChunkedArray]:
         """Make `arrivals` for each part in turn; yields the units of the part that must leave."""

@@ -110,7 +110,7 @@ class Views:
             *(name for name in self.layout.entries if name.startswith(("since", "order"))),
         ]
 
-    def _computed(self) -> Iterator[str]:
+    def computed(self) -> Iterator[str]:
         """SQL: each column of a new version of a row."""
         yield "digest"
         for release in self.stocks:
@@ -186,7 +186,7 @@ class Views:
             ), seen AS (
                 SELECT entry, instant, seq, unit, after IS NOT NULL AS alive, informed, before_digest,
                        ends_first,
-                       {", ".join(self._computed())}
+                       {", ".join(self.computed())}
                 FROM net
             ), known_and_seen AS (
                 SELECT entry, {BEGINNING} AS instant, 0 AS seq, unit, true AS alive, false AS informed,

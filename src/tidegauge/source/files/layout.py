@@ -23,6 +23,9 @@ TIME_UNITS: Final = {"seconds": 1_000_000, "milliseconds": 1000, "microseconds":
 _INSERTS: Final = ("i", "insert", "c", "create", "r", "read", "inserted", "created", "add", "added")
 _UPDATES: Final = ("u", "update", "updated", "upsert", "modified", "changed")
 _DELETES: Final = ("d", "delete", "deleted", "remove", "removed")
+INTEGERS: Final = frozenset(
+    {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"}
+)
 OPERATIONS: Final = (*_INSERTS, *_UPDATES, *_DELETES)
 
 
@@ -160,11 +163,18 @@ class Layout:
             ),
         )
 
-    def mutations(self, file: Tabular) -> str:
+    def key_type(self, file: Tabular) -> str:
+        """The SQL type of the key: an integer type whose text is the key, or VARCHAR."""
+        kind = file.schema.get(self.roles.key, "VARCHAR")
+        return str(kind) if kind in INTEGERS else "VARCHAR"
+
+    def mutations(self, file: Tabular, *, native: bool = False) -> str:
         """SQL over a numbered block of the file: row, time, entry, unit, before, after, fault (0 for none).
 
         A row without a key becomes the deletion of a row with the empty key, which never exists.  Only a
         deletion takes its unit from the old row: a new row without a unit has none.
+
+        native: with one more column at the end, `key`: the key with its own type, see `key_type`.
         """
         places = self._places()
         old = self.roles.before and self.roles.before + (self.roles.unit or "")
@@ -173,16 +183,20 @@ class Layout:
         )
         codes = enumerate(self.faults(), start=1)
         faults = " ".join(f"WHEN {fault.when} THEN {code}" for code, fault in codes)
+        key, time = places[self.roles.key], places[self.roles.time]
+        whole = self.key_type(file) != "VARCHAR"
+        keyed = f"{key} IS NOT NULL" if whole else f"coalesce(CAST({key} AS VARCHAR), '') <> ''"
+        text = file.schema.get(self.roles.time, "VARCHAR") == "VARCHAR"
         return f"""
             SELECT row, CASE WHEN in_calendar(micros) THEN CAST(micros AS BIGINT) END AS time, entry,
-                CASE WHEN entry <> '' THEN CASE WHEN gone THEN unit ELSE new_unit END END AS unit,
-                CASE WHEN NOT fresh AND entry <> '' THEN {self._struct(file, "before")} END AS before,
-                CASE WHEN NOT gone AND entry <> '' THEN {self._struct(file, "after")} END AS after,
-                CASE {faults} ELSE 0 END AS fault
+                CASE WHEN keyed THEN CASE WHEN gone THEN unit ELSE new_unit END END AS unit,
+                CASE WHEN NOT fresh AND keyed THEN {self._struct(file, "before")} END AS before,
+                CASE WHEN NOT gone AND keyed THEN {self._struct(file, "after")} END AS after,
+                CASE {faults} ELSE 0 END AS fault{f", {key if whole else 'entry'} AS key" if native else ""}
             FROM (
-                SELECT *, nullif(CAST({places[self.roles.time]} AS VARCHAR), '') AS written,
-                    {self._micros(file)} AS micros,
-                    coalesce(CAST({places[self.roles.key]} AS VARCHAR), '') AS entry,
+                SELECT *, {f"nullif({time}, '')" if text else time} AS written,
+                    {self._micros(file)} AS micros, {keyed} AS keyed,
+                    coalesce(CAST({key} AS VARCHAR), '') AS entry,
                     {unit} AS unit, {new_unit} AS new_unit,
                     {self._absent("before")} AS fresh, {self._absent("after")} AS gone
                 FROM ({file.select(self.columns)}))"""

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -24,6 +25,7 @@ from tidegauge.source.batch.refusal import refusal
 from tidegauge.source.batch.workbench import scratch
 from tidegauge.source.files.layout import Layout, Roles
 from tidegauge.source.files.notation import MACROS, Notation
+from tidegauge.source.files.past import FilesHistory, InPlace, unchanged
 from tidegauge.source.files.progress import Mark, Progress
 from tidegauge.source.files.tabular import numbered, tabular
 from tidegauge.source.files.unread import Unread, require_readable, unread_check
@@ -31,8 +33,7 @@ from tidegauge.source.files.unread import Unread, require_readable, unread_check
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    import duckdb
-
+    from tidegauge.model.history import History
     from tidegauge.source.files.tabular import Tabular
 
 BATCH_ROWS: Final = 200_000
@@ -45,6 +46,8 @@ class Loaded:
     engine: duckdb.DuckDBPyConnection
     rows: Mapping[str, int]
     unread: Mapping[str, Unread]
+    table: InPlace | None = None
+    """The files, where they are read in place; `mutation` is not made then."""
 
 
 class Files(OpenSource):
@@ -99,19 +102,84 @@ class Files(OpenSource):
         """
         progress = Progress.parse(position)
         with ExitStack() as held:
-            if position is None and self._checked is not None:
-                loading, loaded = self._checked
-                self._checked = None
-                held.push(loading)
-            else:
+            loaded = self._taken(held) if position is None else None
+            if loaded is None or loaded.table is not None:
                 loaded = self._load(held, progress.marks, until)
             yield from self._deliver(loaded, progress.marks, until)
 
+    def history(self, until: int) -> History:
+        """All changes up to an instant; parquet files are read in place."""
+        held = ExitStack()
+        with ExitStack() as failed:
+            failed.push(held)
+            loaded = self._taken(held) or self._begun(held)
+            failed.pop_all()
+        table, informed = loaded.table, self._roles.before is not None
+        changes = f"{informed} AND entry <> '' AS informed"
+        if table is None:
+            relation, order = f"SELECT *, entry AS key, {changes} FROM mutation", "ORDER BY time, file, row"
+        else:
+            relation, order = f"SELECT *, {changes} FROM ({self._layout.mutations(table, native=True)})", ""
+        return FilesHistory(
+            engine=loaded.engine,
+            relation=relation,
+            order=order,
+            key="VARCHAR" if table is None else self._layout.key_type(table),
+            upto=until,
+            position=str(Progress((Mark(loaded.rows, until),), loaded.unread)),
+            rows=sum(loaded.rows.values()),
+            informed=informed,
+            intact=(lambda: None) if table is None else unchanged(table),
+            ordered=lambda: self._ordered(loaded, until),
+            held=held,
+        )
+
+    def _ordered(self, loaded: Loaded, until: int) -> Iterator[pa.Table]:
+        """The changes in the order of time, for an engine that takes them in batches."""
+        if loaded.table is not None:
+            yield from (batch.rows for batch in self.read(None, until))
+        else:
+            yield from (batch.rows for batch in self._deliver(loaded, (), until))
+
+    def _begun(self, held: ExitStack) -> Loaded:
+        """All rows, checked: in place where the engine can read the files by itself, else loaded."""
+        engine = held.enter_context(scratch(MACROS))
+        files = self._files()
+        table = InPlace.of(files, engine)
+        if table is None or not self._is_sound(engine, table):
+            held.close()
+            return self._load(held, (), None)
+        rows = table.counts()
+        unread = {}
+        if self._layout.typed:
+            counts = engine.execute(self._layout.unread(table)).fetchall()[0]
+            for index, each in enumerate(self._layout.typed):
+                unread[each.name] = Unread(counts[2 * index] or 0, counts[2 * index + 1] or 0)
+        return Loaded(engine, rows, unread, table)
+
+    def _is_sound(self, engine: duckdb.DuckDBPyConnection, table: InPlace) -> bool:
+        """Whether every row can be read; loading the rows then finds and reports the fault."""
+        self._layout.check(table)
+        faults = f"SELECT count(*) FROM ({self._layout.mutations(table)}) WHERE fault <> 0"
+        try:
+            return engine.execute(faults).fetchall() == [(0,)]
+        except duckdb.Error:
+            return False
+
+    def _taken(self, held: ExitStack) -> Loaded | None:
+        """What `rehearse` loaded, which `held` then removes; None: nothing."""
+        if self._checked is None:
+            return None
+        loading, loaded = self._checked
+        self._checked = None
+        held.push(loading)
+        return loaded
+
     def rehearse(self) -> None:
-        """Load all rows of all files.  Raises what `read` would raise, and if many values do not parse."""
+        """Check all rows of all files.  Raises what `read` would raise, and if many values do not parse."""
         self.close()
         with ExitStack() as held:
-            loaded = self._load(held, (), None)
+            loaded = self._begun(held)
             require_readable(loaded.unread, self._roles.types, self._roles.notation, self._where_unread)
             self._checked = (held.pop_all(), loaded)
 

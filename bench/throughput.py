@@ -1,0 +1,164 @@
+"""How fast a whole history is folded, beside the same GROUP BY without privacy and a scan of the file.
+
+    python bench/throughput.py [--changes 1000000 10000000] [--large] [--folder FOLDER] [--what plain scan fold]
+
+Invents a changelog (ten changes a row, 50 groups, 400 days) for every size, `--large` adds 100 million, and
+prints, all measured in one run: changes a second, peak memory, the ratios to the plain GROUP BY and to the
+scan in the same engine, and how the time grows with the size.  `fold` is the engine alone: from the file to
+exact sums and state.  `run` is the whole first run: plan, store, noise and readings as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import duckdb
+
+import tidegauge as tg
+from tidegauge.engine.registry import open_engine
+from tidegauge.model.tick import NOTHING_YET
+from tidegauge.source.files.source import Files
+
+GROUPS = [f"g{n:02d}" for n in range(50)]
+DAYS = 400
+LARGE = 100_000_000
+SQL = "SELECT region, COUNT(*) FROM people GROUP BY region"
+
+
+def invent(path: Path, changes: int) -> None:
+    """Write a changelog with old and new values, in the order of time."""
+    with duckdb.connect(config={"memory_limit": "4GB", "temp_directory": str(path.parent / "spill")}) as db:
+        db.execute(f"""
+            COPY (
+                SELECT make_timestamp((1735689600000000 + i::HUGEINT * {DAYS * 86_400_000_000} // {changes})
+                                      ::BIGINT) AS time, id,
+                       lag(g) OVER (PARTITION BY id ORDER BY i) AS before_region, g AS after_region
+                FROM (SELECT i, (hash(i * 7 + 1) % {max(1, changes // 10)})::BIGINT AS id,
+                             'g' || lpad((hash(i * 13 + 5) % 50)::VARCHAR, 2, '0') AS g
+                      FROM range({changes}) AS numbers(i))
+                ORDER BY i
+            ) TO '{path}' (FORMAT parquet)""")
+
+
+def gauge(path: Path, store: Path) -> tg.Gauge:
+    return tg.Gauge(
+        source={"kind": "files", "path": str(path), "table": "people", "time": "time", "key": "id",
+                "before": "before_", "after": "after_"},
+        constraint=tg.AtMost(8),
+        budget={"rho": "1/8"},
+        releases={"by_region": {"sql": SQL, "groups": {"region": GROUPS}, "start": "2025-01-01",
+                                "every": "1 day", "for": f"{DAYS} days"}},
+        store=store,
+    )  # fmt: skip
+
+
+class Empty:
+    """The state of a store that has nothing; a history asks for nothing but what waits."""
+
+    def waiting(self) -> list[object]:
+        return []
+
+
+def plain(path: Path) -> float:
+    """Seconds of the GROUP BY without privacy: the change of every group on every day."""
+    with duckdb.connect() as db:
+        begin = time.perf_counter()
+        db.execute(f"""
+            SELECT day, region, sum(amount) FROM (
+                SELECT time::DATE AS day, after_region AS region, 1 AS amount FROM '{path}'
+                UNION ALL SELECT time::DATE, before_region, -1 FROM '{path}' WHERE before_region IS NOT NULL
+            ) GROUP BY ALL""").fetchall()
+        return time.perf_counter() - begin
+
+
+def scan(path: Path) -> float:
+    """Seconds of reading every value of the file once."""
+    with duckdb.connect() as db:
+        begin = time.perf_counter()
+        db.execute(f"SELECT bit_xor(hash(time, id, before_region, after_region)) FROM '{path}'").fetchall()
+        return time.perf_counter() - begin
+
+
+def fold(path: Path, folder: Path) -> float:
+    """Seconds from the file to sums and state; planning and opening the engine apart."""
+    planned = gauge(path, folder / "plan.db").plan()
+    reached = planned.releases[0].release.schedule.bin_end(DAYS)
+    source = Files(str(path), time="time", key="id", table="people", before="before_", after="after_")
+    with open_engine("duckdb", planned.program, planned.columns) as engine:
+        begin = time.perf_counter()
+        history = source.history(reached)
+        found = engine.backfill(  # type: ignore[attr-defined]
+            history, state=Empty(), reached=reached, now=-NOTHING_YET, report=lambda _, __: None
+        )
+        for _ in found.parts:
+            pass
+        history.close()
+        return time.perf_counter() - begin
+
+
+def run(path: Path, folder: Path) -> float:
+    """Seconds of a first run, from the declaration to durable readings."""
+    begin = time.perf_counter()
+    for _ in gauge(path, folder / "run.db").run():
+        pass
+    return time.perf_counter() - begin
+
+
+WORK = {"plain": lambda path, _: plain(path), "scan": lambda path, _: scan(path), "fold": fold, "run": run}
+
+
+def measured(what: str, path: Path) -> tuple[float, float, float]:
+    """Seconds, seconds of processors (of the whole process) and peak GiB, in a process of its own."""
+    command = [sys.executable, __file__, "--one", what, "--folder", str(path)]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return float(found[-3]), float(found[-2]), float(found[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--changes", type=int, nargs="+", default=[1_000_000, 10_000_000])
+    parser.add_argument("--large", action="store_true", help="100 million changes as well")
+    parser.add_argument("--folder", type=Path, help="keep the changelogs here")
+    parser.add_argument(
+        "--what", nargs="+", choices=WORK, default=list(WORK), help="plain and scan are needed"
+    )
+    parser.add_argument("--one", choices=WORK, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        if options.one:
+            seconds = WORK[options.one](options.folder, Path(scratch))
+            print(seconds, time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+            return
+        folder = options.folder or Path(scratch)
+        known: dict[str, list[tuple[int, float]]] = {}
+        for changes in [*options.changes, *([LARGE] if options.large else [])]:
+            path = folder / f"{changes}.parquet"
+            if not path.exists():
+                invent(path.with_suffix(".part"), changes)
+                path.with_suffix(".part").rename(path)
+            found = {what: measured(what, path) for what in options.what}
+            base = found["plain"][0]
+            for what, (seconds, processors, memory) in found.items():
+                known.setdefault(what, []).append((changes, seconds))
+                print(f"{changes:>12,} changes  {what:<6} {seconds:8.2f} s {changes / seconds:>12,.0f} a s, "
+                      f"processors {processors:6.2f} s, "
+                      f"{memory:5.2f} GiB  {seconds / base:6.1f} times plain  "
+                      f"{seconds / found['scan'][0]:6.1f} times a scan", flush=True)  # fmt: skip
+        for what, times in known.items():
+            if len(times) > 1:
+                (few, first), (many, last) = times[0], times[-1]
+                exponent = math.log(last / first) / math.log(many / few)
+                print(f"{what}: time grows with the size to the power of {exponent:.2f}")
+
+
+if __name__ == "__main__":
+    main()

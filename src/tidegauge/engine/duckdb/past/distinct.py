@@ -1,0 +1,85 @@
+"""The distinct rows of a history: every combination of used values once, numbered.
+
+A release sees a row through the columns that it uses, and most rows have the values of many others.  So the
+expressions of all releases are computed once per combination, and each change carries the number of its own.
+Number 0 is the row that does not exist.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as kinds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+_MOST: Final = 2**62
+"""Combined numbers stay below this."""
+
+
+class DistinctRows:
+    """Gathers the combinations of all blocks.  Blocks may have combinations in common: each gets its own."""
+
+    def __init__(self) -> None:
+        self._tables: list[pa.Table] = []
+        self._count = 1
+        self._lock = threading.Lock()
+
+    def number(self, columns: Sequence[pa.Array], exists: NDArray[np.bool_]) -> NDArray[np.int32]:
+        """The number of every row of a block; may be called by several threads at once."""
+        if columns:
+            ids, places = _combined(columns)
+        else:
+            ids, places = np.zeros(len(exists), np.int64), np.zeros(min(1, len(exists)), np.int64)
+        table = pa.table({f"u{n}": column.take(pa.array(places)) for n, column in enumerate(columns)})
+        if not columns:
+            table = pa.table({"u0": pa.nulls(len(places), pa.int8())})
+        with self._lock:
+            first, self._count = self._count, self._count + len(places)
+            self._tables.append(table.append_column("number", pa.array(np.arange(first, self._count))))
+        return np.where(exists, ids + first, 0).astype(np.int32)
+
+    def table(self) -> pa.Table | None:
+        """Every combination: its number, and the values as u0, u1, ...; None: there was no block."""
+        return pa.concat_tables(self._tables) if self._tables else None
+
+
+def _combined(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """A number per row, the same for equal rows, counted from 0; and one row of each number."""
+    code, size = np.zeros(len(columns[0]), np.int64), 1
+    for column in columns:
+        indices, values = _indexed(column)
+        if size * values > _MOST:
+            code, size = _indexed(pa.array(code))
+        code, size = (indices, values) if size == 1 else (code * values + indices, size * values)
+    if len(columns) > 1:
+        code, size = _indexed(pa.array(code))
+    places = np.zeros(size, np.int64)
+    places[code] = np.arange(len(code))
+    return code, places
+
+
+def _indexed(column: pa.Array) -> tuple[NDArray[np.int64], int]:
+    """The place of every value, NULL included, among the distinct ones, and how many there are."""
+    if kinds.is_floating(column.type):  # by its bits: 0.0 and -0.0 are two values
+        width = column.type.bit_width
+        column = column.view({16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[width])
+    found = column.dictionary_encode(null_encoding="encode")
+    return found.indices.to_numpy().astype(np.int64), len(found.dictionary)
+
+
+def can_encode(kind: str) -> bool:
+    """Whether values of this SQL type can be numbered."""
+    return kind.split("(", maxsplit=1)[0] in _KINDS
+
+
+_KINDS: Final = frozenset(
+    {"VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP", "TIME", "DOUBLE", "FLOAT", "DECIMAL",
+     "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"}
+)  # fmt: skip

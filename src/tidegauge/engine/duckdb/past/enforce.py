@@ -1,0 +1,222 @@
+"""Enforcement over arrays: the changes of some rows, each its own unit, sorted by key and time.
+
+Everything here is exact: integers in, integers out.  The state before the first change is empty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from tidegauge.engine.duckdb.views import NEVER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Flags = NDArray[np.bool_]
+
+ALIVE: Final = 1
+"""Bit of `flags`: the new row exists."""
+INFORMED: Final = 2
+"""Bit of `flags`: the old row was delivered, or that there was none."""
+BEFORE: Final = 4
+"""Bit of `flags`: the old row was delivered and exists."""
+_MOST: Final = 2**62
+"""A longer time in a constraint becomes this one, so that no sum overflows."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The constraint of one scope, as arrays that the number of a distinct row, or a label, indexes."""
+
+    codes: NDArray[np.int32]
+    """Per distinct row: the number of its contribution in the scope; 0: it contributes nothing."""
+    labels: NDArray[np.int32] | None
+    """Per distinct row: the number of its label; None: all units have one limit."""
+    texts: tuple[str | None, ...]
+    """The labels."""
+    at_most: Ints
+    """Per label; NEVER: there is no such limit."""
+    within: Ints
+    declared: Flags
+    """Per label: whether a limit is declared for it."""
+    retire: bool
+
+
+@dataclass(frozen=True)
+class Lives:
+    """What became of the units of a part in one scope: one element per unit that ever contributed."""
+
+    units: Ints
+    """Their places among the keys of the part."""
+    moves: Ints
+    first: Ints
+    labels: NDArray[np.int32] | None
+    leaves: Ints
+    """When a unit must leave that has not left."""
+    stays: Flags
+    """Whether a unit must not leave, or has left."""
+    accepted: NDArray[np.int32]
+    """The contribution that counts after the last change, by its number."""
+    true: NDArray[np.int32]
+    changes: tuple[Ints, Ints]
+    """(bin * contributions + number) and how often: accepted changes."""
+    all_changes: tuple[Ints, Ints]
+    dropped: int
+
+
+@dataclass(frozen=True)
+class Versions:
+    """The rows of a part: per row and instant the last change, sorted by key and time."""
+
+    names: pa.Array
+    """The keys of the part, as the source has them."""
+    key: Ints
+    time: Ints
+    bin: Ints
+    picture: NDArray[np.int32]
+    alive: Flags
+    row: Ints
+    fresh: Flags
+    """Whether it is the first version of its key."""
+    counts: Mapping[str, int]
+
+    @classmethod
+    def of(cls, part: pa.Table, ends: Ints) -> Versions:
+        """Sort the changes of a part, which come in the order of the log.  `ends`: of all bins."""
+        found = part["key"].combine_chunks().dictionary_encode(null_encoding="encode")
+        key = found.indices.to_numpy()
+        time = part["time"].to_numpy()
+        order = _order(key, time, len(found.dictionary))
+        key, time = key[order].astype(np.int64), time[order]
+        picture, flags = part["picture"].to_numpy()[order], part["flags"].to_numpy()[order]
+        same = key[1:] == key[:-1]
+        tie = same & (time[1:] == time[:-1])
+        if tie.any():
+            last, first = np.append(~tie, [True]), np.append([True], ~tie)
+            last, first = last[: len(key)], first[: len(key)]
+        else:
+            last = first = np.ones(len(key), bool)
+        begins = flags[first]
+        net = order[last]
+        key, time, picture, flags = key[last], time[last], picture[last], flags[last]
+        fresh = np.append([True], key[1:] != key[:-1])[: len(key)]
+        alive = (flags & ALIVE) > 0
+        existed = np.append([False], alive[:-1])[: len(key)] & ~fresh
+        told = (begins & BEFORE) > 0
+        counts = {
+            "unknown_before": _count(told & ~existed),
+            "other_before": 0,
+            "inserted_twice": _count(((begins & INFORMED) > 0) & ~told & alive & existed),
+            "deleted_unknown": _count(((begins & ALIVE) == 0) & ~existed),
+        }
+        if told.any():
+            after = part["after_hash"].to_numpy()[net]
+            before = part["before_hash"].to_numpy()[order[first]]
+            differs = before[1:] != after[:-1]
+            counts["other_before"] = _count(told[1:] & existed[1:] & differs)
+        return cls(
+            found.dictionary,
+            key,
+            time,
+            np.searchsorted(ends, time),
+            picture,
+            alive,
+            part["row"].to_numpy()[net],
+            fresh,
+            counts,
+        )
+
+    @property
+    def last(self) -> Flags:
+        """Whether it is the last version of its key."""
+        return np.append(self.fresh[1:], [True])[: len(self.fresh)]
+
+
+def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int) -> Lives:
+    """Which changes of the contributions in one scope count."""
+    width = int(rules.codes.max(initial=0)) + 1
+    code = rules.codes[rows.picture]
+    was = np.append(np.zeros(1, np.int32), code[:-1])[: len(code)]
+    was[rows.fresh] = 0
+    at = np.flatnonzero(code != was)
+    key, time, spot, now, was = rows.key[at], rows.time[at], rows.bin[at] * width, code[at], was[at]
+    begins = np.append([True], key[1:] != key[:-1])[: len(key)]
+    starts = np.flatnonzero(begins)
+    lengths = np.diff(np.append(starts, len(key)))
+    first = time[starts]
+    label = None if rules.labels is None else rules.labels[rows.picture[at[starts]]]
+    which = np.zeros(len(starts), np.int32) if label is None else label
+    most, period, declared = rules.at_most[which], rules.within[which], rules.declared[which]
+    until = np.where(period == NEVER, NEVER, first + np.minimum(period, _MOST))
+    ordinal = np.arange(len(key)) - np.repeat(starts, lengths) + 1
+    inside = (ordinal <= np.repeat(most, lengths)) & (time <= np.repeat(until, lengths))
+    inside &= np.repeat(declared, lengths)
+    accepts, leaves = inside, until
+    if rules.retire:
+        reaches = lengths >= most
+        leaves = until.copy()
+        leaves[reaches] = np.minimum(time[starts[reaches] + most[reaches] - 1], until[reaches])
+        accepts = (time < np.repeat(leaves, lengths)) & np.repeat(declared, lengths)
+    count = np.add.reduceat(accepts, starts, dtype=np.int64) if len(starts) else lengths
+    standing = np.where(count > 0, now[np.maximum(starts + count - 1, 0)], 0) if len(starts) else now
+    left = declared & (leaves <= reached) if rules.retire else np.zeros(len(starts), bool)
+    moved = [(spot[accepts] + now[accepts], 1), (spot[accepts] + was[accepts], -1)]
+    if left.any():
+        gone = left & (standing > 0)
+        moved.append((np.searchsorted(ends, leaves[gone]) * width + standing[gone], -1))
+    return Lives(
+        units=key[starts],
+        moves=np.where(declared, np.minimum(lengths, most), lengths),
+        first=first,
+        labels=label,
+        leaves=leaves,
+        stays=left | ~declared if rules.retire else np.ones(len(starts), bool),
+        accepted=np.where(left, 0, standing).astype(np.int32),
+        true=now[starts + lengths - 1],
+        changes=_net(moved, width),
+        all_changes=_net([(spot + now, 1), (spot + was, -1)], width),
+        dropped=len(inside) - _count(inside),
+    )
+
+
+def _order(key: NDArray[np.int32], time: Ints, size: int) -> Ints:
+    """The order by key, then time, then place."""
+    before = None
+    if (time[1:] < time[:-1]).any():
+        before = np.argsort(time, kind="stable")
+        key = key[before]
+    order = np.argsort((key & 0xFFFF).astype(np.uint16), kind="stable")
+    if size > 1 << 16:
+        order = order[np.argsort((key >> 16).astype(np.uint16)[order], kind="stable")]
+    return order if before is None else before[order]
+
+
+def _net(moved: Sequence[tuple[Ints, int]], width: int) -> tuple[Ints, Ints]:
+    """Add up signed places; a place whose number is 0 (nothing) is left out."""
+    size = max((int(places.max(initial=-1)) + 1 for places, _ in moved), default=0)
+    total = sum(len(places) for places, _ in moved)
+    if size <= 4 * total + (1 << 16):
+        sums = np.zeros(size, np.int64)
+        for places, sign in moved:
+            sums += sign * np.bincount(places, minlength=size)
+        sums[::width] = 0
+        found = np.flatnonzero(sums)
+        return found, sums[found]
+    places = np.concatenate([places for places, _ in moved])
+    signs = np.concatenate([np.full(len(one), sign) for one, sign in moved])
+    found, place = np.unique(places, return_inverse=True)
+    sums = np.zeros(len(found), np.int64)
+    np.add.at(sums, place, signs)
+    some = (sums != 0) & (found % width != 0)
+    return found[some], sums[some]
+
+
+def _count(flags: Flags) -> int:
+    return int(np.count_nonzero(flags))

@@ -1,0 +1,362 @@
+"""A whole history, from the source to sums and state, for programs whose units are rows and have no flows.
+
+    scan      every change: its time, key, the values that releases use (as the number of a distinct row)
+    divide    by a hash of the key, in memory or on disk
+    enforce   each part by itself: sorted by key and time, all changes of a unit beside each other
+    sum       per bin and contribution, then per release and cell
+
+Blocks and parts are worked on by as many threads as there are processors.  The order in which they finish
+has no effect: sums are sums of integers, and parts have no unit in common.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from tidegauge.engine.duckdb.digest import row_digest
+from tidegauge.engine.duckdb.past.distinct import DistinctRows, can_encode
+from tidegauge.engine.duckdb.past.enforce import ALIVE, BEFORE, INFORMED, Rules, Versions, enforce
+from tidegauge.engine.duckdb.past.parts import Part, Texts, named, pairs_of, together
+from tidegauge.engine.duckdb.past.shuffle import Shuffle
+from tidegauge.engine.duckdb.past.views import PastViews
+from tidegauge.engine.duckdb.render import quote
+from tidegauge.engine.duckdb.views import NEVER, arrow_schema
+from tidegauge.model.program import Folded, Total
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    import duckdb
+    from numpy.typing import NDArray
+
+    from tidegauge.engine.duckdb.past.enforce import Ints, Lives
+    from tidegauge.engine.duckdb.views import Views
+    from tidegauge.model.history import History, Report
+    from tidegauge.model.program import Program, Scope
+
+
+_HASHES: Final = {"after_hash": '"after"', "before_hash": '"before"'}
+
+
+def can_fold(program: Program, views: Views, columns: Mapping[str, str]) -> bool:
+    """Whether histories of this program are folded here; others go through the statements of a tick."""
+    return (
+        program.terms is None
+        and program.max_rows is None
+        and not views.flows
+        and not views.image
+        and all(map(can_encode, columns.values()))
+    )
+
+
+class Past:
+    """Folds one history; `columns`: the columns that the program uses, name -> SQL type."""
+
+    def __init__(
+        self, db: duckdb.DuckDBPyConnection, program: Program, views: Views, columns: Mapping[str, str]
+    ) -> None:
+        self._db, self._program, self._views, self._columns = db, program, views, columns
+        self._sql = PastViews(views, columns)
+        self._threads = max(1, min(os.cpu_count() or 1, 16))
+        self.arrivals = 0
+
+    def fold(self, history: History, *, reached: int, report: Report) -> Iterator[Folded]:
+        """The result of the history, in parts that have no unit in common."""
+        with ExitStack() as held:
+            pool = held.enter_context(ThreadPoolExecutor(self._threads))
+            shuffle = Shuffle(history.rows)
+            held.callback(shuffle.close)
+            earliest = self._divide(history, shuffle, pool, report)
+            rules = self._prepare()
+            ends = self._bins(earliest, reached)
+            outside = self._numbers("SELECT outside FROM pictures ORDER BY number")
+
+            def work(number: int) -> Part | None:
+                part = shuffle.part(number)
+                return None if part is None else self._enforced(part, rules, outside, ends, reached)
+
+            found = []
+            for number, part in enumerate(self._in_turn(pool, work, range(shuffle.parts))):
+                if part is not None:
+                    found.append(part)
+                report(6 * shuffle.parts + 3 * (number + 1), 10 * shuffle.parts)
+            shuffle.close()
+            digests = self._digests(history, found)
+            report(1, 1)
+            yield from self._folded(found, rules, digests)
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def _selected(self, history: History) -> dict[str, str]:
+        """What is needed of every change."""
+        there = 'CASE WHEN informed AND "before" IS NOT NULL THEN'
+        columns = {
+            "time": "time",
+            "key": "key",
+            "hash": "hash(key)",
+            "flags": f"""(CASE WHEN "after" IS NOT NULL THEN {ALIVE} ELSE 0 END + CASE WHEN informed THEN
+                {INFORMED} ELSE 0 END + {there} {BEFORE} ELSE 0 END)::UTINYINT""",
+        }
+        if history.informed:  # 32 bits are enough to count, for the operator, old rows that do not fit
+            columns |= {name: f"(hash({row}) & 4294967295)::UINTEGER" for name, row in _HASHES.items()}
+        for n, (name, kind) in enumerate(self._columns.items()):
+            columns[f"u{n}"] = f'TRY_CAST("after".{quote(name)} AS {kind})'
+        return columns
+
+    def _divide(
+        self, history: History, shuffle: Shuffle, pool: ThreadPoolExecutor, report: Report
+    ) -> int | None:
+        """Read every change once; returns the time of the earliest."""
+        distinct, earliest = DistinctRows(), None
+
+        def numbered() -> Iterator[tuple[pa.RecordBatch, int]]:
+            for block in history.scan(self._selected(history)):
+                if block.num_rows:
+                    yield block, self.arrivals
+                    self.arrivals += block.num_rows
+                    report(6 * self.arrivals, 10 * max(1, history.rows, self.arrivals))
+
+        def work(one: tuple[pa.RecordBatch, int]) -> int:
+            block, first = one
+            flags = block["flags"].to_numpy()
+            values = [block[name] for name in self._values()]
+            columns = {
+                "time": block["time"],
+                "key": block["key"],
+                "flags": block["flags"],
+                "picture": pa.array(distinct.number(values, (flags & ALIVE) > 0)),
+                "row": pa.array(np.arange(first, first + len(flags))),
+            }
+            columns |= {name: block[name] for name in _HASHES if name in block.schema.names}
+            shuffle.add(pa.record_batch(columns), block["hash"].to_numpy())
+            return int(block["time"].to_numpy().min())
+
+        for time in self._in_turn(pool, work, numbered()):
+            earliest = time if earliest is None else min(time, earliest)
+        shuffle.finish()
+        combinations = distinct.table()
+        if combinations is None:
+            combinations = pa.table({name: pa.nulls(0) for name in ("number", *self._values())})
+        self._made("combinations", combinations, self._sql.pictures())
+        return earliest
+
+    def _values(self) -> list[str]:
+        """The columns of a scan that have the used values."""
+        return [f"u{n}" for n in range(len(self._columns))]
+
+    def _in_turn(self, pool: ThreadPoolExecutor, work: Callable[[S], T], things: Iterable[S]) -> Iterator[T]:
+        """The results in order; only so many are begun ahead that memory stays bounded."""
+        ahead: deque[Future[T]] = deque()
+        try:
+            for thing in things:
+                ahead.append(pool.submit(work, thing))
+                if len(ahead) > self._threads:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            for future in ahead:
+                future.cancel()
+
+    # -- enforcing -------------------------------------------------------------------------------------------
+
+    def _prepare(self) -> list[Rules]:
+        """The contributions of all distinct rows, and the constraint of every scope."""
+        rules = []
+        for s, scope in enumerate(self._program.scopes):
+            self._db.execute(self._sql.contributions(s, scope))
+            self._db.execute(self._sql.parts(s, scope))
+            rules.append(self._rules(scope, self._numbers(self._sql.codes(s, scope)).astype(np.int32)))
+        return rules
+
+    def _rules(self, scope: Scope, codes: NDArray[np.int32]) -> Rules:
+        texts: Sequence[str | None] = [None]
+        labels = None
+        if scope.by is not None:
+            column = f"label{self._views.labels.index(scope.by)}"
+            found = self._db.sql(f"SELECT {column} AS label FROM pictures ORDER BY number").to_arrow_table()
+            encoded = found["label"].combine_chunks().dictionary_encode()
+            labels, texts = encoded.indices.to_numpy().astype(np.int32), encoded.dictionary.to_pylist()
+        limits = dict(scope.limits)
+
+        def per_label(name: str) -> Ints:
+            found = (getattr(limits.get(text), name, None) for text in texts)
+            return np.array([NEVER if one is None else min(one, NEVER) for one in found], np.int64)
+
+        declared = np.array([text in limits for text in texts], bool)
+        return Rules(
+            codes, labels, tuple(texts), per_label("at_most"), per_label("within"), declared, scope.retire
+        )
+
+    def _bins(self, earliest: int | None, reached: int) -> Ints:
+        """The ends of all bins, of any release, that times of the history fall into; makes `places`."""
+        first = reached if earliest is None else earliest
+        covering = [list(release.schedule.covering(first, reached)) for release in self._program.releases]
+        ends = np.unique(np.array([end for one in covering for _, end in one], np.int64))
+        tables = []
+        for number, one in enumerate(covering):
+            own = np.array([end for _, end in one], np.int64)
+            place = np.searchsorted(own, ends)
+            inside = place < len(own)
+            indices = np.array([index for index, _ in one], np.int64)
+            tables.append(pa.table({
+                "release": np.full(int(inside.sum()), number, np.int64),
+                "bin": np.flatnonzero(inside),
+                "own": indices[place[inside]],
+            }))  # fmt: skip
+        self._made("found", pa.concat_tables(tables), "CREATE OR REPLACE TEMP TABLE places AS FROM found")
+        return ends
+
+    def _enforced(
+        self, part: pa.Table, rules: Sequence[Rules], outside: Ints, ends: Ints, reached: int
+    ) -> Part:
+        rows = Versions.of(part, ends)
+        exists = np.flatnonzero(rows.last & rows.alive)
+        return Part(
+            named(rows.names),
+            rows.key[exists],
+            rows.picture[exists],
+            rows.row[exists],
+            tuple(enforce(rows, one, ends=ends, reached=reached) for one in rules),
+            rows.counts,
+            int(outside[part["picture"].to_numpy()].sum()) if outside.any() else 0,
+        )
+
+    def _digests(self, history: History, parts: Sequence[Part]) -> tuple[Ints, Ints]:
+        """The digests of all rows that exist, and where in the scan their last versions are, sorted."""
+        rows = np.sort(np.concatenate([part.row for part in parts])) if parts else np.zeros(0, np.int64)
+        found, first = [], 0
+        for block in history.scan({"after": '"after"'}):
+            low, high = np.searchsorted(rows, [first, first + block.num_rows])
+            if high > low:
+                last = pa.table(block.take(pa.array(rows[low:high] - first)))
+                digest = row_digest('"after"', block.schema.field("after").type)
+                self._db.register("found", last)
+                found.append(self._numbers(f"SELECT {digest} AS digest FROM found"))
+                self._db.unregister("found")
+            first += block.num_rows
+        return rows, np.concatenate(found) if found else np.zeros(0, np.int64)
+
+    # -- the result ------------------------------------------------------------------------------------------
+
+    def _folded(
+        self, parts: Sequence[Part], rules: Sequence[Rules], digests: tuple[Ints, Ints]
+    ) -> Iterator[Folded]:
+        """All parts, some together; the first has the sums and counts of all."""
+        for s, one in enumerate(rules):
+            self._net(s, one, [part.lives[s] for part in parts])
+        scopes = len(rules)
+        totals = self._totals(self._sql.totals(scopes, "accepted"))
+        dropped = self._totals(self._sql.totals(scopes, "true_ - accepted"))
+        counts = Counter({"outside_domain": sum(part.outside for part in parts), "past_limit": 0})
+        for part in parts:
+            counts.update(part.counts)
+            counts["past_limit"] += sum(one.dropped for one in part.lives)
+        texts = [self._excess(s, [part.lives[s] for part in parts]) for s in range(scopes)]
+        pictures = self._db.sql("SELECT * FROM pictures ORDER BY number").to_arrow_table()
+        layout = self._views.layout
+        no_entries, no_units, no_used = (
+            arrow_schema(columns).empty_table() for columns in (layout.entries, layout.units, layout.used)
+        )
+        for some in together(parts):
+            entries = [self._entries(part, pictures, digests) for part in some]
+            units = [self._units(part, s, rules[s], texts[s]) for part in some for s in range(len(rules))]
+            yield Folded(
+                totals=totals,
+                entries=pa.concat_tables(entries or [no_entries]).sort_by("entry"),
+                gone=no_entries.select(["entry"]),
+                units=pa.concat_tables(units or [no_units]).sort_by(
+                    [("unit", "ascending"), ("scope", "ascending")]
+                ),
+                used=no_used,
+                counts=dict(counts),
+                dropped=dropped,
+            )
+            totals, dropped, counts = [], [], Counter()
+
+    def _net(self, s: int, rules: Rules, lives: Sequence[Lives]) -> None:
+        """Make `net_s`."""
+        width = int(rules.codes.max(initial=0)) + 1
+        tables = []
+        for life in lives:
+            for (places, times), (one, other) in (
+                (life.changes, ("accepted", "true_")),
+                (life.all_changes, ("true_", "accepted")),
+            ):
+                tables.append(pa.table({"place": places, one: times, other: np.zeros(len(times), np.int64)})
+                              .select(["place", "accepted", "true_"]))  # fmt: skip
+        empty = {name: pa.array([], pa.int64()) for name in ("place", "accepted", "true_")}
+        moved = pa.concat_tables([pa.table(empty), *tables])
+        self._made("moved", moved, self._sql.net(s).replace("$width", str(width)))
+
+    def _excess(self, s: int, lives: Sequence[Lives]) -> Texts:
+        """Per pair of contributions (true and accepted, as one number) that differ: the text of the state."""
+        numbers = [pairs_of(life)[life.accepted != life.true] for life in lives]
+        found = np.unique(np.concatenate([np.zeros(0, np.int64), *numbers]))
+        pairs = pa.table({"number": found, "true_": found >> 32, "accepted": found & 0xFFFFFFFF})
+        self._db.register("pairs", pairs)
+        texts = self._db.sql(self._sql.excess(s)).to_arrow_table()
+        self._db.unregister("pairs")
+        return Texts(texts["number"].to_numpy(), texts["excess"].combine_chunks())
+
+    def _entries(self, part: Part, pictures: pa.Table, digests: tuple[Ints, Ints]) -> pa.Table:
+        """The state of the rows that exist."""
+        rows, values = digests
+        seen = pictures.take(pa.array(part.picture))
+        columns = {
+            "entry": part.names.take(pa.array(part.place)),
+            "digest": pa.array(values[np.searchsorted(rows, part.row)]),
+        }
+        schema = arrow_schema(self._views.layout.entries)
+        return pa.table(
+            {name: columns[name] if name in columns else seen[name] for name in schema.names}
+        ).cast(schema)
+
+    def _units(self, part: Part, s: int, rules: Rules, texts: Texts) -> pa.Table:
+        """The counters of the units that ever contributed in a scope."""
+        life = part.lives[s]
+        differs = life.accepted != life.true
+        place = np.searchsorted(texts.pairs, pairs_of(life))
+        excess = texts.texts.take(pa.array(np.where(differs, place, 0), mask=~differs))
+        count = len(life.units)
+        label = pa.nulls(count, pa.string())
+        if life.labels is not None:
+            label = pa.array(rules.texts, pa.string()).take(pa.array(life.labels))
+        columns = {
+            "unit": part.names.take(pa.array(life.units)),
+            "scope": np.full(count, s, np.int64),
+            "moves": life.moves,
+            "first": life.first,
+            "label": label,
+            "expires": pa.array(life.leaves, mask=life.stays),
+            "excess": excess,
+        }
+        return pa.table(columns).cast(arrow_schema(self._views.layout.units))
+
+    def _totals(self, statement: str) -> list[Total]:
+        names = [release.name for release in self._program.releases]
+        return [
+            Total(names[release], component, bin_, cell, int(amount))
+            for release, component, bin_, cell, amount in self._db.execute(statement).fetchall()
+        ]
+
+    def _numbers(self, statement: str) -> Ints:
+        """One column of integers."""
+        found: Ints = self._db.sql(statement).to_arrow_table().column(0).to_numpy().astype(np.int64)
+        return found
+
+    def _made(self, name: str, table: pa.Table, statement: str) -> None:
+        """Run a statement that makes a table from one in memory, which it knows by this name."""
+        self._db.register(name, table)
+        self._db.execute(statement)
+        self._db.unregister(name)

@@ -1,0 +1,145 @@
+"""The history of a table in files: parquet files are read in place, other files as they were loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import duckdb
+import pyarrow.parquet as pa_parquet
+
+from tidegauge.source.batch.names import literal, quote
+from tidegauge.source.batch.refusal import refusal
+from tidegauge.source.files.tabular import Parquet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import ExitStack
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from tidegauge.source.files.tabular import Tabular
+
+_BLOCK: Final = 1 << 20
+"""So many changes are handed over at a time."""
+
+
+@dataclass(frozen=True)
+class InPlace:
+    """Parquet files with the same columns, as one table that the embedded engine reads by itself."""
+
+    files: tuple[Parquet, ...]
+    name: str
+    schema: Mapping[str, str | None]
+    loose = False
+    other_delimiter = None
+
+    @classmethod
+    def of(cls, files: Sequence[Tabular], engine: duckdb.DuckDBPyConnection) -> InPlace | None:
+        """The files as one table; None where the engine would not read every column as `blocks` does."""
+        parquet = tuple(file for file in files if isinstance(file, Parquet))
+        if len(parquet) < len(files) or any(one.path.suffix == ".gz" or one.time_zone for one in parquet):
+            return None
+        found = cls(parquet, parquet[0].name, parquet[0].schema)
+        if any(dict(one.schema) != dict(found.schema) for one in parquet):
+            return None
+        for one in parquet:
+            try:
+                columns = engine.execute(f"DESCRIBE FROM read_parquet({_paths([one])})").fetchall()
+            except duckdb.Error:
+                return None
+            kinds = {
+                name: "TIMESTAMP" if kind.startswith("TIMESTAMP") else kind for name, kind, *_ in columns
+            }
+            if kinds != found.schema:
+                return None
+        return found
+
+    def select(self, columns: Sequence[str]) -> str:
+        """The columns by their names; the rows of all files, one file after the other."""
+        picked = ", ".join(f"{quote(column)} AS c{place}" for place, column in enumerate(columns))
+        return f"SELECT NULL AS row, TRUE AS sound, {picked} FROM read_parquet({_paths(self.files)})"
+
+    def blocks(self) -> Iterator[pa.Table]:
+        """Not used: the engine reads the files by itself."""
+        raise NotImplementedError
+
+    def place(self, row: int) -> tuple[str, int | None]:
+        """Not used: the rows have no numbers here."""
+        raise NotImplementedError
+
+    def counts(self) -> dict[str, int]:
+        """The number of rows of each file."""
+        return {file.name: int(pa_parquet.read_metadata(file.path).num_rows) for file in self.files}
+
+    @property
+    def identity(self) -> tuple[tuple[int, ...], ...]:
+        """What differs once a file was replaced or written to."""
+        return tuple(_identity(file.path, file.name) for file in self.files)
+
+
+@dataclass(frozen=True)
+class FilesHistory:
+    """The changes of a relation: SQL with the columns of a change, and `key`."""
+
+    engine: duckdb.DuckDBPyConnection
+    relation: str
+    order: str
+    """SQL: how the changes are ordered; empty: as the relation gives them."""
+    key: str
+    upto: int
+    position: str
+    rows: int
+    informed: bool
+    intact: Callable[[], None]
+    """Raises SourceError if the files have changed since the history began."""
+    ordered: Callable[[], Iterator[pa.Table]]
+    held: ExitStack
+
+    def scan(self, columns: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+        """Every change, in blocks."""
+        self.intact()
+        picked = ", ".join(f"{expression} AS {quote(name)}" for name, expression in columns.items())
+        found = self.engine.sql(
+            f"SELECT {picked} FROM ({self.relation}) WHERE time <= {self.upto} {self.order}"
+        )
+        yield from found.to_arrow_reader(_BLOCK)
+        self.intact()
+
+    def batches(self) -> Iterator[pa.Table]:
+        """Every change in the order of time."""
+        return self.ordered()
+
+    def close(self) -> None:
+        """Remove the rows that were loaded."""
+        self.held.close()
+
+
+def unchanged(table: InPlace) -> Callable[[], None]:
+    """A check that raises SourceError once one of the files was replaced or written to."""
+    known = table.identity
+
+    def require() -> None:
+        if table.identity != known:
+            raise refusal("the files changed while they were read; run again", path=table.name)
+
+    return require
+
+
+def _paths(files: Sequence[Parquet]) -> str:
+    """SQL: a list of paths in which no character is a wildcard."""
+    return f"[{', '.join(literal(_escaped(str(file.path))) for file in files)}]"
+
+
+def _escaped(path: str) -> str:
+    """The path as a pattern that matches nothing else."""
+    return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in path)
+
+
+def _identity(path: Path, name: str) -> tuple[int, ...]:
+    try:
+        found = path.stat()
+    except OSError:
+        raise refusal("the file is gone; put it back", path=name) from None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
