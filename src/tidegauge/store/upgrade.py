@@ -25,6 +25,7 @@ from tidegauge.store.secret.rows import RowDigests
 from tidegauge.store.secret.secrets import SECRETS, STATE, WERE_META, Secrets
 
 if TYPE_CHECKING:
+    from tidegauge.model.json import JsonObject
     from tidegauge.store.database import Database
 
 _CHAIN: Final = (
@@ -70,7 +71,7 @@ def upgrade(file: Database) -> None:
     file.version = 4
 
 
-def _of_format_2(file: Database, old: Secrets) -> dict[str, Any]:
+def _of_format_2(file: Database, old: Secrets) -> JsonObject:
     """The secrets of a store of format 2, whose chains hold."""
     Ledger(file.connection).prove()
     Journal(file.connection, version=2).prove()

@@ -18,7 +18,7 @@ from tidegauge.publish.denoise.compress import compressed
 from tidegauge.publish.denoise.system import Seen, Step, System
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -59,7 +59,7 @@ def measured(strategy: Strategy, bins: int, rows: Floats) -> Measured:
     return Measured(System(steps, _offset(strategy, found, first)), rows, first)
 
 
-def _offset(strategy: Strategy, found: list[tuple[Row, ...]], first: int) -> float:
+def _offset(strategy: Strategy, found: Sequence[Sequence[Row]], first: int) -> float:
     """The variance that shared noise adds to every running value, in units of the base noise.
 
     Raises SpecError unless the shared noise is in all rows like one constant that every running value has.
@@ -81,7 +81,7 @@ class _Sum(NamedTuple):
     variance: float
 
 
-def _of_levels(strategy: Strategy, found: list[tuple[Row, ...]], first: int) -> list[Step] | None:
+def _of_levels(strategy: Strategy, found: Sequence[Sequence[Row]], first: int) -> list[Step] | None:
     """Steps whose state has the running values that later rows need; None if these are too many."""
     if any(len(row.ranges) > _MOST_LEVELS for some in found for row in some):
         return None
@@ -126,7 +126,7 @@ def _sum(strategy: Strategy, row: Row, first: int) -> _Sum:
     return _Sum(kept, float(strategy.scales[row.layer]) ** 2)
 
 
-def _of_matrix(strategy: Strategy, found: list[tuple[Row, ...]], first: int) -> list[Step]:
+def _of_matrix(strategy: Strategy, found: Sequence[Sequence[Row]], first: int) -> list[Step]:
     """Steps of a strategy that measures one row in each bin from the first on."""
     if any(len(some) != 1 for some in found):
         raise SpecError(f"strategy '{strategy.name}' combines too many bins in a row; it cannot be denoised")

@@ -6,8 +6,9 @@ last tick that was committed, wherever a process dies.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from tidegauge.model.json import as_whole, tables
 from tidegauge.store.secret.secrets import STATE
 from tidegauge.store.secret.table.directory import Directory
 from tidegauge.store.secret.table.file import BlockFile
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from tidegauge.model.json import JsonObject
     from tidegauge.store.cipher import Cipher
     from tidegauge.store.secret.secrets import Secrets
     from tidegauge.store.secret.table.directory import Name
@@ -52,11 +54,11 @@ class StateTables:
             self._tables[name].shape = _shape(name, declared)
         return self._tables
 
-    def _read(self, directory: Mapping[str, Any], layout: Mapping[str, Mapping[str, str]]) -> None:
-        known = directory.get("tables", {})
+    def _read(self, directory: JsonObject, layout: Mapping[str, Mapping[str, str]]) -> None:
+        known = tables(directory.get("tables") or {})
         declared = {**layout, OWNERS: _OWNERS} if "unit" in layout["entries"] else layout
         self._file.forget()
-        self._file.next = directory.get("next", 1)
+        self._file.next = as_whole(directory.get("next", 1))
         self._tables = {
             name: SortedTable(
                 self._file,
@@ -73,12 +75,12 @@ class StateTables:
         """
         changed = self._apply(name, rows, gone)
         if name == "entries" and OWNERS in self._tables:
-            named = [[table.select(list(_OWNERS)) for table in tables] for tables in (rows, gone)]
+            named = [[table.select(list(_OWNERS)) for table in several] for several in (rows, gone)]
             changed |= self._apply(OWNERS, *named)
         if changed:
             self._seen = None
-            tables = {name: table.directory.as_json() for name, table in self._tables.items()}
-            self._secrets.set(STATE, {"next": self._file.next, "tables": tables})
+            known = {name: table.directory.as_json() for name, table in self._tables.items()}
+            self._secrets.set(STATE, {"next": self._file.next, "tables": known})
 
     def _apply(self, name: str, rows: Sequence[pa.Table], gone: Sequence[pa.Table]) -> bool:
         table = self._tables[name]

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidegauge.errors import StoreCorrupt
+from tidegauge.model.json import as_list, as_text, as_whole, lists
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidegauge.model.json import Json, JsonObject
 
 END: Final = 2**64
 """The end of all hashes."""
+
+
+class Range(NamedTuple):
+    """From `low` on, up to `high`."""
+
+    low: int
+    high: int
 
 
 class Name(NamedTuple):
@@ -45,7 +58,7 @@ class Directory:
     at: int = 0
     """The hash from which the next merge begins."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """For the store."""
         return {
             "base": [[one.low, *one.name] for one in self.base],
@@ -54,11 +67,14 @@ class Directory:
         }
 
     @classmethod
-    def from_json(cls, stored: dict[str, Any]) -> Directory:
+    def from_json(cls, stored: JsonObject) -> Directory:
         """As it was stored."""
-        base = [Based(low, Name(*name)) for low, *name in stored["base"]]
-        overlay = [Laid(round_, at, Name(*name)) for round_, at, *name in stored["overlay"]]
-        return cls(base, overlay, *stored["merged"])
+        base = [Based(as_whole(one[0]), _name(one[1:])) for one in lists(stored["base"])]
+        overlay = [
+            Laid(as_whole(one[0]), as_whole(one[1]), _name(one[2:])) for one in lists(stored["overlay"])
+        ]
+        round_, at = as_list(stored["merged"])
+        return cls(base, overlay, as_whole(round_), as_whole(at))
 
     @property
     def names(self) -> list[Name]:
@@ -69,11 +85,16 @@ class Directory:
         """Whether the base has all rows of a block of the overlay."""
         return (one.round + 1, one.at) <= (self.round, self.at)
 
-    def merged_since(self, one: Laid) -> list[tuple[int, int]]:
+    def merged_since(self, one: Laid) -> list[Range]:
         """The hashes that were merged since a block of the overlay was written."""
         if one.round == self.round:
-            return [(one.at, self.at)]
-        return [(one.at, END), (0, self.at)]
+            return [Range(one.at, self.at)]
+        return [Range(one.at, END), Range(0, self.at)]
+
+
+def _name(stored: Sequence[Json]) -> Name:
+    number, secret, rows = stored
+    return Name(as_whole(number), as_text(secret), as_whole(rows))
 
 
 def altered() -> StoreCorrupt:

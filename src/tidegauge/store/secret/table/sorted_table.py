@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegauge.store.secret.table.directory import END, Based, Laid
+from tidegauge.store.secret.table.directory import END, Based, Laid, Range
 from tidegauge.store.secret.table.rows import between, matching, newest
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class SortedTable:
         self._lay_over(runs, merged, before)
         return True
 
-    def _advance(self, quota: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    def _advance(self, quota: int) -> tuple[list[Range], list[Range]]:
         """Move on by so many rows of the base, which has more.
 
         Returns which blocks are passed, and which hashes.
@@ -181,8 +181,8 @@ class SortedTable:
             while last < len(lows) and rows < quota:
                 rows += here.base[last].name.rows
                 last += 1
-            spans.append((first, last))
-            merged.append((here.at, lows[last] if last < len(lows) else END))
+            spans.append(Range(first, last))
+            merged.append(Range(here.at, lows[last] if last < len(lows) else END))
             here.at = lows[last] if last < len(lows) else 0
             here.round += last == len(lows)
         return spans, merged
@@ -237,9 +237,7 @@ class SortedTable:
         self._file.delete(one.name for one in here.overlay[:count])
         del here.overlay[:count]
 
-    def _lay_over(
-        self, runs: Sequence[Run], merged: Sequence[tuple[int, int]], before: tuple[int, int]
-    ) -> None:
+    def _lay_over(self, runs: Sequence[Run], merged: Sequence[Range], before: tuple[int, int]) -> None:
         """Write the new rows that were not merged as blocks of the overlay."""
         overlay = self.directory.overlay
         hashes, places = self._index()
@@ -262,7 +260,7 @@ def _between(runs: Iterable[Run], low: int, high: int) -> list[Part]:
     return [run.part(cut) for run, cut in cuts if cut.start < cut.stop]
 
 
-def _rest(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def _rest(ranges: Sequence[Range]) -> list[Range]:
     """The ranges between these, up to the end of all hashes."""
     bounds = [0, *(bound for pair in sorted(ranges) for bound in pair), END]
-    return [(low, high) for low, high in zip(bounds[::2], bounds[1::2], strict=True) if low < high]
+    return [Range(low, high) for low, high in zip(bounds[::2], bounds[1::2], strict=True) if low < high]
