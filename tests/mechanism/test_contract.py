@@ -192,7 +192,9 @@ def test_smoothing_is_least_squares_over_later_rows(strategy: Strategy) -> None:
 
 def variance(strategy: Strategy, bin_: int, span: int | None) -> float:
     """From the weights of all rows."""
-    weights, rows = strategy.weights(bin_, span), list(strategy.measured(bin_))
+    weights, rows = strategy.weights(bin_, span), hidden(strategy, bin_)
+    if strategy.ahead is not None:
+        weights = strategy.ahead.reach(weights)
     noise = weights * np.array([float(strategy.scales[row.layer]) for row in rows])
     shared = weights @ np.array([row.shared for row in rows]) * float(strategy.shared or 0)
     return float(noise @ noise + shared**2)

@@ -127,7 +127,7 @@ def test_without_its_registration_it_is_refused_and_a_committed_plan_still_is_ex
     with pytest.raises(StoreCorrupt):
         list(gauge(tmp_path, strategy="prefixes").run())
     with pytest.raises(
-        SpecError, match="there is no strategy called 'prefixes'; there are: autoregressive, "
+        SpecError, match="there is no strategy called 'prefixes'; there are: ahead, autoregressive, "
     ):
         gauge(tmp_path / "other", strategy="prefixes").plan()
 
@@ -140,4 +140,4 @@ def test_the_contract_demands_a_description() -> None:
 def test_a_name_is_registered_once() -> None:
     with pytest.raises(SpecError, match="two strategies called 'disjoint'"):
         register(kind_of("disjoint"))
-    assert len({kind.name for kind in kinds()}) == len(kinds()) == 10
+    assert len({kind.name for kind in kinds()}) == len(kinds()) == 11

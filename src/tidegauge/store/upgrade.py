@@ -13,7 +13,7 @@ with its next change.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import StoreCorrupt
 from tidegauge.store.public.journal import Journal
@@ -40,7 +40,7 @@ _CHAIN: Final = (
 def upgrade(file: Database) -> None:
     """Bring a store to the newest format; refused, and nothing changed, where it is not as it was left."""
     db, old = file.connection, Secrets(file.connection, file.cipher, version=file.version)
-    found: dict[str, Any] = {}
+    found: JsonObject = {}
     if file.version == 2:
         found = _of_format_2(file, old)
         _scrub(file)
