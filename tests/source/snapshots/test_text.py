@@ -86,7 +86,8 @@ def test_versions_that_are_marked(tmp_path: Path) -> None:
     later = MARKED.replace("01-05,yes", "01-05,no") + "2,i,2026-02-03,true,p\n"
     source = history(tmp_path, later, current="c")
     found, position = changes(source, "2026-03-01", position)
-    assert found == [("2026-02-01", "1", None), ("2026-02-03", "2", "i")]
+    # The last version of key 2 now has a next one that ends it, so it counts after all.
+    assert found == [("2026-02-01", "1", None), ("2026-02-01", "2", "d"), ("2026-02-03", "2", "i")]
     source.acknowledge(position)
     assert changes(source, "2026-04-01", position)[0] == []
 

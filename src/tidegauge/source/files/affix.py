@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
 _STAR: Final = "*"
 _WORDS: Final = (("before", "after"), ("old", "new"))
@@ -68,6 +68,18 @@ def affixes(columns: Collection[str]) -> tuple[str | None, str | None]:
         if not Affix(old).among(columns).keys().isdisjoint(Affix(new).among(columns)):
             return old, new
     return None, next((new for _, new in _PREFIXES if Affix(new).among(columns)), None)
+
+
+def lone_suffixes(marks: Sequence[Affix], columns: Collection[str]) -> list[str]:
+    """A sentence for each column that has one of two suffixes and no partner with the other."""
+    found = [mark.among(columns) for mark in marks if mark.is_suffix]
+    return [
+        f"'{column}' is read as a new or old value of '{name}', because of its ending, but the other value of "
+        "the pair is missing. If it is a column of its own, rename it"
+        for one in found
+        for name, column in one.items()
+        if not all(name in other for other in found)
+    ]
 
 
 def _spelled() -> Iterator[tuple[str, str]]:

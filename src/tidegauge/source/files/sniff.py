@@ -30,7 +30,7 @@ from tidegauge.source.batch.guess import (
     weak_validity,
 )
 from tidegauge.source.batch.refusal import refusal
-from tidegauge.source.files.affix import Affix, affixes
+from tidegauge.source.files.affix import Affix, affixes, lone_suffixes
 from tidegauge.source.files.layout import OPERATIONS, TIME_UNITS
 from tidegauge.source.files.notation import Notation
 from tidegauge.source.files.pictures import rhythm
@@ -109,6 +109,7 @@ class _Sniffed:
         self.old, self.new = affixes(columns)
         marks = [Affix(one) for one in (self.old, self.new) if one]
         self.affixed = {column for mark in marks for column in mark.among(columns).values()}
+        self.unsure += lone_suffixes(marks, columns)
         if not first.rows:
             self.unsure.append("the file has no rows yet: the columns were guessed by their names")
         self.plain = [column for column in columns if column not in self.affixed]
