@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidegauge.plan import planner
-from tidegauge.plan.certify import certified
+from tidegauge.plan.grow import all_certified
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tidegauge.model.ledger import Reservation
     from tidegauge.plan.plan import Plan
@@ -34,12 +34,12 @@ class SharedPlans:
             self._plans[made_from] = self._plan(spec, cache=cache, **options)
         return self._plans[made_from]
 
-    def certified(self, record: Mapping[str, Any], commits: Iterable[Reservation]) -> Plan:
-        """As `certify.certified`; a refusal is not remembered."""
+    def certified(self, records: Sequence[Mapping[str, Any]], commits: Iterable[Reservation]) -> Plan:
+        """As `grow.all_certified`; a refusal is not remembered."""
         reserved = list(commits)
-        made_from = json.dumps(record, sort_keys=True) + repr(reserved)
+        made_from = json.dumps(records, sort_keys=True) + repr(reserved)
         if made_from not in self._certified:
-            self._certified[made_from] = certified(record, reserved)
+            self._certified[made_from] = all_certified(records, reserved)
         return self._certified[made_from]
 
 
@@ -50,6 +50,6 @@ def shared_plans(shared: SharedPlans | None = None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tidegauge.plan.planner.make_plan", shared.make_plan)
         patch.setattr("tidegauge.run.choose.make_plan", shared.make_plan)
-        patch.setattr("tidegauge.run.reader.certified", shared.certified)
-        patch.setattr("tidegauge.publish.verify.certified", shared.certified)
+        patch.setattr("tidegauge.run.reader.all_certified", shared.certified)
+        patch.setattr("tidegauge.publish.verify.all_certified", shared.certified)
         yield

@@ -45,11 +45,19 @@ class QueryError(SpecError):
 class BudgetExceeded(TidegaugeError):
     """A plan that needs more budget than is left."""
 
-    def __init__(self, what: str, *, measure: str, needed: Fraction, left: Fraction) -> None:
-        super().__init__(
-            f"{what} needs {measure} = {needed}; the ledger has {left} left (short by {needed - left}).\n"
-            "Nothing was read or spent. Publish less often, lower its share, or raise [budget]."
-        )
+    def __init__(
+        self,
+        what: str,
+        *,
+        measure: str,
+        needed: Fraction,
+        left: Fraction,
+        advice: str = "Publish less often, lower its share, or raise [budget].",
+    ) -> None:
+        short = f"needs {measure} = {needed}; the ledger has {left} left (short by {needed - left})"
+        if not needed:
+            short = "needs a part of the budget, and nothing is left"
+        super().__init__(f"{what} {short}.\nNothing was read or spent. {advice}")
         self.needed = needed
         self.left = left
 

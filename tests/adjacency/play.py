@@ -57,21 +57,26 @@ class Play:
         source = self._source(folder, rng)
         with listening() as messages, shared_plans(self.plans), pytest.MonkeyPatch.context() as patch:
             written = 0
-            for at in declared.times.passes:
+            for number, at in enumerate(declared.times.passes):
                 clock.now = declared.times.micros(at)
                 fresh = [event for event in log[written:] if event.arrival <= clock.now]
                 source.write(fresh)
                 written += len(fresh)
                 cut_batches(patch, rng.choice((1, 2, 3, 1000)))
-                gauge = Gauge(
+                gauge = self.opened(
+                    number,
                     source=source if isinstance(source, Log) else source.source(),
                     store=folder / "store.db",
                     now=clock,
                     sampler=labels,
-                    **declared.gauge,
                 )
                 readings += list(gauge.run())
         return transcript(folder, gauge.reader.plan(), labels, readings, messages)
+
+    def opened(self, number: int, **given: Any) -> Gauge:
+        """The gauge at this pass of the clock."""
+        del number
+        return Gauge(**given, **self.declared.gauge)
 
     def _source(self, folder: Path, rng: random.Random) -> Any:
         owned = self.declared.owned

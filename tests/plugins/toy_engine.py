@@ -15,7 +15,7 @@ from tidegauge.model.engine import StateLayout
 from tidegauge.model.program import Arrived, Folded, Total
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tidegauge.model.program import Limit, Program, State
 
@@ -63,6 +63,8 @@ class ToyEngine:
         plain = all(release.query.kind == "stock" for release in program.releases)
         if program.max_rows is not None or not plain or any(one.retire or one.by for one in program.scopes):
             raise QueryError("the toy engine counts rows that are their own units", key="engine.kind")
+        if program.keeps:
+            raise QueryError("the toy engine keeps no rows for releases that are added", key="budget.reserve")
         for release in program.releases:  # a query that cannot be computed fails here, not at the first tick
             for part in (release.query.cell, *(one.value for one in release.query.components)):
                 evaluate(part, None, dict.fromkeys(columns))
@@ -133,6 +135,9 @@ class ToyEngine:
             used=_table(LAYOUT.used, []),
             counts={"past_limit": part.dropped},
         )  # fmt: skip
+
+    def begin(self, releases: Collection[str], *, state: State) -> None:
+        raise AssertionError("no release is added to a program that keeps nothing")
 
     def forget(self) -> None:
         self._waiting = None

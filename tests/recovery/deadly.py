@@ -23,6 +23,7 @@ from tidegauge.store.secret.part import SecretPart
 from tidegauge.store.secret.secrets import Secrets
 from tidegauge.store.secret.state import StoredState
 from tidegauge.store.secret.sums import Sums
+from tidegauge.store.secret.table.file import BlockFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +34,8 @@ POINTS: Final[dict[str, list[tuple[type, str]]]] = {
     "engine": [(DuckEngine, "fold")],
     "load": [(Store, "load")],
     "fold": [(StoredState, "apply")],
+    "block": [(BlockFile, "write")],
+    "old block": [(BlockFile, "delete")],
     "sums": [(Sums, "add")],
     "record": [(PublicPart, "record")],
     "next bin": [(PublicPart, "set_next_bin")],
@@ -49,6 +52,14 @@ POINTS: Final[dict[str, list[tuple[type, str]]]] = {
 """By name, the methods that are this step."""
 
 
+GROWING: Final[dict[str, list[tuple[type, str]]]] = {
+    "amend plan": [(Store, "amend_plan")],
+    "widen": [(Store, "widen_state")],
+    "begin": [(DuckEngine, "begin")],
+}
+"""The same for gauges to which releases are added."""
+
+
 def arm(point: str, when: str, nth: int) -> None:
     """Make the process end there."""
     left = nth
@@ -59,7 +70,7 @@ def arm(point: str, when: str, nth: int) -> None:
         if not left:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    for owner, name in POINTS[point]:
+    for owner, name in (POINTS | GROWING)[point]:
         real = getattr(owner, name)
 
         def step(self: Any, *args: Any, _real: Any = real, **options: Any) -> Any:

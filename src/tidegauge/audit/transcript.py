@@ -146,7 +146,7 @@ def transcript(
         journal = [_Row(*row) for row in rows]
         published = db.execute("SELECT release, number, cell, time FROM readings ORDER BY 1, 2, 3").fetchall()
         ticks = db.execute("SELECT seq, instant FROM ticks ORDER BY seq").fetchall()
-        (body,) = db.execute("SELECT body FROM ledger").fetchone()
+        ledger = [json.loads(body) for (body,) in db.execute("SELECT body FROM ledger ORDER BY seq")]
         progress = db.execute("SELECT key, value FROM meta WHERE key LIKE 'next:%' ORDER BY 1").fetchall()
     witness = json.loads((folder / "store.db.witness").read_text())
     public = {
@@ -160,18 +160,19 @@ def transcript(
             witness["ledger"],
             [one for one in witness.values() if isinstance(one, int)],
         ),
-        "the ledger": {**json.loads(body), "time": None},
+        "the ledger": [{**body, "time": None} for body in ledger],
         "the messages": messages.lines,
         "the files": sorted(one.name for one in folder.iterdir() if one.name.startswith("store.")),
         "the number of draws": sorted(Counter(map(str, labels.laws.values())).items()),
     }
-    ledger = json.loads(body)
-    reserved = {name: Fraction(loss) for name, loss in ledger["releases"].items()}
+    reserved = {name: Fraction(loss) for body in ledger for name, loss in body["releases"].items()}
+    total = sum((Fraction(body["reserved"]) for body in ledger), Fraction(0))
+    require(total <= Fraction(ledger[0]["budget"]), "the ledger reserves more than the whole budget")
     streams = frozenset(
         one.release.name for one in plan.releases if one.component_plans[0].strategy.stream is not None
     )
     measured = _measured(plan, journal, labels)
-    return Transcript(public, measured, labels.laws, reserved, Fraction(ledger["reserved"]), streams)
+    return Transcript(public, measured, labels.laws, reserved, total, streams)
 
 
 def _measured(plan: Plan, journal: list[_Row], labels: Labels) -> dict[Spot, Drawn]:

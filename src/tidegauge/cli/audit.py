@@ -57,7 +57,8 @@ def audit(
 
         committed = plan.committed is not None
         commits = [entry.body for entry in gauge.ledger()] if committed else []
-        mine = [one.reserved for one in commits if one.plan == plan.hash]
+        hashes = {part.hash for part in plan.parts or (plan,)}
+        mine = [one.reserved for one in commits if one.plan in hashes]
         report = run_audit(
             Subject(gauge.spec, plan),
             committed=committed,

@@ -14,7 +14,10 @@ from tidegauge.errors import SpecError
 from tidegauge.model.json import as_object, as_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tidegauge.model.json import JsonObject
+    from tidegauge.model.ledger import LedgerEntry
     from tidegauge.store.public.shared import SharedLedger
 
 
@@ -58,14 +61,27 @@ def ledger(
         named = SharedLedger(shared)
         print_json(_as_json(named)) if as_json else _show(named)
         return
-    entries, together = open_reader(file, store).ledger(), _declared(file)
+    reader, together = open_reader(file, store), _declared(file)
+    entries = reader.ledger()
     if as_json:
         own = [entry.as_json() for entry in entries]
         print_json(own if together is None else {"entries": own, "shared": _as_json(together)})
         return
     show_ledger(entries)
+    if entries and (held := reader.held_back()) is not None:
+        _show_left(entries, held)
     if together is not None:
         _show(together)
+
+
+def _show_left(entries: Sequence[LedgerEntry], held: Fraction) -> None:
+    """Print what is left of the budget, and what of it is held back for releases that are added."""
+    from tidegauge.plan.explain import number as exact  # noqa: PLC0415
+
+    body = entries[0].body
+    left = body.budget - sum((entry.body.reserved for entry in entries), Fraction(0))
+    typer.echo(f"Left: {body.measure} = {exact(left)} of {exact(body.budget)}")
+    typer.echo(f"  held back for releases that are added: {exact(held)}")
 
 
 def _declared(file: Path) -> SharedLedger | None:

@@ -12,11 +12,12 @@ import time
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, cast
+from typing import Annotated, Literal, NoReturn, cast
 
 import typer
 
 from tidegauge.cli import source
+from tidegauge.cli.amend import amend
 from tidegauge.cli.audit import audit
 from tidegauge.cli.ending import ENDING, Stopped
 from tidegauge.cli.ledger import ledger
@@ -37,9 +38,6 @@ from tidegauge.cli.refuse import refuse
 from tidegauge.cli.service import internal_error, setup_log
 from tidegauge.cli.simulate import simulate
 from tidegauge.errors import SpecError, TidegaugeError
-
-if TYPE_CHECKING:
-    pass
 
 app = typer.Typer(
     add_completion=False,
@@ -219,6 +217,9 @@ def run(
     show_undelivered(gauge.undelivered)
     if not as_json:
         show_end(said, gauge.reader)
+
+
+app.command()(amend)
 
 
 @app.command()

@@ -25,14 +25,17 @@ class Budget:
     epsilon: Fraction | None = None
     delta: Fraction | None = None
     rho: Fraction | None = None
+    reserve: Fraction | None = None
+    """The part of the budget that is held back for releases that are added later; None: nothing."""
 
     def __init__(
         self,
         epsilon: Number | str | None = None,
         delta: Number | str | None = None,
         rho: Number | str | None = None,
+        reserve: Number | str | None = None,
     ) -> None:
-        given = {"epsilon": epsilon, "delta": delta, "rho": rho}
+        given = {"epsilon": epsilon, "delta": delta, "rho": rho, "reserve": reserve}
         numbers = {name: None if value is None else fraction(value) for name, value in given.items()}
         for name, number in numbers.items():
             if number is not None and number <= 0:
@@ -44,13 +47,23 @@ class Budget:
             raise SpecError("give epsilon (with or without delta) or rho, one of the two", key="budget")
         if self.delta is not None and (self.rho is not None or self.delta >= 1):
             raise SpecError("goes with epsilon and must be below 1", key="budget.delta")
+        if self.reserve is not None and self.reserve >= 1:
+            raise SpecError(
+                "must be below 1: the first plan needs a part of the budget", key="budget.reserve"
+            )
+
+    @property
+    def held_back(self) -> Fraction:
+        """The part of the budget that the first plan leaves to releases that are added later."""
+        return self.reserve or Fraction(0)
 
     @classmethod
     def from_json(cls, record: JsonObject) -> Self:
         """The budget of a declaration or a plan.  Raises SpecError, or TypeError for a key that is none."""
-        if unknown := record.keys() - {"epsilon", "delta", "rho"}:
+        if unknown := record.keys() - {"epsilon", "delta", "rho", "reserve", "reserve_columns"}:
             raise TypeError(f"a budget has no {sorted(unknown)}")
-        return cls(**{name: as_scalar(value) for name, value in record.items()})
+        numbers = {name: value for name, value in record.items() if name != "reserve_columns"}
+        return cls(**{name: as_scalar(value) for name, value in numbers.items()})
 
     @property
     def pure(self) -> bool:

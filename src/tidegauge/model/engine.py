@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -90,6 +90,14 @@ class Engine(Protocol):
 
         A change takes effect at its own time, but after `watermark` (the end of the last measured bin) and
         not before an earlier change of its unit.  The fold is complete once the last part was taken.
+        """
+        ...
+
+    def begin(self, releases: Collection[str], *, state: State) -> None:
+        """Let the next fold begin with every row of the state, for releases that contribute nothing yet.
+
+        Their units get their first change right after the watermark.  For all other releases nothing changes.
+        The state must keep what the program `keeps`.
         """
         ...
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from tidegauge.model.query import Query
 from tidegauge.model.schedule import Schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     import pyarrow as pa
 
     Record = list[Any]
     """The rows at a key that was renamed from or to; see tidegauge.engine.duckdb.identity."""
+    Texts: TypeAlias = Sequence[str] | pa.Array | pa.ChunkedArray
+    """Names of rows or units."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +66,20 @@ class Program:
     in bytes of the shortest value that it leaves out."""
     terms: Schedule | None = None
     """When constraints renew: a term begins at each reading of this schedule.  None: they never do."""
+    keeps: tuple[str, ...] = ()
+    """Columns whose values the state keeps, so that releases can be added that use them."""
+    labels: tuple[str, ...] = ()
+    """The columns that name limits, in the order in which the state numbers them; empty: by name."""
 
     @property
     def used(self) -> set[str]:
         """The columns that a query or a constraint uses."""
         used = {name for one in self.releases for name in (*one.query.before, *one.query.after)}
         return used | {scope.by for scope in self.scopes if scope.by is not None}
+
+    def wanted(self, columns: Collection[str]) -> set[str]:
+        """The columns that a source with these columns delivers: used, or kept if they are still there."""
+        return self.used | {name for name in self.keeps if name in columns}
 
 
 @dataclass(frozen=True)
@@ -115,7 +125,7 @@ class Folded:
 class State(Protocol):
     """The stored state as an engine reads it.  Every table has the columns that the engine declared."""
 
-    def entries(self, names: Sequence[str]) -> pa.Table:
+    def entries(self, names: Texts) -> pa.Table:
         """The rows with these names that exist."""
         ...
 
@@ -123,20 +133,20 @@ class State(Protocol):
         """Every row that exists."""
         ...
 
-    def entries_of(self, units: Sequence[str]) -> pa.Table:
+    def entries_of(self, units: Texts) -> pa.Table:
         """All rows of these units."""
         ...
 
-    def units(self, units: Sequence[str]) -> pa.Table:
+    def units(self, units: Texts) -> pa.Table:
         """The counters of these units, in all scopes."""
         ...
 
-    def used(self, units: Sequence[str]) -> pa.Table:
+    def used(self, units: Texts) -> pa.Table:
         """The clips these units have used."""
         ...
 
-    def expiring(self, upto: int) -> list[str]:
-        """Units that must leave by this instant."""
+    def expiring(self, upto: int) -> pa.Array:
+        """Units that must leave by this instant, as texts."""
         ...
 
     def waiting(self) -> Iterator[pa.Table]:

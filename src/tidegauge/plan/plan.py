@@ -137,6 +137,10 @@ class Plan:
     derived: tuple[Derived, ...] = ()
     choice: Choice | None = None
     """How at_most was chosen, where it was left to be chosen."""
+    amends: str | None = None
+    """The hash of the plan before, where this one adds releases to a gauge."""
+    parts: tuple[Plan, ...] = field(default=(), compare=False, repr=False)
+    """The plans of an amended gauge, oldest first, if this plan is all of them together."""
     committed: JsonObject | None = field(default=None, init=False, compare=False, repr=False)
     """The record of a committed plan; None for a new plan."""
 
@@ -152,6 +156,20 @@ class Plan:
     def derived_of(self, release: ReleasePlan) -> tuple[Derived, ...]:
         """The series derived from a release."""
         return tuple(one for one in self.derived if one.of == release.release.name)
+
+    @property
+    def begins(self) -> int:
+        """The last instant before the first bin of any release ends.
+
+        Releases that are added begin with the rows as they are then.
+        """
+        return min(plan.release.schedule.bin_end(0) for plan in self.releases) - 1
+
+    @property
+    def held_back(self) -> Fraction:
+        """The loss that is still held back for releases that are added later."""
+        added = sum((part.needed for part in self.parts[1:]), Fraction(0))
+        return self.total * self.budget.held_back - added
 
     @property
     def needed(self) -> Fraction:
@@ -205,6 +223,7 @@ class Plan:
             "warnings": list(self.warnings),
             **({"derived": [one.record() for one in self.derived]} if self.derived else {}),
             **({} if self.choice is None else {"choice": self.choice.record()}),
+            **({} if self.amends is None else {"amends": self.amends}),
             **({"matrices": matrices} if matrices else {}),
         }
 
@@ -227,6 +246,7 @@ class Plan:
             warnings=tuple(as_text(one) for one in as_list(record["warnings"])),
             derived=tuple(Derived.from_record(one) for one in objects(record.get("derived", ()))),
             choice=Choice.from_record(as_object(record["choice"])) if "choice" in record else None,
+            amends=as_text(record["amends"]) if "amends" in record else None,
         )
         object.__setattr__(plan, "committed", record)
         return plan
@@ -289,10 +309,11 @@ def address(record: JsonObject) -> str:
 
 
 def _program_record(program: Program) -> dict[str, Json]:
-    """Without zones and terms where there are none: plans from before there were any keep their hash."""
+    """Without zones, terms and kept columns if there are none: older plans keep their hash."""
     record: dict[str, Json] = _PROGRAM.dump_python(program, mode="json")
-    if record["terms"] is None:
-        del record["terms"]
+    for name in ("terms", "keeps", "labels"):
+        if not record[name]:
+            del record[name]
     return record | {"releases": [_without_zone(release) for release in objects(record["releases"])]}
 
 

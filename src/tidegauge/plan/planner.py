@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -10,29 +10,29 @@ from tidegauge.errors import BudgetExceeded, SpecError
 from tidegauge.mechanism.search.task import Search
 from tidegauge.model.calendar import committed_zone, is_local
 from tidegauge.model.constraint import Unconstrained
-from tidegauge.model.program import Limit, Program, Release, Scope
-from tidegauge.model.quantity import DAY
+from tidegauge.model.program import Release
+from tidegauge.model.quantity import DAY, rfc3339
 from tidegauge.model.schedule import Schedule
-from tidegauge.model.terms import terms_from
 from tidegauge.plan.certify import accounted, enforced, exposure
 from tidegauge.plan.choose import more_if_asked, options
 from tidegauge.plan.derive import able, derive, derived_spans
 from tidegauge.plan.plan import Plan, ReleasePlan
+from tidegauge.plan.program import program_of, terms_of
 from tidegauge.plan.spec.start import next_round
 from tidegauge.plan.sql.compile import compile_query
 from tidegauge.plan.warn import warnings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from tidegauge.model.calendar import Zone
-    from tidegauge.model.constraint import Constraint
+    from tidegauge.model.program import Program
     from tidegauge.model.quantity import Span
     from tidegauge.plan.candidate import Measure
     from tidegauge.plan.choice import Choice
     from tidegauge.plan.choose import Option
-    from tidegauge.plan.spec.declaration import ConstraintSpec, GaugeSpec
+    from tidegauge.plan.spec.declaration import GaugeSpec, ReleaseSpec
 
 
 _HINT = (
@@ -70,10 +70,32 @@ class Considered:
     """By release, then by derived series: how many bins a reading sums."""
     found: Mapping[str, tuple[list[Option], str]]
     """By release: its options, the best first, and a hint about longer searches."""
+    terms: Schedule | None
+    """When constraints renew; None: they do not."""
 
     def program(self, spec: GaugeSpec, columns: Mapping[str, str], leaves_out: int | None = None) -> Program:
         """What an engine has to do for the declaration."""
-        return _program(spec, tuple(self.releases.values()), columns, leaves_out)
+        return program_of(spec, tuple(self.releases.values()), columns, self.terms, leaves_out)
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a plan may use of the budget of its gauge."""
+
+    total: Fraction
+    """The whole budget, in the measure of the plan."""
+    part: Fraction
+    """The part of it that the plan may use; shares are parts of the whole."""
+
+
+@dataclass(frozen=True)
+class Since:
+    """Where releases begin that are added to a gauge."""
+
+    reached: int
+    """Everything up to this instant was measured; no bin of an added release ends before it."""
+    terms: Schedule | None
+    """When the constraints of the gauge renew."""
 
 
 def consider(
@@ -84,17 +106,26 @@ def consider(
     now: int,
     cache: Path | None = None,
     ask: bool = False,
+    since: Since | None = None,
 ) -> Considered:
-    """The strategies that can carry out a declaration.  Raises SpecError if there is none for a release."""
-    releases = {name: _release(name, spec, table=table, columns=columns, now=now) for name in spec.measured}
-    program = _program(spec, tuple(releases.values()), columns, None)
+    """The strategies that can carry out a declaration.  Raises SpecError if there is none for a release.
+
+    `since`: where releases begin that are added to a gauge; None: this is the first plan of a gauge.
+    """
+    releases = {
+        name: _release(name, spec, table=table, columns=columns, now=now, since=since)
+        for name in spec.measured
+    }
+    schedules = [release.schedule for release in releases.values()]
+    terms = terms_of(spec, schedules) if since is None else since.terms
+    program = program_of(spec, tuple(releases.values()), columns, terms)
     spans = {name: derived_spans(spec.derived, release) for name, release in releases.items()}
     pure = spec.budget.budget.pure
     found = {
         name: _options(release, spec, program, spans[name], pure=pure, cache=cache, ask=ask)
         for name, release in releases.items()
     }
-    return Considered(releases, spans, found)
+    return Considered(releases, spans, found, terms)
 
 
 def decide(
@@ -104,17 +135,21 @@ def decide(
     columns: Mapping[str, str],
     leaves_out: int | None = None,
     choice: Choice | None = None,
+    room: Room | None = None,
 ) -> Plan:
-    """The plan with the best of the considered strategies; `choice` takes its part of the budget first."""
+    """The plan with the best of the considered strategies; `choice` takes its part of the budget first.
+
+    `room`: what the plan may use of the budget; None: all but the reserve.
+    """
     budget = spec.budget.budget
     measure: Measure = "epsilon" if budget.pure else "rho"
-    total = accounted(budget)
-    left = total if choice is None else total - choice.cost
+    room = Room(accounted(budget), 1 - budget.held_back) if room is None else room
+    total, left = room.total, room.total * room.part - (0 if choice is None else choice.cost)
     spans, found = considered.spans, considered.found
-    shares = split(spec, {name: valid[0] for name, (valid, _) in found.items()})
+    shares = split(spec, {name: valid[0] for name, (valid, _) in found.items()}, room.part)
     plans, derived = [], []
     for name, (valid, hint) in found.items():
-        loss = shares[name] * left
+        loss = shares[name] / room.part * left
         possible = [option for option in valid if option.possible(loss)]
         if not possible:
             raise SpecError(
@@ -142,51 +177,17 @@ def decide(
     )
 
 
-def _program(
-    spec: GaugeSpec, releases: tuple[Release, ...], columns: Mapping[str, str], leaves_out: int | None
-) -> Program:
-    program = Program(
-        releases,
-        _scopes(spec, columns),
-        spec.source.max_rows,
-        spec.source.unit,
-        terms=_terms(spec, [release.schedule for release in releases]),
-    )
-    if leaves_out is None:
-        return program
-    long = {name: columns[name] for name in sorted(program.used)}
-    partial = tuple(
-        (name, leaves_out if kind == "VARCHAR" else 0)
-        for name, kind in long.items()
-        if kind == "VARCHAR" or kind.startswith("DECIMAL")
-    )
-    return replace(program, partial=partial)
-
-
-def _terms(spec: GaugeSpec, schedules: Sequence[Schedule]) -> Schedule | None:
-    """The terms after which constraints renew; None: they do not."""
-    if spec.constraint is None or spec.constraint.renews is None:
-        return None
-    first = min(schedule.bin_end(0) for schedule in schedules)
-    name, zone, renews = spec.calendar.time_zone, None, spec.constraint.renews
-    if name is not None and is_local(renews):
-        lasts = [None if one.bins is None else one.bin_end(one.bins - 1) for one in schedules]
-        end = None if None in lasts else max(last for last in lasts if last is not None)
-        zone = committed_zone(name, first - 2 * DAY, end if end is None else renews.after(end))
-    return terms_from(renews, first, zone, spec.constraint.renews_from)
-
-
-def split(spec: GaugeSpec, best: Mapping[str, Option]) -> dict[str, Fraction]:
-    """Each release's share of the budget: the declared one, or a part of the rest.
+def split(spec: GaugeSpec, best: Mapping[str, Option], room: Fraction) -> dict[str, Fraction]:
+    """Each release's share of the budget: the declared one, or a part of the rest of the `room`.
 
     Releases without a share get equal relative errors: error times weight, over the most that one unit can
     contribute.  An error is inversely proportional to the loss (pure) or to the square root of the loss.
     """
     given = {name: release.share for name, release in spec.measured.items() if release.share is not None}
-    left = 1 - sum(given.values(), Fraction(0))
+    left = room - sum(given.values(), Fraction(0))
     others = [name for name in spec.measured if name not in given]
     if left < 0 or (others and left == 0):
-        raise BudgetExceeded("the sum of all shares", measure="share", needed=1 - left, left=Fraction(1))
+        raise BudgetExceeded("the sum of all shares", measure="share", needed=room - left, left=room)
     wants = {}
     for name in others:
         declared = spec.measured[name]
@@ -196,7 +197,15 @@ def split(spec: GaugeSpec, best: Mapping[str, Option]) -> dict[str, Fraction]:
     return {name: given[name] if name in given else left * wants[name] / whole for name in spec.measured}
 
 
-def _release(name: str, gauge: GaugeSpec, *, table: str, columns: Mapping[str, str], now: int) -> Release:
+def _release(
+    name: str,
+    gauge: GaugeSpec,
+    *,
+    table: str,
+    columns: Mapping[str, str],
+    now: int,
+    since: Since | None,
+) -> Release:
     spec, key = gauge.measured[name], f"release.{name}"
     query = compile_query(
         spec.sql,
@@ -218,12 +227,35 @@ def _release(name: str, gauge: GaugeSpec, *, table: str, columns: Mapping[str, s
     try:
         duration = None if spec.for_ == "ever" else spec.for_
         local = gauge.calendar.time_zone
-        start = next_round(now, spec.every, local) if spec.start is None else spec.start
+        start = _start(spec, now, local, since)
         zone = _zone(local, start, spec.every, duration, spec.window)
         schedule = Schedule.lasting(start, spec.every, duration, spec.window, zone)
+        if since is not None:
+            _require_later(schedule, since.reached)
     except SpecError as error:
         raise SpecError(str(error), key=None if error.key else key) from None
     return Release(name, query, schedule, spec.clip)
+
+
+def _start(spec: ReleaseSpec, now: int, local: str | None, since: Since | None) -> int:
+    """When a release starts; an added one not before its first window has ended."""
+    if spec.start is not None:
+        return spec.start
+    if since is not None:
+        now = max(now, since.reached + 1)
+        if spec.window is not None and spec.window != spec.every:
+            now = spec.window.after(now)
+    return next_round(now, spec.every, local)
+
+
+def _require_later(schedule: Schedule, reached: int) -> None:
+    """Raise SpecError where bins of an added release end before everything that was measured."""
+    if schedule.bin_end(0) <= reached:
+        first = f", less its window of {schedule.window}," if schedule.sliding else ""
+        raise SpecError(
+            f"an added release begins with the table as it is: its start{first} must be after "
+            f"{rfc3339(reached)}, up to which everything was measured. Start later, or leave 'start' out"
+        )
 
 
 def _zone(
@@ -234,28 +266,6 @@ def _zone(
         return None
     first = start if window is None else window.after(start, -1)
     return committed_zone(name, first - 2 * DAY, None if duration is None else duration.after(start))
-
-
-def _scopes(spec: GaugeSpec, columns: Mapping[str, str]) -> tuple[Scope, ...]:
-    shared = tuple(name for name, release in spec.measured.items() if release.constraint is None)
-    own = [((name,), release.constraint) for name, release in spec.measured.items() if release.constraint]
-    scopes = ([(shared, spec.constraint)] if shared else []) + own
-    return tuple(_scope(names, constraint, columns) for names, constraint in scopes)
-
-
-def _scope(releases: tuple[str, ...], spec: ConstraintSpec | None, columns: Mapping[str, str]) -> Scope:
-    if spec is None:
-        return Scope(releases, ((None, Limit()),))
-    if spec.by is not None and spec.by not in columns:
-        raise SpecError(
-            f"there is no column '{spec.by}'; there are: {', '.join(sorted(columns))}", key="constraint.by"
-        )
-    return Scope(releases, spec.limits, spec.by, retire=spec.on_excess == "retire")
-
-
-def _constraint(spec: GaugeSpec, name: str) -> Constraint:
-    declared = spec.measured[name].constraint or spec.constraint
-    return Unconstrained() if declared is None else declared.constraint
 
 
 def _options(

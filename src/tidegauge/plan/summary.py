@@ -146,7 +146,11 @@ def _limited(limit: Limit, unit: str) -> str:
 def _cost(plan: Plan) -> str:
     share = float(plan.reserved / plan.total)
     part = "the whole budget" if share > 0.9999 else f"{share:.0%} of the budget"
-    return f"{part} ({plan.budget}). It is reserved when the plan is committed."
+    held = ""
+    if plan.budget.reserve is not None and plan.amends is None:
+        left = float(plan.held_back / plan.total)
+        held = f" {left:.0%} is held back for releases that are added later (tidegauge amend)."
+    return f"{part} ({plan.budget}). It is reserved when the plan is committed.{held}"
 
 
 def _expected(plan: Plan, series: Series) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tidegauge.errors import StoreBehind, StoreCorrupt
 from tidegauge.model.quantity import rfc3339
-from tidegauge.plan.certify import certified
+from tidegauge.plan.grow import all_certified
 from tidegauge.publish.formats import Row
 from tidegauge.publish.journal import all_readings
 from tidegauge.publish.readings import same
@@ -47,10 +47,10 @@ def prove(store: PublicPart) -> Verified:
     with store.snapshot():
         store.require_newest()
         entries, measurements = store.ledger.prove(), store.prove_journal()
-        record = store.plan
-        if record is None:
+        records = store.plans
+        if not records:
             return Verified(entries, measurements, 0)
-        plan = certified(record, (entry.body for entry in store.ledger.entries()))
+        plan = all_certified(records, (entry.body for entry in store.ledger.entries()))
         if store.ledger.spent() > plan.total:
             raise StoreCorrupt("the ledger has reserved more than the budget")
         _prove_instants(store, plan)

@@ -11,32 +11,31 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from tidegauge.engine.registry import open_engine
-from tidegauge.errors import PlanChanged, SpecError
+from tidegauge.errors import SpecError
 from tidegauge.mechanism.noise.samplers import SecureSampler
 from tidegauge.model import kinds
 from tidegauge.model.budget import Budget
 from tidegauge.model.constraint import Constraint
-from tidegauge.model.json import as_object
 from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.model.reading import Reading
 from tidegauge.model.source import Location, whole
 from tidegauge.model.status import Status
-from tidegauge.plan.spec.change import changed
+from tidegauge.plan.grow import begun, program_of_all
 from tidegauge.plan.spec.declaration import GaugeSpec, declared_form, load
 from tidegauge.publish.notebook import gauge_html
 from tidegauge.publish.outbox import deliver_once
 from tidegauge.publish.readings import Shown, plan_reading
 from tidegauge.run import clock
 from tidegauge.run.clock import PublicClock
+from tidegauge.run.commit import NOTHING_COMMITTED, Commits, require_unchanged
+from tidegauge.run.engines import Engines
 from tidegauge.run.loop import Loop
 from tidegauge.run.outlets import delivering, open_senders, require_declared, waiting
 from tidegauge.run.reader import Reader, StoreFile, committed
-from tidegauge.run.ready import hidden_by_noise, require_columns, require_ready
+from tidegauge.run.ready import hidden_by_noise, require_columns
 from tidegauge.run.shared import Sharing
 from tidegauge.run.tick import Ticker
 from tidegauge.run.whole_error import running_values
-from tidegauge.store import Commitment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tidegauge.mechanism.noise.samplers import Sampler
-    from tidegauge.model.engine import Engine
     from tidegauge.model.ledger import LedgerEntry
     from tidegauge.model.mutation import Source
     from tidegauge.model.source import Check, OpenSource
@@ -118,9 +116,9 @@ class Gauge:
             | {"store": {"key": key, "witness": None if witness is None else str(witness)}}
         )
         self.path, self._base = Path(store), Path(base)
-        self.shared = Sharing(self.spec.ledger, self._base)
         self._now, self._sleep = setting.get("now", _now), setting.get("sleep", system_time.sleep)
         self._sampler = setting.get("sampler") or SecureSampler()
+        self._commits = Commits(self.spec, Sharing(self.spec.ledger, self._base), self._sampler)
         self._steady = setting.get("steady") or (clock.steady if self._now is _now else None)
         self._certified: tuple[tuple[str, str], Plan] | None = None
         """The committed plan, certified once, with its record and its last ledger entry."""
@@ -188,7 +186,8 @@ class Gauge:
     def _make_plan(self, *, optimise: bool = False) -> Plan:
         with self._planner(optimise=optimise) as planned:
             plan = planned(self.spec)
-        self._engine(plan).close()
+        with Engines(self.spec.engine.kind, plan.columns) as engines:
+            engines.open(plan.program)
         return plan
 
     @contextmanager
@@ -230,52 +229,47 @@ class Gauge:
         with self._source() as source:
             return hidden_by_noise(source, plan, self._now())
 
-    def _engine(self, plan: Plan) -> Engine:
-        return open_engine(self.spec.engine.kind, plan.program, plan.columns)
-
     def _committed(self, store: PublicPart) -> Plan:
-        record = store.plan
-        assert record is not None
-        changes = changed(as_object(record["declaration"]), self.spec)
-        if changes:
-            raise PlanChanged(
-                "a committed plan cannot be changed, but the declaration was:\n  "
-                + "\n  ".join(changes)
-                + "\n"
-                "Nothing was read or spent. Put these keys back as they were, or start another gauge with a "
-                "store of its own (tidegauge run --store other.db); the privacy losses of both gauges add "
-                "up. What was published can still be read: tidegauge readings"
-            )
+        """All committed plans as one, certified once.  Raises PlanChanged unless they are as declared."""
         entries = store.ledger.entries()
-        known = json.dumps(record, sort_keys=True), entries[-1].hash if entries else ""
+        known = json.dumps(store.plans, sort_keys=True), entries[-1].hash if entries else ""
         if self._certified is None or self._certified[0] != known:
             plan = committed(store)
             assert plan is not None
             self._certified = known, plan
+        require_unchanged(self._certified[1], self.spec)
         return self._certified[1]
 
-    def _commit(self, store: Store, source: OpenSource, planned: Plan | None) -> Plan:
-        """Check the source and commit the plan.  The source keeps what it read for the check."""
-        if planned is not None and planned.declaration != self.spec.canonical():
-            raise SpecError("the plan was made from another declaration; make it with plan() of this gauge")
-        plan = planned or self._make_plan()
-        store.public.witness.require_writable()
-        require_ready(source, plan.program.used)
-        time = rfc3339(self._now())
-        if plan.choice is not None:
-            from tidegauge.run.choose import choose  # noqa: PLC0415  (slow to load)
+    # -- adding releases -------------------------------------------------------------------------------------
 
-            self.shared.reserve(store, plan, plan.choice.cost, time=time)
-            plan = choose(self.spec, source, store, self._sampler, now=self._now())
-        with self._engine(plan) as engine:
-            layout = engine.layout.tables()
-        if self._sampler.simulated and self.shared.ledger is not None:
-            raise SpecError("simulated noise and a real ledger do not mix", key="ledger")
-        shared = self.shared.reserve(store, plan, plan.reserved, time=time)
-        store.commit_plan(
-            Commitment(plan.record(), time, plan.reservation, layout, self._sampler.simulated, shared)
-        )
-        return plan
+    def amendment(self) -> Plan:
+        """The plan of the releases that the declaration adds to the committed ones.  Spends nothing.
+
+        Raises PlanChanged where it changes something else, and BudgetExceeded beyond the reserve.
+        """
+        if not self._file.begun:
+            raise SpecError(NOTHING_COMMITTED)
+        with self._file.open() as store:
+            return self._amendment(store)
+
+    def _amendment(self, store: Store) -> Plan:
+        with self._source() as source:
+            return self._commits.amendment(
+                store, source, now=self._now(), cache=self.path.with_suffix(".matrices")
+            )
+
+    def amend(self, plan: Plan | None = None) -> Plan:
+        """Commit the releases that the declaration adds; `plan`: as `amendment()` returned it.
+
+        The next run begins with them, with the rows as they are at their start.
+        """
+        if not self._file.begun:
+            raise SpecError(NOTHING_COMMITTED)
+        with self._file.open(write=True) as store:
+            store.public.require_newest()
+            plan = plan or self._amendment(store)
+            self._commits.more(store, plan, now=self._now())
+            return plan
 
     # -- the source ------------------------------------------------------------------------------------------
 
@@ -324,18 +318,19 @@ class Gauge:
             with self._source() as source:
                 source.reach(wait=follow)
             source = held.enter_context(self._source())  # the check and the first read are of one source
-            first = store.public.plan is None
-            plan = self._commit(store, source, plan) if first else self._committed(store.public)
-            if store.public.simulated != self._sampler.simulated:
-                raise SpecError(
-                    "simulated noise and a real ledger do not mix: use a store of its own for simulation"
-                )
-            self.shared.confirm(store, plan, time=rfc3339(self._now()))
+            if store.public.plan is None:
+                plan = self._commits.first(store, source, plan or self._make_plan(), now=self._now())
+            else:
+                plan = self._committed(store.public)
+            self._commits.require_own_noise(store)
+            self._commits.shared.confirm(store, plan, time=rfc3339(self._now()))
             store.public.attest()
-            with self._engine(plan) as engine:
+            with Engines(self.spec.engine.kind, plan.columns) as engines:
                 require_columns(plan, source)
-                store.extend_state(engine.layout.tables(), partial(running_values, plan.program))
-                ticker = Ticker(plan, store, engine, self._sampler)
+                program = program_of_all(begun(plan, store.secret.clock.watermark))
+                engine = engines.open(program)
+                store.extend_state(engine.layout.tables(), partial(running_values, program))
+                ticker = Ticker(plan, store, engine, self._sampler, engines.open)
                 now = PublicClock(self._now, self._steady)
                 with delivering(
                     self._senders(plan), ticker.progress.clock.watermark, self.undelivered.extend

@@ -46,7 +46,7 @@ class Loop:
 
     def run(self, limit: int | None, *, follow: bool) -> Iterator[Published]:
         """Catch up, and with `follow` go on until `limit` or the last reading of all."""
-        self._source.select(self._ticker.plan.program.used)
+        self._source.select(self._ticker.plan.program.wanted(self._source.columns))
         log.info("started", extra={"plan": self._ticker.plan.hash[:12]})
         while True:
             begins = self._source.follows and self._ticker.progress.clock.position is None

@@ -16,7 +16,7 @@ from tidegauge.model import kinds
 from tidegauge.model.json import as_object, tables
 from tidegauge.model.source import Location
 from tidegauge.model.status import Status
-from tidegauge.plan.certify import certified
+from tidegauge.plan.grow import all_certified, combined
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.spec.change import changed
 from tidegauge.plan.spec.declaration import load
@@ -37,6 +37,7 @@ from tidegauge.store.public.part import PublicPart
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
+    from fractions import Fraction
 
     import pyarrow as pa
 
@@ -121,22 +122,19 @@ class Reader:
             raise SpecError(f"{error}\nThe store cannot be read without it either: {refused}") from None
 
     def _difference(self, file: Path, spec: GaugeSpec) -> str:
-        record = self._record()
-        keys = (
-            []
-            if record is None
-            else [one.partition(": ")[0] for one in changed(as_object(record["declaration"]), spec)]
-        )
+        records = self._records()
+        lines = changed(as_object(records[-1]["declaration"]), spec) if records else []
+        keys = [one.partition(": ")[0] for one in lines]
         if not keys:
             return ""
         shown = ", ".join(keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
         return f"Note: {file} differs from the committed plan ({shown}); this is what was committed."
 
-    def _record(self) -> JsonObject | None:
+    def _records(self) -> list[JsonObject]:
         if not self.store.begun:
-            return None
+            return []
         with self.store.public() as store:
-            return store.plan
+            return store.plans
 
     # -- what was published ----------------------------------------------------------------------------------
 
@@ -179,8 +177,8 @@ class Reader:
 
     def first_release(self) -> str | None:
         """The release that is declared first; None if nothing was committed."""
-        record = self._record()
-        return None if record is None else next(iter(Plan.from_record(record).series))
+        records = self._records()
+        return next(iter(Plan.from_record(records[0]).series)) if records else None
 
     def status(self) -> Status:
         """How far the gauge has come; `operator_only` has exact numbers that are not for the public."""
@@ -200,6 +198,13 @@ class Reader:
         place = Location(self.store.base, self.store.path, position)
         return dict(kinds.find(self._source.kind).operator_counts(self._source, place))
 
+    def held_back(self) -> Fraction | None:
+        """The loss that is still held back for added releases; None: the budget has no reserve."""
+        if not (records := self._records()):
+            return None
+        plan = combined([Plan.from_record(one) for one in records])
+        return None if plan.budget.reserve is None else plan.held_back
+
     def ledger(self) -> list[LedgerEntry]:
         """What was promised and reserved, oldest first."""
         with self.store.public() as store:
@@ -216,17 +221,17 @@ class Reader:
         with self.store.open() as store, store.public.snapshot():
             proved = prove(store.public)
             store.require_rows()
-            if (record := store.public.plan) is not None:
-                require_stream_states(Plan.from_record(record), store)
+            if records := store.public.plans:
+                require_stream_states(combined([Plan.from_record(one) for one in records]), store)
         if against is None:
             return proved
         return replace(proved, compared=compare(Path(against), self.published()))
 
 
 def committed(store: PublicPart) -> Plan | None:
-    """The committed plan, its privacy loss computed again; None before the commit."""
-    record = store.plan
-    return None if record is None else certified(record, (entry.body for entry in store.ledger.entries()))
+    """All committed plans as one, their privacy loss computed again; None before the first commit."""
+    records = store.plans
+    return all_certified(records, (entry.body for entry in store.ledger.entries())) if records else None
 
 
 def _store_table(file: Path) -> StoreSpec:

@@ -60,7 +60,8 @@ class Sharing:
                 f"{self.ledger.path.name} is another ledger than the one that this gauge was committed with. "
                 "Nothing was read or spent. Name that one: [ledger] path"
             )
-        self.ledger.confirm(store.identity(), plan.hash, plan.reserved, time=time)
+        for part in plan.parts or (plan,):
+            self.ledger.confirm(store.identity(), part.hash, plan.reserved + plan.held_back, time=time)
 
     def _terms(self, plan: Plan) -> Terms:
         source, terms = as_object(plan.declaration["source"]), plan.program.terms

@@ -171,7 +171,7 @@ def with_values(
         releases[name] = one.model_copy(update=changed)
     budget = spec.budget
     if epsilon is not None:
-        budget = BudgetSpec(epsilon=epsilon, delta=spec.budget.delta)
+        budget = BudgetSpec(epsilon=epsilon, delta=budget.delta, reserve=budget.reserve)
     constraint = bounds.applied(spec.constraint)
     if spec.constraint is None and all(one.constraint for one in spec.measured.values()):
         constraint = None

@@ -52,14 +52,17 @@ class Store:
         self._file = Database(path, write=write, key=key, tables=(*public.TABLES, *secret.TABLES))
         try:
             if write and self._file.version < FORMAT:
-                public.PublicPart(self._file, witness).require_newest()
+                old = public.PublicPart(self._file, witness)
+                with self._file.snapshot():
+                    old.require_intact()
+                    old.require_newest()
                 upgrade(self._file)
             self.public = public.PublicPart(self._file, witness)
             self.secret = secret.SecretPart(self._file)
             with self._file.snapshot():
                 self.public.require_intact()
                 if write:
-                    self.secret.digests.begin(path.name)
+                    self.secret.begin()
         except BaseException:
             self.close()
             raise
@@ -100,6 +103,21 @@ class Store:
                 self._file.set("shared_ledger", commitment.shared)
             self.secret.create_state(commitment.layout)
 
+    def amend_plan(self, plan: JsonObject, reservation: Reservation, *, time: str) -> None:
+        """Reserve the loss of added releases and commit their plan beside those before: both, or neither."""
+        with self.transaction():
+            number = len(self.public.plans) + 1
+            if number == 1:
+                raise StoreError("no plan is committed here that releases could be added to")
+            self.public.ledger.reserve(reservation, time=time, amends=True)
+            self._file.set(f"{public.AMENDED}{number}", json.dumps(plan, sort_keys=True, ensure_ascii=False))
+
+    def widen_state(self, layout: Mapping[str, Mapping[str, str]]) -> None:
+        """Let the state have the columns of releases that are about to begin; they are empty in all rows."""
+        if not self.secret.complete(layout):
+            with self.transaction():
+                self.secret.widen_state(layout)
+
     def identity(self) -> str:
         """The name by which a shared ledger knows this gauge: random, made once, and durable."""
         known = self._file.get("gauge")
@@ -135,7 +153,7 @@ class Store:
 
     def require_rows(self) -> None:
         """Raise StoreCorrupt where rows of an encrypted store are not those that its last tick left."""
-        self.secret.digests.require(self.path.name)
+        self.secret.require_rows()
 
     @property
     def progress(self) -> Progress:

@@ -37,7 +37,7 @@ def test_a_meaning_without_a_key_is_found() -> None:
     class Shrunk(Table):
         epsilon: int = 1
 
-    with pytest.raises(MeaningProblem, match="there is no key delta, rho"):
+    with pytest.raises(MeaningProblem, match="there is no key delta, reserve, reserve_columns, rho"):
         declaration.rows(Shrunk, Meanings("budget"))
 
 

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegauge.engine.duckdb.again import rows_again
 from tidegauge.engine.duckdb.batch import belonging_table, completed, keys_of
 from tidegauge.engine.duckdb.digest import old_digest, row_digest
 from tidegauge.engine.duckdb.identity import MARK, Change, RowKeys, UnitKeys, native
@@ -83,6 +84,14 @@ class Arrival:
                 SELECT * REPLACE ({self._narrow('"after"')} AS "after") FROM batch""")
             self._db.unregister("batch")
         self._loaded = True
+
+    def again(self, state: State) -> None:
+        """Let every row of the state wait as a change, before all other changes."""
+        self.load(state)
+        columns = self._sql.layout.entries
+        self._db.register("recalled", state.all_entries().select(list(columns)).cast(arrow_schema(columns)))
+        self._db.execute(rows_again(self._sql, self._columns, self._shape))
+        self._db.unregister("recalled")
 
     def _clear(self) -> None:
         self.in_order, self._latest = True, -(2**63)
@@ -193,7 +202,8 @@ class Arrival:
             known = state.entries(sorted(names))
             self._db.register("touched", pa.table({"entry": pa.array(sorted(names), pa.string())}))
             which = "WHERE entry IN (SELECT entry FROM touched)"
-        self._db.register("recalled", known.cast(arrow_schema(self._sql.layout.entries)))
+        columns = self._sql.layout.entries
+        self._db.register("recalled", known.select(list(columns)).cast(arrow_schema(columns)))
         unit = "entry AS unit" if self._program.max_rows is None else "unit"
         image, stored = ("", "")
         if images and self._sql.image:
@@ -210,10 +220,13 @@ class Arrival:
         for name in ("recalled", *(() if emptied else ("touched",))):
             self._db.unregister(name)
 
-    def _narrow(self, row: str) -> str:
-        """The columns of a row that are used."""
+    def _narrow(self, row: str, there: pa.StructType | None = None) -> str:
+        """SQL: the columns of a row that are used or kept; `there`: those it has, if not all."""
+        names = self._columns if there is None else {field.name for field in there}
         fields = [
             f"{quote(name)} := TRY_CAST({row}.{quote(name)} AS {kind})"
+            if name in names
+            else f"{quote(name)} := NULL::{kind}"  # a column that was kept is no longer in the table
             for name, kind in self._columns.items()
         ]
         packed = f"struct_pack({', '.join(fields)})" if fields else f"struct_pack({_ALONE} := true)"
@@ -235,7 +248,7 @@ class Arrival:
             name, join = f"coalesce(belonging.name, {name})", "LEFT JOIN belonging USING (seq)"
         self._db.execute(f"""
             INSERT INTO waiting
-            SELECT seq, time, {name}, {name}, {self._narrow('"after"')}, {self._digest()},
+            SELECT seq, time, {name}, {name}, {self._narrow('"after"', self._row)}, {self._digest()},
                    {self._before_digest()}, informed, {old_digest('"after"')}
             FROM batch {join}""")
         return {}
@@ -361,7 +374,8 @@ class Arrival:
         return f"""
             INSERT INTO waiting BY NAME
             WITH events AS (
-                SELECT seq, time, name AS entry, unit, emptyings, {self._narrow('"after"')} AS "after",
+                SELECT seq, time, name AS entry, unit, emptyings,
+                       {self._narrow('"after"', self._row)} AS "after",
                        {self._digest()} AS digest, {old_digest('"after"')} AS elder,
                        CASE WHEN NOT ({handed}) THEN before_digest END AS before_digest,
                        informed AND NOT ({handed}) AS informed

@@ -8,6 +8,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegauge.engine.duckdb.again import AGAIN
 from tidegauge.engine.duckdb.arrival import Arrival
 from tidegauge.engine.duckdb.digest import is_old, probe
 from tidegauge.engine.duckdb.excess import any_excess, dropped, excess, known_excess
@@ -20,7 +21,7 @@ from tidegauge.model.program import Folded, Total
 from tidegauge.scratch import ScratchFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tidegauge.model.engine import StateLayout
     from tidegauge.model.program import Arrived, Program, Release, State
@@ -57,6 +58,8 @@ class DuckEngine:
             self.close()
             raise
         self._arrival = Arrival(self._db, program, self._sql, columns)
+        self._fresh: frozenset[str] = frozenset()
+        """The releases that begin with the next fold."""
 
     def __enter__(self) -> Self:
         return self
@@ -102,13 +105,20 @@ class DuckEngine:
     def forget(self) -> None:
         """Read the waiting changes from the store again: a transaction was rolled back."""
         self._arrival.forget()
+        self._fresh = frozenset()
 
     def fold(self, *, state: State, watermark: int, reached: int) -> Iterator[Folded]:
         """Enforce and fold what takes effect by `reached`, in parts that have no unit in common."""
         for expiring in self._parts(state, watermark, reached):
             yield self._fold(state, reached, expiring)
+        self._fresh = frozenset()
 
-    def _parts(self, state: State, watermark: int, reached: int) -> Iterator[list[str]]:
+    def begin(self, releases: Collection[str], *, state: State) -> None:
+        """Let the next fold begin with every row of the state once more, for releases that were added."""
+        self._fresh = frozenset(releases)
+        self._arrival.again(state)
+
+    def _parts(self, state: State, watermark: int, reached: int) -> Iterator[pa.ChunkedArray]:
         """Make `arrivals` for each part in turn; yields the units of the part that must leave."""
         self._arrival.load(state)
         instant = f"greatest(time, {watermark + 1})"
@@ -122,8 +132,8 @@ class DuckEngine:
         self._arrival.leave(later if due < everything else None)
         renews = self.program.terms is not None
         some_expire = renews or any(scope.retire for scope in self.program.scopes)
-        expiring = state.expiring(reached) if some_expire else []
-        self._make("expiring", pa.table({"unit": pa.array(expiring, pa.string())}))
+        expiring = state.expiring(reached) if some_expire else pa.array([], pa.string())
+        self._make("expiring", pa.table({"unit": expiring}))
         if self.program.terms is not None:
             self._make("terms", terms_table(self.program.terms, watermark, reached))
         parts = max(1, -(-due // self._part))
@@ -134,9 +144,9 @@ class DuckEngine:
                     AND {mine}""")
             if part == parts - 1:
                 self._run("DROP TABLE timed")
-            yield [unit for (unit,) in self._rows(f"SELECT unit FROM expiring WHERE {mine}")]
+            yield self._table(f"SELECT unit FROM expiring WHERE {mine}")["unit"]
 
-    def _fold(self, state: State, reached: int, expiring: Sequence[str]) -> Folded:
+    def _fold(self, state: State, reached: int, expiring: pa.ChunkedArray) -> Folded:
         self._recall(state, expiring)
         self._run(known_excess())
         if isinstance(self._sql, TermStatements) and (statement := self._sql.order_again()):
@@ -195,22 +205,23 @@ class DuckEngine:
     def _table(self, statement: str) -> pa.Table:
         return self._db.sql(statement).to_arrow_table()
 
-    def _recall(self, state: State, expiring: Sequence[str]) -> None:
+    def _recall(self, state: State, expiring: pa.ChunkedArray) -> None:
         """Fetch the stored state of the units that change or must leave."""
-        found = [unit for (unit,) in self._rows("SELECT DISTINCT unit FROM arrivals ORDER BY unit")]
-        units = sorted({*found, *expiring}) if expiring else found
+        units = self._table("SELECT DISTINCT unit FROM arrivals")["unit"]
+        if len(expiring):
+            units = pc.unique(pa.chunked_array([*units.chunks, *expiring.chunks]))
         if self.program.max_rows is None:
             entries, owner = state.entries(units), ", entry AS unit"
         else:
             entries, owner = state.entries_of(units), ""
-        clipped = units if any(release.clip for release in self.program.releases) else []
+        clipped = units if any(release.clip for release in self.program.releases) else units[:0]
         known = {
             "known_entries": (entries, self.layout.entries, owner),
             "known_units": (state.units(units), self.layout.units, ""),
             "known_used": (state.used(clipped), self.layout.used, ""),
         }
         for name, (table, columns, also) in known.items():
-            self._make(name, table.cast(arrow_schema(columns)), f"*{also}")
+            self._make(name, table.select(list(columns)).cast(arrow_schema(columns)), f"*{also}")
 
     def _make(self, name: str, table: pa.Table, columns: str = "*") -> None:
         """Make a table of the engine from one in memory."""
@@ -244,7 +255,8 @@ class DuckEngine:
     def _counts(self) -> dict[str, int]:
         """Changes that were dropped or did not fit the stored state, by reason."""
         outside = " + ".join(
-            f"count(*) FILTER (coalesce({render(release.query.outside)}, false))"
+            f"count(*) FILTER (coalesce({render(release.query.outside)}, false)"
+            f"{'' if release.name in self._fresh else f' AND seq > {AGAIN}'})"
             for release in self.program.releases
             if release.query.kind == "stock"
         )  # fmt: skip

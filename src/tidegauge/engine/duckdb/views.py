@@ -55,9 +55,10 @@ class Views:
         self.flows = [r for r in program.releases if r.query.kind == "flow"]
         self.views = [name for release in self.stocks for name in self.view(release)]
         images = {name for flow in self.flows for name in (*flow.query.before, *flow.query.after)}
+        images |= set(program.keeps)
         self._long = {name: least for name, least in program.partial if name not in images}
         self.image = {name: columns[name] for name in columns if name in images or name in self._long}
-        self.labels = sorted({scope.by for scope in program.scopes if scope.by})
+        self.labels = list(program.labels) or sorted({scope.by for scope in program.scopes if scope.by})
         self.layout = self._layout()
 
     def view(self, release: Release) -> list[str]:

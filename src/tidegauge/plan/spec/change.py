@@ -30,6 +30,12 @@ def changed(committed: JsonObject, spec: GaugeSpec) -> list[str]:
     )
 
 
+def added(committed: JsonObject, spec: GaugeSpec) -> list[str]:
+    """The releases that the committed declaration does not have, in the order in which they are written."""
+    known = as_object(committed["release"])
+    return [name for name in spec.release if name not in known]
+
+
 def _differences(old: Json, new: Json, written: Json, place: tuple[str, ...], dialect: str) -> Iterator[str]:
     """`written` is `new` without the keys that have their defaults."""
     if _is_duration(old) and _is_duration(new):

@@ -122,11 +122,20 @@ class BudgetSpec(Table):
     epsilon: Number | None = None
     delta: Number | None = None
     rho: Number | None = None
+    reserve: Number | None = None
+    reserve_columns: list[Name] | None = None
+    """The columns that added releases may use; None: all."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> BudgetSpec:
+        if self.reserve_columns is not None and self.reserve is None:
+            raise ValueError("reserve_columns: says what added releases may use, and needs 'reserve'")
+        return self
 
     @property
     def budget(self) -> Budget:
         """The exact budget."""
-        return Budget(self.epsilon, self.delta, self.rho)
+        return Budget(self.epsilon, self.delta, self.rho, self.reserve)
 
 
 class ReleaseSpec(Table):

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 GENESIS: Final = "0" * 64
 COMMIT: Final = "commit"
 """The kind of an entry that reserves the loss of a plan."""
+AMEND: Final = "amend"
+"""The kind of an entry that reserves the loss of releases that were added later."""
 CHOICE: Final = "choice"
 """The kind of an entry that reserves the loss of the draw of at_most, which comes before the plan."""
 
@@ -40,16 +42,16 @@ class Ledger:
             for seq, time, kind, body, previous, hash_ in self._rows()
         ]
 
-    def reserve(self, reservation: Reservation, *, time: str) -> None:
+    def reserve(self, reservation: Reservation, *, time: str, amends: bool = False) -> None:
         """Record a plan's whole lifetime loss, or that of the choice of at_most; inside a transaction.
 
-        Raises BudgetExceeded where less than this is left.
+        `amends`: the plan adds releases to those before.  Raises BudgetExceeded where less than this is left.
         """
         left = reservation.budget - self.spent()
         if reservation.reserved > left:
             what = "the choice of at_most" if reservation.choice else "the plan"
             raise BudgetExceeded(what, measure=reservation.measure, needed=reservation.reserved, left=left)
-        kind = CHOICE if reservation.choice else COMMIT
+        kind = CHOICE if reservation.choice else AMEND if amends else COMMIT
         text = json.dumps(reservation.as_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         last = self._db.execute("SELECT hash FROM ledger ORDER BY seq DESC LIMIT 1").fetchone()
         previous = last[0] if last else GENESIS

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tidegauge.model.json import as_object, parse_json
 from tidegauge.model.tick import Published
-from tidegauge.store.database import FORMAT, Database
+from tidegauge.store.database import Database
 from tidegauge.store.public.journal import Journal
 from tidegauge.store.public.ledger import Ledger
 from tidegauge.store.public.outbox import cursor_of
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from tidegauge.model.json import JsonObject
     from tidegauge.model.tick import Measurement, Seal
     from tidegauge.store.public.outbox import Cursor
+
+AMENDED: Final = "plan:"
+"""Keys of the plans that added releases: this, and their numbers from 2 on."""
 
 TABLES: Final = (
     "CREATE TABLE ledger (seq INTEGER PRIMARY KEY, time TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT "
@@ -80,7 +83,7 @@ class PublicPart:
         """Refuse an encrypted store whose signature or ledger does not hold."""
         if self._file.cipher is None:
             return
-        require = require_signed if self._file.version == FORMAT else require_old
+        require = require_old if self._file.version == 2 else require_signed
         require(self._db, self._file.cipher, self._file.path.name)
         self.ledger.prove()
 
@@ -96,9 +99,17 @@ class PublicPart:
 
     @property
     def plan(self) -> JsonObject | None:
-        """The committed plan and the declaration it was made from, or None."""
+        """The first committed plan and the declaration it was made from, or None."""
         text = self._file.get("plan")
         return as_object(parse_json(text)) if text else None
+
+    @property
+    def plans(self) -> list[JsonObject]:
+        """Every plan that was committed, oldest first: the first one, and those that added releases."""
+        more = self._file.with_prefix(AMENDED)
+        first = self.plan
+        added = (as_object(parse_json(more[key])) for key in sorted(more, key=int))
+        return [] if first is None else [first, *added]
 
     @property
     def simulated(self) -> bool:

@@ -1,0 +1,191 @@
+"""Gauges to which releases are added: one unit more or less changes nothing but what the noise of both plans covers.
+
+The loss of every release is compared with what its own plan reserved, and the sum with what the ledger reserved.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.adjacency.declared import Declared, declare
+from tests.adjacency.play import Play, check, compare
+from tests.adjacency.sources import Log
+from tests.adjacency.world import Table, Times, random_table, without
+from tests.shared_plans import SharedPlans, shared_plans
+from tidegauge.audit.transcript import Labels, loss
+from tidegauge.errors import SpecError
+from tidegauge.model.program import Limit
+from tidegauge.model.quantity import instant, rfc3339
+from tidegauge.plan.grow import program_of_all
+from tidegauge.run.gauge import Gauge
+from tidegauge.testing import Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.adjacency.play import Kind
+    from tidegauge.model.program import Program
+    from tidegauge.plan.plan import Plan
+
+QUICK: dict[Kind, range] = {"memory": range(2)}
+MANY: dict[Kind, range] = {
+    "memory": range(100, 500),
+    "debezium": range(100, 160),
+    "files": range(100, 160),
+    "sqlite": range(100, 160),
+}
+CHUNK = 5
+
+
+@dataclass(frozen=True)
+class Grown(Play):
+    """A gauge that is amended before some of its passes."""
+
+    added: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """Releases by the pass before which they are committed."""
+
+    def opened(self, number: int, **given: Any) -> Gauge:
+        """The gauge at this pass, amended if its time has come."""
+        declared = dict(self.declared.gauge)
+        for due, releases in sorted(self.added.items()):
+            if due <= number:
+                declared["releases"] = declared["releases"] | releases
+                if due == number:
+                    Gauge(**given, **declared).amend()
+        return Gauge(**given, **declared)
+
+
+def grown(seed: int, kind: Kind) -> Grown:
+    """A gauge that is amended once or twice, and a table whose log this kind of source can state."""
+    rng = random.Random(f"grown {kind} {seed}")
+    while True:
+        declared, more = declare(rng), declare(rng)
+        passes = declared.times.passes
+        if len(passes) < 2 or more.times.tick != declared.times.tick:
+            continue
+        gauge = declared.gauge
+        gauge["budget"] = {**gauge["budget"], "reserve": rng.choice(("1/4", "1/2"))}
+        before = sorted(rng.sample(range(1, len(passes)), rng.choice((1, min(2, len(passes) - 1)))))
+        added = {due: _releases(more, passes[due - 1], declared, str(due)) for due in before}
+        for releases in added.values():
+            for release in releases.values():
+                release["share"] = "1/16"
+        log = Log(rng, owned=declared.owned, informed=False)
+        plans = SharedPlans()
+        one = Grown(declared, (), (), kind, rng.random() < 0.5, plans, added)
+        try:
+            with shared_plans(plans):
+                Gauge(
+                    source=log, now=Clock(declared.times.micros(passes[0])), sampler=Labels(rng), **gauge
+                ).plan()
+            _rehearse(one, rng)
+        except SpecError:
+            continue
+        values = tuple(sorted({one for one in (*declared.values, *more.values) if one is not None}))
+        table = random_table(
+            rng, declared.times, owned=declared.owned, values=(*values, None), plain=kind == "files"
+        )
+        if table.units:
+            return replace(one, log=tuple(table.log), units=tuple(table.units))
+
+
+def _releases(more: Declared, reached: int, declared: Declared, suffix: str) -> dict[str, Any]:
+    """Releases of another gauge, which start after this pass of the clock and have a strategy of the planner."""
+    found = {}
+    for name, release in list(more.gauge["releases"].items())[:2]:
+        own = {key: value for key, value in release.items() if key != "strategy"}
+        after = reached + (26 if "window" in own else 4)
+        later = instant(own["start"]) + declared.times.micros(after) - declared.times.origin
+        found[f"{name}_{suffix}"] = own | {"start": rfc3339(later), "strategy": "disjoint"}
+    return found
+
+
+def _rehearse(one: Grown, rng: random.Random) -> None:
+    """Raise SpecError where the gauge cannot be amended."""
+    from pathlib import Path
+
+    with TemporaryDirectory() as folder:
+        found = one.run(Path(folder) / "empty", (), rng.getrandbits(30))
+    first = set(one.declared.gauge["releases"])
+    if {spot[0] for spot in found.measured} <= first:
+        raise SpecError("nothing that was added is measured")
+
+
+def chunks(counts: dict[Kind, range]) -> list[tuple[Kind, range]]:
+    return [
+        (kind, seeds[start : start + CHUNK])
+        for kind, seeds in counts.items()
+        for start in range(0, len(seeds), CHUNK)
+    ]
+
+
+@pytest.mark.parametrize(("kind", "part"), chunks(QUICK), ids=str)
+def test_one_unit_more_or_less(tmp_path: Path, kind: Kind, part: range) -> None:
+    for seed in part:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        assert check(grown(seed, kind), folder, seed, most=1) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "part"), chunks(MANY), ids=str)
+def test_one_unit_more_or_less_hundreds_of_times(tmp_path: Path, kind: Kind, part: range) -> None:
+    for seed in part:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        assert check(grown(seed, kind), folder, seed) >= 1
+
+
+def restless(most: int = 2) -> Grown:
+    """One unit changes in every bin, before and after a second count begins; each counts two of its changes."""
+    count = {
+        "sql": "SELECT COUNT(*) FROM t WHERE s = 'a'",
+        "every": "10 microseconds",
+        "strategy": "disjoint",
+    }
+    first = {"r0": count | {"start": rfc3339(10), "for": "60 microseconds"}}
+    added = {"r1": count | {"start": rfc3339(30), "for": "40 microseconds"}}
+    gauge = {"budget": {"rho": "1/2", "reserve": "1/2"}, "constraint": {"at_most": most}, "releases": first}
+    table = Table(owned=False)
+    for time in range(1, 75):
+        row = {"owner": None, "s": "ba"[(time + 5) // 10 % 2], "x": 0, "k": None}
+        table.put((time, time), "p", row)
+    declared = Declared(gauge, Times((22, 90), 10, 1, 0), owned=False, values=(0,))
+    return Grown(declared, tuple(table.log), ("p/0",), "memory", added={1: added})
+
+
+def test_a_restless_unit_costs_both_plans_what_each_reserved(tmp_path: Path) -> None:
+    one = restless()
+    whole = one.run(tmp_path / "whole", one.log, 1)
+    other = one.run(tmp_path / "other", without(one.log, "p/0"), 2)
+    compare(whole, other)
+    cost = loss(whole, other)
+    for name in ("r0", "r1"):  # two changes in two bins: the bound is reached
+        assert 0.999 < cost[name] / whole.reserved[name] <= 1
+    assert sum(whole.reserved.values()) == whole.total == Fraction(1, 2)
+
+
+def test_an_added_release_whose_constraint_is_not_enforced_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lifted(plans: Sequence[Plan]) -> Program:
+        program = program_of_all(plans)
+        scopes = (
+            program.scopes[0],
+            *(replace(one, limits=((None, Limit(9)),)) for one in program.scopes[1:]),
+        )
+        return replace(program, scopes=scopes)
+
+    monkeypatch.setattr("tidegauge.run.tick.program_of_all", lifted)
+    one = restless()
+    whole = one.run(tmp_path / "whole", one.log, 1)
+    other = one.run(tmp_path / "other", without(one.log, "p/0"), 2)
+    with pytest.raises(AssertionError, match="r1"):
+        compare(whole, other)
