@@ -204,7 +204,8 @@ class Collector:
         """
         if other.survey != self.survey:
             raise LocalError(
-                "the other collector is of another survey; nothing was merged. Merge collectors of one survey.json only"
+                "the other collector is of another survey; nothing was merged. "
+                "Merge collectors of one survey.json only"
             )
         tokens = {window: np.sort(np.concatenate(seen.runs)) for window, seen in other._seen.items()}
         twice = any(self._seen[w].among(found).any() for w, found in tokens.items() if w in self._seen)

@@ -37,7 +37,8 @@ class CollectorStore:
         self._opened: sqlite3.Connection | None = None
         if not writing and not self._path.exists():
             raise StoreError(
-                f"{self._path}: there is no such collector in {self._path.absolute().parent}. Correct the path"
+                f"{self._path}: there is no such collector "
+                f"in {self._path.absolute().parent}. Correct the path"
             )
         try:
             if writing:

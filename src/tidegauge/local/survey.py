@@ -191,7 +191,8 @@ class Survey:
             raise LocalError(f"this is not the JSON of a survey, as to_json writes it: {problem}") from None
         if survey.to_json() != text.strip():
             raise LocalError(
-                "this JSON is not what to_json wrote, so its hash differs from the one in the reports; use the "
+                "this JSON is not what to_json wrote, so its hash differs from the one in the reports; "
+                "use the "
                 "file as it was written"
             )
         return survey
@@ -268,7 +269,8 @@ class Survey:
         window = (moment - self.start) // self.every
         if not 0 <= window < self.windows:
             raise LocalError(
-                "the survey does not run at that time; it begins at `start` and has `windows` windows of `every`"
+                "the survey does not run at that time; "
+                "it begins at `start` and has `windows` windows of `every`"
             )
         return window
 

@@ -66,7 +66,8 @@ class Inbox:
             self._lock = lock_file(folder / "lock")
         except BlockingIOError:
             raise StoreLocked(
-                "another process receives events into this inbox. Stop it, or declare another inbox ([source] inbox)"
+                "another process receives events into this inbox. "
+                "Stop it, or declare another inbox ([source] inbox)"
             ) from None
         self._file = -1
         self._sound = True
@@ -216,7 +217,8 @@ class Inbox:
         if change.kind != "r" and mark(change) is None:
             raise SourceError(
                 "does not say where in its database's log it happened, so a repetition could not be "
-                "recognised: use the connector for PostgreSQL, MySQL, MariaDB or SQL Server, and keep its source"
+                "recognised: use the connector for PostgreSQL, MySQL, MariaDB or SQL Server, "
+                "and keep its source"
             )
 
     def close(self) -> None:

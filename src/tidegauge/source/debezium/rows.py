@@ -203,7 +203,8 @@ def _own(convert: Convert) -> Convert:
             return convert(value)
         except UNUSABLE:
             raise SourceError(
-                "has a value that is not written as its schema says: write events with JsonConverter, unchanged"
+                "has a value that is not written as its schema says: "
+                "write events with JsonConverter, unchanged"
             ) from None
 
     return read

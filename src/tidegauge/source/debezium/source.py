@@ -114,7 +114,8 @@ class Debezium(FollowedSource):
         """The declared columns, or those of the first event with a schema."""
         if not self._inbox and not self._files():
             raise SourceError(
-                "there is no such file, and no file of events (*.jsonl) in such a folder. Correct [source] path",
+                "there is no such file, and no file of events (*.jsonl) in such a folder. "
+                "Correct [source] path",
                 path=str(self._path),
             )
         self._described()
@@ -229,7 +230,8 @@ class Debezium(FollowedSource):
             file, length, start = one.path, one.length, one.start
             if length is not None and length < start and not self._inbox:
                 raise SourceError(
-                    "is shorter than what was read of it: it was overwritten. Put it back, and write new events to a new file",
+                    "is shorter than what was read of it: it was overwritten. "
+                    "Put it back, and write new events to a new file",
                     path=str(file),
                 )
             with _opened(file) as lines:

@@ -48,7 +48,8 @@ def template(asked: Asked) -> Draft:
     files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     if not files:
         raise SpecError(
-            f"there are no events (*.jsonl) in {path} to see the columns in; name a folder or file with events, or use --table for events to come"
+            f"there are no events (*.jsonl) in {path} to see the columns in; "
+            "name a folder or file with events, or use --table for events to come"
         )
     found = _outline(files[0], asked.table)
     place = line(

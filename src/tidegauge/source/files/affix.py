@@ -21,7 +21,7 @@ class Affix:
 
     @property
     def is_suffix(self) -> bool:
-        """Whether the affix stands at the end of a name."""
+        """Whether names end with the affix."""
         return self.declared.startswith(_STAR)
 
     @property
@@ -74,7 +74,8 @@ def lone_suffixes(marks: Sequence[Affix], columns: Collection[str]) -> list[str]
     """A sentence for each column that has one of two suffixes and no partner with the other."""
     found = [mark.among(columns) for mark in marks if mark.is_suffix]
     return [
-        f"'{column}' is read as a new or old value of '{name}', because of its ending, but the other value of "
+        f"'{column}' is read as a new or old value of '{name}', because of its ending, "
+        "but the other value of "
         "the pair is missing. If it is a column of its own, rename it"
         for one in found
         for name, column in one.items()

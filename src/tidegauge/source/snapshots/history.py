@@ -51,11 +51,12 @@ _NEVER: Final = 2**63 - 1
 class History(WholeTable):
     """Follows the versions of a table's rows.
 
-    `valid_to` is null in the current version; a row whose last version has ended is deleted.  `inclusive`:
-    the day of `valid_to` is the last on which the version is valid.  `deleted` names a column that marks a
-    version as a deletion.  With `current` in place of `valid_to`, that column is true in the current version,
-    and any other ends when the next one of the same key and unit begins.  With `every`, `valid_from` is the date of a picture of the whole table, `every` is
-    the time from one picture to the next, and there is no `valid_to`.
+    `valid_to` is null in the current version; a row whose last version has ended is deleted. `inclusive`:
+    the day of `valid_to` is the last on which the version is valid. `deleted` names a column that marks a
+    version as a deletion. With `current` in place of `valid_to`, that column is true in the current
+    version, and any other ends when the next one of the same key and unit begins. With `every`,
+    `valid_from` is the date of a picture of the whole table, `every` is the time from one picture to the
+    next, and there is no `valid_to`.
     """
 
     def __init__(
