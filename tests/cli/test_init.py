@@ -79,6 +79,45 @@ def test_versions_publish_who_is_there(tidegauge: Shell, kind: str) -> None:
     assert last_reading(tidegauge, "10 days") == 2100
 
 
+def marked() -> str:
+    """3,000 people, of whom 2,100 have a current version; no column says when a version ended."""
+    rows = ["person_id,city,age,valid_from,is_current"]
+    for person in range(3000):
+        first, here = f"2026-0{person % 5 + 1}-{person % 28 + 1:02}", person % 10 < 7
+        rows.append(f"{person},rome,{person % 90},{first},false")
+        rows.append(f"{person},oslo,{person % 90},2026-06-15,{str(here).lower()}")
+    return "\n".join([*rows, ""])
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "duckdb"])
+def test_versions_that_are_only_marked_publish_who_is_there(tidegauge: Shell, kind: str) -> None:
+    Path("people.csv").write_text(marked())
+    name = f"people.{kind}"
+    if kind == "parquet":
+        pq.write_table(pa_csv.read_csv("people.csv"), name)
+    if kind == "duckdb":
+        with duckdb.connect(name) as db:
+            db.execute("CREATE TABLE people AS SELECT * FROM read_csv('people.csv')")
+    said = tidegauge("init", name)
+    assert "no column says when a version ends" in " ".join(str(said).split())
+    source = declared()["source"]
+    assert (source["valid_from"], source["current"]) == ("valid_from", "is_current")
+    assert "valid_to" not in source
+    assert last_reading(tidegauge, "10 days") == 2100
+
+
+def test_a_changelog_with_suffixes(tidegauge: Shell) -> None:
+    """100 enter, 40 of them leave: a row without new values is a deletion."""
+    rows = ["at,stay_id,ward_before,ward_after"]
+    rows += [f"2026-01-01T{n % 24:02}:00:00Z,{n},,{'ab'[n % 2]}" for n in range(100)]
+    rows += [f"2026-01-05T{n % 24:02}:00:00Z,{n},{'ab'[n % 2]}," for n in range(40)]
+    Path("stays.csv").write_text("\n".join([*rows, ""]))
+    tidegauge("init", "stays.csv")
+    source = declared()["source"]
+    assert (source["kind"], source["before"], source["after"]) == ("files", "*_before", "*_after")
+    assert last_reading(tidegauge, "1 day") == 60
+
+
 def test_a_changelog_of_excel(tidegauge: Shell) -> None:
     rows = "".join(
         f"{n % 28 + 1:02}.0{n % 3 + 1}.2026 14:05;{n};{n % 40};{n}.234,5{n % 10};a\r\n" for n in range(1, 200)

@@ -145,7 +145,7 @@ def test_a_plan_reads_the_same_once_it_is_committed(tmp_path: Path) -> None:
 
 
 def test_a_derived_window_that_another_strategy_tells_far_better_is_remarked_on(tmp_path: Path) -> None:
-    declared: dict[str, Any] = {"budget": {"epsilon": 1}, "for": "730 days"}
+    declared: dict[str, Any] = {"budget": {"epsilon": 1}, "for": "ever"}
     six = {"six": {"of": "now", "window": "6 days"}}
     text = explain(plan(tmp_path, more=six, **declared), why=True)
     assert "six would be ± " in text

@@ -188,7 +188,9 @@ class Collector:
         Raises LocalError where the survey has no such window.
         """
         if not 0 <= window < self.survey.windows:
-            raise LocalError(f"the survey has windows 0 to {self.survey.windows - 1}; none was closed")
+            raise LocalError(
+                f"the survey has windows 0 to {self.survey.windows - 1}; none was closed. Name one of them"
+            )
         self.closed = max(self.closed, window + 1)
         for each in [seen for seen in self._seen if seen < self.closed]:
             del self._seen[each]
@@ -201,7 +203,10 @@ class Collector:
         Raises LocalError if a report may be in both, or if the surveys differ; then nothing is merged.
         """
         if other.survey != self.survey:
-            raise LocalError("the other collector is of another survey; nothing was merged")
+            raise LocalError(
+                "the other collector is of another survey; nothing was merged. "
+                "Merge collectors of one survey.json only"
+            )
         tokens = {window: np.sort(np.concatenate(seen.runs)) for window, seen in other._seen.items()}
         twice = any(self._seen[w].among(found).any() for w, found in tokens.items() if w in self._seen)
         unsure = self.tally[: max(self.closed, other.closed)].any(axis=1) & other.tally[

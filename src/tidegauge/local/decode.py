@@ -99,7 +99,9 @@ def net_changes(survey: Survey, layout: Layout, tally: Integers) -> Histogram:
             known = np.isfinite(measured.planned)[:, None]
             value, spread = (np.where(known, each, np.nan) for each in (measured.value, measured.spread))
             return Histogram(found.people, value, spread.reshape(-1, z, z))
-    raise LocalError(f"protocol {survey.protocol!r} does not ask for the change in a single window")
+    raise LocalError(
+        f"protocol {survey.protocol!r} does not ask for the change in a single window; use the running values"
+    )
 
 
 class _Evidence:

@@ -36,7 +36,10 @@ class CollectorStore:
         self._path, self._lock = Path(path), -1
         self._opened: sqlite3.Connection | None = None
         if not writing and not self._path.exists():
-            raise StoreError(f"{self._path}: there is no such collector")
+            raise StoreError(
+                f"{self._path}: there is no such collector "
+                f"in {self._path.absolute().parent}. Correct the path"
+            )
         try:
             if writing:
                 self._take()
@@ -50,14 +53,17 @@ class CollectorStore:
                 self._opened.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;" + _SCHEMA)
         except sqlite3.Error:
             self.close()
-            raise StoreCorrupt(f"{self._path}: this is not a collector's file") from None
+            raise StoreCorrupt(
+                f"{self._path}: this is not a collector's file. Name another, or bring back a copy"
+            ) from None
 
     def _take(self) -> None:
         try:
             self._lock = lock_file(self._path.with_name(f"{self._path.name}.lock"))
         except BlockingIOError:
             raise StoreLocked(
-                f"{self._path}: another collector has this file open; nothing was changed"
+                f"{self._path}: another collector has this file open; nothing was changed. "
+                "Stop that one, or name another file"
             ) from None
         os.close(private_file(self._path))  # SQLite gives its own files the same mode
 
@@ -82,7 +88,9 @@ class CollectorStore:
         self._database.execute("INSERT OR IGNORE INTO collector VALUES (1, ?, '{}', 0)", [survey])
         if self.survey() != survey:
             self.close()
-            raise LocalError(f"{self._path} belongs to another survey; nothing was changed")
+            raise LocalError(
+                f"{self._path} belongs to another survey; nothing was changed. Name another file"
+            )
         runs: dict[int, list[Tokens]] = {}
         for window, run in self.tokens():
             runs.setdefault(window, []).append(run)
@@ -111,7 +119,9 @@ class CollectorStore:
         except sqlite3.Error:
             found = None
         if found is None:
-            raise StoreCorrupt(f"{self._path}: this is not a collector's file")
+            raise StoreCorrupt(
+                f"{self._path}: this is not a collector's file. Name another, or bring back a copy"
+            )
         return tuple(found)
 
     def rows(self) -> Iterator[tuple[int, NDArray[np.int64]]]:
@@ -150,7 +160,8 @@ class CollectorStore:
             if database.in_transaction:
                 database.execute("ROLLBACK")
             raise StoreError(
-                f"{self._path}: nothing was written, and the batch is not counted ({problem})"
+                f"{self._path}: nothing was written, and the batch is not counted ({problem}). "
+                "Make room, or give this user the right to write, and send the batch again"
             ) from None
 
     def _add_tokens(self, window: int, tokens: Tokens) -> None:

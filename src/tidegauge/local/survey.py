@@ -188,10 +188,12 @@ class Survey:
             data["every"] = None if data["every"] is None else timedelta(seconds=data["every"])
             survey = cls(**data)
         except (ReporterError, KeyError, TypeError, ValueError) as problem:
-            raise LocalError(f"this is not the JSON of a survey: {problem}") from None
+            raise LocalError(f"this is not the JSON of a survey, as to_json writes it: {problem}") from None
         if survey.to_json() != text.strip():
             raise LocalError(
-                "this JSON is not what to_json wrote, so its hash differs from the one in the reports"
+                "this JSON is not what to_json wrote, so its hash differs from the one in the reports; "
+                "use the "
+                "file as it was written"
             )
         return survey
 
@@ -219,7 +221,7 @@ class Survey:
     def law(self) -> TiltedLaw:
         """The tilted law of the lowest level in use."""
         if not self.laws:
-            raise LocalError(f"protocol {self.protocol!r} has no tilted law")
+            raise LocalError(f"protocol {self.protocol!r} has no tilted law; use one of the tilted protocols")
         return self.laws[min(self.laws)]
 
     @property
@@ -266,26 +268,29 @@ class Survey:
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
         window = (moment - self.start) // self.every
         if not 0 <= window < self.windows:
-            raise LocalError("the survey does not run at that time")
+            raise LocalError(
+                "the survey does not run at that time; "
+                "it begins at `start` and has `windows` windows of `every`"
+            )
         return window
 
 
 def _checked(*, answers: Sequence[str], windows: int, changes: int, epsilon: Any) -> Setting:
     """The setting, in exact numbers; raises LocalError where it is none."""
     if isinstance(answers, str) or not 1 <= len(answers) <= 254:
-        raise LocalError("answers: a list of 1 to 254 texts")
+        raise LocalError("answers: give a list of 1 to 254 texts")
     if len(set(answers)) != len(answers) or not all(isinstance(each, str) and each for each in answers):
-        raise LocalError("answers: all different, and none of them empty")
+        raise LocalError("answers: give texts that are all different, and none of them empty")
     if not 1 <= windows <= 1 << 16:
-        raise LocalError("windows: from 1 to 65536")
+        raise LocalError("windows: give a number from 1 to 65536")
     if changes < 1:
-        raise LocalError("changes: at least 1, since taking part at all is the first change")
+        raise LocalError("changes: give at least 1, since taking part at all is the first change")
     try:
         exact = epsilon if isinstance(epsilon, Fraction) else Fraction(str(epsilon))
     except (ValueError, ZeroDivisionError):
         exact = Fraction(0)
     if exact <= 0:
-        raise LocalError("epsilon: a finite number above 0")
+        raise LocalError("epsilon: give a finite number above 0, such as 1")
     return Setting(windows, changes, exact, len(answers))
 
 

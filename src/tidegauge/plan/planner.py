@@ -299,7 +299,8 @@ def _options(
 
 
 def _plan_release(possible: list[Option], *, loss: Fraction, hint: str) -> ReleasePlan:
-    best = next((option for option in possible if option.exact(loss)), possible[0])
+    plain = (option for option in possible if option.exact(loss) and option.strategy.ahead is None)
+    best = next(plain, possible[0])
     return ReleasePlan(
         release=best.release,
         loss=loss,

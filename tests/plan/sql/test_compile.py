@@ -251,6 +251,7 @@ def test_bounds_that_do_not_fit(sql: str, bounds: dict[str, Any], grids: dict[st
          "before: test a column that is never empty in a row, such as the key: before.id IS NULL"),
         ("SELECT COUNT(*) FROM changes(patients) c", "a flow is read FROM changes(patients), with nothing more"),
         ("SELECT COUNT(*) FROM changes(doctors)", "FROM CHANGES(doctors) (the table is patients) is refused"),
+        ("SELECT COUNT(*) FROM changes", "FROM changes is refused: FROM changes(patients) counts the changes of patients"),
         ("SELECT COUNT(*) FROM changes('patients')", "a flow is read FROM changes(patients), with nothing more"),
         ("SELECT COUNT(*) FROM 'patients.csv'", 'FROM "patients.csv" (the table is patients) is refused'),
         ("SELECT COUNT(*) FROM read_csv('x')", "FROM READ_CSV('x') (the table is patients) is refused"),

@@ -44,7 +44,9 @@ FLOAT16 = pa.array([1.0], pa.float16())
 # file, its content, what is declared besides time and entry, the words
 CASES: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     # the file
-    ("patients.txt", HEAD, {}, "patients.txt: the name must end in .csv, .tsv, .jsonl, .ndjson or .parquet, or one of these and .gz."),
+    ("patients.txt", HEAD, {}, "patients.txt: the name must end in .csv, .tsv, .jsonl, .ndjson or .parquet, or one of these and .gz; rename the file to what it contains."),
+    ("patients.json", "[]", {}, "patients.json: a .json file is one whole text; write one object a line and name the file .jsonl (a list: jq -c '.[]' FILE.json > FILE.jsonl)."),
+    ("patients.xlsx", "PK", {}, "patients.xlsx: a spreadsheet is not read; save the sheet as CSV UTF-8, and name that file."),
     ("patients.csv", "", {}, "patients.csv: the file is empty; its first line must name the columns."),
     ("patients.csv", "\n" + HEAD, {}, "patients.csv, line 1: the first line must name the columns, and it is empty."),
     ("patients.csv.gz", ZIPPED[:-20], {}, "patients.csv.gz: the gzip is damaged or cut short; copy the file again."),
@@ -77,15 +79,15 @@ CASES: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     ("patients.csv", HEAD + GOOD + '2026-01-02,2,5" pipe\n', {}, "patients.csv, line 3: a quote is not closed, not doubled, or not at the start of its field."),
     ("patients.csv", HEAD.encode() + b'2026-01-01,1,"ill\n\xff"\n', {}, "patients.csv, line 3: the text is not UTF-8 (ISO-8859-1 or windows-1252, perhaps). Save the file as UTF-8 (Excel: CSV UTF-8), or convert it: iconv -f WINDOWS-1252 -t UTF-8."),
     ("patients.csv", (HEAD + GOOD).encode("utf-16"), {}, "patients.csv, line 1: the text is not UTF-8 (UTF-16). Save the file as UTF-8 (Excel: CSV UTF-8), or convert it: iconv -f UTF-16 -t UTF-8."),
-    ("patients.csv", HEAD + SPREAD + "2026-01-02,2,i\0ll\n", {}, "patients.csv, line 5: the text contains a control character (byte 0)."),
-    ("patients.csv", "ts,entry,st\0atus\n", {}, "patients.csv, line 1: the text contains a control character (byte 0)."),
+    ("patients.csv", HEAD + SPREAD + "2026-01-02,2,i\0ll\n", {}, "patients.csv, line 5: the text contains a control character (byte 0), so the file may not be text in UTF-8. If it is UTF-16, convert it: iconv -f UTF-16LE -t UTF-8; else remove the character."),
+    ("patients.csv", "ts,entry,st\0atus\n", {}, "patients.csv, line 1: the text contains a control character (byte 0), so the file may not be text in UTF-8. If it is UTF-16, convert it: iconv -f UTF-16LE -t UTF-8; else remove the character."),
     ("patients.jsonl", '{"ts": "2026-01-01", "entry": 1}\n{"ts": "2026-01-02", "entry"\n', {}, "patients.jsonl, line 2: the line is not a JSON object with distinct keys."),
     ("patients.jsonl", "\n[1]\n", {}, "patients.jsonl, line 2: the line is not a JSON object with distinct keys."),
     ("patients.jsonl", '{"ts": "2026-01-01", "entry": 1}\n7\n', {}, "patients.jsonl, line 2: the line is not a JSON object with distinct keys."),
     ("patients.jsonl", '{"ts": "2026-01-01", "entry": 1, "entry": 2}\n', {}, "patients.jsonl, line 1: the line is not a JSON object with distinct keys."),
     ("patients.jsonl", '{"ts": "2026-01-01", "entry": "\\ud800"}\n', {}, "patients.jsonl, line 1: the line is not a JSON object with distinct keys."),
     ("patients.jsonl", b'{"ts": "2026-01-01", "entry": 1}\n{"ts": "\xff"}\n', {}, "patients.jsonl, line 2: the text is not UTF-8 (ISO-8859-1 or windows-1252, perhaps). Save the file as UTF-8 (Excel: CSV UTF-8), or convert it: iconv -f WINDOWS-1252 -t UTF-8."),
-    ("patients.jsonl", '{"ts": "2026-01-01", "entry": 1}\n\x01\n', {}, "patients.jsonl, line 2: the text contains a control character (byte 1)."),
+    ("patients.jsonl", '{"ts": "2026-01-01", "entry": 1}\n\x01\n', {}, "patients.jsonl, line 2: the text contains a control character (byte 1), so the file may not be text in UTF-8. If it is UTF-16, convert it: iconv -f UTF-16LE -t UTF-8; else remove the character."),
     # the values
     ("patients.csv", HEAD + SPREAD + ",2,ill\n", {}, "patients.csv, line 5: column 'ts' (time) is empty; every change needs a time."),
     ("patients.csv", HEAD + "\n\n" + SPREAD + f"{SECRET},2,ill\n", {}, "patients.csv, line 7: column 'ts' (time) does not contain a time; expected 2026-01-31 or 2026-01-31T12:00:00Z; for another notation declare date_format or time_unit, or name another column."),
@@ -126,13 +128,13 @@ def test_refused(tmp_path: Path, case: int) -> None:
 
 
 OTHERS = {
-    "nothing.csv": "nothing.csv: there is no such file.",
-    "nothing-*.csv": "nothing-*.csv: there is no such file.",
+    "nothing.csv": "nothing.csv: there is no such file; the folder is /data. Correct the path.",
+    "nothing-*.csv": "nothing-*.csv: there is no such file; the folder is /data. Correct the path.",
     "folder": "folder: this is a folder; write which files in it, like *.csv.",
     "mixed/t.*": "mixed/t.*: the files must be of one kind: csv, jsonl or parquet.",
     "other/t-*.csv": "other/t-2.csv: column 'status', which the first file has, is missing; the columns are 'ts', 'entry'. Correct [source].",
     "x" * 300 + ".csv": "x" * 300 + ".csv: the path cannot be followed (File name too long).",
-    "loop.csv": "loop.csv: there is no such file.",
+    "loop.csv": "loop.csv: there is no such file; the folder is /data. Correct the path.",
 }
 
 
@@ -145,7 +147,7 @@ def test_refused_paths(tmp_path: Path, path: str) -> None:
     (tmp_path / "other/t-2.csv").write_text("ts,entry\n")
     (tmp_path / "loop.csv").symlink_to("loop.csv")
     error = refused(Files(path, table="t", time="ts", key="entry", base=tmp_path))
-    assert first_line(error) == OTHERS[path]
+    assert first_line(error).replace(str(tmp_path), "/data") == OTHERS[path]
 
 
 def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

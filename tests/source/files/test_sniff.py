@@ -9,8 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tidegauge.errors import SourceError
-from tidegauge.source.files.sniff import Shape, Suggestion, sniff
+from tidegauge.source.files.sniff import sniff
 from tidegauge.source.files.source import Files
+from tidegauge.source.files.suggestion import Shape, Suggestion
 
 
 def test_a_value_change_log(tmp_path: Path) -> None:
@@ -244,3 +245,59 @@ def test_nothing_to_look_at(tmp_path: Path, name: str, content: str) -> None:
 def test_not_there(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="there is no such file"):
         sniff(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("*_before", "*_after"), ("*_old", "*_new"), ("*.before", "*.after"), ("* before", "* after"),
+        ("*Before", "*After"), ("*_BEFORE", "*_AFTER"), ("OLD_", "NEW_"), ("old ", "new "),
+    ],
+)  # fmt: skip
+def test_pairs_of_columns(tmp_path: Path, old: str, new: str) -> None:
+    def named(affix: str, name: str) -> str:
+        return name + affix[1:] if affix.startswith("*") else affix + name
+
+    columns = [named(affix, name) for name in ("status", "age") for affix in (old, new)]
+    head = ",".join(["ts", "id", *columns, "oldest", "anew"])
+    rows = ["2026-01-01,7,,ill,,30,no,3", "2026-01-02,7,ill,well,30,31,no,3", "2026-01-03,7,well,,31,,no,3"]
+    found = found_in(tmp_path, "\n".join([head, *rows, ""]))
+    assert (found.shape, found.before, found.after) == (Shape.CHANGES, old, new)
+    assert set(found.types) == {"status", "age", "oldest", "anew"}
+    assert not any("has no" in one for one in found.unsure)
+    source = Files("t.csv", time="ts", key="id", before=found.before, after=found.after, types=found.types,
+                   base=tmp_path)  # fmt: skip
+    changes = [row for batch in source.read(None, 2**60) for row in batch.rows.to_pylist()]
+    sides = [tuple(side and side["status"] for side in (row["before"], row["after"])) for row in changes]
+    assert sides == [(None, "ill"), ("ill", "well"), ("well", None)], "the last row is a deletion"
+
+
+def test_an_ending_without_its_partner_is_said(tmp_path: Path) -> None:
+    found = found_in(tmp_path, lines("ts,id,x_old,x_new,is_new", "2026-01-{d:02},{n},a{k},b{k},yes"))
+    assert (found.before, found.after) == ("*_old", "*_new")
+    assert any(one.startswith("'is_new' is read as a new or old value") for one in found.unsure)
+
+
+@pytest.mark.parametrize("columns", ["is_new,years_old", "status_old,is_new", "due_before,seen_after"])
+def test_endings_that_are_no_pair(tmp_path: Path, columns: str) -> None:
+    found = found_in(tmp_path, lines(f"ts,id,{columns}", "2026-01-{d:02},{n},a{k},b{k}"))
+    assert (found.before, found.after) == (None, None)
+    assert set(found.types) == set(columns.split(","))
+
+
+def marked(*words: str) -> str:
+    rows = [f"{n},rome,2026-01-{n % 28 + 1:02},{words[0]}\n{n},oslo,2026-02-03,{words[1]}" for n in range(20)]
+    return "\n".join(["id,city,valid_from,is_current", *rows, ""])
+
+
+@pytest.mark.parametrize("words", [("false", "true"), ("0", "1"), ("N", "Y"), ("no", "Yes")])
+def test_versions_that_are_marked_and_do_not_end(tmp_path: Path, words: tuple[str, str]) -> None:
+    found = found_in(tmp_path, marked(*words))
+    assert (found.shape, found.key, found.valid_from) == (Shape.VERSIONS, "id", "valid_from")
+    assert (found.valid_to, found.current) == (None, "is_current")
+    assert any("no column says when a version ends" in one for one in found.unsure)
+    assert "is_current" not in found.types
+
+
+def test_marks_that_are_not_known_are_not_taken_for_marks(tmp_path: Path) -> None:
+    assert found_in(tmp_path, marked("past", "present")).shape is not Shape.VERSIONS

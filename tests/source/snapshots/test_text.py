@@ -38,7 +38,8 @@ def day(at: int) -> str:
 def history(folder: Path, text: str, notation: Notation | None = None, **options: Any) -> History:
     (folder / "t.csv").write_text(text)
     reader = TextReader("t.csv", "t", notation=notation, base=folder)
-    named = {"valid_from": "f"} | ({} if "every" in options else {"valid_to": "t"})
+    ends = {} if options.keys() & {"every", "current"} else {"valid_to": "t"}
+    named = {"valid_from": "f"} | ends
     return History(reader, key="id", folder=folder / "images", **(named | options))
 
 
@@ -55,6 +56,56 @@ def test_versions(tmp_path: Path) -> None:
         ("2026-01-04", "2", None),
         ("2026-01-05", "1", "b"),
     ]
+
+
+MARKED = """id,x,f,c,p
+1,a,2026-01-01,no,p
+1,b,2026-01-05,yes,p
+2,c,2026-01-02,0,p
+2,d,2026-01-04,,p
+3,e,2026-01-03,t,p
+3,g,2026-01-20,f,p
+4,h,2026-01-06,N,p
+"""
+
+
+def test_versions_that_are_marked(tmp_path: Path) -> None:
+    """The next version ends one; a last one that is not marked does not count; a marked one has not ended."""
+    source = history(tmp_path, MARKED, current="c")
+    assert "c" not in source.columns
+    found, position = changes(source, "2026-02-01")
+    assert found == [
+        ("2026-01-01", "1", "a"),
+        ("2026-01-02", "2", "c"),
+        ("2026-01-03", "3", "e"),
+        ("2026-01-04", "2", None),
+        ("2026-01-05", "1", "b"),
+    ]
+    source.acknowledge(position)
+    # Key 1 loses its mark without a next version: it is gone since the last read, and stays so.
+    later = MARKED.replace("01-05,yes", "01-05,no") + "2,i,2026-02-03,true,p\n"
+    source = history(tmp_path, later, current="c")
+    found, position = changes(source, "2026-03-01", position)
+    # The last version of key 2 now has a next one that ends it, so it counts after all.
+    assert found == [("2026-02-01", "1", None), ("2026-02-01", "2", "d"), ("2026-02-03", "2", "i")]
+    source.acknowledge(position)
+    assert changes(source, "2026-04-01", position)[0] == []
+
+
+@pytest.mark.parametrize("others", ["", "1,b,2026-01-05,true,q\n"])
+def test_the_end_of_a_marked_version_does_not_depend_on_another_unit(tmp_path: Path, others: str) -> None:
+    text = "id,x,f,c,p\n1,a,2026-01-01,false,p\n" + others
+    found, _ = changes(history(tmp_path, text, current="c", unit="p"), "2026-02-01")
+    assert [one for one in found if one[2] == "a"] == []
+
+
+def test_a_mark_that_is_not_known(tmp_path: Path) -> None:
+    source = history(tmp_path, MARKED.replace(",yes,", f",{SECRET},"), current="c")
+    for refused in (source.rehearse, lambda: changes(source, "2026-02-01")):
+        with pytest.raises(SourceError, match="neither true nor false") as error:
+            refused()
+        assert SECRET not in str(error.value)
+    assert not source.doctor()[0].ok
 
 
 def test_the_last_day_of_a_version(tmp_path: Path) -> None:

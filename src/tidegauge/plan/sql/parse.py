@@ -210,6 +210,11 @@ def _table(select: exp.Select, table: str, dialect: str) -> tuple[Kind, frozense
             raise Refused(f"a flow is read FROM changes({table}), with nothing more")
         parts = arguments[0].parts
     if not all(isinstance(part, exp.Identifier) for part in parts) or not _named(parts, table):
+        if [part.name.lower() for part in parts] == ["changes"]:
+            raise Refused(
+                f"FROM changes is refused: FROM changes({table}) counts the changes of {table}, and FROM "
+                f"{table} its rows; write one of them"
+            )
         refuse("other table", f"FROM {shown(found, dialect)} (the table is {table})")
     if kind == "flow":
         return "flow", frozenset({"before", "after"})

@@ -67,6 +67,8 @@ CURRENT: Final = (
     "dbt_is_current",
     "current_row",
 )
+TRUE: Final = ("t", "true", "1", "y", "yes")
+FALSE: Final = ("f", "false", "0", "n", "no")
 DELETED: Final = ("dbt_is_deleted", "is_deleted", "deleted_flag", "_deleted")
 PICTURES: Final = (
     "snapshot_date", "snapshot", "snapshot_at", "snapshot_time", "snapshot_ts", "as_of", "as_of_date",
@@ -123,6 +125,25 @@ def validity(columns: Iterable[str]) -> tuple[str, str] | None:
         if begins is not None and ends is not None:
             return begins, ends
     return None
+
+
+def version_begin(columns: Iterable[str]) -> str | None:
+    """The column with the time from which a version is valid, where none says until when."""
+    return by_name([begins for begins, _ in _SPANS], columns)
+
+
+def ends_unknown(begins: str, current: str) -> str:
+    """What is not certain if versions are marked as current and no column says when one ends."""
+    return (
+        "no column says when a version ends, so it ends when the next one of the same key begins. If the "
+        f"last one is not marked in '{current}', the row is gone, but since when is not known: it counts "
+        f"until that last '{begins}' only. If another column has the end, declare it as valid_to"
+    )
+
+
+def says_whether(value: str) -> bool:
+    """Whether a value is one of the words for true and false."""
+    return value.strip().lower() in {*TRUE, *FALSE}
 
 
 def weak_validity(pair: tuple[str, str]) -> bool:

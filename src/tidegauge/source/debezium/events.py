@@ -75,18 +75,26 @@ def parse(line: bytes | str) -> Json:
     Raises SourceError if the line is not JSON, is ambiguous, or could not be written again.
     """
     if len(line) > LARGEST:
-        raise SourceError(f"is larger than {LARGEST} bytes")
+        raise SourceError(
+            f"is larger than {LARGEST} bytes (leave large columns out: column.exclude.list of the connector)"
+        )
     try:
         text = line if isinstance(line, str) else line.decode()
         value: Json = _JSON.decode(text)
         if _HALF.search(text):
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeError:
-        raise SourceError("holds text that is not Unicode") from None
+        raise SourceError(
+            "holds text that is not Unicode (write events with JsonConverter, in UTF-8)"
+        ) from None
     except RecursionError:
-        raise SourceError(f"is nested deeper than {DEEPEST} levels") from None
+        raise SourceError(
+            f"is nested deeper than {DEEPEST} levels (leave that column out: column.exclude.list)"
+        ) from None
     except ValueError:
-        raise SourceError("is not JSON, or holds a number that is too long") from None
+        raise SourceError(
+            "is not JSON, or holds a number that is too long (write one event a line, with JsonConverter)"
+        ) from None
     _require_shallow(value)
     return value
 
@@ -94,17 +102,17 @@ def parse(line: bytes | str) -> Json:
 def _object(pairs: Sequence[tuple[str, Json]]) -> dict[str, Json]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        raise SourceError("has a key twice in one object")
+        raise SourceError("has a key twice in one object (write events with JsonConverter, unchanged)")
     return value
 
 
 def _no_number(_: str) -> NoReturn:
-    raise SourceError("holds a number that is not finite")
+    raise SourceError("holds a number that is not finite (leave that column out: column.exclude.list)")
 
 
 def _finite(digits: str) -> float:
     if math.isinf(number := float(digits)):
-        raise SourceError("holds a number that is not finite")
+        raise SourceError("holds a number that is not finite (leave that column out: column.exclude.list)")
     return number
 
 
@@ -123,7 +131,7 @@ def _require_shallow(value: Json) -> None:
         ]
         if not level:
             return
-    raise SourceError(f"is nested deeper than {DEEPEST} levels")
+    raise SourceError(f"is nested deeper than {DEEPEST} levels (leave that column out: column.exclude.list)")
 
 
 def event(line: bytes | str) -> Event | None:
@@ -139,7 +147,9 @@ def shaped(found: Json) -> Event | None:
     if found is None or (isinstance(found, str) and found in NOTHING):
         return None
     if not isinstance(found, dict):
-        raise SourceError("is not a Debezium event")
+        raise SourceError(
+            "is not a Debezium event (op, source, before, after): send what the connector writes, unchanged"
+        )
     kind = found.get("op")
     if kind == "m" or (kind is None and _is_note(found)):
         return None
@@ -176,7 +186,7 @@ def _time(source: JsonObject) -> int:
             time = micros(given)
             if abs(time) < _LATEST:
                 return time
-    raise SourceError("has no time (source.ts_us or source.ts_ms)")
+    raise SourceError("has no time (source.ts_us or source.ts_ms): take out transformations that remove it")
 
 
 def _row_fields(schema: Json) -> list[JsonObject] | None:
@@ -205,7 +215,9 @@ def _objects(value: Json) -> list[JsonObject]:
 
 
 def _no_schema() -> SourceError:
-    return SourceError("has a schema that is not one of Debezium's")
+    return SourceError(
+        "has a schema that is not one of Debezium's: write events with JsonConverter, unchanged"
+    )
 
 
 _PLAIN: Final = {

@@ -65,7 +65,10 @@ class Inbox:
         try:
             self._lock = lock_file(folder / "lock")
         except BlockingIOError:
-            raise StoreLocked("another process receives events into this inbox") from None
+            raise StoreLocked(
+                "another process receives events into this inbox. "
+                "Stop it, or declare another inbox ([source] inbox)"
+            ) from None
         self._file = -1
         self._sound = True
         """Whether the index has every event of the file."""
@@ -191,7 +194,9 @@ class Inbox:
                 except UNUSABLE as refusal:
                     which = f"event {number} of the request" if isinstance(value, list) else "the event"
                     raise SourceError(f"{which} {reason(refusal)}; nothing of the request was kept") from None
-            raise SourceError("the events cannot be used together; nothing of the request was kept") from None
+            raise SourceError(
+                "the events cannot be used together; nothing of the request was kept. Send them one by one"
+            ) from None
 
     def _ours(self, listed: Sequence[Json]) -> list[_Received]:
         """The events about our table.  Raises one of UNUSABLE for a malformed event."""
@@ -212,7 +217,8 @@ class Inbox:
         if change.kind != "r" and mark(change) is None:
             raise SourceError(
                 "does not say where in its database's log it happened, so a repetition could not be "
-                "recognised (known are the connectors for PostgreSQL, MySQL, MariaDB and SQL Server)"
+                "recognised: use the connector for PostgreSQL, MySQL, MariaDB or SQL Server, "
+                "and keep its source"
             )
 
     def close(self) -> None:
@@ -250,7 +256,9 @@ class Gatekeeper:
 
     def __init__(self, *, token: str | None = None, signing_secret: str | None = None) -> None:
         if not token and not signing_secret:
-            raise SpecError("an inbox needs a token or a signing secret", key="source.token")
+            raise SpecError(
+                'an inbox needs a token or a signing secret: token = "env:INBOX_TOKEN"', key="source.token"
+            )
         if token and not token.isascii():
             raise SpecError("a header cannot carry it: use ASCII", key="source.token")
         self._token = token
@@ -259,7 +267,10 @@ class Gatekeeper:
             try:
                 self._secret = base64.b64decode(signing_secret.removeprefix("whsec_"), validate=True)
             except binascii.Error:
-                raise SpecError("is not base64 (whsec_...)", key="source.signing_secret") from None
+                raise SpecError(
+                    "is not base64 (whsec_...): copy it again from the sender's settings",
+                    key="source.signing_secret",
+                ) from None
 
     def admits(self, headers: Mapping[str, str], body: bytes, now: float | None = None) -> bool:
         """Whether the request is authentic.  The names of headers are in lower case."""

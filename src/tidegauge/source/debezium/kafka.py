@@ -153,7 +153,8 @@ class Kafka(FollowedSource):
         if found.error is not None:
             raise SourceError(
                 "the Kafka topic cannot be read: it is not there, or we may not. Nothing is lost: our "
-                "offsets are in the store."
+                "offsets are in the store. Correct [source] topic, or give the gauge's user the right to "
+                "read it."
             )
         return sorted(found.partitions)
 
@@ -237,13 +238,15 @@ class Kafka(FollowedSource):
             silent = 0 if messages else silent + 1
             if silent > _SILENCE:
                 raise SourceError(
-                    "the Kafka broker does not answer. Nothing is lost: our offsets are in the store."
+                    "the Kafka broker does not answer. Nothing is lost: our offsets are in the store. See "
+                    "that it runs, then start again."
                 )
             for message in messages:
                 number = message.partition()
                 if message.error() is not None:
                     raise SourceError(
-                        "the Kafka consumer failed. Nothing is lost: its offsets are in the store."
+                        "the Kafka consumer failed. Nothing is lost: our offsets are in the store. See that "
+                        "the broker runs, then start again."
                     )
                 if number in open_ and message.offset() < ends[number]:
                     yield message
@@ -262,7 +265,7 @@ class Kafka(FollowedSource):
             self.close()
             raise SourceError(
                 f"the Kafka consumer failed ({_reason(error)}). Nothing is lost: our offsets are in the "
-                "store."
+                "store. See that the broker runs and [source] kafka is right, then start again."
             ) from None
 
     def acknowledge(self, position: str) -> None:

@@ -53,7 +53,7 @@ class Quarantine:
         except OSError:
             raise SourceError(
                 "events cannot be set aside: the quarantine folder cannot be written. Nothing after them was "
-                "read.",
+                "read. Give the gauge's user the right to write there.",
                 path=str(self._folder),
             ) from None
         self._waiting = {}

@@ -63,7 +63,9 @@ class Reading:
         """Whether the event is about our table.  Raises SourceError if it names no table."""
         named = event.source.get("table", event.source.get("collection"))
         if not isinstance(named, str):
-            raise SourceError("does not say which table it is of (source.table)")
+            raise SourceError(
+                "does not say which table it is of (source.table): take out transformations that remove it"
+            )
         return named == self.table and self._schema in (None, event.source.get("schema"))
 
     def describe(self, event: Event) -> bool:
@@ -127,7 +129,9 @@ class Reading:
             raise self._lacking()
         values = [row[name] for name in self._entry]
         if any(isinstance(value, dict | list) for value in values):
-            raise SourceError("has a key that is not a plain value")
+            raise SourceError(
+                "has a key that is not a plain value: name columns of numbers or text ([source] key)"
+            )
         return None if any(value is None for value in values) else tuple(text(value) for value in values)
 
     def _lacking(self) -> SourceError:
@@ -156,7 +160,9 @@ class Reading:
                 raise self._lacking()
             unit = None if after is None or self._unit is None else (event.after or {}).get(self._unit)
             if isinstance(unit, dict | list):
-                raise SourceError("has a unit that is not a plain value")
+                raise SourceError(
+                    "has a unit that is not a plain value: name a column of numbers or text ([source] unit)"
+                )
             if self._unit and unavailable(unit):
                 unit, missing = None, [*missing, *([self._unit] if self._unit not in missing else [])]
             units.append(unit)
@@ -196,7 +202,10 @@ def _own(convert: Convert) -> Convert:
         try:
             return convert(value)
         except UNUSABLE:
-            raise SourceError("has a value that is not written as its schema says") from None
+            raise SourceError(
+                "has a value that is not written as its schema says: "
+                "write events with JsonConverter, unchanged"
+            ) from None
 
     return read
 

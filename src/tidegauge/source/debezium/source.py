@@ -114,7 +114,9 @@ class Debezium(FollowedSource):
         """The declared columns, or those of the first event with a schema."""
         if not self._inbox and not self._files():
             raise SourceError(
-                "there is no such file, and no file of events in such a folder", path=str(self._path)
+                "there is no such file, and no file of events (*.jsonl) in such a folder. "
+                "Correct [source] path",
+                path=str(self._path),
             )
         self._described()
         return self.reading.columns
@@ -227,7 +229,11 @@ class Debezium(FollowedSource):
         for number, one in enumerate(files, 1):
             file, length, start = one.path, one.length, one.start
             if length is not None and length < start and not self._inbox:
-                raise SourceError("is shorter than what was read of it: it was overwritten", path=str(file))
+                raise SourceError(
+                    "is shorter than what was read of it: it was overwritten. "
+                    "Put it back, and write new events to a new file",
+                    path=str(file),
+                )
             with _opened(file) as lines:
                 try:
                     lines.seek(start)
@@ -240,7 +246,7 @@ class Debezium(FollowedSource):
                 except (EOFError, OSError, zlib.error) as error:
                     if isinstance(error, EOFError) and number == len(files):
                         return  # a compressed file that is still being written
-                    raise SourceError("cannot be read to its end", path=str(file)) from None
+                    raise SourceError("cannot be read to its end. Copy it again", path=str(file)) from None
 
 
 def _whole(text: bytes) -> bool:

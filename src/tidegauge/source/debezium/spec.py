@@ -61,7 +61,7 @@ class DebeziumSpec(SourceSpec):
                     "env:NAME_OF_THE_VARIABLE"
                 )
         if self.kafka is not None and not self.kafka.get("bootstrap.servers"):
-            raise ValueError("kafka: bootstrap.servers is missing")
+            raise ValueError('kafka: bootstrap.servers is missing; add "bootstrap.servers" = "HOST:PORT"')
         return self
 
     @property

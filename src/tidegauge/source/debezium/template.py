@@ -47,7 +47,10 @@ def template(asked: Asked) -> Draft:
     path = path_of(asked)
     files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     if not files:
-        raise SpecError(f"there are no events (*.jsonl) in {path} to see the columns in")
+        raise SpecError(
+            f"there are no events (*.jsonl) in {path} to see the columns in; "
+            "name a folder or file with events, or use --table for events to come"
+        )
     found = _outline(files[0], asked.table)
     place = line(
         "path", relative(path, asked.folder), "a file, a folder, or a pattern of files of JSON lines"
@@ -57,7 +60,7 @@ def template(asked: Asked) -> Draft:
 
 def _received(table: str | None) -> Draft:
     if table is None:
-        raise SpecError("say which table", key="--table")
+        raise SpecError("say which table: --table patients", key="--table")
     place = [
         line("inbox", "inbox", "a folder; tidegauge serve receives events into it"),
         line("token", "env:INBOX_TOKEN", "what a sender proves itself by"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tidegauge.errors import SpecError
 from tidegauge.source.batch.names import quote
 from tidegauge.source.batch.refusal import refusal
+from tidegauge.source.files.affix import Affix
 from tidegauge.source.files.notation import SQL_TYPES, Notation
 from tidegauge.source.files.tabular import NO_OBJECT
 
@@ -48,9 +49,18 @@ class Roles:
             raise SpecError(
                 "must not be empty; leave it out if the file has no old values", key="source.before"
             )
-        before, after = self.before or "", self.after
-        if before and after and (before.startswith(after) or after.startswith(before)):
-            raise SpecError("must not begin like after, nor after like before", key="source.before")
+        for side, affix in (("before", self.old), ("after", self.new)):
+            if affix is not None and not affix.text:
+                raise SpecError('a suffix follows the star, as in "*_before"', key=f"source.{side}")
+        if self.old is not None and self.new is not None:
+            if self.old.is_suffix != self.new.is_suffix:
+                raise SpecError(
+                    'must be a prefix like after ("before_"), or a suffix like after ("*_before")',
+                    key="source.before",
+                )
+            if self.old.overlaps(self.new):
+                place = "end" if self.old.is_suffix else "begin"
+                raise SpecError(f"must not {place} like after, nor after like before", key="source.before")
         if self.unit == self.key:
             raise SpecError("leave it out if it is the key", key="source.unit")
         if self.time_unit is not None and self.time_unit not in TIME_UNITS:
@@ -62,9 +72,19 @@ class Roles:
                 raise SpecError(f"must be one of {', '.join(SQL_TYPES)}", key=f"source.types.{name}")
 
     @property
-    def prefixes(self) -> tuple[str, ...]:
-        """The declared prefixes, that of the new values first."""
-        return tuple(prefix for prefix in (self.after, self.before) if prefix)
+    def old(self) -> Affix | None:
+        """The affix of the columns with old values."""
+        return Affix(self.before) if self.before else None
+
+    @property
+    def new(self) -> Affix | None:
+        """The affix of the columns with new values."""
+        return Affix(self.after) if self.after else None
+
+    @property
+    def affixes(self) -> tuple[Affix, ...]:
+        """The declared affixes, that of the new values first."""
+        return tuple(affix for affix in (self.new, self.old) if affix is not None)
 
 
 @dataclass(frozen=True)
@@ -115,7 +135,7 @@ class Layout:
         for name in roles.types:
             if name not in [each.name for each in fields]:
                 raise _missing(roles, file, f"column {name!r} (in types)")
-        unit = [prefix + roles.unit for prefix in ("", *roles.prefixes)] if roles.unit else []
+        unit = [roles.unit, *(one.column(roles.unit) for one in roles.affixes)] if roles.unit else []
         layout = cls(roles, fields, tuple(column for column in unit if column in there))
         if roles.unit and not layout.unit:
             raise _missing(roles, file, f"column {roles.unit!r} (unit)")
@@ -177,7 +197,7 @@ class Layout:
         native: with one more column at the end, `key`: the key with its own type, see `key_type`.
         """
         places = self._places()
-        old = self.roles.before and self.roles.before + (self.roles.unit or "")
+        old = self.roles.old and self.roles.old.column(self.roles.unit or "")
         unit, new_unit = (
             _first([places[column] for column in self.unit if column != without]) for without in (None, old)
         )
@@ -298,31 +318,37 @@ def _there(roles: Roles, file: Tabular) -> Mapping[str, str | None]:
         there = dict.fromkeys(filter(None, (roles.time, roles.key, roles.op)), "VARCHAR")
     for name in roles.types:
         if name not in there:
-            there |= dict.fromkeys((prefix + name for prefix in roles.prefixes or ("",)), "VARCHAR")
+            held = [affix.column(name) for affix in roles.affixes] or [name]
+            there |= dict.fromkeys(held, "VARCHAR")
     return there
 
 
 def _fields(roles: Roles, file: Tabular, there: Mapping[str, str | None]) -> Iterator[Field]:
-    """The table's columns.  One without a prefix is old and new value, if no prefixed one has its name."""
+    """The table's columns.  One without an affix is old and new value, if no other one has its name."""
     before: dict[str, str] = {}
     after: dict[str, str] = {}
     both = {roles.key: roles.key}
     # A deletion may keep its unit, so a unit column without an old one does not decide.
-    lone_unit = roles.unit if not roles.after and f"{roles.before}{roles.unit}" not in there else None
+    old_unit = roles.old and roles.unit and roles.old.column(roles.unit)
+    lone_unit = roles.unit if roles.new is None and old_unit not in there else None
     for column in there:
         if column in (roles.time, roles.key, roles.op):
             continue
-        if roles.before is not None and column.startswith(roles.before):
-            before[column.removeprefix(roles.before)] = column
-        elif column.startswith(roles.after) and column != lone_unit:
-            after[column.removeprefix(roles.after)] = column
+        if roles.old is not None and roles.old.fits(column):
+            before[roles.old.without(column)] = column
+        elif roles.new is None and column != lone_unit:
+            after[column] = column
+        elif roles.new is not None and roles.new.fits(column):
+            after[roles.new.without(column)] = column
         else:
             both[column] = column
-    for prefix, found in ((roles.before, before), (roles.after, after)):
-        if prefix and not found:
-            raise _missing(roles, file, f"a column that begins with {prefix!r}")
-        if "" in found:
-            raise refusal(f"column {prefix!r} is only a prefix; rename the column", path=file.name)
+    for affix, found in ((roles.old, before), (roles.new, after)):
+        if affix is not None and not found:
+            place = "ends" if affix.is_suffix else "begins"
+            raise _missing(roles, file, f"a column that {place} with {affix.text!r}")
+        if affix is not None and "" in found:
+            what = "suffix" if affix.is_suffix else "prefix"
+            raise refusal(f"column {affix.text!r} is only a {what}; rename the column", path=file.name)
     spelled: dict[str, str] = {}
     for name in dict.fromkeys((*both, *after, *before)):
         if (other := spelled.setdefault(name.lower(), name)) != name:

@@ -14,7 +14,7 @@ from tidegauge.source.files.tabular import numbered
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tidegauge.source.files.sniff import Suggestion
+    from tidegauge.source.files.suggestion import Suggestion
 
 _ROWS: Final = 5
 _WIDTH: Final = 76

@@ -6,9 +6,8 @@ a gauge unless the operator keeps it in the declaration.
 
 from __future__ import annotations
 
-import enum
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,28 +20,32 @@ from tidegauge.source.batch.guess import (
     PICTURES,
     TIMES,
     by_name,
+    ends_unknown,
     like_key,
     like_time,
     of_birth,
+    says_whether,
     validity,
+    version_begin,
     weak_validity,
 )
 from tidegauge.source.batch.refusal import refusal
+from tidegauge.source.files.affix import Affix, affixes, lone_suffixes
 from tidegauge.source.files.layout import OPERATIONS, TIME_UNITS
 from tidegauge.source.files.notation import Notation
 from tidegauge.source.files.pictures import rhythm
 from tidegauge.source.files.sample import FEW, GUESSES, Sample, sample
 from tidegauge.source.files.source import matching
+from tidegauge.source.files.suggestion import Shape, Suggestion
 from tidegauge.source.files.tabular import tabular
-from tidegauge.source.files.times import Times, all_times
+from tidegauge.source.files.times import all_times
 from tidegauge.source.files.writing import Findings, delimiter_of, has_dates, look, zone_in
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from tidegauge.source.files.tabular import Tabular
 
-_PREFIXES: Final = (("before_", "after_"), ("old_", "new_"), ("before.", "after."), ("old.", "new."))
 _CHANGES: Final = (4, 8, 16, 32)
 _ZONED: Final = re.compile(r":9(\.[9TYN])?( ?a|[+-](9:9|Y|9))$")
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}|\d{1,2}[./]\d{1,2}[./]\d{2}")
@@ -53,52 +56,6 @@ _SINCE_1970: Final = (
     (10**11, 10**13, "milliseconds"),
     (10**14, 10**16, "microseconds"),
 )
-
-
-class Shape(enum.Enum):
-    """What a row of the file is."""
-
-    CHANGES = "one row per change"
-    VERSIONS = "one row per version, with the time from and to which it is valid"
-    PICTURES = "the whole table, written down on several dates"
-    TABLE = "one row per row of the table, without a time"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Suggestion:
-    """The keys of a [source] as far as they can be guessed; None where nothing was found."""
-
-    file: Tabular
-    shape: Shape
-    notation: Notation = field(default_factory=Notation)
-    time: str | None = None
-    time_unit: str | None = None
-    key: str | None = None
-    unit: str | None = None
-    max_rows: int = 3
-    op: str | None = None
-    before: str | None = None
-    after: str | None = None
-    valid_from: str | None = None
-    valid_to: str | None = None
-    inclusive: bool = False
-    current: str | None = None
-    deleted: str | None = None
-    every: str | None = None
-    zoned: bool = False
-    """Whether every time has an offset, or counts from 1970."""
-    changes: int = 4
-    """How many changes 99 of 100 units have at most, rounded up."""
-    types: Mapping[str, str] = field(default_factory=dict)
-    """Text column without its prefix -> the type of all its values in the first rows."""
-    numbers: tuple[str, ...] = ()
-    """Columns with numbers."""
-    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Text column -> its values in the first rows, if they are few."""
-    times: Times = field(default_factory=Times)
-    """The first and the last time in all files."""
-    unsure: tuple[str, ...] = ()
-    """Decisions that the operator should check, one sentence each, without data."""
 
 
 def sniff(path: str | Path, base: Path | None = None, *, changes_only: bool = False) -> Suggestion:
@@ -149,27 +106,27 @@ class _Sniffed:
         self.unsure = self.found.unsure
         columns = list(self.seen)
         self.fits = first.fits(self.found.notation, columns)
-        pairs = [pair for pair in _PREFIXES if all(_with_prefix(columns, prefix) for prefix in pair)]
-        self.old: str | None = pairs[0][0] if pairs else None
-        alone = next((new for _, new in _PREFIXES if _with_prefix(columns, new)), None)
-        self.new: str | None = pairs[0][1] if pairs else alone
-        prefixed = {
-            name for prefix in (self.old, self.new) if prefix for name in _with_prefix(columns, prefix)
-        }
-        self.prefixed = prefixed
+        self.old, self.new = affixes(columns)
+        marks = [Affix(one) for one in (self.old, self.new) if one]
+        self.affixed = {column for mark in marks for column in mark.among(columns).values()}
+        self.unsure += lone_suffixes(marks, columns)
         if not first.rows:
             self.unsure.append("the file has no rows yet: the columns were guessed by their names")
-        self.plain = [column for column in columns if column not in prefixed]
+        self.plain = [column for column in columns if column not in self.affixed]
 
     def suggestion(self, *, changes_only: bool) -> Suggestion:
         """All of them together."""
         notation = self._zoned()
         base = Suggestion(file=self.file, shape=Shape.TABLE, notation=notation)
         if not changes_only and (span := self._versions()) is not None:
-            marks = [by_name(CURRENT, self.plain), by_name(DELETED, self.plain)]
+            marks = [self._current(), by_name(DELETED, self.plain)]
             key = self._key({*span, *marks})
             base = replace(base, shape=Shape.VERSIONS, valid_from=span[0], valid_to=span[1], key=key)
-            base = replace(base, current=marks[0], deleted=marks[1], inclusive=self._inclusive(span, key))
+            base = replace(base, current=marks[0], deleted=marks[1])
+            if span[1] is None:
+                self.unsure.append(ends_unknown(span[0], str(marks[0])))
+            else:
+                base = replace(base, inclusive=self._inclusive((span[0], span[1]), key))
             return self._finished(base, {*span, *marks, key})
         picture = by_name(PICTURES, [column for column in self.plain if "timestamp" in self.fits[column]])
         time, unit = (picture, None) if picture else self._time()
@@ -190,10 +147,14 @@ class _Sniffed:
         zone = zone_in(self.plain)
         return self.found.notation if zone is None else replace(self.found.notation, time_zone=zone)
 
-    def _versions(self) -> tuple[str, str] | None:
+    def _versions(self) -> tuple[str, str | None] | None:
         span = validity(self.plain)
-        if span is None or self.prefixed:
+        if self.affixed:
             return None
+        if span is None:
+            begins = version_begin(self.plain)
+            known = begins is not None and "timestamp" in self.fits[begins] and self._current() is not None
+            return (begins, None) if begins is not None and known else None
         begins, ends = span
         if "timestamp" not in self.fits[begins] or not (
             "timestamp" in self.fits[ends] or not self.seen[ends].count
@@ -205,6 +166,15 @@ class _Sniffed:
                 "something else, run init again with --kind files"
             )
         return span
+
+    def _current(self) -> str | None:
+        """The column that marks the current version: all its values say whether."""
+        marks = [
+            column
+            for column in self.plain
+            if (values := self.seen[column].values) and all(map(says_whether, values))
+        ]
+        return by_name(CURRENT, marks)
 
     def _time(self) -> tuple[str | None, str | None]:
         """The column with the time of a change, and its time_unit where it counts from 1970."""
@@ -296,7 +266,7 @@ class _Sniffed:
 
     def _dense(self, time: str, key: str | None, op: str | None) -> bool:
         """Whether nearly every key occurs, once, at nearly every time: several pictures of the table."""
-        if key is None or op is not None or self.prefixed or not self.first.rows:
+        if key is None or op is not None or self.affixed or not self.first.rows:
             return False
         who, when = self.first.value(key), self.first.value(time)
         rows, keys, dates, pairs = self.first.ask(
@@ -330,9 +300,9 @@ class _Sniffed:
     def _finished(self, found: Suggestion, apart: Collection[str | None]) -> Suggestion:
         """The suggestion with unit, types and groups of the other columns."""
         table = {
-            column.removeprefix(self.new or "") if column in self.prefixed else column: column
+            Affix(self.new or "").without(column) if column in self.affixed else column: column
             for column in self.seen
-            if column not in apart and not (self.old and column.startswith(self.old))
+            if column not in apart and not (self.old and Affix(self.old).fits(column))
         }
         text = {name: column for name, column in table.items() if self.file.schema[column] == "VARCHAR"}
         types = {
@@ -393,7 +363,3 @@ def _require_header(file: Tabular) -> None:
 
 def _listed(columns: Sequence[str], without: str) -> str:
     return ", ".join(f"'{column}'" for column in columns if column != without)
-
-
-def _with_prefix(columns: Collection[str], prefix: str) -> list[str]:
-    return [column for column in columns if column.startswith(prefix) and column != prefix]

@@ -294,7 +294,8 @@ def matching(path: str, base: Path) -> list[str]:
     except OSError as error:
         raise refusal(f"the path cannot be followed ({error.strerror})", path=path) from None
     if not names:
-        raise refusal("there is no such file", path=path)
+        where = Path(base / path).absolute().parent
+        raise refusal(f"there is no such file; the folder is {where}. Correct the path", path=path)
     return names
 
 

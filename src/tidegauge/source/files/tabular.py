@@ -22,6 +22,7 @@ import pyarrow.parquet as pa_parquet
 from tidegauge.scratch import temporary_folder
 from tidegauge.source.batch.refusal import refusal
 from tidegauge.source.batch.workbench import sql_types
+from tidegauge.source.files.advice import bad_bytes, ending
 from tidegauge.source.files.intact import BLOCK, BOM, TOO_LONG, Blemish, Guard, lines, unpacked
 
 if TYPE_CHECKING:
@@ -87,9 +88,7 @@ def tabular(path: Path, name: str, notation: Notation) -> Tabular:
             return JsonLines(path, name)
         case ".parquet":
             return Parquet(path, name, notation.time_zone)
-    raise refusal(
-        "the name must end in .csv, .tsv, .jsonl, .ndjson or .parquet, or one of these and .gz", path=name
-    )
+    raise refusal(ending(path.name), path=name)
 
 
 def numbered(file: Tabular) -> Iterator[pa.Table]:
@@ -200,7 +199,7 @@ class Csv:
         """What is wrong in one record, and at which of its characters."""
         if len(record) > BLOCK:
             return f"the row {TOO_LONG}, or a quote is not closed", 0
-        if fault := _bad_bytes(record, "\0"):
+        if fault := bad_bytes(record, "\0"):
             return fault
         sign = re.escape(self.delimiter)
         field = rf'(?:"(?:[^"]|"")*"|[^"\r\n{sign}]*)'
@@ -258,7 +257,7 @@ class JsonLines:
 
     def _diagnose(self, suspect: int | None = None) -> NoReturn:
         for number, line in lines(self.path, self.name):
-            if fault := _bad_bytes(line, "\0" + _SEPARATOR):
+            if fault := bad_bytes(line, "\0" + _SEPARATOR):
                 raise refusal(fault[0], path=self.name, line=number)
         if suspect is not None:
             raise refusal(NO_OBJECT, path=self.name, line=suspect)
@@ -372,26 +371,3 @@ def _distinct(names: Sequence[str], path: str) -> None:
             raise refusal(f"column {place + 1} has no name; write one in the first line", path=path)
         if name in names[:place]:
             raise refusal(f"two columns are named {name!r}; rename one of them in the first line", path=path)
-
-
-def _bad_bytes(text: str, forbidden: str) -> tuple[str, int] | None:
-    """What is wrong with bytes that were read as one character each, and at which of them."""
-    try:
-        text.encode("latin-1").decode()
-    except UnicodeDecodeError as error:
-        return _not_utf_8(text), error.start
-    for character in forbidden:
-        if character in text:
-            return f"the text contains a control character (byte {ord(character)})", text.index(character)
-    return None
-
-
-def _not_utf_8(text: str) -> str:
-    """The message for bytes that are not UTF-8, with the command that converts the file."""
-    wide = text.startswith(("\xff\xfe", "\xfe\xff"))
-    found = "UTF-16" if wide else "ISO-8859-1 or windows-1252, perhaps"
-    code = "UTF-16" if wide else "WINDOWS-1252"
-    return (
-        f"the text is not UTF-8 ({found}). Save the file as UTF-8 (Excel: CSV UTF-8), "
-        f"or convert it: iconv -f {code} -t UTF-8"
-    )

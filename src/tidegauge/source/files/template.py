@@ -9,13 +9,15 @@ from tidegauge.errors import SpecError
 from tidegauge.model.source import Draft
 from tidegauge.source.batch.draft import line, path_of, quoted, relative, source_table, toml_table, unit_lines
 from tidegauge.source.batch.guess import names_rows
+from tidegauge.source.files.affix import Affix
 from tidegauge.source.files.preview import preview
-from tidegauge.source.files.sniff import Shape, sniff
+from tidegauge.source.files.sniff import sniff
+from tidegauge.source.files.suggestion import Shape
 
 if TYPE_CHECKING:
     from tidegauge.model.source import Asked
     from tidegauge.source.files.notation import Notation
-    from tidegauge.source.files.sniff import Suggestion
+    from tidegauge.source.files.suggestion import Suggestion
 
 
 def template(asked: Asked) -> Draft:
@@ -95,9 +97,10 @@ def understood(found: Suggestion) -> tuple[str, ...]:
     kind = found.shape.value
     if found.shape is Shape.CHANGES:
         if found.before:
-            kind += f": old values in {found.before}*, new values in {found.after or ''}*"
+            old, new = Affix(found.before).pattern, Affix(found.after or "").pattern
+            kind += f": old values in {old}, new values in {new}"
         elif found.after:
-            kind += f": new values in {found.after}*"
+            kind += f": new values in {Affix(found.after).pattern}"
         kind += f"; '{found.op}' says what happened" if found.op else "; one without new values is a deletion"
     lines = [f"A row is: {kind}"]
     when = found.valid_from or found.time
@@ -106,7 +109,9 @@ def understood(found: Suggestion) -> tuple[str, ...]:
         lines.append(f"Time: '{when}'{until}{_how(found)}")
     if found.valid_to and found.inclusive:
         lines.append(f"'{found.valid_to}' is the last day of a version, and counts")
-    if found.current:
+    if found.current and not found.valid_to:
+        lines.append(f"'{found.current}' marks the version that is valid now; the others have ended")
+    elif found.current:
         lines.append(f"'{found.current}' is not needed: '{found.valid_to}' says which version is current")
     lines.append(f"Key: '{found.key}'" if found.key else "Key: not found; fill it in")
     if found.unit:

@@ -7,6 +7,11 @@ difference between the old and the new rows at the time up to which the gauge ha
 A table that was written down whole on several dates is read the same way: a row of a picture is a version
 that is valid from the picture's date until the next picture is due.  If the next one is late, the row remains
 until the one after it is due.  Both depend on the row and the clock alone, never on other rows.
+
+If a table marks its current versions and does not say when the others ended, a version ends when the next one
+of the same key and unit begins.  A last version that is not marked has ended at an unknown time: it does not
+count at all, so the row ends when that version begins.  The end depends on versions of the same unit alone:
+were it the next version of any unit, the presence of one unit would change what another one contributes.
 """
 
 from __future__ import annotations
@@ -15,12 +20,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet
 
+from tidegauge.errors import SourceError
 from tidegauge.model.mutation import Batch
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.scratch import ScratchFolder
-from tidegauge.source.batch.names import literal
+from tidegauge.source.batch.guess import FALSE, TRUE
+from tidegauge.source.batch.names import literal, quote
 from tidegauge.source.batch.rows import schema
 from tidegauge.source.batch.spool import Spool
 from tidegauge.source.snapshots.images import Pictured, workshop
@@ -43,10 +51,12 @@ _NEVER: Final = 2**63 - 1
 class History(WholeTable):
     """Follows the versions of a table's rows.
 
-    `valid_to` is null in the current version; a row whose last version has ended is deleted.  `inclusive`:
-    the day of `valid_to` is the last on which the version is valid.  `deleted` names a column that marks a
-    version as a deletion.  With `every`, `valid_from` is the date of a picture of the whole table, `every` is
-    the time from one picture to the next, and there is no `valid_to`.
+    `valid_to` is null in the current version; a row whose last version has ended is deleted. `inclusive`:
+    the day of `valid_to` is the last on which the version is valid. `deleted` names a column that marks a
+    version as a deletion. With `current` in place of `valid_to`, that column is true in the current
+    version, and any other ends when the next one of the same key and unit begins. With `every`,
+    `valid_from` is the date of a picture of the whole table, `every` is the time from one picture to the
+    next, and there is no `valid_to`.
     """
 
     def __init__(
@@ -57,26 +67,41 @@ class History(WholeTable):
         folder: str | Path,
         unit: str | None = None,
         valid_from: str = "dbt_valid_from",
-        valid_to: str = "dbt_valid_to",
+        valid_to: str | None = "dbt_valid_to",
+        current: str | None = None,
         deleted: str | None = None,
         inclusive: bool = False,
         every: str | None = None,
     ) -> None:
         super().__init__(reader, key=key, folder=folder, unit=unit)
         self._every = None if every is None else Span.parse(every)
-        self._span = (valid_from, valid_to) if every is None else (valid_from,)
+        ends = valid_to if every is None and current is None else None
+        self._span = (valid_from,) if ends is None else (valid_from, ends)
         self._inclusive = inclusive
-        self._marks = () if deleted is None else (deleted,)
+        self._deleted, self._current = deleted, current
+        self._marks = tuple(mark for mark in (deleted, current) if mark is not None)
 
     @property
     def _extra(self) -> tuple[str, ...]:
         return (*self._span, *self._marks)
 
     def _scan(self, pictured: Pictured) -> Iterator[list[pa.Array]]:
-        """Every version: key, unit, the mark of deletion if declared, the columns, from and to."""
-        return self._reader.scan(
-            [*pictured.text, *self._marks], pictured.kinds | dict.fromkeys(self._span, "TIMESTAMP")
-        )
+        """Every version: key, unit, the declared marks, the columns, from and to."""
+        text = [*pictured.text, *self._marks]
+        for arrays in self._reader.scan(text, pictured.kinds | dict.fromkeys(self._span, "TIMESTAMP")):
+            if self._current is not None:
+                self._require_known(arrays[len(text) - 1])
+            yield arrays
+
+    def _require_known(self, marks: pa.Array) -> None:
+        """Raise SourceError if a mark of the current version is neither true nor false."""
+        words = pc.utf8_lower(pc.utf8_trim_whitespace(marks.drop_null()))
+        if not pc.all(pc.is_in(words, pa.array([*TRUE, *FALSE])), min_count=0).as_py():
+            raise SourceError(
+                f"column {quote(str(self._current))} (current) has a value that is neither true nor false. "
+                f"Nothing was delivered. Write one of {', '.join((*TRUE, *FALSE))}, or name another column "
+                "([source] current)."
+            )
 
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
         """The changes up to `until`, and corrections of the time before."""
@@ -97,22 +122,21 @@ class History(WholeTable):
         yield Batch(spool.take(), until, str(self._place(place.generation + 1, until)))
 
     def _versions(self, db: duckdb.DuckDBPyConnection, pictured: Pictured, until: int) -> None:
-        """Read every version into the table v: e, u, c0, ..., f(rom), t(o), gone."""
-        extra = [("f", pa.timestamp("us")), ("t", pa.timestamp("us")), ("gone", pa.string())]
+        """Read every version into the table v: e, u, c0, ..., f(rom), t(o), gone, kept."""
+        times, marks = pa.timestamp("us"), pa.string()
+        extra = [("f", times), ("t", times), ("gone", marks), ("kept", marks)]
         columns = pa.schema([*pictured.columns, *(pa.field(name, kind) for name, kind in extra)])
         with ScratchFolder() as folder:
             versions = str(Path(folder.name) / "versions.parquet")
             with parquet.ParquetWriter(versions, columns) as writer:
                 for arrays in self._scan(pictured):
-                    marks = (
-                        arrays.pop(len(pictured.text))
-                        if self._marks
-                        else pa.nulls(len(arrays[0]), pa.string())
-                    )
+                    found = {mark: arrays.pop(len(pictured.text)) for mark in self._marks}
                     cells = pictured.arrays(arrays)
-                    if self._every is not None:
-                        cells.append(pa.nulls(len(cells[0]), pa.timestamp("us")))
-                    writer.write_table(pa.table([*cells, marks], schema=columns))
+                    if len(self._span) == 1:
+                        cells.append(pa.nulls(len(cells[0]), times))
+                    for mark in (self._deleted, self._current):
+                        cells.append(found[mark] if mark else pa.nulls(len(cells[0]), marks))
+                    writer.write_table(pa.table(cells, schema=columns))
             # A row without a key does not count.
             db.execute(f"""
                 CREATE TABLE v AS
@@ -120,6 +144,20 @@ class History(WholeTable):
                                   coalesce(lower(gone) IN ('t', 'true', '1'), false) AS gone)
                 FROM read_parquet({literal(versions)})
                 WHERE e <> '' AND {self._is_version}""")
+        if self._current is not None:
+            self._end_marked(db)
+
+    def _end_marked(self, db: duckdb.DuckDBPyConnection) -> None:
+        """End each version that is not current; an empty mark is that of an ended one."""
+        kept = "lower(trim(coalesce(kept, 'false')))"
+        db.execute(f"""
+            CREATE OR REPLACE TABLE v AS
+            SELECT * FROM (
+                SELECT * REPLACE (
+                    CASE WHEN {kept} IN {TRUE} THEN {_NEVER}
+                         ELSE coalesce(lead(f) OVER (PARTITION BY e, u ORDER BY f), f) END AS t)
+                FROM v)
+            WHERE t > f""")
 
     def _end(self, until: int) -> str:
         """SQL: when a version ends."""

@@ -38,7 +38,7 @@ class SnapshotsKind(SourceKind[SnapshotsSpec]):
             return History(
                 reader, key=spec.key, unit=spec.unit, folder=folder, valid_from=spec.taken, every=spec.every
             )
-        if spec.valid_from is None or spec.valid_to is None:
+        if spec.valid_from is None:
             return Snapshots(reader, key=spec.key, unit=spec.unit, folder=folder, every=spec.every)
         return History(
             reader,
@@ -47,6 +47,7 @@ class SnapshotsKind(SourceKind[SnapshotsSpec]):
             folder=folder,
             valid_from=spec.valid_from,
             valid_to=spec.valid_to,
+            current=spec.current,
             deleted=spec.deleted,
             inclusive=bool(spec.inclusive),
         )
@@ -66,7 +67,8 @@ class SnapshotsKind(SourceKind[SnapshotsSpec]):
             return Claim.OWN
         if asked.server or not TABLES.search(asked.what):
             return Claim.IF_NAMED
-        from tidegauge.source.files.sniff import Shape, shape_of  # noqa: PLC0415
+        from tidegauge.source.files.sniff import shape_of  # noqa: PLC0415
+        from tidegauge.source.files.suggestion import Shape  # noqa: PLC0415
 
         try:
             changes = shape_of(asked.what) is Shape.CHANGES

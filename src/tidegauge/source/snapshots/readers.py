@@ -107,7 +107,7 @@ class DuckDBReader:
 
     def _opened(self) -> duckdb.DuckDBPyConnection:
         if not self._path.exists():
-            raise SourceError("does not exist", path=str(self._path))
+            raise SourceError("does not exist. Correct [source] path", path=str(self._path))
         return database(str(self._path), read_only=True)
 
     def tables(self) -> list[str]:

@@ -36,6 +36,7 @@ class SnapshotsSpec(WrittenSpec):
     valid_from: Name | None = None
     valid_to: Name | None = None
     inclusive: bool | None = None
+    current: Name | None = None
     deleted: Name | None = None
     taken: Name | None = None
     images: Name | None = None
@@ -51,8 +52,14 @@ class SnapshotsSpec(WrittenSpec):
             raise ValueError(f"types: is for sqlite and files; {self.of} has types of its own")
         if self.written and self.of not in _TEXT:
             raise ValueError(f"{self.written[0]}: is for csv, jsonl and parquet")
-        if (self.valid_from is None) != (self.valid_to is None) or (self.deleted and not self.valid_from):
-            raise ValueError("a history table has valid_from and valid_to (and perhaps deleted)")
+        ends = self.valid_to is not None or self.current is not None
+        if (self.valid_from is not None) != ends or (self.deleted and not self.valid_from):
+            raise ValueError(
+                "a history table has valid_from and valid_to, or valid_from and current (and perhaps "
+                "deleted); add the missing key"
+            )
+        if self.valid_to is not None and self.current is not None:
+            raise ValueError("current: is not needed, valid_to says which version is current; remove it")
         if self.inclusive is not None and self.valid_to is None:
             raise ValueError("inclusive: is for history tables, which have valid_to")
         if self.every is not None and self.valid_from is not None:

@@ -21,9 +21,10 @@ from tidegauge.source.batch.draft import (
     relative,
     source_table,
 )
-from tidegauge.source.batch.guess import CURRENT, DELETED, by_name, validity
+from tidegauge.source.batch.guess import CURRENT, DELETED, by_name, ends_unknown, validity, version_begin
 from tidegauge.source.files import template as files
-from tidegauge.source.files.sniff import Shape, sniff
+from tidegauge.source.files.sniff import sniff
+from tidegauge.source.files.suggestion import Shape
 from tidegauge.source.postgres.kind import needs_extra
 from tidegauge.source.snapshots.readers import DuckDBReader
 from tidegauge.source.sqlite import template as sqlite
@@ -31,7 +32,7 @@ from tidegauge.source.sqlite.kind import MAGIC
 
 if TYPE_CHECKING:
     from tidegauge.model.source import Asked, Draft
-    from tidegauge.source.files.sniff import Suggestion
+    from tidegauge.source.files.suggestion import Suggestion
 
 _EVERY = line("every", "1 day", "the time from one read of the whole table to the next")
 
@@ -44,12 +45,21 @@ def template(asked: Asked) -> Draft:
     span = validity(found.columns)
     marks = [mark for mark in (by_name(CURRENT, found.columns), by_name(DELETED, found.columns)) if mark]
     key = key_lines(found, sure=of in ("sqlite", "postgres"))
-    past = [_EVERY] if span is None else _validity(*span, deleted=by_name(DELETED, found.columns))
+    begins, current = version_begin(found.columns), by_name(CURRENT, found.columns)
+    deleted = by_name(DELETED, found.columns)
+    unsure: tuple[str, ...] = ()
+    if span is not None:
+        begins, past = span[0], _validity(*span, deleted=deleted)
+    elif begins is not None and current is not None:
+        past, unsure = _marked(begins, current, deleted=deleted), (ends_unknown(begins, current),)
+    else:
+        begins, past = None, [_EVERY]
     lines = source_table("snapshots", line("of", of), *place, *key, *past)
-    begun = draft(lines, found, apart=() if span is None else (*span, *marks))
-    if of != "duckdb" or span is None:
+    begun = draft(lines, found, apart=() if begins is None else (begins, *(span or ()), *marks))
+    begun = replace(begun, unsure=(*begun.unsure, *unsure))
+    if of != "duckdb" or begins is None:
         return begun
-    first, last = _ends(DuckDBReader(path_of(asked), found.table), span[0])
+    first, last = _ends(DuckDBReader(path_of(asked), found.table), begins)
     return replace(begun, first=first, last=last, open_ended=True)
 
 
@@ -74,6 +84,16 @@ def _validity(
     return lines
 
 
+def _marked(valid_from: str, current: str, *, deleted: str | None) -> list[str]:
+    lines = [
+        line("valid_from", valid_from),
+        line("current", current, "true in the version that is valid now"),
+    ]
+    if deleted is not None:
+        lines.append(line("deleted", deleted, "marks a version as a deletion"))
+    return lines
+
+
 def _of_file(asked: Asked) -> Draft:
     """A declaration from the first rows of csv, jsonl or parquet files."""
     path = path_of(asked)
@@ -89,6 +109,8 @@ def _of_file(asked: Asked) -> Draft:
 
 
 def _past(found: Suggestion) -> list[str]:
+    if found.shape is Shape.VERSIONS and found.valid_from and not found.valid_to:
+        return _marked(found.valid_from, str(found.current), deleted=found.deleted)
     if found.shape is Shape.VERSIONS and found.valid_from and found.valid_to:
         return _validity(found.valid_from, found.valid_to, deleted=found.deleted, inclusive=found.inclusive)
     if found.shape is Shape.PICTURES and found.time and found.every:

@@ -36,7 +36,11 @@ NOW: Final = (
 
 def connect(path: str | Path, wait: float = 10.0) -> sqlite3.Connection:
     """Open an existing file.  Transactions are begun and ended explicitly.  Raises SourceError."""
-    refusal = SourceError("is not an SQLite file that can be opened", path=str(path))
+    refusal = SourceError(
+        "is not an SQLite file that can be opened. "
+        "Correct [source] path, or give this user the right to read it",
+        path=str(path),
+    )
     try:
         connection = sqlite3.connect(
             Path(path).absolute().as_uri() + "?mode=rw", uri=True, timeout=wait, isolation_level=None
