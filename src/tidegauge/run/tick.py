@@ -132,6 +132,7 @@ class Ticker:
         measured: list[Measured] = []
         try:
             with ExitStack() as tick:
+                self.store.require_at(self.progress.clock)
                 loaded = self.store.load([self._wanted(one) for one in ended])
                 if self._fresh:
                     self.engine.begin(self._fresh, state=loaded.state)

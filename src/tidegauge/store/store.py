@@ -183,7 +183,7 @@ class Store:
         started.
         """
         with self.transaction():
-            self._require_at(result.since)
+            self.require_at(result.since)
             self.secret.take(result)
             for measured in result.measured:
                 self.public.record(measured.measurements, measured.readings)
@@ -193,7 +193,8 @@ class Store:
         if result.ended:
             self.public.attest()
 
-    def _require_at(self, since: Clock) -> None:
+    def require_at(self, since: Clock) -> None:
+        """Raise StoreLocked where another process has moved the store since this one knew its clock."""
         if self.secret.clock != since:
             raise StoreLocked(
                 f"{self.path} was written by another process meanwhile. What this one was about to "
