@@ -43,10 +43,10 @@ def plan(
 
 def test_a_strategy_whose_grid_is_too_fine_for_its_noise_is_not_offered() -> None:
     made = plan({"epsilon": 1}, {"within": "900 days"}, MEAN)
-    assert made.releases[0].chosen.strategy == "hierarchy"
+    assert made.releases[0].chosen.strategy == "ahead"
     assert "autoregressive" not in {candidate.strategy for candidate in made.releases[0].candidates}
     plain = plan({"epsilon": 1}, {"within": "900 days"}, COUNT)
-    assert plain.releases[0].chosen.strategy == "autoregressive"
+    assert "autoregressive" in {candidate.strategy for candidate in plain.releases[0].candidates}
 
 
 @pytest.mark.parametrize("budget", [{"epsilon": 1}, {"rho": "0.5"}], ids=["pure", "gaussian"])
