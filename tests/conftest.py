@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.quick import thin_out
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -56,3 +58,9 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 stream.close()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave many cases of long tests to `make test-all`."""
+    thin_out(items)

@@ -1,0 +1,80 @@
+"""Which cases of long tests run every time: the others are marked slow, and run with `make test-all`.
+
+The cases that stay are spread evenly over all cases of a test.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+KEPT: Final = {
+    "adjacency/test_drawn.py::test_noise_is_as_wide_as_the_loss_says": 3,
+    "adjacency/test_worst.py::test_the_loss_of_a_worst_life": 16,
+    "cli/test_verbs.py::test_an_optimum_is_found_on_request": 0,
+    "engine/test_cuts.py::test_a_sorted_source_may_say_how_far_it_has_come": 5,
+    "engine/test_cuts.py::test_any_cut_of_a_log_gives_the_same": 7,
+    "engine/test_cuts.py::test_no_unit_has_an_effect_on_another": 10,
+    "engine/test_enforce.py::test_engine_follows_keys_that_change_values_left_out_and_emptied_tables": 12,
+    "engine/test_terms.py::test_any_cut_of_a_log_gives_the_same": 4,
+    "engine/test_terms.py::test_what_a_unit_does_in_one_term_changes_nothing_outside_of_it": 6,
+    "examples/test_examples.py::test_an_example_does_what_its_readme_says": 3,
+    "golden/test_golden.py::test_a_run_is_as_recorded": 20,
+    "mechanism/search/test_candidates.py::test_planning_ten_years_takes_few_steps": 2,
+    "mechanism/strategies/test_dense.py::"
+    "test_the_optimum_for_many_changes_is_near_its_limit_and_better_than_damped": 4,
+    "receive/test_inbox.py::test_posts_while_the_loop_is_killed": 0,
+    "receive/test_inbox.py::test_the_receiver_is_killed_too": 0,
+    "recovery/test_crashes.py::test_dying_at_every_step_of_a_tick": 12,
+    "recovery/test_live.py::test_dying_at_every_step_of_a_tick": 1,
+    "recovery/test_live.py::test_dying_at_random_times": 1,
+    "recovery/test_old_copy.py::test_readings_that_were_handed_on_show_it": 2,
+    "recovery/test_secrets.py::test_bad_values": 3,
+    "recovery/test_servers.py::test_a_server_killed_in_the_middle_of_large_transactions": 0,
+    "recovery/test_unattended.py::test_a_clock_that_is_set_back": 1,
+    "recovery/test_unattended.py::test_a_clock_that_is_wrong_for_four_seconds": 1,
+    "run/test_ahead.py::test_noise_is_drawn_once_wherever_a_tick_dies": 2,
+    "run/test_cuts.py::test_readings_and_store_are_the_same_for_every_cut": 1,
+    "run/test_derived.py::test_a_change_is_the_difference_of_what_is_known_by_then": 5,
+    "run/test_forged.py::test_whatever_was_forged_is_refused": 10,
+    "run/test_months.py::test_windows_of_months": 4,
+    "run/test_optimum.py::test_for_many_changes_it_is_found_on_request": 1,
+    "run/test_promise.py::test_a_run_errs_as_much_as_its_plan_promises": 6,
+    "run/test_promise.py::test_readings_in_many_worlds_err_as_much_as_the_plan_promises": 9,
+    "run/test_renewal.py::test_dying_while_a_term_begins_loses_and_repeats_nothing": 6,
+    "run/test_stream.py::test_state_and_journal_move_together": 6,
+    "simulate/test_simulation.py::test_every_cell_of_a_grid_has_the_bias_of_really_running_it": 1,
+    "source/sqlite/test_sqlite.py::test_however_the_application_writes": 4,
+    "source/test_contract.py::test_the_same_life_is_the_same_mutations": 8,
+    "source/test_declared.py::test_from_init_to_readings": 5,
+    "source/test_live_changes.py::test_a_row_takes_its_count_of_changes_along": 1,
+    "source/test_live_changes.py::test_postgres_with_everything_a_log_can_say": 1,
+    "source/test_live_real.py::test_seats_replayed": 1,
+    "source/test_live_schema.py::test_a_change_of_what_is_used_stops_and_loses_nothing": 1,
+    "source/test_names.py::test_sqlite": 1,
+    "source/test_nobody.py::test_a_row_without_a_unit_or_a_key_counts_nowhere": 2,
+    "store/test_erased.py::test_nothing_is_kept_of_a_release_that_has_ended": 2,
+    "store/test_erased.py::test_the_twins_that_must_fail": 1,
+    "store/test_upgrade.py::test_a_kill_at_any_moment_of_the_upgrade": 1,
+}
+"""By test: how many of the cases that are not slow by themselves run every time."""
+
+
+def thin_out(items: Sequence[pytest.Item]) -> None:
+    """Mark the cases that do not run every time as slow."""
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        name = item.nodeid.partition("[")[0].removeprefix("tests/")
+        if name in KEPT and item.get_closest_marker("slow") is None:
+            cases[name].append(item)
+    for name, found in cases.items():
+        kept = KEPT[name]
+        stay = {number * len(found) // kept for number in range(kept)} if kept else set()
+        for number, item in enumerate(found):
+            if number not in stay:
+                item.add_marker(pytest.mark.slow)
