@@ -39,7 +39,8 @@ def test_what_a_test_starts_ends_with_it(tmp_path: Path) -> None:
         "    assert False\n"
     )
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert "1 failed" in done.stdout, done.stdout
     for pid in (tmp_path / "pids").read_text().split():
         state = Path(f"/proc/{pid}/stat")

@@ -132,8 +132,8 @@ class Ticker:
         measured: list[Measured] = []
         try:
             with ExitStack() as tick:
-                self.store.require_at(self.progress.clock)
-                loaded = self.store.load([self._wanted(one) for one in ended])
+                wanted = [self._wanted(one) for one in ended]
+                loaded = self.store.load(wanted, since=self.progress.clock)
                 if self._fresh:
                     self.engine.begin(self._fresh, state=loaded.state)
                 result = folded(loaded.state, tick)

@@ -160,8 +160,14 @@ class Store:
         """How far the gauge has come."""
         return Progress(self.secret.clock, self.public.next_bins)
 
-    def load(self, wanted: Sequence[Wanted] = ()) -> Loaded:
-        """Everything that a tick starts from: the state, and what measuring these releases needs."""
+    def load(self, wanted: Sequence[Wanted] = (), *, since: Clock | None = None) -> Loaded:
+        """Everything that a tick starts from: the state, and what measuring these releases needs.
+
+        `since`: where the caller knows the store to be.  Raises StoreLocked where another process has moved
+        it.
+        """
+        if since is not None:
+            self._require_at(since)
         return Loaded(
             self.secret.state(),
             {
@@ -183,7 +189,7 @@ class Store:
         started.
         """
         with self.transaction():
-            self.require_at(result.since)
+            self._require_at(result.since)
             self.secret.take(result)
             for measured in result.measured:
                 self.public.record(measured.measurements, measured.readings)
@@ -193,8 +199,7 @@ class Store:
         if result.ended:
             self.public.attest()
 
-    def require_at(self, since: Clock) -> None:
-        """Raise StoreLocked where another process has moved the store since this one knew its clock."""
+    def _require_at(self, since: Clock) -> None:
         if self.secret.clock != since:
             raise StoreLocked(
                 f"{self.path} was written by another process meanwhile. What this one was about to "
