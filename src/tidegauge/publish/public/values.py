@@ -225,15 +225,7 @@ class PublicReading:
 
     def as_json(self) -> dict[str, Json]:
         """The reading as every verb prints it."""
-        return {
-            "release": self.release,
-            "time": rfc3339(self.time),
-            "group": None if self.group is None else dict(self.group),
-            "value": self.value,
-            "stderr": self.stderr,
-            "low": self.low,
-            "high": self.high,
-        }
+        return _printed(self)
 
 
 @dataclass(frozen=True)
@@ -253,15 +245,19 @@ class ModelReading:
 
     def as_json(self) -> dict[str, Json]:
         """The estimate as the API gives it."""
-        return {
-            "release": self.release,
-            "time": rfc3339(self.time),
-            "group": None if self.group is None else dict(self.group),
-            "value": self.value,
-            "stderr": self.stderr,
-            "low": self.low,
-            "high": self.high,
-        }
+        return _printed(self)
+
+
+def _printed(one: PublicReading | ModelReading) -> dict[str, Json]:
+    return {
+        "release": one.release,
+        "time": rfc3339(one.time),
+        "group": None if one.group is None else dict(one.group),
+        "value": one.value,
+        "stderr": one.stderr,
+        "low": one.low,
+        "high": one.high,
+    }
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tidegauge.errors import SourceError
-    from tidegauge.source.files.tabular import Tabular
+    from tidegauge.source.files.tabular import Selectable
 
 SIGNS: Final = {";": "semicolons", ",": "commas", "\t": "tabs", "|": "bars (|)"}
 TIME_UNITS: Final = {"seconds": 1_000_000, "milliseconds": 1000, "microseconds": 1}
@@ -125,7 +125,7 @@ class Layout:
     """The columns that may contain the unit, in the order in which they are tried."""
 
     @classmethod
-    def of(cls, roles: Roles, file: Tabular) -> Layout:
+    def of(cls, roles: Roles, file: Selectable) -> Layout:
         """Match roles and columns.  Raises SourceError if a column is missing; it names those that exist."""
         there = _there(roles, file)
         for role, column in (("time", roles.time), ("key", roles.key), ("op", roles.op)):
@@ -148,7 +148,7 @@ class Layout:
         read = [self.roles.time, self.roles.key, self.roles.op, *self.unit, *held]
         return list(dict.fromkeys(column for column in read if column is not None))
 
-    def check(self, file: Tabular) -> None:
+    def check(self, file: Selectable) -> None:
         """Raise SourceError unless the file has the columns of the first."""
         for column in () if file.loose else self.columns:
             if column not in file.schema:
@@ -183,12 +183,12 @@ class Layout:
             ),
         )
 
-    def key_type(self, file: Tabular) -> str:
+    def key_type(self, file: Selectable) -> str:
         """The SQL type of the key: an integer type whose text is the key, or VARCHAR."""
         kind = file.schema.get(self.roles.key, "VARCHAR")
         return str(kind) if kind in INTEGERS else "VARCHAR"
 
-    def mutations(self, file: Tabular, *, native: bool = False) -> str:
+    def mutations(self, file: Selectable, *, native: bool = False) -> str:
         """SQL over a numbered block of the file: row, time, entry, unit, before, after, fault (0 for none).
 
         A row without a key becomes the deletion of a row with the empty key, which never exists.  Only a
@@ -226,7 +226,7 @@ class Layout:
         """The columns whose type was declared."""
         return tuple(each for each in self.fields if each.name in self.roles.types)
 
-    def unread(self, file: Tabular) -> str:
+    def unread(self, file: Selectable) -> str:
         """SQL over a numbered block: for each declared type, values that do not parse, and all."""
         places = self._places()
         counts = [
@@ -236,12 +236,12 @@ class Layout:
         ]
         return f"SELECT {', '.join(counts)} FROM ({file.select(self.columns)})"
 
-    def first_unread(self, file: Tabular, each: Field) -> str:
+    def first_unread(self, file: Selectable, each: Field) -> str:
         """SQL over a numbered block: the first row in which a value of the column does not parse."""
         bad = " OR ".join(self.is_unread(file, each, column) for column in each.held)
         return f"SELECT min(row) FROM ({file.select(self.columns)}) WHERE {bad}"
 
-    def is_unread(self, file: Tabular, each: Field, column: str) -> str:
+    def is_unread(self, file: Selectable, each: Field, column: str) -> str:
         """SQL: whether a value is there and is not of its declared type."""
         empty = self.roles.notation.is_empty(f"CAST({self._places()[column]} AS VARCHAR)")
         return f"(NOT {empty} AND {self._value(file, each, column)} IS NULL)"
@@ -249,7 +249,7 @@ class Layout:
     def _places(self) -> dict[str, str]:
         return {column: f"c{place}" for place, column in enumerate(self.columns)}
 
-    def _micros(self, file: Tabular) -> str:
+    def _micros(self, file: Selectable) -> str:
         roles = self.roles
         return instant_of(file, roles.time, self._places()[roles.time], roles.notation, roles.time_unit)
 
@@ -265,7 +265,7 @@ class Layout:
         empty = [f"{self._places()[column]} IS NULL" for column in held if column is not None]
         return " AND ".join(empty) or "FALSE"
 
-    def _struct(self, file: Tabular, side: str) -> str:
+    def _struct(self, file: Selectable, side: str) -> str:
         values = [
             f"{quote(each.name)} := CAST({self._value(file, each, column)} AS {each.sql})"
             for each in self.fields
@@ -273,7 +273,7 @@ class Layout:
         ]
         return f"struct_pack({', '.join(values)})"
 
-    def _value(self, file: Tabular, each: Field, column: str | None) -> str:
+    def _value(self, file: Selectable, each: Field, column: str | None) -> str:
         if column is None:
             return "NULL"
         place = self._places()[column]
@@ -282,7 +282,7 @@ class Layout:
         return place if file.schema.get(column, "VARCHAR") == each.sql else f"TRY_CAST({place} AS {each.sql})"
 
 
-def instant_of(file: Tabular, column: str, place: str, notation: Notation, time_unit: str | None) -> str:
+def instant_of(file: Selectable, column: str, place: str, notation: Notation, time_unit: str | None) -> str:
     """SQL: the microseconds since 1970 of a column, which `place` names in SQL."""
     if time_unit is not None:
         return f"since_epoch(CAST({place} AS VARCHAR), {TIME_UNITS[time_unit]})"
@@ -305,7 +305,7 @@ def _first(places: Sequence[str]) -> str:
     return f"coalesce({texts})" if texts else "CAST(NULL AS VARCHAR)"
 
 
-def _there(roles: Roles, file: Tabular) -> Mapping[str, str | None]:
+def _there(roles: Roles, file: Selectable) -> Mapping[str, str | None]:
     """The columns that can be read; if each row has its own, the declared ones are among them."""
     there = dict(file.schema)
     if not file.loose:
@@ -323,7 +323,7 @@ def _there(roles: Roles, file: Tabular) -> Mapping[str, str | None]:
     return there
 
 
-def _fields(roles: Roles, file: Tabular, there: Mapping[str, str | None]) -> Iterator[Field]:
+def _fields(roles: Roles, file: Selectable, there: Mapping[str, str | None]) -> Iterator[Field]:
     """The table's columns.  One without an affix is old and new value, if no other one has its name."""
     before: dict[str, str] = {}
     after: dict[str, str] = {}
@@ -366,7 +366,7 @@ def _fields(roles: Roles, file: Tabular, there: Mapping[str, str | None]) -> Ite
         yield Field(name, kind, old, new)
 
 
-def _missing(roles: Roles, file: Tabular, what: str) -> SourceError:
+def _missing(roles: Roles, file: Selectable, what: str) -> SourceError:
     """The refusal of a file without a declared column.
 
     The columns of the file are named only if one of them was declared: without a header, the first line is

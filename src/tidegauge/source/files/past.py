@@ -61,14 +61,6 @@ class InPlace:
         picked = ", ".join(f"{quote(column)} AS c{place}" for place, column in enumerate(columns))
         return f"SELECT NULL AS row, TRUE AS sound, {picked} FROM read_parquet({_paths(self.files)})"
 
-    def blocks(self) -> Iterator[pa.Table]:
-        """Not used: the engine reads the files by itself."""
-        raise NotImplementedError
-
-    def place(self, row: int) -> tuple[str, int | None]:
-        """Not used: the rows have no numbers here."""
-        raise NotImplementedError
-
     def counts(self) -> dict[str, int]:
         """The number of rows of each file."""
         return {file.name: int(pa_parquet.read_metadata(file.path).num_rows) for file in self.files}

@@ -41,8 +41,8 @@ DELIMITERS: Final = (",", ";", "\t", "|")
 _PARQUET_ROWS: Final = 1 << 17
 
 
-class Tabular(Protocol):
-    """A file whose rows are numbered from 0; the numbers do not change when the file grows."""
+class Selectable(Protocol):
+    """Rows with named columns, which SQL can select."""
 
     @property
     def name(self) -> str:
@@ -59,21 +59,28 @@ class Tabular(Protocol):
         """Whether each row has its own columns, so that a column cannot be missing."""
         ...
 
-    def blocks(self) -> Iterator[pa.Table]:
-        """Yield all rows in order; the columns are named by their place in the file: f0, f1, ..."""
-        ...
-
     def select(self, columns: Sequence[str]) -> str:
-        """SQL over a numbered block: `row`, these columns as c0, c1, ..., `sound`: whether it is a row."""
-        ...
-
-    def place(self, row: int) -> tuple[str, int | None]:
-        """Where a row is: words for it if the file has no lines, and its line if it has."""
+        """SQL: `row`, these columns as c0, c1, ..., `sound`: whether it is a row."""
         ...
 
     @property
     def other_delimiter(self) -> str | None:
         """The sign that seems to separate the fields of the header, if it is not the declared one."""
+        ...
+
+
+class Tabular(Selectable, Protocol):
+    """A file whose rows are numbered from 0; the numbers do not change when the file grows.
+
+    `select` reads a numbered block.
+    """
+
+    def blocks(self) -> Iterator[pa.Table]:
+        """Yield all rows in order; the columns are named by their place in the file: f0, f1, ..."""
+        ...
+
+    def place(self, row: int) -> tuple[str, int | None]:
+        """Where a row is: words for it if the file has no lines, and its line if it has."""
         ...
 
 
