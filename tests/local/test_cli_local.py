@@ -72,18 +72,18 @@ def test_simulate_says_how_near_the_estimates_come(tmp_path: Path) -> None:
 def test_collect_and_read(tmp_path: Path) -> None:
     path, store = planned(tmp_path), tmp_path / "collector.db"
     survey = Survey.from_json(path.read_text())
-    sent = reports(survey, 40)
-    (tmp_path / "batch.bin").write_bytes(b"".join(sent[:100]))
-    (tmp_path / "batch.jsonl").write_text("\n".join([*map(report_to_json, sent[90:200]), "no report"]))
+    sent = reports(survey, 200)  # enough that no window is without a report
+    (tmp_path / "batch.bin").write_bytes(b"".join(sent[:500]))
+    (tmp_path / "batch.jsonl").write_text("\n".join([*map(report_to_json, sent[490:1000]), "no report"]))
     done = run("collect", path, tmp_path / "batch.bin", tmp_path / "batch.jsonl", "--store", store, "--json")
     assert json.loads(done.output) == {
-        "accepted": 200,
+        "accepted": 1000,
         "malformed": 1,
         "other_survey": 0,
         "late": 0,
         "duplicate": 10,
     }
-    assert "accepted 40" in run("collect", path, "-", "--store", store, stdin=b"".join(sent[200:])).output
+    assert "accepted 200" in run("collect", path, "-", "--store", store, stdin=b"".join(sent[1000:])).output
 
     table = run("readings", store).output.splitlines()
     assert len(table) == 1 + 6 * 2
