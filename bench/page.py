@@ -87,6 +87,8 @@ def section(name: str, one: dict[str, Any], folder: Path, prefix: str) -> str:
 def write(page: Path, everything: dict[str, dict[str, Any]]) -> None:
     """Write the page, and its figures into a folder of its name beside it."""
     folder = page.with_suffix("")
+    for old in folder.glob("*.svg"):
+        old.unlink()
     sections = [section(name, one, folder, folder.name) for name, one in everything.items()]
     parts = ["# Benchmarks", HEAD, machines(everything), runs(everything).markdown(), *sections]
     page.parent.mkdir(parents=True, exist_ok=True)
