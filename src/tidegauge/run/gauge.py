@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from tidegauge.engine.registry import open_engine
+from tidegauge.engine.registry import left_in_the_clear, open_engine, require_fit
 from tidegauge.errors import PlanChanged, SpecError
 from tidegauge.mechanism.noise.samplers import SecureSampler
 from tidegauge.model import kinds
@@ -157,10 +157,11 @@ class Gauge:
 
     @property
     def _file(self) -> StoreFile:
-        if self.spec.store.key is not None and (left := self.spec.source.keeps) is not None:
+        left = self.spec.source.keeps or left_in_the_clear(self.spec.engine.kind)
+        if self.spec.store.key is not None and left is not None:
+            what = "source" if self.spec.source.keeps else "engine"
             raise SpecError(
-                f"{left} beside the store, which are not encrypted. Remove the key, or use another kind of "
-                "source",
+                f"{left} beside the store, which are not encrypted. Remove the key, or use another kind of {what}",
                 key="store.key",
             )
         return StoreFile(self.path, self._base, self.spec.store)
@@ -197,6 +198,7 @@ class Gauge:
 
         now = self._now()
         with self._source() as source:
+            require_fit(self.spec.engine.kind, self.spec.source.kind, source.engine)
             yield lambda spec: first_plan(
                 spec,
                 source,
@@ -230,7 +232,7 @@ class Gauge:
             return hidden_by_noise(source, plan, self._now())
 
     def _engine(self, plan: Plan) -> Engine:
-        return open_engine(self.spec.engine.kind, plan.program, plan.columns)
+        return open_engine(self.spec.engine.kind, plan.program, plan.columns, store=self.path)
 
     def _committed(self, store: PublicPart) -> Plan:
         record = store.plan

@@ -11,6 +11,7 @@ import numpy as np
 
 from tidegauge.errors import StoreCorrupt
 from tidegauge.mechanism.encode import measure
+from tidegauge.model.engine import KeepingEngine
 from tidegauge.model.tick import Clock, Measured, Measurement, Progress, StreamState, TickResult, Wanted
 from tidegauge.publish.journal import as_arrays, decode
 from tidegauge.run.spill import spilled
@@ -60,6 +61,8 @@ class Ticker:
         try:
             with ExitStack() as tick:
                 loaded = self.store.load([self._wanted(one) for one in ended])
+                if isinstance(self.engine, KeepingEngine):
+                    self.engine.resume(loaded.version)
                 result = fold(self.engine, loaded.state, batch, tick, since=clock, now=now, reached=reached)
                 for one in ended:
                     plan, name = one.plan, one.plan.release.name
@@ -133,16 +136,24 @@ def fold(
     """
     import pyarrow.compute as pc  # noqa: PLC0415  (slow to load)
 
-    arrived = engine.arrive(batch.rows, state=state, now=now, arrivals=since.arrivals)
-    late = pc.sum(pc.less_equal(batch.rows["time"], since.watermark)).as_py() or 0
-    arrived = replace(arrived, counts={**arrived.counts, "late": late})
+    keeps = isinstance(engine, KeepingEngine)
+    if batch.remote is None:
+        arrived = engine.arrive(batch.rows, state=state, now=now, arrivals=since.arrivals)
+    else:
+        assert isinstance(engine, KeepingEngine), "the gauge checks that source and engine fit"
+        arrived = engine.arrive_remote(batch.remote, now=now, arrivals=since.arrivals)
+    if not keeps:  # an engine that keeps its state counts late changes itself
+        late = pc.sum(pc.less_equal(batch.rows["time"], since.watermark)).as_py() or 0
+        arrived = replace(arrived, counts={**arrived.counts, "late": late})
     watermark = since.watermark if reached is None else max(since.watermark, reached)
-    clock = Clock(batch.position, watermark, since.arrivals + batch.rows.num_rows)
-    if reached is None:
-        return TickResult(since, clock, arrived, engine.waiting(since.arrivals), ended=False)
-    parts = engine.fold(state=state, watermark=since.watermark, reached=reached)
-    folded = spilled(parts, until)
-    return TickResult(since, clock, arrived, engine.waiting(), ended=True, folded=folded)
+    clock = Clock(batch.position, watermark, since.arrivals + batch.places)
+    folded: tuple[Folded, ...] = ()
+    if reached is not None:
+        folded = spilled(engine.fold(state=state, watermark=since.watermark, reached=reached), until)
+    waiting = engine.waiting(since.arrivals if reached is None else None)
+    version = engine.version() if isinstance(engine, KeepingEngine) else None
+    ended = reached is not None
+    return TickResult(since, clock, arrived, waiting, ended=ended, folded=folded, version=version)
 
 
 def add_sums(known: Sums, folded: Iterable[Folded], release: str) -> Sums:

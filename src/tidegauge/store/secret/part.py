@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 TABLES: Final = (SECRETS, *SUMS, *WAITING)
 
+_VERSION: Final = "engine_version"
 _WIDTH: Final = 80
 """Characters of a sealed number, so that its length says nothing of its size."""
 
@@ -107,8 +108,16 @@ class SecretPart:
         """Move on; inside the tick's transaction."""
         self.secrets.set("clock", [clock.position, clock.watermark, clock.arrivals])
 
+    @property
+    def version(self) -> str | None:
+        """The committed version of an engine that keeps its state itself; None: it has none."""
+        found: str | None = self.secrets.get(_VERSION)
+        return found
+
     def take(self, result: TickResult) -> None:
         """Take over state, sums, counts and waiting changes; inside the tick's transaction."""
+        if result.version is not None:
+            self.secrets.set(_VERSION, result.version)
         state = self.state() if result.folded else None
         for folded in result.folded:
             assert state is not None
