@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def bin_of(instant: str, bins: Sequence[tuple[int, int]]) -> str:
     first = f"WHEN {instant} <= {ends[0]}L THEN {numbers[0]}L"
     if len(bins) == 1:
         return f"CASE {first} END"
-    widths = [late - early for early, late in zip(ends, ends[1:], strict=False)]
+    widths = [late - early for early, late in pairwise(ends)]
     inside = f"WHEN {instant} <= {ends[-1]}L THEN"
     if min(widths) == max(widths):
         return f"CASE {first} {inside} {numbers[0]}L + ({instant} - {ends[0]}L + {widths[0] - 1}L) DIV {widths[0]}L END"

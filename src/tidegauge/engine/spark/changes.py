@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidegauge.engine.spark.digest import digest_sql
 from tidegauge.engine.spark.render import quote
+from tidegauge.engine.spark.session import REFUSED
 from tidegauge.engine.spark.values import let, timestamp_of_text
 from tidegauge.errors import SourceError, SpecError
 from tidegauge.model.mutation import RemoteRows
@@ -26,8 +27,6 @@ INSERTS: Final = ("i", "insert", "c", "create", "r", "read", "inserted", "create
 UPDATES: Final = ("u", "update", "updated", "upsert", "modified", "changed")
 DELETES: Final = ("d", "delete", "deleted", "remove", "removed")
 TIME_UNITS: Final = {"seconds": 1_000_000, "milliseconds": 1000, "microseconds": 1}
-REFUSED: Final = "tidegauge refuses a row: "
-"""How the message of a row begins that cannot be read.  The message has no value of the row."""
 _FIRST: Final = -62_135_596_800_000_000
 _LAST: Final = 253_402_300_799_999_999
 """The years 1 to 9999."""

@@ -236,8 +236,8 @@ class Fold:
                 at = f"CASE WHEN {self._differs(i, release)} THEN {bin_of('instant', self._bins[i])} END"
                 for j, value in enumerate(self._layout.values(i, release)):
                     was = f"was_{value}" if value.startswith("v") else value
-                    yield _record(i, j, at, f"c{i}", value, f"accepted{s}")
-                    yield _record(i, j, at, f"was_c{i}", f"-{was}", f"accepted{s}")
+                    yield _record((i, j), at, f"c{i}", value, _counted(f"accepted{s}", value))
+                    yield _record((i, j), at, f"was_c{i}", f"-{was}", _counted(f"accepted{s}", f"-{was}"))
                     if scope.retire:
                         yield from self._leaving(s, i, j, value, was)
             for i, release in self._layout.flows_in(scope):
@@ -245,22 +245,22 @@ class Fold:
                 if release.clip is not None:
                     allowed += f" AND turn{i} <= {min(release.clip, _MOST)}L"
                 for j in range(len(release.query.components)):
-                    yield _record(i, j, bin_, f"h{i}", f"h{i}_{j}", allowed)
+                    yield _record((i, j), bin_, f"h{i}", f"h{i}_{j}", _counted(allowed, f"h{i}_{j}"))
 
     def _leaving(self, s: int, i: int, j: int, value: str, was: str) -> Iterator[str]:
         """A unit leaves at its last allowed change, or when its time ends, and takes what it contributes."""
         at, ended = bin_of("instant", self._bins[i]), bin_of(f"ends{s}", self._bins[i])
         last = f"open{s} AND x{s} AND o{s} = most{s} AND coalesce(instant < ends{s}, TRUE)"
-        yield _record(i, j, f"CASE WHEN {last} THEN {at} END", f"was_c{i}", "0L", None, f"-{was}")
+        yield _record((i, j), f"CASE WHEN {last} THEN {at} END", f"was_c{i}", "0L", f"-{was}")
         over = (
             f"open{s} AND ends{s} <= {self._reached}L AND coalesce(o{s} < most{s}, TRUE) "
             f"AND instant < ends{s} AND (instant_next IS NULL OR instant_next >= ends{s})"
         )
         now = f"CASE WHEN alive THEN c{i} END"
-        yield _record(i, j, f"CASE WHEN {over} THEN {ended} END", now, "0L", None, f"-{value}")
+        yield _record((i, j), f"CASE WHEN {over} THEN {ended} END", now, "0L", f"-{value}")
         if self._known:
             before = f"open{s} AND begins AND k_m{s} IS NOT NULL AND ends{s} <= instant"
-            yield _record(i, j, f"CASE WHEN {before} THEN {ended} END", f"was_c{i}", "0L", None, f"-{was}")
+            yield _record((i, j), f"CASE WHEN {before} THEN {ended} END", f"was_c{i}", "0L", f"-{was}")
 
     def _reasons(self) -> str:
         """What did not fit; of several changes at one instant nothing is said."""
@@ -277,7 +277,7 @@ class Fold:
             f" + CASE WHEN x{s} AND NOT inside{s} THEN {step}L ELSE 0L END" for s in range(scopes)
         )
         code += f" + flags DIV {OUTSIDE} * {step * (scopes + 1)}L"
-        return _record(NO_RELEASE, 0, "0L", f"nullif({code}, 0L)", "1L", None, "0L")
+        return _record((NO_RELEASE, 0), "0L", f"nullif({code}, 0L)", "1L", "0L")
 
     def unpacked(self, code: int) -> dict[str, int]:
         """The reasons in a packed cell."""
@@ -336,10 +336,10 @@ class Fold:
             for i, release in self._layout.in_scope(scope) if scope.retire else ():
                 bin_ = f"CASE WHEN {self._expired(s)} AND alive THEN {bin_of(f'e{s}', self._bins[i])} END"
                 records += [
-                    _record(i, j, bin_, f"c{i}", "0L", None, f"-{value}")
+                    _record((i, j), bin_, f"c{i}", "0L", f"-{value}")
                     for j, value in enumerate(self._layout.values(i, release))
                 ]
-        return self._summed(leaving, records or [_record(NO_RELEASE, 0, "NULL", "NULL", "0L", None, "0L")])
+        return self._summed(leaving, records or [_record((NO_RELEASE, 0), "NULL", "NULL", "0L", "0L")])
 
     def left_state(self, leaving: str) -> str:
         """SQL: the state of the units that leave and do not change."""
@@ -351,15 +351,16 @@ class Fold:
         return f"SELECT {', '.join(columns)} FROM {leaving}"
 
 
-def _record(
-    i: int, j: int, bin_: str, cell: str, value: str, accepted: str | None, counted: str | None = None
-) -> str:
-    """SQL: one change of a cell: truly, and as far as it counts."""
-    counts = counted if accepted is None else f"CASE WHEN {accepted} THEN {value} ELSE 0L END"
+def _record(spot: tuple[int, int], bin_: str, cell: str, value: str, counted: str) -> str:
+    """SQL: one change of a cell: truly, and as far as it counts.  spot: release and component."""
     return (
-        f"named_struct('release', {i}, 'component', {j}, 'bin', CAST({bin_} AS BIGINT), "
-        f"'cell', CAST({cell} AS BIGINT), 'truly', {value}, 'counted', {counts})"
+        f"named_struct('release', {spot[0]}, 'component', {spot[1]}, 'bin', CAST({bin_} AS BIGINT), "
+        f"'cell', CAST({cell} AS BIGINT), 'truly', {value}, 'counted', {counted})"
     )
+
+
+def _counted(accepted: str, value: str) -> str:
+    return f"CASE WHEN {accepted} THEN {value} ELSE 0L END"
 
 
 def _limit(s: int, scope: Scope) -> tuple[str, str, str]:

@@ -7,7 +7,7 @@ import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from tidegauge.errors import SpecError
+from tidegauge.errors import SourceError, SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,14 +69,31 @@ def _memory() -> int:
     return max(1, min(4, installed // _GIGABYTE // 2))
 
 
+REFUSED: Final = "tidegauge refuses a row: "
+"""How the message of a row begins that cannot be read.  The message has no value of the row."""
+
+
 @contextmanager
 def settled(spark: SparkSession) -> Iterator[None]:
-    """Compute under the settings of Tidegauge; those of the session are put back at the end."""
+    """Compute under the settings of Tidegauge; those of the session are put back at the end.
+
+    Raises SourceError if a row cannot be read.
+    """
+    from pyspark.errors import PySparkException  # noqa: PLC0415  (loaded when first used)
+
     before = {name: spark.conf.get(name, None) for name in _SETTINGS}
     for name, value in _SETTINGS.items():
         spark.conf.set(name, value)
     try:
         yield
+    except PySparkException as error:
+        _, refused, message = str(error).partition(REFUSED)
+        if not refused:
+            raise
+        raise SourceError(
+            message.partition(" SQLSTATE")[0].partition("\n")[0].rstrip(". ")
+            + ". Nothing of this read was committed"
+        ) from None
     finally:
         for name, value in before.items():
             if value is None:
