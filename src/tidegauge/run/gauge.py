@@ -159,11 +159,10 @@ class Gauge:
     def _file(self) -> StoreFile:
         left = self.spec.source.keeps or left_in_the_clear(self.spec.engine.kind)
         if self.spec.store.key is not None and left is not None:
-            what = "source" if self.spec.source.keeps else "engine"
-            raise SpecError(
-                f"{left} beside the store, which are not encrypted. Remove the key, or use another kind of {what}",
-                key="store.key",
+            what = (
+                f"Remove the key, or use another kind of {'source' if self.spec.source.keeps else 'engine'}"
             )
+            raise SpecError(f"{left} beside the store, which are not encrypted. {what}", key="store.key")
         return StoreFile(self.path, self._base, self.spec.store)
 
     @property

@@ -27,7 +27,8 @@ def bin_of(instant: str, bins: Sequence[tuple[int, int]]) -> str:
     widths = [late - early for early, late in pairwise(ends)]
     inside = f"WHEN {instant} <= {ends[-1]}L THEN"
     if min(widths) == max(widths):
-        return f"CASE {first} {inside} {numbers[0]}L + ({instant} - {ends[0]}L + {widths[0] - 1}L) DIV {widths[0]}L END"
+        passed = f"({instant} - {ends[0]}L + {widths[0] - 1}L) DIV {widths[0]}L"
+        return f"CASE {first} {inside} {numbers[0]}L + {passed} END"
     return f"CASE {first} {inside} {numbers[0]}L + {_looked_up(instant, ends, min(widths))} END"
 
 

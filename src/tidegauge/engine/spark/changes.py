@@ -111,10 +111,12 @@ class Changes(RemoteRows):
             new = [quote(column) for _, column in both.values() if column is not None]
             digest = f", CASE WHEN NOT _gone AND {key} <> '' THEN {digest_sql(new)} END AS digest"
         informed = "TRUE" if self.roles.before is not None else "FALSE"
-        inner = f"SELECT *, {time_of(self.roles, schema)} AS _time, {gone} AS _gone, {fresh} AS _fresh FROM {name}"
+        time = time_of(self.roles, schema)
+        inner = f"SELECT *, {time} AS _time, {gone} AS _gone, {fresh} AS _fresh FROM {name}"
         return spark.sql(f"""
-            SELECT _time AS time, {key} AS entry, {informed} AND {key} <> '' AS informed, NOT _fresh AS before,
-                   CASE WHEN {key} <> '' THEN {after} END AS after, _time AS rank, _seq AS seq{digest}
+            SELECT _time AS time, {key} AS entry, {informed} AND {key} <> '' AS informed,
+                   NOT _fresh AS before, CASE WHEN {key} <> '' THEN {after} END AS after,
+                   _time AS rank, _seq AS seq{digest}
             FROM ({inner}) WHERE {self.where}""")
 
     def _value(self, schema: Mapping[str, str], column: str | None, kind: str) -> str:
@@ -164,7 +166,8 @@ def time_of(roles: Roles, schema: Mapping[str, str]) -> str:
             f"column {roles.time!r} (time) is of type {kind}, not a time. If it counts from 1970, declare "
             f"time_unit ({', '.join(TIME_UNITS)}); else name another column"
         )
-    refused = f"raise_error('{REFUSED}column {_plain(roles.time)} (time) is empty or contains no time of the years 1 to 9999')"
+    what = f"column {_plain(roles.time)} (time) is empty or contains no time of the years 1 to 9999"
+    refused = f"raise_error('{REFUSED}{what}')"
     return let(
         found, lambda one: f"CASE WHEN {one} BETWEEN {_FIRST}L AND {_LAST}L THEN {one} ELSE {refused} END"
     )

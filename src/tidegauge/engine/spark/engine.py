@@ -153,8 +153,8 @@ class SparkEngine:
             odd = odd or (name in rows.column_names and rows[name].null_count < rows.num_rows)
         if odd:
             raise SourceError(
-                "the engine 'spark' takes plain changes: no renamed key, no emptied table, no value left out. "
-                "Nothing of this batch was read or spent. Use kind = 'duckdb'"
+                "the engine 'spark' takes plain changes: no renamed key, no emptied table, no value left "
+                "out. Nothing of this batch was read or spent. Use kind = 'duckdb'"
             )
         table = pa.table(
             {
@@ -267,7 +267,8 @@ class SparkEngine:
         )
         view = self._named(whole, "segments")
         return self._spark.sql(
-            f"SELECT {columns} FROM {view} QUALIFY row_number() OVER (PARTITION BY unit ORDER BY folder DESC) = 1"
+            f"SELECT {columns} FROM {view} "
+            "QUALIFY row_number() OVER (PARTITION BY unit ORDER BY folder DESC) = 1"
         )
 
     def _known(self, timed: str, reached: int) -> str:
@@ -311,10 +312,14 @@ class SparkEngine:
             both[1] += truly - counted
         names = [release.name for release in self.program.releases]
         empty = pa.table({})
+        totals = [
+            [Total(names[i], j, b, c, both[n]) for (i, j, b, c), both in sorted(sums.items()) if both[n]]
+            for n in range(2)
+        ]
         return Folded(
-            totals=[Total(names[i], j, b, c, both[0]) for (i, j, b, c), both in sorted(sums.items()) if both[0]],
+            totals=totals[0],
             entries=empty, gone=empty, units=empty, used=empty, counts=counts,
-            dropped=[Total(names[i], j, b, c, both[1]) for (i, j, b, c), both in sorted(sums.items()) if both[1]],
+            dropped=totals[1],
         )  # fmt: skip
 
     def _named(self, frame: DataFrame, name: str) -> str:

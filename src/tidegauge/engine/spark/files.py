@@ -1,7 +1,7 @@
 """The files of an engine's state: folders of Parquet that are written once and never changed.
 
-The text of a version names the folders that belong to it; the store commits this text with the tick.  A folder
-that no committed version names is left over from a tick that was not committed, and is removed.
+The text of a version names the folders that belong to it; the store commits this text with the tick.  A
+folder that no committed version names is left over from a tick that was not committed, and is removed.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ class StateFiles:
         missing = sorted(name for name in wanted if not (self._folder / name / "_SUCCESS").exists())
         if missing:
             raise StoreCorrupt(
-                f"the state of the gauge is not complete: {self._folder.name}/{missing[0]} is missing. Nothing was "
-                "read or spent. Bring back the folder together with the store, both from the same copy."
+                f"the state of the gauge is not complete: {self._folder.name}/{missing[0]} is missing. "
+                "Nothing was read or spent. Bring back store and folder, both from the same copy."
             )
         for name in found - wanted:
             self._remove(self._folder / name)

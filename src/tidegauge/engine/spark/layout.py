@@ -60,7 +60,10 @@ def spark_type(kind: str, column: str) -> str:
 
 
 class Layout:
-    """What changes and state of one program consist of.  Raises SpecError for a program that is not supported."""
+    """What changes and state of one program consist of.
+
+    Raises SpecError for a program that is not supported.
+    """
 
     def __init__(self, program: Program, columns: Mapping[str, str]) -> None:
         _require_supported(program)

@@ -27,11 +27,14 @@ _SPACE_SEPARATORS: Final = (
 )
 _CHOICES: Final = frozenset({"case", "coalesce", "least", "greatest", "nullif"})
 _KINDS: Final[dict[str, Kind]] = {
-    **dict.fromkeys(("double", "negative", "+", "-", "*", "/", "%", "div", "abs", "floor", "ceil", "round"), "double"),
-    **dict.fromkeys(("text", "time text", "whole text", "lower", "upper", "concat", "join", "trim", "ltrim", "rtrim", "substring"), "text"),
+    **dict.fromkeys(("double", "negative", "+", "-", "*", "/", "%", "div"), "double"),
+    **dict.fromkeys(("abs", "floor", "ceil", "round"), "double"),
+    **dict.fromkeys(("text", "time text", "whole text", "lower", "upper", "concat", "join"), "text"),
+    **dict.fromkeys(("trim", "ltrim", "rtrim", "substring"), "text"),
     **dict.fromkeys(("date", "days later", "days earlier"), "date"),
     **dict.fromkeys(("timestamp", "utc", "text timestamp", "at", "truncate", "later", "earlier"), "time"),
-    **dict.fromkeys(("length", "part", "difference", "place", "cell", "where", "counts", "counts number", "steps"), "integer"),
+    **dict.fromkeys(("length", "part", "difference", "place", "cell", "where"), "integer"),
+    **dict.fromkeys(("counts", "counts number", "steps"), "integer"),
 }  # fmt: skip
 """What operations give, where it is always the same; the others give booleans."""
 _DECIMAL: Final = re.compile(r"DECIMAL\((\d+)(?:, (\d+))?\)")
@@ -242,6 +245,9 @@ class Renderer:
     def _outside(self, condition: Expression, cell: Expression) -> str:
         return f"coalesce({self(condition)} AND {self(cell)} IS NULL, FALSE)"
 
+    def _counts_number(self, value: Expression) -> str:
+        return f"CASE WHEN nullif({self(value)}, {values.NAN}) IS NULL THEN 0L ELSE 1L END"
+
     def _steps(self, value: Expression, *settings: Expression) -> str:
         """Clamped, scaled to the grid and rounded half away from zero; NULL and NaN are 0."""
         low, high, denominator, numerator, centre = map(self, settings)
@@ -265,7 +271,8 @@ class Renderer:
             "present": lambda side: f"({_side(side)} IS NOT NULL)",
             "and": partial(words, "AND"), "or": partial(words, "OR"), "not": lambda one: f"(NOT {self(one)})",
             **{sign: partial(words, sign) for sign in signs},
-            "same": partial(words, "<=>"), "differs": not_same, "is": partial(words, "<=>"), "is not": not_same,
+            "same": partial(words, "<=>"), "differs": not_same,
+            "is": partial(words, "<=>"), "is not": not_same,
             "is null": lambda one: f"({self(one)} IS NULL)",
             "is not null": lambda one: f"({self(one)} IS NOT NULL)",
             "between": self._between, "in": self._in,
@@ -274,7 +281,8 @@ class Renderer:
             "case": self._case,
             **{name: partial(self._function, name) for name in ("coalesce", "nullif", "abs")},
             **{name: partial(self._chosen, name) for name in ("least", "greatest")},
-            "floor": lambda one: values.floor(self(one)), "ceil": lambda one: values.floor(self(one), up=True),
+            "floor": lambda one: values.floor(self(one)),
+            "ceil": lambda one: values.floor(self(one), up=True),
             "round": self._round, "length": lambda one: f"length({self._text(one)})",
             "lower": lambda one: values.lower(self._text(one)),
             "upper": lambda one: values.upper(self._text(one)),
@@ -300,7 +308,7 @@ class Renderer:
             "where": lambda condition, cell: f"CASE WHEN {self(condition)} THEN {self(cell)} END",
             "outside": self._outside,
             "counts": lambda one: f"CASE WHEN {self(one)} IS NULL THEN 0L ELSE 1L END",
-            "counts number": lambda one: f"CASE WHEN nullif({self(one)}, {values.NAN}) IS NULL THEN 0L ELSE 1L END",
+            "counts number": self._counts_number,
             "steps": self._steps,
         }  # fmt: skip
 

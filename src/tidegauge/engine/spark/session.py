@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -35,12 +36,14 @@ def session() -> SparkSession:
 
     Raises SpecError if PySpark or Java is missing.
     """
+    # PySpark says on import that it does not know the newest pandas, which is not used here.
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     try:
         from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415  (loaded when first used)
         from pyspark.sql import SparkSession  # noqa: PLC0415
     except ImportError:
         raise SpecError(
-            "PySpark is not installed. Install it with: pip install 'tidegauge[spark]'", key="engine.kind"
+            "PySpark is not installed; it comes with the extra 'spark' of the package", key="engine.kind"
         ) from None
     active = SparkSession.getActiveSession()
     if active is not None:

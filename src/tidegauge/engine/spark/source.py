@@ -1,7 +1,7 @@
 """Files and tables of the Spark session as changelogs.
 
-Files are read whole and are not changed afterwards; new files may be added.  Rows of a new file whose time has
-passed are delivered late.  A table is read by its column `order`: rows above the last one are new.
+Files are read whole and are not changed afterwards; new files may be added.  Rows of a new file whose time
+has passed are delivered late.  A table is read by its column `order`: rows above the last one are new.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from tidegauge.engine.spark.spec import SparkSpec
 
+_MOST_FILES: Final = 2**15
 NOTHING: Final = pa.table({"time": pa.array([], pa.int64()), "entry": pa.array([], pa.string())})
 """The rows of a batch whose changes are elsewhere."""
 _DECLARED: Final = {
@@ -100,17 +101,16 @@ class SparkFiles(SessionSource):
 
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
         """Everything up to `until` that was not delivered, in one batch."""
-        marks: list[list[object]] = [] if position is None else json.loads(position)
+        marks: list[tuple[dict[str, int], int]] = [] if position is None else json.loads(position)
         files = self._files()
-        for mark in marks:
-            self._require_unchanged(mark[0], files)  # type: ignore[arg-type]
-        covered = [f"_time <= {upto}L AND _file IN ({_texts(known)})" for known, upto in marks]  # type: ignore[arg-type]
-        ahead = [mark for mark in marks if int(str(mark[1])) > until]
-        done = json.dumps([*ahead, [files, until]])
+        for known, _ in marks:
+            self._require_unchanged(known, files)
+        if len(files) > _MOST_FILES:
+            raise SourceError("there are too many files; put several of them together", path=self._path)
+        covered = [f"_time <= {upto}L AND _file IN ({_texts(known)})" for known, upto in marks]
+        ahead = [[known, upto] for known, upto in marks if upto > until]
         changes = Changes(self._loader(sorted(files)), self._roles, where_of(covered, until))
-        nothing = bool(marks) and marks[-1] == [files, until]
-        upto = max([until, *(int(str(mark[1])) for mark in ahead)]) if ahead else until
-        yield Batch(NOTHING, min(upto, until), done, None if nothing else changes)
+        yield Batch(NOTHING, until, json.dumps([*ahead, [files, until]]), changes)
 
     @staticmethod
     def _require_unchanged(known: Mapping[str, int], files: Mapping[str, int]) -> None:
@@ -118,8 +118,8 @@ class SparkFiles(SessionSource):
             if files.get(name) != size:
                 what = "is gone" if name not in files else "has changed"
                 raise SourceError(
-                    f"the file was read before and {what}; add changes in new files, and put this one back as "
-                    "it was",
+                    f"the file was read before and {what}; add changes in new files, and put this one back "
+                    "as it was",
                     path=name,
                 )
 
@@ -157,10 +157,11 @@ class SparkFiles(SessionSource):
             row = (
                 "_metadata.row_index"
                 if kind == "parquet"
-                else "shiftleft(_metadata.file_block_start DIV 4194304, 24) + (monotonically_increasing_id() & 8589934591L)"
+                else "shiftleft(_metadata.file_block_start DIV 4194304, 30) + "
+                "(monotonically_increasing_id() & 1073741823L)"
             )
             return frame.selectExpr(
-                "*", "_metadata.file_path AS _file", f"shiftleft({number}, 44) + {row} AS _seq"
+                "*", "_metadata.file_path AS _file", f"shiftleft({number}, 48) + {row} AS _seq"
             )
 
         return load

@@ -37,8 +37,8 @@ class SparkSpec(SourceSpec):
             raise ValueError("format: goes with 'path'; a table of the session has a format already")
         if self.path is None and self.order is None:
             raise ValueError(
-                "order: name the column that numbers the changes of the table (a log position or version); new "
-                "changes are found by it"
+                "order: name the column that numbers the changes of the table (a log position or version); "
+                "new changes are found by it"
             )
         if self.path is not None and self.order is not None:
             raise ValueError("order: belongs to a table; files are read in the order of their rows")

@@ -2,8 +2,8 @@
 
 Spark writes down which files or offsets belong to a micro-batch before it delivers the batch, and that the
 batch is done after `foreachBatch` has returned.  The number of the batch is the position of the source, which
-the store commits with the changes.  A batch that is delivered again after a kill, because Spark did not come to
-write down that it was done, has a number that the store knows, and is skipped.
+the store commits with the changes.  A batch that is delivered again after a kill, because Spark did not come
+to write down that it was done, has a number that the store knows, and is skipped.
 """
 
 from __future__ import annotations

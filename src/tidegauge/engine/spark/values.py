@@ -67,9 +67,9 @@ def _double_of_text(text: str) -> str:
 def boolean_of_text(text: str) -> str:
     """One of ten words in any letter case."""
     return (
-        f"CASE lower({text}) WHEN 'true' THEN TRUE WHEN 't' THEN TRUE WHEN 'yes' THEN TRUE WHEN 'y' THEN TRUE "
-        "WHEN '1' THEN TRUE WHEN 'false' THEN FALSE WHEN 'f' THEN FALSE WHEN 'no' THEN FALSE "
-        "WHEN 'n' THEN FALSE WHEN '0' THEN FALSE END"
+        f"CASE lower({text}) WHEN 'true' THEN TRUE WHEN 't' THEN TRUE WHEN 'yes' THEN TRUE "
+        "WHEN 'y' THEN TRUE WHEN '1' THEN TRUE WHEN 'false' THEN FALSE WHEN 'f' THEN FALSE "
+        "WHEN 'no' THEN FALSE WHEN 'n' THEN FALSE WHEN '0' THEN FALSE END"
     )
 
 
@@ -137,7 +137,8 @@ def _integer_of_text(text: str) -> str:
     return (
         f"CASE WHEN {bare} RLIKE '^0x[0-9a-f]{{1,15}}\\\\z' "
         f"THEN CAST(conv(substring({bare}, 3), 16, 10) AS DECIMAL(38, 0)) "
-        f"WHEN {bare} RLIKE '^0b[01]{{1,62}}\\\\z' THEN CAST(conv(substring({bare}, 3), 2, 10) AS DECIMAL(38, 0)) "
+        f"WHEN {bare} RLIKE '^0b[01]{{1,62}}\\\\z' "
+        f"THEN CAST(conv(substring({bare}, 3), 2, 10) AS DECIMAL(38, 0)) "
         f"ELSE CAST(round({decimal_of_text(text)}, 0) AS DECIMAL(38, 0)) END"
     )
 
@@ -165,7 +166,8 @@ def cut(number: str) -> str:
     return let(
         number,
         lambda one: (
-            f"CASE WHEN abs({one}) < 4503599627370496D THEN CAST(CAST({one} AS BIGINT) AS DOUBLE) ELSE {one} END"
+            f"CASE WHEN abs({one}) < 4503599627370496D THEN CAST(CAST({one} AS BIGINT) AS DOUBLE) "
+            f"ELSE {one} END"
         ),
     )
 
