@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,11 +102,11 @@ def test_files_that_are_added_are_read_on_as_by_the_embedded_engine(kind: str, t
         folder = tmp_path / engine
         (folder / "log").mkdir(parents=True)
         ending = {"parquet": "parquet", "csv": "csv", "json": "jsonl"}[kind]
-        declared = {"kind": source, "path": f"log/*.{ending}"}
+        declared: dict[str, Any] = {"kind": source, "path": f"log/*.{ending}"}
         if kind != "parquet":
             declared["types"] = {"age": "integer"}
         if kind == "json":
-            declared["types"] |= {"ward": "text", "status": "text"}  # type: ignore[operator]
+            declared["types"] |= {"ward": "text", "status": "text"}
         for n, until in enumerate(("2026-01-04", "2026-01-09 12:00", "2026-01-20")):
             written(rows[n * 100 : n * 100 + 100], folder / "part.parquet")
             form = {"parquet": "PARQUET", "csv": "CSV, HEADER", "json": "JSON"}[kind]
@@ -127,7 +128,7 @@ def test_a_table_of_the_session_is_read_on_by_its_order(spark: SparkSession, tmp
         one = Gauge(
             source={"time": "at", "key": "id", "op": "op", **declared}, constraint={"at_most": 3},
             budget={"epsilon": 1_000_000_000}, releases=releases, engine="spark", store=tmp_path / "spark.db",
-            base=tmp_path, now=lambda until=until: instant(until),
+            base=tmp_path, now=partial(instant, until),
         )  # fmt: skip
         found = read(one)
     assert found == embedded

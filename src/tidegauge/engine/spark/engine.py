@@ -214,7 +214,8 @@ class SparkEngine:
         )  # fmt: skip
         totals: list[Mapping[str, int]] = []
         written: list[DataFrame] = []
-        number, waiting = version.number + 1, ()
+        number = version.number + 1
+        waiting: tuple[str, ...] = ()
         if frames:
             every = self._named(self._union(frames), "waiting")
             timed = self._named(self._spark.sql(fold.timed(every)), "timed")

@@ -84,7 +84,7 @@ def settled(spark: SparkSession) -> Iterator[None]:
     """
     from pyspark.errors import PySparkException  # noqa: PLC0415  (loaded when first used)
 
-    before = {name: spark.conf.get(name, None) for name in _SETTINGS}
+    before: dict[str, str | None] = {name: spark.conf.get(name, None) for name in _SETTINGS}
     for name, value in _SETTINGS.items():
         spark.conf.set(name, value)
     try:
@@ -98,8 +98,8 @@ def settled(spark: SparkSession) -> Iterator[None]:
             + ". Nothing of this read was committed"
         ) from None
     finally:
-        for name, value in before.items():
-            if value is None:
+        for name, known in before.items():
+            if known is None:
                 spark.conf.unset(name)
             else:
-                spark.conf.set(name, value)
+                spark.conf.set(name, known)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -23,7 +23,7 @@ from tidegauge.model.source import OpenSource
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
     from tidegauge.engine.spark.spec import SparkSpec
 
@@ -127,7 +127,7 @@ class SparkFiles(SessionSource):
         """The files that the path names, with their sizes."""
         frame = self._reader(self._spark).load(self._path)
         names = frame.inputFiles()
-        jvm = self._spark._jvm
+        jvm: Any = self._spark._jvm
         hadoop = self._spark._jsparkSession.sessionState().newHadoopConf()
         found = {}
         for name in names:
@@ -135,7 +135,7 @@ class SparkFiles(SessionSource):
             found[name] = int(path.getFileSystem(hadoop).getFileStatus(path).getLen())
         return found
 
-    def _reader(self, spark: SparkSession):  # type: ignore[no-untyped-def]
+    def _reader(self, spark: SparkSession) -> DataFrameReader:
         reader = spark.read.format(self._spec.file_format)
         if self._spec.file_format == "csv":
             reader = reader.option("header", "true").option("nullValue", "").option("mode", "FAILFAST")
