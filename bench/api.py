@@ -25,6 +25,7 @@ import httpx
 
 from tests.publish.ward import Ward
 from tidegauge.model.quantity import DAY, instant
+from tidegauge.model.tick import Seal
 from tidegauge.publish.batch import Batch
 from tidegauge.publish.folder import FolderPublisher
 from tidegauge.publish.public.values import (
@@ -34,7 +35,6 @@ from tidegauge.publish.public.values import (
     LedgerEntry,
     PublicReading,
     ReleaseInfo,
-    Seal,
 )
 from tidegauge.publish.public.writer import write
 

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegauge.model.quantity import instant
+from tidegauge.model.tick import Seal
 from tidegauge.publish import pages
 from tidegauge.publish.batch import Batch
 from tidegauge.publish.public.reader import PublicFile
-from tidegauge.publish.public.values import About, Document, Guarantee, PublicReading, ReleaseInfo, Seal
+from tidegauge.publish.public.values import About, Document, Guarantee, PublicReading, ReleaseInfo
 from tidegauge.publish.public.writer import write
 
 if TYPE_CHECKING:

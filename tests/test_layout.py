@@ -28,7 +28,7 @@ ALLOWED = {
     "simulate": _BELOW_RUN | {"engine"},
     "run": _BELOW_RUN | {"source", "engine", "store", "publish", "scratch", "simulate"},
     "receive": {"errors", "model", "source", "local"},
-    "local": {"errors", "durable"},
+    "local": {"errors", "model", "durable"},
     "testing": {"errors", "model"},
 }
 """Folder -> what it may import of Tidegauge besides itself; folders not named here may import everything."""

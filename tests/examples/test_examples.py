@@ -26,6 +26,7 @@ SAYS = {
     "sqlite_app": ["every change of", "every change is recorded", "children", "no longer recorded"],
     "postgres": ["ok      wal_level", "west", "Removed the replication slot"],
     "debezium": ["Receiving change events", "100 events were acknowledged", "south"],
+    "paper": ["Variance of running values", "Printed formulas"],
     "local_survey": ["week  answer  estimate", '"window","answer"'],
 }
 

@@ -18,7 +18,7 @@ import pytest
 from tidegauge.local import Reporter, Survey
 from tidegauge.local.groups import Memoized, Response, Snapshot, Tilted
 from tidegauge.local.law import tilted_law
-from tidegauge.local.reporter import HEADER, map_rows, map_signals
+from tidegauge.local.reporter import HEADER, Kept, map_rows, map_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,13 +60,13 @@ class Walker(Reporter):
 Step = tuple[str, int]
 
 
-BLANK: dict[str, Any] = {"window": None, "first": 0, "used": 0, "retired": False, "answers": [], "report": ""}
+BLANK: Kept = {"window": None, "first": 0, "used": 0, "retired": False, "answers": [], "report": ""}
 
 
 class Path(NamedTuple):
     at: int
-    kept: dict[str, Any]
-    saved: dict[str, Any]
+    kept: Kept
+    saved: Kept
     script: Script
     life: int = 0
     sent: tuple[bytes, ...] = ()

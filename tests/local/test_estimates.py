@@ -24,6 +24,8 @@ from tidegauge.local.tally import Layout
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from tidegauge.local.survey import Options
+
 ALPHA = 1e-9
 PEOPLE, WINDOWS = 1600, 4
 MAPS = ("coordinate", "sign", "pair")
@@ -44,7 +46,7 @@ def make(
     changes: int = 2,
     epsilon: float = 3,
 ) -> Survey:
-    options = {"map" if protocol == "tilted" else "oracle": name} if name else {}
+    options: Options = {} if not name else {"map": name} if protocol == "tilted" else {"oracle": name}
     return Survey(
         answers=[*"abcdefgh"[:answers]], windows=windows, changes=changes, epsilon=epsilon, protocol=protocol,
         options=options, reveals_change_times=protocol == "memoized",

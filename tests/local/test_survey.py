@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.printed import printed
 from tidegauge.errors import LocalError
 from tidegauge.local import Collector, Reporter, Survey
 from tidegauge.local.groups import Response
@@ -123,7 +124,7 @@ def test_the_plan_takes_the_least_predicted_error() -> None:
     assert plan.survey.protocol == min(errors, key=lambda name: errors[name])
     assert make(windows=32, protocol=None).protocol == plan.survey.protocol
     assert str(plan).count("\n") > 8
-    assert plan.to_dict()["chosen"]["strategy"] == plan.survey.protocol
+    assert printed(plan.to_dict())["chosen"]["strategy"] == plan.survey.protocol
     with_memory = Survey.plan(
         answers=["a", "b"], windows=32, changes=2, epsilon=200, reveals_change_times=True
     )
@@ -165,15 +166,15 @@ def test_the_ends_of_what_can_be_asked(protocol: str, more: dict[str, Any]) -> N
 
 def test_parameters_can_be_looked_at() -> None:
     survey = make(windows=32)
-    for group in survey.parameters:
+    for group in printed(survey.parameters):
         assert group["kind"] in {"tilted", "snapshot"}
         if group["kind"] == "tilted":
             law = survey.laws[group["level"]]
             assert group["gap"] == float(law.gap)
             assert group["nu"] == float(law.nu)
-    assert sum(group["share"] for group in survey.parameters) == pytest.approx(1)
+    assert sum(group["share"] for group in printed(survey.parameters)) == pytest.approx(1)
     assert survey.law is survey.laws[min(survey.laws)]
-    response = make(protocol="response-dcr").parameters[0]
+    response = printed(make(protocol="response-dcr").parameters)[0]
     assert response["cells"] == 16
     assert Fraction(response["epsilon_per_report"]) == Fraction(2, 4)
     assert response["p"] / response["q"] == pytest.approx(np.exp(0.5))

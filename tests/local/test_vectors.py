@@ -12,10 +12,14 @@ from typing import Any
 
 from tidegauge.local import Reporter, Survey
 from tidegauge.local.reporter import acceptance
-from tidegauge.local.survey import PROTOCOLS
+from tidegauge.local.survey import PROTOCOLS, Options
 
 VECTORS = Path(__file__).parent / "vectors" / "reports.json"
-MAPS = {("tilted", 3): {"map": "coordinate"}, ("tilted", 9): {"map": "sign"}, ("tilted", 2): {"map": "pair"}}
+MAPS: dict[tuple[str, int], Options] = {
+    ("tilted", 3): {"map": "coordinate"},
+    ("tilted", 9): {"map": "sign"},
+    ("tilted", 2): {"map": "pair"},
+}
 LIVES: list[list[str | None]] = [
     ["a", "a", "b", "b", "c", "c", "a", None],
     [None, None, "c", "c", "c", "b", "b", "b"],

@@ -8,6 +8,7 @@ from math import sin
 from typing import TYPE_CHECKING
 
 from tidegauge.model.quantity import instant
+from tidegauge.model.tick import Seal
 from tidegauge.publish.public.values import (
     About,
     Document,
@@ -16,11 +17,12 @@ from tidegauge.publish.public.values import (
     ModelReading,
     PublicReading,
     ReleaseInfo,
-    Seal,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from tidegauge.model.json import Json
 
 WARDS = ("emergency", "medicine", "surgery", "intensive care", "maternity")
 PLAN = "a1b2c3d4e5f6" + "0" * 52
@@ -115,7 +117,7 @@ class Invented:
     @cached_property
     def document(self) -> Document:
         """Everything but the readings."""
-        body = {
+        body: dict[str, Json] = {
             "measure": "rho",
             "budget": "17/250",
             "reserved": "17/250",

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from tests.printed import printed
 from tests.publish.pages.test_pages import Checked
 from tests.publish.ward import Ward
 from tidegauge.errors import PublishError
@@ -86,7 +87,7 @@ def test_what_describes_the_site_names_its_files(tmp_path: Path) -> None:
 def test_data_are_those_that_were_published(tmp_path: Path) -> None:
     gauge = Ward(tmp_path, SITE).run(20)
     rows = list(csv.DictReader(io.StringIO((tmp_path / "out" / "data" / "by_ward.csv").read_text())))
-    own = [reading.as_json() for reading in gauge.published("by_ward")]
+    own = [printed(reading.as_json()) for reading in gauge.published("by_ward")]
     assert [(row["time"], row["ward"], float(row["value"])) for row in rows] == [
         (one["time"], one["group"]["ward"], one["value"]) for one in own
     ]

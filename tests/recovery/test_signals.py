@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.printed import printed
 from tidegauge.cli import _endless, main
 from tidegauge.run.gauge import Gauge
 from tidegauge.scratch import PROCESS, ScratchFolder, process_folder, use_memory
@@ -97,7 +98,7 @@ def _answers(pid: int) -> bool:
 
 
 def exact(folder: Path) -> list[dict[str, Any]]:
-    rows = [reading.as_json() for reading in Gauge.from_file(folder / "tidegauge.toml").published()]
+    rows = [printed(reading.as_json()) for reading in Gauge.from_file(folder / "tidegauge.toml").published()]
     return [{**row, "value": round(row["value"]), "low": 0, "high": 0, "stderr": 0} for row in rows]
 
 

@@ -21,6 +21,7 @@ import psycopg
 import pytest
 
 from tests.people import releases
+from tests.printed import printed
 from tidegauge.run.gauge import Gauge
 from tidegauge.source.sqlite.triggers import install
 from tidegauge.store import begun
@@ -105,7 +106,7 @@ class Town(ABC):
             return 0
         entries = [entry.as_json() for entry in self.gauge.ledger()]
         if entries:
-            rows = [reading.as_json() for reading in self.gauge.published()]
+            rows = [printed(reading.as_json()) for reading in self.gauge.published()]
             now = {(row["release"], row["time"], str(row["group"])): row["value"] for row in rows}
             assert len(now) == len(rows)
             assert {key: now[key] for key in self._seen} == self._seen

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.printed import printed
 from tidegauge.errors import PlanChanged, SpecError, StoreCorrupt
 from tidegauge.mechanism.noise.samplers import SimulationSampler
 from tidegauge.plan.explain import explain
@@ -194,9 +195,9 @@ def test_of_an_endless_release_and_of_one_whose_window_is_its_period(tmp_path: P
     assert "at no further privacy loss (errors over the first 1,000 readings):" in explain(
         one.plan(), why=True
     )
-    chosen = one.plan().as_json()["releases"]["now_change"]["chosen"]
+    chosen = printed(one.plan().as_json())["releases"]["now_change"]["chosen"]
     assert [reading for reading, _ in chosen["growth"]] == [1, 10, 100, 1000]
-    state = one.status().as_json()["releases"]
+    state = printed(one.status().as_json())["releases"]
     assert state["now"]["readings"] == READINGS
     assert state["now_change"] == {
         "readings": READINGS - 3,
@@ -297,7 +298,7 @@ def test_nothing_is_spent_or_measured_for_what_is_derived(tmp_path: Path) -> Non
 def test_the_plan_tells_how_well_it_is_told(tmp_path: Path) -> None:
     one = gauge(tmp_path, GAUSSIAN, wards=WARDS, six=over("wards", 6), moved=MOVED, so_far={"of": "moved"})
     plan = one.plan()
-    shown = plan.as_json()["releases"]
+    shown = printed(plan.as_json())["releases"]
     assert list(shown) == ["wards", "six", "moved", "so_far"]
     six = shown["six"]
     assert six["of"] == "wards"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.forger import commit_again, forge
+from tests.printed import printed
 from tests.run.gauge_life import COLUMNS, gauge, life
 from tidegauge.errors import StoreCorrupt
 from tidegauge.store import Store
@@ -174,7 +175,7 @@ def test_whatever_was_forged_is_refused(
     before = honest.path.read_bytes()
     with Store(honest.path) as store:
         assert store.public.plan is not None
-        strategy = store.public.plan["releases"]["it"]["channels"][0]["strategy"]
+        strategy = printed(store.public.plan)["releases"]["it"]["channels"][0]["strategy"]
         published = len(store.public.readings())
     assert strategy["name"] == name
     for what, edit in {**ALWAYS, **SPECIAL.get(name, {})}.items():

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tests.printed import printed
 from tidegauge.mechanism.encode import measure
 from tidegauge.mechanism.noise.samplers import SimulationSampler
 from tidegauge.run.gauge import Gauge
@@ -141,7 +142,7 @@ def test_a_run_errs_as_much_as_its_plan_promises(
             stderrs = np.array([reading.stderr for reading in told]).reshape(shape)[:, 0]
             halves = np.array([r.interval()[1] - (r.value or 0) for r in told]).reshape(shape)[:, 0]
             if release["for"] != "ever":
-                chosen = plan.as_json()["releases"][name]["chosen"]
+                chosen = printed(plan.as_json())["releases"][name]["chosen"]
                 assert chosen["half_width_worst"] == pytest.approx(halves.max(), rel=0.01)
                 assert chosen["half_width_mean"] == pytest.approx(halves.mean(), rel=0.02)
             assert size_is_right(errors[-1], float(stderrs[-1]), pure=budget is PURE) is right
@@ -200,7 +201,7 @@ def test_readings_in_many_worlds_err_as_much_as_the_plan_promises(
             ends = np.array([schedule.bin_of_reading(day) for day in days])
             errors = [series.decoder.error(0, int(bin_)) for bin_ in ends]
             predicted = dict(zip(days, (error.half_width(0.95) for error in errors), strict=True))
-            worst = plan.as_json()["releases"][name]["chosen"]["half_width_worst"]
+            worst = printed(plan.as_json())["releases"][name]["chosen"]["half_width_worst"]
             assert worst == pytest.approx(max(predicted.values()), rel=0.01)
             variances = (
                 component_plan.strategy.variances(ends, series.span)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.printed import printed
 from tests.recovery.test_crashes import STEPS, published, survive
 from tests.run.gauge_life import COLUMNS, gauge, life
 from tests.stores.keep import opened, unpack
@@ -68,7 +69,7 @@ def test_the_operator_sees_the_bias_of_the_latest_reading_and_a_warning(tmp_path
     assert (a.accepted, a.true, a.bias, a.units) == (6, 2, 4, 4)
     assert (b.accepted, b.true, b.bias, b.units) == (0, 4, -4, 4)
     assert report.warnings[0].startswith("wards (a) is 4 above the truth because 4 units passed at_most = 1;")
-    shown = one.status().as_json()["whole_error"]
+    shown = printed(one.status().as_json())["whole_error"]
     assert shown["secret"] is True
     assert [row["bias"] for row in shown["releases"]["wards"]] == [4, -4]
     assert json.dumps(shown)
@@ -160,7 +161,7 @@ def test_a_plan_is_certified_for_one_term_and_says_what_several_lose(tmp_path: P
     assert (first.terms, first.loss) == (1, plan.needed)
     assert first.loss < five.loss <= 25 * first.loss
     assert five.loss <= ten.loss <= 100 * first.loss
-    shown = plan.as_json()["renewal"]
+    shown = printed(plan.as_json())["renewal"]
     assert [row["terms"] for row in shown["stays"]] == [1, 5, 10]
     assert "Renews    every 10 microseconds" in str(plan)
 
@@ -194,7 +195,7 @@ def test_forged_terms_are_refused(tmp_path: Path, forged: str) -> None:
 
 
 def test_a_plan_without_terms_has_the_record_that_it_always_had(tmp_path: Path) -> None:
-    assert "terms" not in by_ward(tmp_path, FROZEN).plan().record()["program"]
+    assert "terms" not in printed(by_ward(tmp_path, FROZEN).plan().record())["program"]
     assert Plan.from_record(by_ward(tmp_path, FROZEN).plan().record()).program.terms is None
 
 

@@ -52,6 +52,16 @@ def kinds(ledger: SharedLedger) -> list[str]:
     return [entry.kind for entry in ledger.entries()]
 
 
+def test_a_gauge_whose_constraint_renews_joins_a_ledger_with_that_term(tmp_path: Path) -> None:
+    terms = Terms("epsilon", Fraction(1), "row of t", term="4 microseconds")
+    ledger = SharedLedger.create(tmp_path / "all.ledger", terms, time=NOW)
+    assert len(list(gauge(tmp_path, constraint={"at_most": 2, "renews": "4 microseconds"}).run())) == 3
+    assert kinds(ledger) == ["terms", "reserve", "commit"]
+    other = gauge(tmp_path, "two", constraint={"at_most": 2, "renews": "5 microseconds"})
+    with pytest.raises(LedgerError, match="term: the ledger's is '4 microseconds', the gauge's is '5 micros"):
+        list(other.run())
+
+
 def test_two_gauges_and_a_third_too_many(tmp_path: Path) -> None:
     ledger = make(tmp_path)
     assert len(list(gauge(tmp_path, "one").run())) == 3

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from tests.printed import printed
 from tests.run.gauge_life import COLUMNS, gauge, life
 from tidegauge.errors import SpecError, StoreCorrupt
 from tidegauge.mechanism.strategies.buffered import Buffered
@@ -291,7 +292,7 @@ def test_hours_of_two_years_are_planned_and_a_few_hundred_measured(tmp_path: Pat
         },
     }
     real = gauge(tmp_path, Script(COLUMNS, log), **declared, budget={"rho": 1}, store=tmp_path / "real.db")
-    chosen = real.plan().as_json()["releases"]["level"]["chosen"]
+    chosen = printed(real.plan().as_json())["releases"]["level"]["chosen"]
     assert chosen["strategy"] == "buffered"
     assert chosen["memory"] <= 10
     declared["releases"]["level"]["strategy"] = {"name": "buffered", **chosen["parameters"]}

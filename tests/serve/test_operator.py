@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import hmac
 import re
-from typing import Any
 
 import httpx
 import pytest
 
 from tests.serve.served import serving
 from tidegauge.errors import SpecError
+from tidegauge.model.status import ReleaseStatus, Status
 from tidegauge.serve.operator import Watch, open_metrics, operator_app
 
 TOKEN = "sesame-open-4711-sesame"
-STATUS: dict[str, Any] = {
-    "releases": {
-        'a"b\\': {"readings": 3, "next": "2026-01-01T00:00:00Z"},
-        "c": {"readings": 0, "next": None},
+STATUS = Status(
+    processed_to=1767225600_000000,
+    releases={
+        'a"b\\': ReleaseStatus(readings=3, readings_total=None, next=1767225600_000000),
+        "c": ReleaseStatus(readings=0, readings_total=0, next=None),
     },
-    "publishers": {"page": {"waiting": 5}},
-    "operator_only": {"dropped": 17},
-}
+    publishers={"page": 5},
+    operator_only={"dropped": 17},
+)
 
 
 def metrics() -> str:
-    return open_metrics(STATUS, now=1767225600_000000 + 90_000_000, last_tick=1767225600_000000, running=True)
+    return open_metrics(STATUS, now=1767225600_000000 + 90_000_000, running=True)
 
 
 def test_only_the_right_token_opens(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,11 +56,11 @@ def test_only_the_right_token_opens(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("token", ["", "short", "with space and more than sixteen", "ü" * 20])
 def test_without_a_good_token_there_are_no_routes(token: str) -> None:
     with pytest.raises(SpecError, match="at least 16 characters"):
-        operator_app(Watch(dict, str), token)
+        operator_app(Watch(Status, str), token)
 
 
 def test_an_error_shows_nothing() -> None:
-    def broken() -> dict[str, Any]:
+    def broken() -> Status:
         raise ValueError("secret 4711")
 
     with serving(operator_app(Watch(broken, metrics), TOKEN)) as client:

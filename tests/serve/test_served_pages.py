@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import httpx
@@ -14,6 +13,7 @@ import pytest
 from tests.publish.pages.test_pages import Checked
 from tests.publish.ward import Ward
 from tests.serve.served import serving
+from tidegauge.model.status import ReleaseStatus, Status
 from tidegauge.serve.app import create_app
 from tidegauge.serve.operator import Watch, operator_app
 
@@ -78,14 +78,12 @@ def test_without_a_public_file_there_is_nothing_to_see(tmp_path: Path) -> None:
 # -- the operator's page -------------------------------------------------------------------------------------
 
 TOKEN = "sesame-open-4711-sesame"
-STATUS: dict[str, Any] = {
-    "plan": "abc",
-    "simulated": False,
-    "processed_to": None,
-    "releases": {"in_ward": {"readings": 3, "readings_total": None, "next": "2026-01-01T00:00:00Z"}},
-    "publishers": {"page": {"waiting": 5}},
-    "operator_only": {"dropped": 4711},
-}
+STATUS = Status(
+    plan="abc",
+    releases={"in_ward": ReleaseStatus(readings=3, readings_total=None, next=1767225600_000000)},
+    publishers={"page": 5},
+    operator_only={"dropped": 4711},
+)
 
 
 def login(password: str) -> dict[str, str]:

@@ -19,6 +19,7 @@ import psycopg
 import pytest
 
 from tests.people import await_reading, releases
+from tests.printed import printed
 from tests.servers.postgres import Server
 from tidegauge.model.quantity import rfc3339
 from tidegauge.run.gauge import Gauge
@@ -126,7 +127,7 @@ def test_sqlite_while_an_application_writes(tmp_path: Path) -> None:
     list(gauge.run())
     assert last(gauge) == pytest.approx(application.execute(TRUTH.format("")).fetchone(), abs=0.1)
     assert gauge.verify().readings == len(gauge.published())
-    assert rfc3339(0) < gauge.status().as_json()["processed_to"]
+    assert rfc3339(0) < printed(gauge.status().as_json())["processed_to"]
     application.close()
 
 

@@ -11,7 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.audit.canaries import claimed_mu, run_canaries
 from tidegauge.audit.checks import checks
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tidegauge.audit.canaries import Canaries
     from tidegauge.audit.local import LocalResult
     from tidegauge.audit.rehearsal import Subject
+    from tidegauge.model.json import Json
 
     Progress = Callable[[str, float], None]
     """Called with what is being done and the part of it that is done."""
@@ -88,7 +89,7 @@ class Report:
         """The canaries of the release that reserves most."""
         return max(self.canaries, key=lambda one: one.claimed, default=None)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """What audit --json prints."""
         best = self.best
         pure = self.measure == "epsilon"
@@ -131,7 +132,7 @@ def _mu(one: Canaries, *, pure: bool) -> float:
     return one.bounds.exact if pure else one.bounds.shift
 
 
-def _canaries_json(one: Canaries) -> dict[str, Any]:
+def _canaries_json(one: Canaries) -> dict[str, Json]:
     return {
         "cells": one.cells,
         "bins": one.bins,

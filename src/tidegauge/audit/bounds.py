@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log, sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -49,7 +49,14 @@ def bounds(samples: Samples, *, level: float, delta: float) -> Bounds:
     return Bounds(max(0.0, shift), max(0.0, exact), max(0.0, epsilon))
 
 
-def _rates(samples: Samples, threshold: float, tail: float) -> list[tuple[float, float]]:
+class _Rates(NamedTuple):
+    """How often a world is recognised, at least, and how often the other is mistaken for it, at most."""
+
+    right: float
+    wrong: float
+
+
+def _rates(samples: Samples, threshold: float, tail: float) -> list[_Rates]:
     """(least, most): exact bounds of how often each world is recognised, and mistaken for the other."""
     count = samples.cells
     false, hits = (int((part > threshold).sum()) for part in (samples.score[:count], samples.score[count:]))
@@ -60,4 +67,4 @@ def _rates(samples: Samples, threshold: float, tail: float) -> list[tuple[float,
     def most(seen: int) -> float:
         return float(stats.beta.isf(tail, seen + 1, count - seen)) if seen < count else 1.0
 
-    return [(least(hits), most(false)), (least(count - false), most(count - hits))]
+    return [_Rates(least(hits), most(false)), _Rates(least(count - false), most(count - hits))]

@@ -37,7 +37,7 @@ def check_drawn(alpha: float, *, pure: bool) -> int:
         "sql": "SELECT s, COUNT(*) FROM t GROUP BY s",
         "groups": {"s": [f"g{n}" for n in range(CELLS)]},
     }
-    subject = Exercise(toggles(), COUNT | grouped, pure=pure).subject()
+    subject = Exercise(toggles(), {**COUNT, **grouped}, pure=pure).subject()
     recorder = Recorder()
     source = MemoryLog("t", subject.plan.columns, Random(0), owner=None, informed=False)
     with ScratchFolder() as folder:

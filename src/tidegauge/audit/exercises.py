@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.audit.findings import require
 from tidegauge.audit.pairs import Stage
@@ -18,7 +18,7 @@ from tidegauge.run.gauge import Gauge
 from tidegauge.scratch import ScratchFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tidegauge.audit.pairs import OpenLog
     from tidegauge.audit.world import Row
@@ -35,8 +35,8 @@ class Exercise:
     """A declaration, a log, and what must come of it."""
 
     happen: Callable[[Table], None]
-    release: dict[str, Any]
-    constraint: dict[str, Any] = field(default_factory=lambda: {"at_most": 3})
+    release: Mapping[str, object]
+    constraint: Mapping[str, object] = field(default_factory=lambda: {"at_most": 3})
     unit: str | None = "k/0"
     """The unit that is removed; None: no unit is."""
     tight: bool = True
@@ -112,7 +112,7 @@ BOTH: Final = {"x": [-2, 3]}
 HERE: Final[Row] = {}
 
 
-def life(*changes: tuple[int, str, Row | None]) -> Callable[[Table], None]:
+def life(*changes: tuple[int, str, Mapping[str, object] | None]) -> Callable[[Table], None]:
     """One other unit, and these changes: (time, key, what the new row has, or None for a deletion)."""
 
     def happen(table: Table) -> None:
@@ -121,7 +121,7 @@ def life(*changes: tuple[int, str, Row | None]) -> Callable[[Table], None]:
             if row is None:
                 table.delete((at, at), key)
             else:
-                table.put((at, at), key, PLAIN | {"id": key} | row)
+                table.put((at, at), key, {**PLAIN, "id": key, **row})
 
     return happen
 
@@ -141,9 +141,10 @@ def hits(*times: int) -> Callable[[Table], None]:
     return life(*((at, "k", {"x": at}) for at in times))
 
 
-def sliding(strategy: dict[str, Any], readings: int = 2) -> dict[str, Any]:
+def sliding(strategy: Mapping[str, object], readings: int = 2) -> dict[str, object]:
     """The change over two bins, in two groups."""
-    return GROUPED | {
+    return {
+        **GROUPED,
         "window": "20 microseconds",
         "for": f"{10 * (readings - 1)} microseconds",
         "start": "1970-01-01T00:00:00.000030Z",
@@ -151,7 +152,7 @@ def sliding(strategy: dict[str, Any], readings: int = 2) -> dict[str, Any]:
     }
 
 
-def hierarchy(**more: Any) -> dict[str, Any]:
+def hierarchy(**more: object) -> dict[str, object]:
     """A tree of two layers over the bins."""
     tree = {"name": "hierarchy", "branching": 2, "height": 2, "bins": BINS, "load": "apart"}
     return {"strategy": tree | more}

@@ -21,12 +21,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from scipy import stats
 
-from tidegauge.local.reporter import HEADER, Reporter, map_rows
+from tidegauge.local.reporter import HEADER, Kept, Reporter, map_rows
 from tidegauge.local.survey import Survey
 from tidegauge.scratch import ScratchFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from tidegauge.model.json import Json
 
     Life = tuple[str | None, ...]
     Output = tuple[Any, ...]
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 PEOPLE: Final = 3000
 """Reporters that are sampled for each input."""
 EPSILON: Final = 1.5
-_BLANK: Final[dict[str, Any]] = {
+_BLANK: Final[Kept] = {
     "window": None,
     "first": 0,
     "used": 0,
@@ -80,7 +82,7 @@ class LocalResult:
     """From the sampled reports, at 95 % confidence."""
     found: list[str] = field(default_factory=list)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """What audit --json prints."""
         return {**vars(self), "passed": not self.found}
 
@@ -110,21 +112,20 @@ class _Walker(Reporter):
     def _pick(self, label: str, total: int) -> int:
         return self._choose(label, [1] * total)
 
-    def begin(self, kept: dict[str, Any], script: dict[str, int]) -> None:
+    def begin(self, kept: Kept, script: dict[str, int]) -> None:
         """Go on from a state and the choices made so far."""
         self.script, self._pattern = script, []
         self._state[self._name] = kept
 
     @property
-    def kept(self) -> dict[str, Any]:
+    def kept(self) -> Kept:
         """The state after the last report."""
-        found: dict[str, Any] = self._state[self._name]
-        return found
+        return self._state[self._name]
 
 
 class _Branch(NamedTuple):
     at: int
-    kept: dict[str, Any]
+    kept: Kept
     script: dict[str, int]
     sent: Output
     chance: float
@@ -133,7 +134,7 @@ class _Branch(NamedTuple):
 def _listed(survey: Survey, role: int, when: int, life: Life) -> Law:
     """The exact law of what one reporter sends: flags and payload of every report."""
     walker, law = _Walker(survey, role, when), defaultdict[Any, float](float)
-    branches = [_Branch(0, dict(_BLANK), {}, (), 1.0)]
+    branches = [_Branch(0, _BLANK.copy(), {}, (), 1.0)]
     while branches:
         one = branches.pop()
         if one.at == len(life):

@@ -19,6 +19,7 @@ from tidegauge.audit.world import Random
 from tidegauge.engine.registry import open_engine
 from tidegauge.errors import SpecError
 from tidegauge.model.expression import Call, Column, Constant
+from tidegauge.model.json import as_object, as_text
 from tidegauge.model.program import Limit, Scope
 from tidegauge.model.quantity import Span
 from tidegauge.model.schedule import Schedule
@@ -157,7 +158,7 @@ def _contributions(
     empty = [None for _ in keys]
     table = pa.table([pa.array(values.get(one.name, empty), one.type) for one in goal], schema=goal)
     sums: dict[tuple[str, int], dict[int, dict[int, int]]] = defaultdict(lambda: defaultdict(dict))
-    kind = plan.declaration.get("engine", {}).get("kind", "duckdb")
+    kind = as_text(as_object(plan.declaration.get("engine", {})).get("kind", "duckdb"))
     with open_engine(kind, program, plan.columns) as engine:
         state = _NoState(engine.layout)
         engine.arrive(table, state=state, now=count, arrivals=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidegauge.audit.definitions import delta_of
 from tidegauge.audit.findings import Discrepancy, noted, require
@@ -180,17 +180,17 @@ def write(table: Table, subject: Subject, release: ReleasePlan, path: Path, *, n
 
     flow = release.release.query.kind == "flow"
     instants = _instants(release, path, limit, flow=flow)
-    states: list[tuple[int, Row | None]] = []
+    states: list[_State] = []
     for at, step in zip(instants, path.steps, strict=True):
         one = step.contribution
         if flow and one is not None:
             before, after = one.rows
-            if states[-1:] != [] and states[-1][1] is before:
-                states.append((at, after))
+            if states[-1:] != [] and states[-1].row is before:
+                states.append(_State(at, after))
             else:
-                states += [(at - 1, before), (at, after)]
+                states += [_State(at - 1, before), _State(at, after)]
         else:
-            states.append((at, None if one is None else one.rows[0]))
+            states.append(_State(at, None if one is None else one.rows[0]))
     states += _excess(release, states, limit)
     for at, row in states:
         for key in keys:
@@ -222,25 +222,30 @@ def _instants(release: ReleasePlan, path: Path, limit: Limit, *, flow: bool) -> 
     return found
 
 
-def _excess(
-    release: ReleasePlan, states: Sequence[tuple[int, Row | None]], limit: Limit
-) -> list[tuple[int, Row | None]]:
+class _State(NamedTuple):
+    """The row of a unit from an instant on; None: it has none."""
+
+    at: int
+    row: Row | None
+
+
+def _excess(release: ReleasePlan, states: Sequence[_State], limit: Limit) -> list[_State]:
     """Further changes, which the constraint forbids: just after the limit in time, and in later bins."""
     if limit.at_most is None and limit.within is None:
         return []
     schedule = release.release.schedule
-    known = [row for _, row in states]
+    known = [one.row for one in states]
     last, here = states[-1]
     other = next((row for row in reversed(known) if row is not here), None)
     times = [last + 1]
     if limit.within is not None:
-        late = states[0][0] + limit.within + 1
+        late = states[0].at + limit.within + 1
         times = [late] if late > last else times
     bin_ = schedule.bin_at(times[0])
     times += [schedule.bin_end(bin_ + n) for n in (0, 1, 2) if schedule.bin_end(bin_ + n) > times[0]]
     if limit.at_most is None:
-        times = [at for at in times if at > states[0][0] + (limit.within or 0)]
-    return [(at, (other, here)[n % 2]) for n, at in enumerate(times)]
+        times = [at for at in times if at > states[0].at + (limit.within or 0)]
+    return [_State(at, (other, here)[n % 2]) for n, at in enumerate(times)]
 
 
 def _replay_random(subject: Subject, rows: Palette, rng: Random, result: Replayed) -> None:

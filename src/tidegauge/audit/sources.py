@@ -6,7 +6,7 @@ import json
 import sqlite3
 from abc import abstractmethod
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.audit.exercises import COLUMNS
 from tidegauge.model import kinds
@@ -79,7 +79,7 @@ class WrittenLog(FollowedSource):
         """Make an empty log."""
 
     @abstractmethod
-    def _declared(self) -> dict[str, Any]:
+    def _declared(self) -> dict[str, object]:
         """The `[source]` table without its kind."""
 
     @abstractmethod
@@ -93,7 +93,7 @@ class DebeziumLog(WrittenLog):
     def _begin(self) -> None:
         (self._folder / "events.jsonl").touch()
 
-    def _declared(self) -> dict[str, Any]:
+    def _declared(self) -> dict[str, object]:
         owned = {"unit": self._owner, "max_rows": 1} if self._owner else {}
         return {"path": "events.jsonl", "table": "t", "key": "id", "columns": COLUMNS, **owned}
 
@@ -103,7 +103,7 @@ class DebeziumLog(WrittenLog):
             file.writelines(json.dumps(self._line(event)) + "\n" for event in events)
 
     @staticmethod
-    def _line(event: Event) -> dict[str, Any]:
+    def _line(event: Event) -> dict[str, object]:
         source = {"table": "t", "ts_us": event.stamp}
         if event.key is None:
             return {"op": "t", "source": source, "before": None, "after": None}
@@ -134,7 +134,7 @@ class SQLiteLog(WrittenLog):
     def _database(self) -> sqlite3.Connection:
         return sqlite3.connect(self._folder / "app.db", isolation_level=None)
 
-    def _declared(self) -> dict[str, Any]:
+    def _declared(self) -> dict[str, object]:
         owned = {"unit": self._owner, "max_rows": 1} if self._owner else {}
         return {"path": "app.db", "table": "t", **owned}
 
@@ -174,7 +174,7 @@ class FilesLog(WrittenLog):
     def _begin(self) -> None:
         self.write([])
 
-    def _declared(self) -> dict[str, Any]:
+    def _declared(self) -> dict[str, object]:
         owned = {"unit": self._owner, "max_rows": 1} if self._owner else {}
         return {
             "path": "part*.csv", "table": "t", "time": "at", "time_unit": "microseconds", "key": "id",
@@ -187,7 +187,7 @@ class FilesLog(WrittenLog):
         lines = [",".join(names)]
         for event in events:
             row = event.row or {}
-            values = [event.stamp, event.key, "u" if event.row else "d"]
+            values: list[object] = [event.stamp, event.key, "u" if event.row else "d"]
             values += [row.get(name) for name in COLUMNS if name != "id"]
             lines.append(",".join("" if value is None else str(value) for value in values))
         (self._folder / f"part{self._written:03}.csv").write_text("\n".join(lines) + "\n", "utf-8")

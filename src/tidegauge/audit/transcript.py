@@ -13,7 +13,7 @@ from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidegauge.audit.findings import require
 from tidegauge.mechanism.noise.samplers import DiscreteGaussian, DiscreteLaplace
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from tidegauge.audit.rehearsal import Messages
     from tidegauge.audit.world import Random
+    from tidegauge.mechanism.encode import ComponentPlan
     from tidegauge.mechanism.noise.samplers import Noise
     from tidegauge.plan.plan import Plan
 
@@ -69,6 +70,25 @@ class Drawn:
     noise: Noise
     shared: int
     shared_draw: int | None
+
+
+class _Row(NamedTuple):
+    """A row of the journal."""
+
+    release: str
+    component: int
+    number: int
+    cell: int
+    value: str
+    bin: int
+    tick: int
+
+
+class _Moved(NamedTuple):
+    """By how much a measurement differs between two worlds."""
+
+    difference: int
+    drawn: Drawn
 
 
 Spot = tuple[str, int, int, int]
@@ -120,9 +140,10 @@ def transcript(
 ) -> Transcript:
     """Read everything from the store, without asking the code that wrote it."""
     with closing(_open(folder)) as db:
-        journal = db.execute(
+        rows = db.execute(
             "SELECT release, component, number, cell, value, bin, tick FROM journal ORDER BY 1, 2, 3, 4"
-        ).fetchall()
+        )
+        journal = [_Row(*row) for row in rows]
         published = db.execute("SELECT release, number, cell, time FROM readings ORDER BY 1, 2, 3").fetchall()
         ticks = db.execute("SELECT seq, instant FROM ticks ORDER BY seq").fetchall()
         (body,) = db.execute("SELECT body FROM ledger").fetchone()
@@ -153,7 +174,7 @@ def transcript(
     return Transcript(public, measured, labels.laws, reserved, Fraction(ledger["reserved"]), streams)
 
 
-def _measured(plan: Plan, journal: list[tuple[Any, ...]], labels: Labels) -> dict[Spot, Drawn]:
+def _measured(plan: Plan, journal: list[_Row], labels: Labels) -> dict[Spot, Drawn]:
     found: dict[Spot, Drawn] = {}
     used: set[int] = set()
     shares = {
@@ -162,7 +183,7 @@ def _measured(plan: Plan, journal: list[tuple[Any, ...]], labels: Labels) -> dic
         for component, component_plan in enumerate(one.component_plans)
     }
     shared_draws: dict[tuple[str, int, int], int | None] = {}
-    for release, component, number, cell, value, *_ in journal:
+    for release, component, number, cell, value, _, _ in journal:
         exact = (int(value) + _LABEL // 2) % _LABEL - _LABEL // 2
         shared, draw = shares[release, component].get(number, 0), None
         label = (int(value) - exact) // _LABEL
@@ -187,11 +208,11 @@ def _measured(plan: Plan, journal: list[tuple[Any, ...]], labels: Labels) -> dic
     return found
 
 
-def _shares(component_plan: Any, journal: list[tuple[Any, ...]], release: str) -> dict[int, int]:
+def _shares(component_plan: ComponentPlan, journal: list[_Row], release: str) -> dict[int, int]:
     """How often the shared draw is added to each row, where there is one."""
     if component_plan.shared_noise is None:
         return {}
-    last = max((row[5] for row in journal if row[0] == release), default=-1)
+    last = max((row.bin for row in journal if row.release == release), default=-1)
     return {n: row.shared for n, row in enumerate(component_plan.strategy.measured(last))}
 
 
@@ -215,13 +236,13 @@ def require_unit_local(whole: Transcript, other: Transcript, own: Transcript) ->
 def loss(one: Transcript, other: Transcript) -> dict[str, Fraction]:
     """What the difference between two worlds costs, by release, in the measure of its noise."""
     found: dict[str, Fraction] = {name: Fraction(0) for name in one.reserved}
-    cells: dict[tuple[str, int, int], list[tuple[int, Drawn]]] = {}
+    cells: dict[tuple[str, int, int], list[_Moved]] = {}
     require(one.measured.keys() == other.measured.keys(), "the two worlds have other measurements")
     for spot, drawn in one.measured.items():
         release, component, _, cell = spot
         also = other.measured[spot]
         require((drawn.noise, drawn.shared) == (also.noise, also.shared), "the noise depends on the data")
-        cells.setdefault((release, component, cell), []).append((drawn.exact - also.exact, drawn))
+        cells.setdefault((release, component, cell), []).append(_Moved(drawn.exact - also.exact, drawn))
     for (release, _, _), rows in cells.items():
         if not any(difference for difference, _ in rows):
             continue
@@ -239,7 +260,7 @@ def loss(one: Transcript, other: Transcript) -> dict[str, Fraction]:
     return found
 
 
-def _shifts(rows: list[tuple[int, Drawn]], law: Noise) -> list[int]:
+def _shifts(rows: list[_Moved], law: Noise) -> list[int]:
     """By how much the shared draw may be moved to meet the difference.
 
     The cost is convex, and least at one of these.

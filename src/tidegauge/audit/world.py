@@ -14,12 +14,12 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    Row = dict[str, Any]
+    Row = dict[str, object]
 
 Random = random.Random
 """Randomness of invented worlds; noise never comes from here."""

@@ -56,12 +56,12 @@ def audit(
             ENDING.check()
 
         committed = plan.committed is not None
-        bodies = [entry.as_json()["body"] for entry in gauge.ledger()] if committed else []
-        mine = [body for body in bodies if body.get("plan") == plan.hash]
+        commits = [entry.body for entry in gauge.ledger()] if committed else []
+        mine = [one.reserved for one in commits if one.plan == plan.hash]
         report = run_audit(
             Subject(gauge.spec, plan),
             committed=committed,
-            reserved=sum((Fraction(body["reserved"]) for body in mine), Fraction(0)) if committed else None,
+            reserved=sum(mine, Fraction(0)) if committed else None,
             cells=cells,
             progress=show,
         )

@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidegauge.cli.options import DEFAULT, File, Json, StoreFile, open_reader, print_json
 from tidegauge.errors import SpecError
+from tidegauge.model.json import as_object, as_text
 
 if TYPE_CHECKING:
+    from tidegauge.model.json import JsonObject
     from tidegauge.store.public.shared import SharedLedger
 
 
@@ -96,7 +98,7 @@ def _create(path: Path, *, unit: str | None, term: str | None, budget: dict[str,
     return SharedLedger.create(path, terms, time=rfc3339(time.time_ns() // 1000))
 
 
-def _as_json(ledger: SharedLedger) -> dict[str, Any]:
+def _as_json(ledger: SharedLedger) -> JsonObject:
     """The terms of a shared ledger, what is left, and its entries."""
     entries, terms = ledger.entries(), ledger.terms()
     spent = sum((entry.reserved for entry in entries), Fraction(0))
@@ -122,7 +124,9 @@ def _show(ledger: SharedLedger) -> None:
     for entry in entries:
         if entry.kind == "reserve":
             state = "committed" if entry.gauge in committed else "not committed yet"
-            names = ", ".join(entry.body["releases"])
-            typer.echo(f"  {entry.time}  gauge {entry.gauge[:8]}  plan {entry.body['plan'][:12]}  {state}")
+            names = ", ".join(as_object(entry.body["releases"]))
+            typer.echo(
+                f"  {entry.time}  gauge {entry.gauge[:8]}  plan {as_text(entry.body['plan'])[:12]}  {state}"
+            )
             typer.echo(f"    reserved {terms.measure} = {float(entry.reserved):.6g} for {names}")
     typer.echo(f"  left: {terms.measure} = {float(terms.total - spent):.6g}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -91,7 +91,7 @@ def _declared(file: Path, history: Path | None) -> tuple[GaugeSpec, Path]:
         other = load(history)
         return spec.model_copy(update={"source": other.source}), history.parent
     source = _sniffed(history, spec)
-    data: dict[str, Any] = {
+    data: dict[str, object] = {
         "source": source,
         "budget": {"epsilon": 1},
         "release": {"any": {"sql": "-", "every": "1 day"}},
@@ -101,12 +101,12 @@ def _declared(file: Path, history: Path | None) -> tuple[GaugeSpec, Path]:
     return spec.model_copy(update={"source": GaugeSpec.parse(data).source}), history.parent
 
 
-def _sniffed(history: Path, spec: GaugeSpec) -> dict[str, Any]:
+def _sniffed(history: Path, spec: GaugeSpec) -> dict[str, object]:
     """The [source] that `init` would propose for a changelog, with the declared table, key and unit."""
     from tidegauge.cli.template import template  # noqa: PLC0415
 
     declared = spec.source.model_dump()
     draft = template(str(history), history.parent, kind="files", table=declared.get("table"), schema=None)
-    source: dict[str, Any] = tomllib.loads("\n".join(draft.source))["source"]
+    source: dict[str, object] = tomllib.loads("\n".join(draft.source))["source"]
     source |= {name: declared[name] for name in ("key", "unit", "max_rows") if declared.get(name) is not None}
     return {name: value for name, value in source.items() if name != "unit" or spec.source.unit is not None}

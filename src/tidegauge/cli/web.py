@@ -174,7 +174,7 @@ def operator_routes(gauge: Gauge, listen: str | None) -> Iterator[None]:
     require_token(token)
     door: socket.socket = listening(listen)
     with closing(door):
-        app = operator_app(Watch(lambda: gauge.status().as_json(), partial(_metrics, gauge)), token)
+        app = operator_app(Watch(gauge.status, partial(_metrics, gauge)), token)
         config = uvicorn.Config(app, access_log=False, log_level="warning", server_header=False)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=_quietly, args=(server, door), daemon=True, name="operator")
@@ -190,11 +190,7 @@ def _metrics(gauge: Gauge) -> str:
     from tidegauge.model.quantity import instant  # noqa: PLC0415
     from tidegauge.serve.operator import open_metrics  # noqa: PLC0415
 
-    status = gauge.status().as_json()
-    reached = status["processed_to"]
-    now = instant(datetime.now(UTC))
-    last = None if reached is None else instant(reached)
-    return open_metrics(status, now=now, last_tick=last, running=True)
+    return open_metrics(gauge.status(), now=instant(datetime.now(UTC)), running=True)
 
 
 @contextmanager

@@ -76,20 +76,26 @@ def changelog(people: int, seed: int = 2025) -> list[Change]:
     return sorted(log, key=lambda change: change[:2])
 
 
-def _stays(rng: np.random.Generator, day: float) -> Iterator[tuple[float, float, str]]:
+class Stay(NamedTuple):
+    """From which day until which day in which kind of care."""
+
+    begin: float
+    end: float
+    kind: str
+
+
+def _stays(rng: np.random.Generator, day: float) -> Iterator[Stay]:
     """One episode: from which day until which day in which kind of care."""
     kind = int(rng.choice(len(KINDS), p=_FIRST))
     for _ in range(_LAST_MOVES + 1):
         end = day + 0.2 + float(rng.exponential(_DAYS[kind]))
-        yield day, end, KINDS[kind]
+        yield Stay(day, end, KINDS[kind])
         if rng.random() > _MOVES[kind]:
             return
         day, kind = end, int(rng.choice(len(KINDS), p=_NEXT[kind]))
 
 
-def _changes(
-    person: int, age: int, stays: list[tuple[float, float, str]], ill: tuple[float, float] | None
-) -> Iterator[Change]:
+def _changes(person: int, age: int, stays: list[Stay], ill: tuple[float, float] | None) -> Iterator[Change]:
     """The changes of one person's row within the year; it begins with who is in care already."""
     days = {0.0} | {day for begin, end, _ in stays for day in (begin, end)} | set(ill or ())
     row: Row | None = None

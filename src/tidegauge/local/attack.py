@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import permutations
 from math import comb, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -85,7 +85,7 @@ def _explained(
         for t in range(windows):
             node = t // width
             lived = {0: (absent, before), node: (before, after)} if node else {0: (absent, after)}
-            seen = [(symbols[at], change) for at, change in lived.items() if at < len(symbols)]
+            seen = [Seen(symbols[at], *change) for at, change in lived.items() if at < len(symbols)]
             if isinstance(group, Response):
                 out[t] *= _response_ratio(survey, group, seen)
             else:
@@ -117,22 +117,27 @@ def _chance(survey: Survey, group: Snapshot | Memoized, body: bytes, symbol: int
     return float(np.prod(np.where(bits, chance, 1 - chance)))
 
 
-Seen = list[tuple[int | None, tuple[int, int]]]
+class Seen(NamedTuple):
+    """The symbol of a report (None: no report), and the change that it is about."""
+
+    symbol: int | None
+    was: int
+    now: int
 
 
-def _response_ratio(survey: Survey, group: Response, seen: Seen) -> float:
+def _response_ratio(survey: Survey, group: Response, seen: Sequence[Seen]) -> float:
     """The likelihood of the reports about these changes, relative to that without any change."""
     z, ratio = len(survey.answers), 1.0
     p, q = response_law(cells=(z + 1) ** 2, loss=survey.loss(group))
-    for symbol, (was, now) in seen:
+    for symbol, was, now in seen:
         ratio *= (p if symbol == was * (z + 1) + now else q) / (p if symbol == z * (z + 2) else q)
     return ratio
 
 
-def _tilted_ratio(survey: Survey, group: Tilted, role: int, seen: Seen) -> float:
+def _tilted_ratio(survey: Survey, group: Tilted, role: int, seen: Sequence[Seen]) -> float:
     """The density of the reports about the changes, relative to the base law.  [T11]"""
     row, data, matches, mismatches, used = survey.spec.roles[role][1], group.to_dict(), 0, 0, 0
-    for symbol, (was, now) in seen:
+    for symbol, was, now in seen:
         signal = survey.spec.signal(data, row, was, now)
         if signal is None or symbol is None or used == group.law.changes:
             continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -16,9 +16,9 @@ from tidegauge.local.law import Sketch, TiltedLaw, sharpest_law
 from tidegauge.local.reporter import ONE, acceptance, map_rows, map_signals, responses_of_a_life
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
+
+    from tidegauge.local.reporter import GroupJson
 
     Floats = NDArray[np.float64]
 
@@ -37,7 +37,7 @@ class Setting:
     answers: int
     """How many answers there are; "not there" is not one of them."""
 
-    def each(self, group: Mapping[str, Any]) -> Fraction:
+    def each(self, group: GroupJson) -> Fraction:
         """The privacy loss of one response of a group, given as the survey's JSON has it."""
         return self.epsilon / responses_of_a_life(
             group, windows=self.windows, changes=self.changes, answers=self.answers
@@ -59,7 +59,7 @@ class Snapshot:
     oracle: str
     kind: ClassVar[str] = "snapshot"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> GroupJson:
         """As the survey's JSON has it."""
         return {"kind": self.kind, "share": self.share, "oracle": self.oracle}
 
@@ -72,7 +72,7 @@ class Memoized:
     oracle: str
     kind: ClassVar[str] = "memoized"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> GroupJson:
         """As the survey's JSON has it."""
         return {"kind": self.kind, "share": self.share, "oracle": self.oracle}
 
@@ -86,7 +86,7 @@ class Response:
     layers: int
     kind: ClassVar[str] = "response"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> GroupJson:
         """As the survey's JSON has it."""
         return {"kind": self.kind, "share": self.share, "branching": self.branching, "layers": self.layers}
 
@@ -101,7 +101,7 @@ class Tilted:
     law: TiltedLaw
     kind: ClassVar[str] = "tilted"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> GroupJson:
         """As the survey's JSON has it; nu in units of 2^-64."""
         return {
             "kind": self.kind,
@@ -117,7 +117,7 @@ class Tilted:
 Group = Snapshot | Memoized | Response | Tilted
 
 
-def group_from_dict(data: Mapping[str, Any], *, epsilon: Fraction, answers: int) -> Group:
+def group_from_dict(data: GroupJson, *, epsilon: Fraction, answers: int) -> Group:
     """The group that to_dict wrote."""
     share = int(data["share"])
     if data["kind"] == "tilted":

@@ -27,18 +27,24 @@ import os
 import secrets
 import struct
 import time
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from datetime import datetime
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 VERSION: Final = 1
 ONE: Final = 1 << 64  # probabilities are whole multiples of 2^-64
 FIRST: Final = 1  # flags of a report: the first of this person;
 IDLE: Final = 2  # nothing to say in this window
 HEADER: Final = struct.Struct(">BB8sHI8s")  # version, flags, survey, role, window, token
+GroupJson = TypedDict("GroupJson", {"changes": int, "nu": str, "good": list[list[int]],  # noqa: UP013
+    "kind": str, "share": int, "oracle": str, "branching": int, "layers": int, "level": int, "map": str,
+}, total=False)  # fmt: skip
+Kept = TypedDict("Kept", {"first": int,  # noqa: UP013  (the state of one survey)
+    "window": int | None, "used": int, "retired": bool, "answers": list[int], "report": str, "secret": str,
+}, total=False)  # fmt: skip
 
 
 class ReporterError(ValueError):
@@ -76,22 +82,21 @@ def pattern_weights(
     return weights
 
 
-def map_rows(group: Mapping[str, Any], answers: int) -> int:
+def map_rows(group: GroupJson, answers: int) -> int:
     """How many public variants of a group there are: tracked answers, sign vectors, or just one."""
     return {"coordinate": answers, "sign": (1 << answers.bit_length()) - 1}.get(group.get("map", ""), 1)
 
 
-def map_signals(group: Mapping[str, Any], answers: int) -> int:
+def map_signals(group: GroupJson, answers: int) -> int:
     """How many different changes a tilted report can express."""
     return answers * (answers + 1) if group["map"] == "pair" else 2
 
 
-def responses_of_a_life(group: Mapping[str, Any], *, windows: int, changes: int, answers: int) -> int:
+def responses_of_a_life(group: GroupJson, *, windows: int, changes: int, answers: int) -> int:
     """The number of randomized responses among which a group's epsilon is divided."""
     if group["kind"] == "response":  # two lives of K changes differ in at most 2K windows of a layer  [T7]
-        return sum(
-            min(2 * changes, windows // group["branching"] ** layer) for layer in range(group["layers"])
-        )
+        width = group["branching"]
+        return sum(min(2 * changes, windows // width**layer) for layer in range(group["layers"]))
     return min(changes, answers) + 1 if group["kind"] == "memoized" else 1  # one for each answer given
 
 
@@ -131,10 +136,9 @@ class Spec:
             self.seed = hashlib.sha256(data["seed"].encode()).digest()
             self.start = None if data["start"] is None else datetime.fromisoformat(data["start"]).timestamp()
             self.every = float(data["every"] or 0)
-            self.groups: list[dict[str, Any]] = data["groups"]
-            self.roles = [
-                (g, row) for g, group in enumerate(self.groups) for row in range(map_rows(group, self.absent))
-            ]
+            self.groups: list[GroupJson] = data["groups"]
+            rows = [map_rows(group, self.absent) for group in self.groups]
+            self.roles = [(g, row) for g, count in enumerate(rows) for row in range(count)]
             self.payload = max(self.size(group) for group in self.groups)
             sound = all(self._sound(group) for group in self.groups) and 0 < self.absent < 255
         except (AttributeError, KeyError, TypeError, ValueError, ZeroDivisionError) as problem:
@@ -147,7 +151,7 @@ class Spec:
         if not reveals and any(group["kind"] == "memoized" for group in self.groups):
             raise ReporterError("a memoized response reveals when an answer changes; the survey must say so")
 
-    def _sound(self, group: Mapping[str, Any]) -> bool:
+    def _sound(self, group: GroupJson) -> bool:
         """Whether a group is what the proofs assume; everything else in it affects accuracy alone."""
         if int(group["share"]) <= 0:
             return False
@@ -158,11 +162,11 @@ class Spec:
             return bool(group["branching"] >= 2 and group["layers"] >= 1)
         return group["kind"] in {"snapshot", "memoized"} and group["oracle"] in {"grr", "oue"}
 
-    def size(self, group: Mapping[str, Any]) -> int:
+    def size(self, group: GroupJson) -> int:
         """How many bytes a group's reports need after the header."""
         return -(-self.absent // 8) if group.get("oracle") == "oue" else 2 * int(group.get("layers", 1))
 
-    def signal(self, group: Mapping[str, Any], row: int, before: int, after: int) -> int | None:
+    def signal(self, group: GroupJson, row: int, before: int, after: int) -> int | None:
         """The signal of this change; None if this role does not see it."""
         if before == after:
             return None
@@ -173,13 +177,13 @@ class Spec:
         was, now = ((row + 1 & symbol).bit_count() & 1 for symbol in (before, after))
         return None if was == now else now
 
-    def due(self, group: Mapping[str, Any], when: int, window: int) -> bool:
+    def due(self, group: GroupJson, when: int, window: int) -> bool:
         """Whether a group speaks in a window; `when` is the one window of a snapshot."""
         if group["kind"] == "snapshot":
             return window == when
         return group["kind"] != "tilted" or (window + 1) % (1 << int(group["level"])) == 0
 
-    def loss(self, group: Mapping[str, Any]) -> Fraction:
+    def loss(self, group: GroupJson) -> Fraction:
         """The loss of one randomized response; those of one person add up to epsilon."""
         life = {"windows": self.windows, "changes": self.changes, "answers": self.absent}
         return self.epsilon / responses_of_a_life(group, **life)
@@ -200,23 +204,21 @@ class Reporter:
     """
 
     def __init__(
-        self, survey: Any, state: MutableMapping[str, Any], *, secret: bytes | None = None,
+        self, survey: Any, state: MutableMapping[str, Kept], *, secret: bytes | None = None,
         first_window: int = 0, state_is_current: bool = False, clock: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
         self._spec = spec = read_spec(survey if isinstance(survey, str) else survey.to_json())
         self._state, self._vouched, self._name, self._clock = state, state_is_current, spec.hash.hex(), clock
         if self._name not in state:
-            drawn = {} if secret is not None else {"secret": secrets.token_bytes(32).hex()}
-            blank: dict[str, Any] = {"window": None, "used": 0, "retired": False, "answers": [], "report": ""}
+            drawn: Kept = {} if secret is not None else {"secret": secrets.token_bytes(32).hex()}
+            blank: Kept = {"window": None, "used": 0, "retired": False, "answers": [], "report": ""}
             state[self._name] = blank | drawn | {"first": first_window}
         try:
             root = bytes.fromhex(state[self._name]["secret"]) if secret is None else secret
         except (KeyError, TypeError, ValueError):
             root = b""
         if len(root) != 32:
-            raise ReporterError(
-                "the state or secret is damaged; without its state, the reporter would be idle"
-            )
+            raise ReporterError("the state or secret is damaged; without its state the reporter is idle")
         self._key = hmac.digest(root, b"survey:" + spec.hash, "sha256")
         self.role, self._when = self._assigned()
         group, self._row = spec.roles[self.role]
@@ -242,18 +244,17 @@ class Reporter:
         if answer is not None and answer not in spec.answers:
             raise ReporterError("this is not one of the survey's answers")
         last, first = kept["window"], kept["window"] is None
-        if not first and window <= last:
+        if last is not None and window <= last:
             if window == last:
                 return bytes.fromhex(kept["report"])
             raise ReporterError(f"window {window} is past: window {last} was already reported")
         if spec.start is not None and window != (self._clock() - spec.start) // spec.every:
             raise ReporterError(f"window {window} is not now; missed windows are not reported later")
-        kept = dict(kept, window=window, answers=list(kept["answers"]))
-        missed = range(kept["first"] if first else last + 1, window)
+        kept = kept | {"window": window, "answers": list(kept["answers"])}
+        missed = range(kept["first"] if last is None else last + 1, window)
         # something may have been spent in missed windows, and before the first report by any role
-        spends = [
-            first or (role["kind"] != "snapshot" and spec.due(role, self._when, each)) for each in missed
-        ]
+        often = role["kind"] != "snapshot"
+        spends = [first or (often and spec.due(role, self._when, each)) for each in missed]
         kept["retired"] |= any(spends) and not self._vouched
         symbol = spec.absent if answer is None else spec.answers.index(answer)
         idle = kept["retired"] or not spec.due(role, self._when, window)
@@ -265,7 +266,7 @@ class Reporter:
         self._state[self._name] = kept | {"report": report.hex()}
         return report
 
-    def _body(self, kind: str, kept: dict[str, Any], window: int, symbol: int) -> bytes:
+    def _body(self, kind: str, kept: Kept, window: int, symbol: int) -> bytes:
         if kind == "snapshot":
             return self._state_of(f"snapshot:{window}", symbol)
         if kind == "memoized":
@@ -297,7 +298,7 @@ class Reporter:
             bits |= self._choose(f"{label}:{each}", weights) << (8 * size - 1 - each)
         return bits.to_bytes(size, "big")
 
-    def _response(self, kept: dict[str, Any], window: int, symbol: int) -> bytes:
+    def _response(self, kept: Kept, window: int, symbol: int) -> bytes:
         """The net change in every layer's window that ends now, by randomized response over all changes."""
         absent, out = self._spec.absent, b""
         now, befores = self._allowed(kept, symbol), kept["answers"]
@@ -311,7 +312,7 @@ class Reporter:
             out += self._respond(f"layer:{layer}:{window}", true, (absent + 1) ** 2).to_bytes(2, "big")
         return out
 
-    def _allowed(self, kept: dict[str, Any], symbol: int) -> int:
+    def _allowed(self, kept: Kept, symbol: int) -> int:
         """The answer with every change after the last allowed one dropped."""
         held = kept["answers"][0] if kept["answers"] else self._spec.absent
         if symbol != held and kept["used"] < self._spec.changes:
@@ -320,7 +321,7 @@ class Reporter:
         kept["answers"][:1] = [held]
         return held
 
-    def _tilted(self, kept: dict[str, Any], window: int, symbol: int) -> bytes:
+    def _tilted(self, kept: Kept, window: int, symbol: int) -> bytes:
         """An allowed change follows the secret pattern; everything else follows the base law."""
         group, nu, signals = self._group, int(self._group["nu"]), map_signals(self._group, self._spec.absent)
         before = kept["answers"][0] if kept["answers"] else self._spec.absent
@@ -340,31 +341,31 @@ class Reporter:
     def _entries(self) -> list[int]:
         """The secret pattern (0 match, 1 mismatch, 2 silent), which depends on the secret alone."""
         if not self._pattern:
-            group, changes = self._group, self._group["changes"]
-            law = {"changes": changes, "nu": int(group["nu"]), "accept": self._accept, "good": group["good"]}
-            weights = pattern_weights(signals=map_signals(group, self._spec.absent), **law)
+            group, k = self._group, self._group["changes"]
+            nu, d = int(group["nu"]), map_signals(group, self._spec.absent)
+            weights = pattern_weights(changes=k, signals=d, nu=nu, good=group["good"], accept=self._accept)
             match, mismatch = list(weights)[self._choose("pattern", list(weights.values()))]
-            left = [match, mismatch, changes - match - mismatch]
-            for entry in range(changes):
+            left = [match, mismatch, k - match - mismatch]
+            for entry in range(k):
                 says = self._choose(f"pattern:{entry}", left)
                 left[says] -= 1
                 self._pattern.append(says)
         return self._pattern
 
 
-class FileState(MutableMapping[str, Any]):
+class FileState(MutableMapping[str, Kept]):
     """A reporter's state in a small JSON file of mode 0600, replaced as a whole and flushed to the disk."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self) -> dict[str, Kept]:
         try:
             return dict(json.loads(self._path.read_text())) if self._path.exists() else {}
         except (TypeError, ValueError):
             raise ReporterError("the reporter's state file is damaged.  Repair it, or delete it") from None
 
-    def _write(self, values: dict[str, Any]) -> None:
+    def _write(self, values: dict[str, Kept]) -> None:
         beside = self._path.with_name(self._path.name + ".new")
         with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             json.dump(values, file)
@@ -375,10 +376,10 @@ class FileState(MutableMapping[str, Any]):
         os.fsync(folder)
         os.close(folder)
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> Kept:
         return self._read()[name]
 
-    def __setitem__(self, name: str, value: Any) -> None:
+    def __setitem__(self, name: str, value: Kept) -> None:
         self._write({**self._read(), name: value})
 
     def __delitem__(self, name: str) -> None:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from tidegauge.errors import LocalError
 from tidegauge.local import design
@@ -28,12 +28,13 @@ from tidegauge.local.groups import (
 from tidegauge.local.reporter import VERSION, ReporterError, Spec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from tidegauge.local.law import TiltedLaw
+    from tidegauge.model.json import Json
 
 DEFAULT: Final = "snapshots+tilted"
 PROTOCOLS: Final = {  # and the options that each of them takes
@@ -45,6 +46,15 @@ PROTOCOLS: Final = {  # and the options that each of them takes
     "memoized": {"oracle"},
 }
 _Z95: Final = 1.959963984540054
+
+
+class Options(TypedDict, total=False):
+    """Choices of a protocol in place of the planner's; PROTOCOLS says which protocol has which."""
+
+    map: str
+    levels: int
+    oracle: str
+    branching: int
 
 
 @dataclass(frozen=True, init=False)
@@ -83,7 +93,7 @@ class Survey:
         changes: int,
         epsilon: float | Decimal | Fraction | str,
         protocol: str | None = DEFAULT,
-        options: Mapping[str, Any] | None = None,
+        options: Options | None = None,
         seed: str = "",
         start: datetime | None = None,
         every: timedelta | None = None,
@@ -213,13 +223,13 @@ class Survey:
         return self.laws[min(self.laws)]
 
     @property
-    def parameters(self) -> list[dict[str, Any]]:
+    def parameters(self) -> list[dict[str, Json]]:
         """The parameters of every group, for JSON."""
         return [self._parameters(group) for group in self.groups]
 
-    def _parameters(self, group: Group) -> dict[str, Any]:
+    def _parameters(self, group: Group) -> dict[str, Json]:
         share = group.share / sum(each.share for each in self.groups)
-        shown: dict[str, Any] = {"kind": group.kind, "share": share}
+        shown: dict[str, Json] = {"kind": group.kind, "share": share}
         loss = self.loss(group)
         if isinstance(group, Tilted):
             law = group.law
@@ -279,7 +289,7 @@ def _checked(*, answers: Sequence[str], windows: int, changes: int, epsilon: Any
     return Setting(windows, changes, exact, len(answers))
 
 
-def _groups(protocol: str, options: Mapping[str, Any], setting: Setting) -> tuple[Group, ...]:
+def _groups(protocol: str, options: Options, setting: Setting) -> tuple[Group, ...]:
     """The groups of a protocol; missing `options` are those of least predicted error."""
     if unknown := set(options) - PROTOCOLS[protocol]:
         takes = ", ".join(sorted(PROTOCOLS[protocol])) or "none"
@@ -288,7 +298,9 @@ def _groups(protocol: str, options: Mapping[str, Any], setting: Setting) -> tupl
         only, levels = options.get("map", ""), options.get("levels", 0)
         return design.tilted_groups(setting, only=only, levels=levels, snapshots=protocol == DEFAULT)
     if protocol in {"response-dcr", "response-hdcr"}:
-        return design.response_groups(setting, **options, hierarchy=protocol == "response-hdcr")
+        return design.response_groups(
+            setting, branching=options.get("branching", 0), hierarchy=protocol == "response-hdcr"
+        )
     kind = "memoized" if protocol == "memoized" else "snapshot"
     each = setting.each({"kind": kind})
     name = options.get("oracle") or best_oracle(epsilon=each, answers=setting.answers).name
@@ -308,7 +320,7 @@ class Candidate:
         each = _Z95 * (self.survey.predicted_variance() * self.people) ** 0.5
         return float(each.mean()), float(each.max())
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Json]:
         """As `plan --json` shows it."""
         mean, worst = self.half_widths
         return {
@@ -352,7 +364,7 @@ class SurveyPlan:
             f"{covered} No server is trusted with an answer."
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Json]:
         """As `plan --json` shows it."""
         return {
             "budget": {"epsilon": str(self.survey.epsilon)},

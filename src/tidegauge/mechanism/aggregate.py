@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.noise.error import ErrorDistribution
+    from tidegauge.model.json import JsonObject
     from tidegauge.model.query import Component, Query
 
     Floats = NDArray[np.float64]
@@ -39,7 +40,7 @@ class Formula(ABC):
     """How the error of a reading depends on a number that its reader knows, such as its rows."""
 
     @abstractmethod
-    def as_json(self) -> Mapping[str, object]:
+    def as_json(self) -> JsonObject:
         """The fields that plan --json shows."""
 
     @abstractmethod

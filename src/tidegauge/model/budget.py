@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from tidegauge.errors import SpecError
+from tidegauge.model.json import as_scalar
 from tidegauge.model.quantity import fraction
 
 if TYPE_CHECKING:
+    from tidegauge.model.json import JsonObject
     from tidegauge.model.quantity import Number
 
 _MOST: Final = Fraction(10**300)
@@ -42,6 +44,13 @@ class Budget:
             raise SpecError("give epsilon (with or without delta) or rho, one of the two", key="budget")
         if self.delta is not None and (self.rho is not None or self.delta >= 1):
             raise SpecError("goes with epsilon and must be below 1", key="budget.delta")
+
+    @classmethod
+    def from_json(cls, record: JsonObject) -> Self:
+        """The budget of a declaration or a plan.  Raises SpecError, or TypeError for a key that is none."""
+        if unknown := record.keys() - {"epsilon", "delta", "rho"}:
+            raise TypeError(f"a budget has no {sorted(unknown)}")
+        return cls(**{name: as_scalar(value) for name, value in record.items()})
 
     @property
     def pure(self) -> bool:

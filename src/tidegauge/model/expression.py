@@ -12,20 +12,23 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from tidegauge.errors import StoreError
+from tidegauge.model.json import as_list, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pydantic_core import CoreSchema
 
+    from tidegauge.model.json import Json
+
 Side = Literal["before", "after"]
 Scalar = str | int | float | bool | None
 
 VERSION: Final = "v1:"
-SIDES: Final = ("before", "after")
+SIDES: Final[tuple[Side, ...]] = ("before", "after")
 ANY: Final = 1 << 30
 
 OPERATIONS: Final[dict[str, tuple[int, int]]] = {
@@ -74,7 +77,7 @@ class Expression(ABC):
     """A node of the tree; str() is its canonical text."""
 
     @abstractmethod
-    def json(self) -> Any:
+    def json(self) -> Json:
         """The node as JSON."""
 
     def children(self) -> tuple[Expression, ...]:
@@ -129,7 +132,7 @@ class Call(Expression):
     operation: str
     arguments: tuple[Expression, ...]
 
-    def json(self) -> list[Any]:
+    def json(self) -> list[Json]:
         """The operation and its arguments."""
         return [self.operation, *(one.json() for one in self.arguments)]
 
@@ -169,12 +172,14 @@ def parse(text: object) -> Expression:
     return _node(json.loads(text.removeprefix(VERSION)))
 
 
-def _node(found: Any) -> Expression:
-    if not isinstance(found, list):
+def _node(found: Json) -> Expression:
+    if found is None or isinstance(found, str | int | float):
         return Constant(found)
-    operation, *rest = found
-    if operation in SIDES and len(rest) == 1 and isinstance(rest[0], str):
-        return Column(operation, rest[0])
+    first, *rest = as_list(found)
+    operation = as_text(first)
+    side = next((one for one in SIDES if one == operation), None)
+    if side is not None and len(rest) == 1 and isinstance(rest[0], str):
+        return Column(side, rest[0])
     least, most = OPERATIONS.get(operation, (1, 0))
     if not least <= len(rest) <= most:
         raise StoreError(

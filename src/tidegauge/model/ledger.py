@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from tidegauge.errors import SpecError, StoreCorrupt
+from tidegauge.model.json import as_object, as_scalar, as_text
 from tidegauge.model.quantity import fraction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from fractions import Fraction
+
+    from tidegauge.model.json import Json, JsonObject
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Reservation:
     choice: str | None = None
     """The digest of what at_most is drawn from, if this reserves the draw; `plan` is empty then."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """The reservation as the ledger keeps it and `ledger --json` prints it."""
         if self.choice is not None:
             return {
@@ -46,16 +49,19 @@ class Reservation:
         }
 
     @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> Self:
+    def from_json(cls, record: JsonObject) -> Self:
         """The reservation that `as_json` wrote.  Raises StoreCorrupt for anything else."""
         try:
             return cls(
                 plan="" if "choice" in record else str(record["plan"]),
                 measure=str(record["measure"]),
-                budget=fraction(record["budget"]),
-                reserved=fraction(record["reserved"]),
-                releases={name: fraction(loss) for name, loss in record.get("releases", {}).items()},
-                choice=record.get("choice"),
+                budget=fraction(as_scalar(record["budget"])),
+                reserved=fraction(as_scalar(record["reserved"])),
+                releases={
+                    name: fraction(as_scalar(loss))
+                    for name, loss in as_object(record.get("releases", {})).items()
+                },
+                choice=as_text(record["choice"]) if "choice" in record else None,
             )
         except (SpecError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
             raise StoreCorrupt("an entry of the ledger is not a reservation: the store was altered") from None
@@ -72,6 +78,6 @@ class LedgerEntry:
     previous: str
     hash: str
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """The entry as `ledger --json` prints it."""
         return vars(self) | {"body": self.body.as_json()}

@@ -12,9 +12,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidegauge.errors import SpecError
+from tidegauge.model.json import as_whole
+
+if TYPE_CHECKING:
+    from tidegauge.model.json import JsonObject
 
 Number = int | float | Decimal | Fraction
 Quantity = Number | timedelta | datetime | str
@@ -136,6 +140,11 @@ class Span:
         if not text or at < len(text) or total.denominator != 1:
             raise SpecError(f"{value!r} is not a duration (write '1 day', '90 minutes', '2 years')")
         return cls(months=months, micros=int(total))
+
+    @classmethod
+    def from_json(cls, record: JsonObject) -> Span:
+        """The duration of a declaration in its canonical form."""
+        return cls(**{name: as_whole(value) for name, value in record.items()})
 
     def fixed(self) -> int:
         """Its length in microseconds, where it has one length."""

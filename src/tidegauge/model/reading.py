@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidegauge.model.quantity import instant, rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tidegauge.model.json import Json
     from tidegauge.model.query import Value
 
 
@@ -25,7 +26,7 @@ class ModelEstimate:
     low: float
     high: float
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """The columns of the model, in every format."""
         return {
             "model_value": self.value,
@@ -64,7 +65,7 @@ class Reading:
             raise ValueError("a level lies between 0 and 1")
         return self._interval(level)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """The reading as every verb prints it; low and high are the noise interval (95 %)."""
         low, high = self.interval(0.95)
         return {

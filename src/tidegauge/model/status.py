@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidegauge.model.quantity import rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from tidegauge.model.json import Json
+    from tidegauge.model.query import Value
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class ReleaseStatus:
     next: int | None
     """When the next reading is due; None: there is none."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """The same with times in RFC 3339."""
         return vars(self) | {"next": None if self.next is None else rfc3339(self.next)}
 
@@ -32,7 +35,7 @@ class CellError:
     """The whole error of one reading: noise, and the bias of the constraint.  Exact and secret."""
 
     time: int
-    group: Mapping[str, Any] | None
+    group: Mapping[str, Value] | None
     accepted: float | None
     """The value without noise; None: there is none (a mean of no rows)."""
     true: float | None
@@ -61,7 +64,7 @@ class CellError:
             f"noise is ± {self.noise:,.4g}"
         )
 
-    def as_json(self, release: str) -> dict[str, Any]:
+    def as_json(self, release: str) -> dict[str, Json]:
         """The same with the time in RFC 3339, and with the bias."""
         return {
             "time": rfc3339(self.time),
@@ -89,7 +92,7 @@ class WholeError:
         found = (one.warning(name) for name, cells in self.releases.items() for one in cells)
         return [one for one in found if one is not None]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """The errors as `status --json` prints them."""
         return {
             "secret": True,
@@ -108,21 +111,24 @@ class Status:
     processed_to: int | None = None
     """The end of the last measured bin."""
     releases: Mapping[str, ReleaseStatus] = field(default_factory=dict)
-    publishers: Mapping[str, Any] = field(default_factory=dict)
-    """What each publisher still has to deliver, by its name."""
+    publishers: Mapping[str, int] = field(default_factory=dict)
+    """How many readings each publisher still has to deliver, by its name."""
     operator_only: Mapping[str, float] = field(default_factory=dict)
     """Exact counts of changes that did not count, by reason.  They are not private and never published."""
     whole_error: WholeError | None = None
     """For the operator alone; None: no plan is committed, or the store does not keep it."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """The status as `status --json` prints it."""
         return {
             "plan": self.plan,
             "simulated": self.simulated,
             "processed_to": None if self.processed_to is None else rfc3339(self.processed_to),
             "releases": {name: one.as_json() for name, one in self.releases.items()},
-            **({"publishers": dict(self.publishers)} if self.publishers else {}),
+            **({"publishers": self._waiting()} if self.publishers else {}),
             "operator_only": dict(self.operator_only),
             "whole_error": None if self.whole_error is None else self.whole_error.as_json(),
         }
+
+    def _waiting(self) -> dict[str, Json]:
+        return {name: {"waiting": count} for name, count in self.publishers.items()}

@@ -43,6 +43,15 @@ class Measurement:
 
 
 @dataclass(frozen=True)
+class Seal:
+    """The seal of everything measured up to an instant; `time` is None in what store format 2 wrote."""
+
+    seq: int
+    time: int | None
+    hash: str
+
+
+@dataclass(frozen=True)
 class Published:
     """One reading as it was made public."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SpecError, StoreCorrupt
 from tidegauge.mechanism.aggregates import aggregate_of
@@ -14,6 +14,7 @@ from tidegauge.mechanism.strategy import Exposure
 from tidegauge.model.budget import Budget
 from tidegauge.model.constraint import AtMost, Both, Either, Unconstrained, Within
 from tidegauge.model.expression import Native
+from tidegauge.model.json import as_object, tables
 from tidegauge.model.quantity import Exact, Span
 from tidegauge.model.terms import longest
 from tidegauge.plan.choose import fitting
@@ -23,11 +24,12 @@ from tidegauge.theory.paths.path import bins_touched
 from tidegauge.theory.renewal import renewed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from tidegauge.mechanism.encode import ComponentPlan
     from tidegauge.mechanism.strategy import Strategy
     from tidegauge.model.constraint import Constraint
+    from tidegauge.model.json import JsonObject
     from tidegauge.model.ledger import Reservation
     from tidegauge.model.program import Limit, Program, Release
     from tidegauge.model.query import Component
@@ -41,7 +43,7 @@ OLDER: Final = Fraction(1, 1000)
 """The same for plans with stored SQL: some older bounds were up to 3/10,000 below those proved now."""
 
 
-def certified(record: Mapping[str, Any], commits: Iterable[Reservation]) -> Plan:
+def certified(record: JsonObject, commits: Iterable[Reservation]) -> Plan:
     """The committed plan of this record, after its privacy loss was computed again.
 
     `commits`: everything that the ledger reserved.  Raises StoreCorrupt if the plan needs more than the
@@ -54,7 +56,7 @@ def certified(record: Mapping[str, Any], commits: Iterable[Reservation]) -> Plan
             "the plan in the store is not the one that the ledger committed; nothing was read or spent"
         )
     try:
-        plan = Plan.from_record(dict(record))
+        plan = Plan.from_record(record)
         certify(plan)
         covered = sum((one.reserved for one in reserved), Fraction(0))
         same = all(one.measure == plan.measure for one in reserved)
@@ -101,7 +103,8 @@ def accounted(budget: Budget) -> Fraction:
 
 def _require_declared(plan: Plan) -> None:
     """Raise StoreCorrupt unless budget and protected unit are those of the declaration."""
-    source, declared = plan.declaration["source"], Budget(**plan.declaration["budget"])
+    source = as_object(plan.declaration["source"])
+    declared = Budget.from_json(as_object(plan.declaration["budget"]))
     protected = source.get("unit"), source.get("max_rows")
     if (
         plan.budget != declared
@@ -117,13 +120,13 @@ def _require_declared(plan: Plan) -> None:
 
 def _require_chosen(plan: Plan) -> None:
     """Raise StoreCorrupt unless a constraint that was left to be chosen is enforced as it was drawn."""
-    declared = plan.declaration.get("constraint") or {}
+    declared = as_object(plan.declaration.get("constraint") or {})
     if bool(declared.get("auto")) != (plan.choice is not None):
         raise StoreCorrupt("the committed plan and its declaration disagree on who chose at_most")
     if plan.choice is None or plan.choice.chosen is None:
         return
     most, mode = plan.choice.chosen
-    own = {name for name, one in plan.declaration["release"].items() if one.get("constraint")}
+    own = {name for name, one in tables(plan.declaration["release"]).items() if one.get("constraint")}
     for scope in plan.program.scopes:
         if own.isdisjoint(scope.releases) and (
             any(limit.at_most != most for _, limit in scope.limits) or scope.retire != (mode == "retire")
@@ -136,14 +139,15 @@ def _require_chosen(plan: Plan) -> None:
 
 def _require_terms(plan: Plan) -> None:
     """Raise StoreCorrupt unless constraints renew as declared, from the first reading on."""
-    declared, terms = plan.declaration.get("constraint", {}).get("renews"), plan.program.terms
+    declared = as_object(plan.declaration.get("constraint", {})).get("renews")
+    terms = plan.program.terms
     if terms is None and declared is None:
         return
     starts = [release.release.schedule.bin_end(0) for release in plan.releases]
     if (
         terms is None
         or declared is None
-        or terms.every != Span(**declared)
+        or terms.every != Span.from_json(as_object(declared))
         or (terms.count, terms.window) != (None, None)
         or terms.start - min(starts) > longest(terms)
     ):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tidegauge.model.json import as_list, as_number, as_object, as_text, as_whole, lists
 from tidegauge.model.quantity import rfc3339
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from tidegauge.model.json import Json, JsonObject
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Choice:
             lines += wrap(f"{name}: {shown}", 80, initial_indent=" " * 12, subsequent_indent=" " * 14)
         return lines
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """The fields that plan --json shows."""
         most, mode = self.chosen or (None, None)
         return {
@@ -79,7 +80,7 @@ class Choice:
             ],
         }
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Json]:
         """The record in a committed plan."""
         return {
             "candidates": [list(one) for one in self.candidates],
@@ -91,13 +92,16 @@ class Choice:
         }
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Choice:
+    def from_record(cls, record: JsonObject) -> Choice:
         """The choice that was committed."""
         return cls(
-            candidates=tuple((int(most), str(mode)) for most, mode in record["candidates"]),
-            cost=Fraction(record["cost"]),
-            since=record["since"],
-            until=record["until"],
-            drawn=record["drawn"],
-            noise=tuple((name, tuple(errors)) for name, errors in record["noise"].items()),
+            candidates=tuple((as_whole(most), as_text(mode)) for most, mode in lists(record["candidates"])),
+            cost=Fraction(as_text(record["cost"])),
+            since=as_whole(record["since"]),
+            until=as_whole(record["until"]),
+            drawn=None if record["drawn"] is None else as_whole(record["drawn"]),
+            noise=tuple(
+                (name, tuple(as_number(error) for error in as_list(errors)))
+                for name, errors in as_object(record["noise"]).items()
+            ),
         )

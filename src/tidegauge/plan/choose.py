@@ -18,7 +18,7 @@ from tidegauge.mechanism.encode import ComponentPlan
 from tidegauge.mechanism.noise.samplers import gaussian_for, laplace_for
 from tidegauge.mechanism.registry import build, kind_of, kinds
 from tidegauge.mechanism.search.candidates import candidates
-from tidegauge.plan.plan import Candidate
+from tidegauge.plan.candidate import Candidate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

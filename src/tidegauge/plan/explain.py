@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.mechanism.aggregates import aggregate_of
 from tidegauge.mechanism.registry import find
+from tidegauge.model.json import tables
 from tidegauge.model.quantity import rfc3339
 from tidegauge.plan.summary import summarise, wrapped
 from tidegauge.theory.accounting.conversion import rho_to_epsilon
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from tidegauge.model.budget import Budget
-    from tidegauge.plan.plan import Candidate, Derived, Plan, ReleasePlan
+    from tidegauge.model.json import JsonObject
+    from tidegauge.plan.candidate import Candidate
+    from tidegauge.plan.plan import Derived, Plan, ReleasePlan
     from tidegauge.plan.series import Series
 
 
@@ -132,7 +135,7 @@ def _release(plan: ReleasePlan, whole: Plan) -> list[str]:
         *([f"  {formula}."] if formula else ()),
         *_growth(plan.chosen, plan.candidates),
         *([f"  {plan.hint}."] if plan.hint else ()),
-        *_reasons(plan, whole.declaration["release"][release.name]),
+        *_reasons(plan, tables(whole.declaration["release"])[release.name]),
         *_derived(plan, whole),
     ]
 
@@ -254,7 +257,7 @@ def _grows(candidate: Candidate) -> bool:
     return candidate.growth[-1][1] > candidate.growth[0][1] * _LEVEL
 
 
-def _reasons(plan: ReleasePlan, declared: Mapping[str, Any]) -> Iterator[str]:
+def _reasons(plan: ReleasePlan, declared: JsonObject) -> Iterator[str]:
     """Why this strategy was chosen: what each measures, and how its error compares."""
     best, labels = plan.chosen, _labels(plan.candidates)
     if not best.noise:

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from pydantic import TypeAdapter
 
@@ -17,9 +17,11 @@ from tidegauge.mechanism.noise.samplers import DiscreteGaussian, DiscreteLaplace
 from tidegauge.mechanism.registry import build
 from tidegauge.mechanism.registry import record as strategy_record
 from tidegauge.model.budget import Budget
+from tidegauge.model.json import as_list, as_object, as_text, as_whole, objects, tables, texts
 from tidegauge.model.ledger import Reservation
 from tidegauge.model.program import Program, Release
 from tidegauge.model.quantity import Span, rfc3339
+from tidegauge.plan.candidate import Candidate, Measure, parameters
 from tidegauge.plan.choice import Choice
 from tidegauge.plan.series import Series, derived_series
 
@@ -28,44 +30,9 @@ if TYPE_CHECKING:
 
     from tidegauge.mechanism.aggregate import Formula
     from tidegauge.mechanism.decode import Decoder
+    from tidegauge.model.json import Json, JsonObject
 
-Measure = Literal["epsilon", "rho"]
 _PROGRAM: Final = TypeAdapter(Program)
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A strategy that was considered, with its privacy loss and predicted error."""
-
-    strategy: str
-    parameters: dict[str, int | float | str]
-    folds: int | None
-    """Measurements that one unit can change, where the strategy counts them."""
-    loss: Fraction
-    half_width_worst: float
-    half_width_mean: float
-    adaptive: bool
-    noise: float
-    """Standard deviation of one measurement, in published units of what it measures."""
-    memory: int
-    """Exact numbers that are stored per cell."""
-    growth: tuple[tuple[int, float], ...] = ()
-    """For a release without an end: (n, worst 95 % half-width of the first n readings)."""
-
-    def as_json(self, measure: Measure) -> dict[str, Any]:
-        """The fields that plan --json shows."""
-        return {
-            "strategy": self.strategy,
-            "parameters": self.parameters,
-            "folds": self.folds,
-            measure: float(self.loss),
-            "half_width_worst": self.half_width_worst,
-            "half_width_mean": self.half_width_mean,
-            "adaptive": self.adaptive,
-            "noise": self.noise,
-            "memory": self.memory,
-            **({"growth": [list(point) for point in self.growth]} if self.growth else {}),
-        }
 
 
 @dataclass(frozen=True)
@@ -100,13 +67,13 @@ class ReleasePlan:
         worst = self.chosen.half_width_worst
         return aggregate_of(query.aggregate).formula(query.components[0], errors, worst)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Json]:
         """The record from which a later process continues to measure."""
         return {
             "loss": str(self.loss),
             "channels": [_component_plan_record(component_plan) for component_plan in self.component_plans],
-            "chosen": _candidate_record(self.chosen),
-            "candidates": [_candidate_record(candidate) for candidate in self.candidates],
+            "chosen": self.chosen.record(),
+            "candidates": [candidate.record() for candidate in self.candidates],
             "promise": self.promise,
         }
 
@@ -129,27 +96,27 @@ class Derived:
         """The series that is published under this name."""
         return derived_series(self.name, plan, self.window, self.every)
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Json]:
         """The record from which a later process continues to publish it."""
         return {
             "name": self.name,
             "of": self.of,
             "window": None if self.window is None else str(self.window),
-            "chosen": _candidate_record(self.chosen),
-            "candidates": [_candidate_record(candidate) for candidate in self.candidates],
+            "chosen": self.chosen.record(),
+            "candidates": [candidate.record() for candidate in self.candidates],
             **({} if self.every is None else {"every": str(self.every)}),
         }
 
     @classmethod
-    def from_record(cls, record: dict[str, Any]) -> Derived:
+    def from_record(cls, record: JsonObject) -> Derived:
         """The derived series that was committed."""
         return cls(
-            name=record["name"],
-            of=record["of"],
-            window=None if record["window"] is None else Span.parse(record["window"]),
-            chosen=_candidate(record["chosen"]),
-            candidates=tuple(_candidate(candidate) for candidate in record["candidates"]),
-            every=Span.parse(record["every"]) if "every" in record else None,
+            name=as_text(record["name"]),
+            of=as_text(record["of"]),
+            window=None if record["window"] is None else Span.parse(as_text(record["window"])),
+            chosen=Candidate.from_record(as_object(record["chosen"])),
+            candidates=tuple(Candidate.from_record(candidate) for candidate in objects(record["candidates"])),
+            every=Span.parse(as_text(record["every"])) if "every" in record else None,
         )
 
 
@@ -157,7 +124,7 @@ class Derived:
 class Plan:
     """Everything that `run` will do, decided before any data are read."""
 
-    declaration: dict[str, Any]
+    declaration: JsonObject
     budget: Budget
     measure: Measure
     total: Fraction
@@ -170,7 +137,7 @@ class Plan:
     derived: tuple[Derived, ...] = ()
     choice: Choice | None = None
     """How at_most was chosen, where it was left to be chosen."""
-    committed: Mapping[str, Any] | None = field(default=None, init=False, compare=False, repr=False)
+    committed: JsonObject | None = field(default=None, init=False, compare=False, repr=False)
     """The record of a committed plan; None for a new plan."""
 
     @cached_property
@@ -212,7 +179,7 @@ class Plan:
         """The hash of the record: equal plans have equal hashes."""
         return address(self.record())
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Json]:
         """The plan as it is committed, with the attachments of its strategies.
 
         For a committed plan this is the stored record, so that a field added by a later version never changes
@@ -242,29 +209,29 @@ class Plan:
         }
 
     @classmethod
-    def from_record(cls, record: dict[str, Any]) -> Plan:
+    def from_record(cls, record: JsonObject) -> Plan:
         """The committed plan of this record, even if this version would plan differently."""
         program = _PROGRAM.validate_python(record["program"])
-        matrices = record.get("matrices", {})
+        matrices, recorded = texts(record.get("matrices", {})), tables(record["releases"])
         plan = cls(
-            declaration=record["declaration"],
-            budget=Budget(**record["budget"]),
-            measure=record["measure"],
-            total=Fraction(record["total"]),
-            columns=record["columns"],
+            declaration=as_object(record["declaration"]),
+            budget=Budget.from_json(as_object(record["budget"])),
+            measure="epsilon" if record["measure"] == "epsilon" else "rho",
+            total=Fraction(as_text(record["total"])),
+            columns=texts(record["columns"]),
             program=program,
             releases=tuple(
-                _release(release, record["releases"][release.name], matrices) for release in program.releases
+                _release(release, recorded[release.name], matrices) for release in program.releases
             ),
-            protects=record["protects"],
-            warnings=tuple(record["warnings"]),
-            derived=tuple(Derived.from_record(one) for one in record.get("derived", ())),
-            choice=Choice.from_record(record["choice"]) if "choice" in record else None,
+            protects=as_text(record["protects"]),
+            warnings=tuple(as_text(one) for one in as_list(record["warnings"])),
+            derived=tuple(Derived.from_record(one) for one in objects(record.get("derived", ()))),
+            choice=Choice.from_record(as_object(record["choice"])) if "choice" in record else None,
         )
         object.__setattr__(plan, "committed", record)
         return plan
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """What plan --json prints."""
         return {
             "budget": {
@@ -281,7 +248,7 @@ class Plan:
             "releases": {name: self._shown(one) for name, one in self.series.items()},
         }
 
-    def _renewal(self) -> dict[str, Any]:
+    def _renewal(self) -> dict[str, Json]:
         """When constraints renew, and what a unit loses that stays for several terms."""
         from tidegauge.plan.renewal import stays  # noqa: PLC0415  (renewal reads plans)
 
@@ -290,7 +257,7 @@ class Plan:
         found = [one.as_json(self.measure) for one in stays(self)]
         return {"renewal": {"renews": str(terms.every), "from": rfc3339(terms.start), "stays": found}}
 
-    def _shown(self, series: Series) -> dict[str, Any]:
+    def _shown(self, series: Series) -> dict[str, Json]:
         plan = series.plan
         derived = next((one for one in self.derived if one.name == series.name), None)
         shown: ReleasePlan | Derived = derived or plan
@@ -315,50 +282,42 @@ class Plan:
         return summary_html(self)
 
 
-def address(record: Mapping[str, Any]) -> str:
+def address(record: JsonObject) -> str:
     """The hash that identifies the plan of this record."""
     text = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _program_record(program: Program) -> dict[str, Any]:
+def _program_record(program: Program) -> dict[str, Json]:
     """Without zones and terms where there are none: plans from before there were any keep their hash."""
-    record: dict[str, Any] = _PROGRAM.dump_python(program, mode="json")
+    record: dict[str, Json] = _PROGRAM.dump_python(program, mode="json")
     if record["terms"] is None:
         del record["terms"]
-    for release in record["releases"]:
-        if release["schedule"]["zone"] is None:
-            del release["schedule"]["zone"]
-    return record
+    return record | {"releases": [_without_zone(release) for release in objects(record["releases"])]}
 
 
-def _release(release: Release, record: dict[str, Any], matrices: Mapping[str, str]) -> ReleasePlan:
-    return ReleasePlan(
-        release=release,
-        loss=Fraction(record["loss"]),
-        component_plans=tuple(
-            _component_plan(component_plan, matrices) for component_plan in record["channels"]
-        ),
-        chosen=_candidate(record["chosen"]),
-        candidates=tuple(_candidate(candidate) for candidate in record["candidates"]),
-        promise=record["promise"],
-    )
-
-
-def _candidate_record(candidate: Candidate) -> dict[str, Any]:
+def _without_zone(release: JsonObject) -> dict[str, Json]:
+    schedule = as_object(release["schedule"]).items()
     return {
-        **vars(candidate),
-        "loss": str(candidate.loss),
-        "growth": [list(point) for point in candidate.growth],
+        **release,
+        "schedule": {name: value for name, value in schedule if (name, value) != ("zone", None)},
     }
 
 
-def _candidate(record: dict[str, Any]) -> Candidate:
-    growth = tuple((int(reading), float(width)) for reading, width in record["growth"])
-    return Candidate(**{**record, "loss": Fraction(record["loss"]), "growth": growth})
+def _release(release: Release, record: JsonObject, matrices: Mapping[str, str]) -> ReleasePlan:
+    return ReleasePlan(
+        release=release,
+        loss=Fraction(as_text(record["loss"])),
+        component_plans=tuple(
+            _component_plan(component_plan, matrices) for component_plan in objects(record["channels"])
+        ),
+        chosen=Candidate.from_record(as_object(record["chosen"])),
+        candidates=tuple(Candidate.from_record(candidate) for candidate in objects(record["candidates"])),
+        promise=as_text(record["promise"]),
+    )
 
 
-def _component_plan_record(component_plan: ComponentPlan) -> dict[str, Any]:
+def _component_plan_record(component_plan: ComponentPlan) -> dict[str, Json]:
     noise = component_plan.noise
     if isinstance(noise, DiscreteLaplace):
         kind = {"kind": "laplace", "scale": str(noise.scale)}
@@ -372,11 +331,12 @@ def _component_plan_record(component_plan: ComponentPlan) -> dict[str, Any]:
     }
 
 
-def _component_plan(record: dict[str, Any], matrices: Mapping[str, str]) -> ComponentPlan:
-    drawn, strategy = record["noise"], dict(record["strategy"])
+def _component_plan(record: JsonObject, matrices: Mapping[str, str]) -> ComponentPlan:
+    drawn, strategy = as_object(record["noise"]), parameters(record["strategy"])
     noise: Noise = (
-        DiscreteLaplace(Fraction(drawn["scale"]))
+        DiscreteLaplace(Fraction(as_text(drawn["scale"])))
         if drawn["kind"] == "laplace"
-        else DiscreteGaussian(Fraction(drawn["sigma_squared"]))
+        else DiscreteGaussian(Fraction(as_text(drawn["sigma_squared"])))
     )
-    return ComponentPlan(build(strategy.pop("name"), strategy, attachments=matrices), record["refine"], noise)
+    name = as_text(strategy.pop("name"))
+    return ComponentPlan(build(name, strategy, attachments=matrices), as_whole(record["refine"]), noise)

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from tidegauge.model.calendar import Zone
     from tidegauge.model.constraint import Constraint
     from tidegauge.model.quantity import Span
+    from tidegauge.plan.candidate import Measure
     from tidegauge.plan.choice import Choice
     from tidegauge.plan.choose import Option
-    from tidegauge.plan.plan import Measure
     from tidegauge.plan.spec.declaration import ConstraintSpec, GaugeSpec
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SpecError
 from tidegauge.model.constraint import AtMost, Both, Either, Within
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from tidegauge.model.constraint import Constraint
+    from tidegauge.model.json import Json
     from tidegauge.plan.plan import Plan, ReleasePlan
 
 TERMS: Final = (1, 5, 10)
@@ -55,7 +56,7 @@ class Stay:
     """The most that it loses over all of them."""
     alternatives: tuple[Alternative, ...]
 
-    def as_json(self, measure: str) -> dict[str, Any]:
+    def as_json(self, measure: str) -> dict[str, Json]:
         """The fields that plan --json shows."""
         return {
             "terms": self.terms,

@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.mechanism.aggregates import aggregate_of
+from tidegauge.model.json import as_list, as_object, as_text
 from tidegauge.model.quantity import DAY, HOUR, MINUTE, SECOND, Span, rfc3339
 
 if TYPE_CHECKING:
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 
     from tidegauge.model.program import Limit, Scope
     from tidegauge.model.schedule import Schedule
-    from tidegauge.plan.plan import Candidate, Plan
+    from tidegauge.plan.candidate import Candidate
+    from tidegauge.plan.plan import Plan
     from tidegauge.plan.series import Series
 
 _WITHIN: Final = 10
@@ -101,8 +103,9 @@ def _protected(plan: Plan) -> str:
     budget = str(plan.budget).replace(", delta", " with delta")
     owner = plan.program.owner
     if owner is None:
-        key = plan.declaration["source"].get("entry", "key")
-        who = f"one row (one '{key if isinstance(key, str) else ', '.join(key)}')"
+        key = as_object(plan.declaration["source"]).get("entry", "key")
+        named = key if isinstance(key, str) else ", ".join(map(as_text, as_list(key)))
+        who = f"one row (one '{named}')"
         rest = " A person who owns several rows is not protected as a whole."
     else:
         who = f"one '{owner}' with all its rows, of which at most {plan.program.max_rows} count at a time"

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tidegauge.model.declared import Table
+    from tidegauge.model.json import Json
+    from tidegauge.plan.candidate import Candidate
     from tidegauge.plan.plan import Plan
 
     Planned = Callable[[GaugeSpec], Plan]
@@ -43,16 +45,16 @@ class Choice:
     refused: str = ""
     """Why there is no plan."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """The fields that plan --what-if --json shows."""
-        shown: dict[str, Any] = {"values": dict(self.values)}
         if self.plan is None:
-            return shown | {"refused": self.refused}
-        return shown | {
+            return {"values": self.values, "refused": self.refused}
+        return {
+            "values": self.values,
             "releases": {
                 name: {"half_width_worst": one.half_width_worst, "half_width_mean": one.half_width_mean}
                 for name, one in _errors(self.plan).items()
-            }
+            },
         }
 
 
@@ -64,7 +66,7 @@ def noise_of(plan: Plan) -> dict[str, str]:
     }
 
 
-def _errors(plan: Plan) -> dict[str, Any]:
+def _errors(plan: Plan) -> dict[str, Candidate]:
     found = {one.release.name: one.chosen for one in plan.releases}
     found |= {one.name: one.chosen for one in plan.derived}
     return {name: found[name] for name in plan.series}
@@ -135,7 +137,7 @@ def _number(key: str, value: str) -> int | str:
     return int(value) if key in ("at_most", "clip", "max_rows") and value.isdigit() else value
 
 
-def _changed(old: Table, model: type[Table], new: Mapping[str, Any], place: str = "constraint") -> Table:
+def _changed(old: Table, model: type[Table], new: Mapping[str, object], place: str = "constraint") -> Table:
     """The table with these values, checked as if it were declared so."""
     fields = type(old).model_fields
     data = {(field.alias or name): getattr(old, name) for name, field in fields.items()} | dict(new)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.publish.table import decimals, number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
 
@@ -28,19 +29,37 @@ def table_html(table: pa.Table) -> str | None:
     """
     if MARK not in (table.schema.metadata or {}):
         return None
-    rows = table.to_pylist()
     groups = [name for name in table.column_names if name not in _FIXED]
-    for row in rows:
-        row["group"] = {name: row[name] for name in groups if row[name] is not None}
-        row["time"] = row["time"].isoformat().replace("+00:00", "Z")
-    return _html(rows)
+    return _html(
+        [
+            _Shown(
+                release=row["release"],
+                group=", ".join(str(row[name]) for name in groups if row[name] is not None),
+                time=row["time"].isoformat().replace("+00:00", "Z"),
+                **{name: row[name] for name in ("value", "stderr", "low", "high")},
+            )
+            for row in table.to_pylist()
+        ]
+    )
 
 
-def _html(rows: Sequence[Mapping[str, Any]]) -> str:
-    series: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+@dataclass(frozen=True)
+class _Shown:
+    """A row of the table; the values of its groups in one text."""
+
+    release: str
+    group: str
+    time: str
+    value: float | None
+    stderr: float | None
+    low: float
+    high: float
+
+
+def _html(rows: Sequence[_Shown]) -> str:
+    series: dict[tuple[str, str], list[_Shown]] = {}
     for row in rows:
-        group = ", ".join(str(value) for value in (row["group"] or {}).values())
-        series.setdefault((row["release"], group), []).append(row)
+        series.setdefault((row.release, row.group), []).append(row)
     if not series:
         return "<p>Nothing has been published yet.</p>"
     shown = "".join(_row(name, group, found) for (name, group), found in list(series.items())[:_MOST])
@@ -51,16 +70,16 @@ def _html(rows: Sequence[Mapping[str, Any]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{shown}</tbody></table>{more}"
 
 
-def _row(name: str, group: str, rows: Sequence[Mapping[str, Any]]) -> str:
+def _row(name: str, group: str, rows: Sequence[_Shown]) -> str:
     last = rows[-1]
-    digits = decimals(last["stderr"])
+    digits = decimals(last.stderr)
     cells = (
         escape(name),
         escape(group),
-        spark([row["value"] for row in rows], [(row["low"], row["high"]) for row in rows]),
-        "too small to tell" if last["value"] is None else number(last["value"], digits),
-        f"{number(last['low'], digits)} to {number(last['high'], digits)}",
-        str(last["time"]),
+        spark([row.value for row in rows], [(row.low, row.high) for row in rows]),
+        "too small to tell" if last.value is None else number(last.value, digits),
+        f"{number(last.low, digits)} to {number(last.high, digits)}",
+        last.time,
     )
     return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
 

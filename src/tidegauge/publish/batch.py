@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidegauge.publish.public.values import Document, ModelReading, PublicReading, Seal
+from tidegauge.model.tick import Seal
+from tidegauge.publish.public.values import Document, ModelReading, PublicReading
 
 
 @dataclass(frozen=True)

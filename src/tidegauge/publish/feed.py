@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape, quoteattr
 
@@ -26,7 +27,7 @@ def feed(public: PublicFile, page: Callable[[str], str], own: str) -> bytes:
     about, ledger = public.about, public.ledger
     began = ledger[0].time if ledger else "1970-01-01T00:00:00Z"
     last = public.last_tick
-    found = sorted(_entries(public), key=lambda one: (-one[1], one[0].name))[:ENTRIES]
+    found = sorted(_moments(public), key=lambda one: (-one.time, one.info.name))[:ENTRIES]
     identity = about.url or f"urn:sha256:{public.guarantee.plan}"
     author = about.creator or about.title
     lines = [
@@ -38,27 +39,35 @@ def feed(public: PublicFile, page: Callable[[str], str], own: str) -> bytes:
         f"<author><name>{_text(author)}</name></author>",
         f'<link rel="self" type="application/atom+xml" href={quoteattr(own)}/>',
         f"<subtitle>{_text(public.guarantee.sentence)}</subtitle>",
-        *(_entry(public, info, time, page(info.name)) for info, time in found),
+        *(_entry(public, one, page(one.info.name)) for one in found),
         "</feed>",
         "",
     ]
     return "\n".join(lines).encode()
 
 
-def _entries(public: PublicFile) -> list[tuple[ReleaseInfo, int]]:
+@dataclass(frozen=True)
+class _Moment:
+    """One time of a release: one entry of the feed."""
+
+    info: ReleaseInfo
+    time: int
+
+
+def _moments(public: PublicFile) -> list[_Moment]:
     """The last times of every release."""
     return [
-        (info, info.time_of(number))
+        _Moment(info, info.time_of(number))
         for info in public.releases
         for number in public.span(info.name)[-ENTRIES:]
     ]
 
 
-def _entry(public: PublicFile, info: ReleaseInfo, time: int, address: str) -> str:
-    at = rfc3339(time)
+def _entry(public: PublicFile, one: _Moment, address: str) -> str:
+    info, time, at = one.info, one.time, rfc3339(one.time)
     readings = public.readings(info.name, since=time, until=time, cells=range(min(EACH, len(info.cells))))
     more = len(info.cells) - len(readings)
-    said = [_said(one) for one in readings] + ([f"and {more} more groups"] if more > 0 else [])
+    said = [_said(reading) for reading in readings] + ([f"and {more} more groups"] if more > 0 else [])
     identity = f"urn:sha256:{public.guarantee.plan}:{info.name}:{at}"
     return (
         f"<entry><title>{_text(info.name)}, {at}</title><id>{_text(identity)}</id><updated>{at}</updated>"

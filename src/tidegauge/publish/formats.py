@@ -11,16 +11,19 @@ import csv
 import io
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, Protocol
 
+from tidegauge.model.json import as_object, objects, parse_json
 from tidegauge.model.quantity import instant
 from tidegauge.publish.arrow_html import MARK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
     import pyarrow as pa
+
+    from tidegauge.model.json import Json, JsonObject
 
 NUMBERS: Final = ("value", "stderr", "low", "high")
 MODEL: Final = ("model_value", "model_stderr", "model_low", "model_high")
@@ -59,7 +62,7 @@ class Written(Protocol):
         """When; a number is in microseconds since 1970."""
         ...
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """The fields of a reading."""
         ...
 
@@ -77,19 +80,25 @@ class Row:
     high: float | None
 
     @classmethod
-    def of(cls, reading: Mapping[str, Any]) -> Row:
+    def of(cls, reading: JsonObject) -> Row:
         """The JSON of a reading as a row."""
-        group = {
-            name: str(value) for name, value in (reading["group"] or {}).items() if value not in (None, "")
-        }
-        numbers = (None if reading[name] in (None, "") else float(reading[name]) for name in NUMBERS)
-        return cls(str(reading["release"]), instant(reading["time"]), tuple(sorted(group.items())), *numbers)
+        return cls._made(reading, _group(reading))
 
     @classmethod
-    def of_columns(cls, columns: Mapping[str, Any]) -> Row:
+    def of_columns(cls, columns: Mapping[str, object]) -> Row:
         """A row of a table, in which every group has a column."""
-        groups = {group(name): value for name, value in columns.items() if name not in _FIXED}
-        return cls.of({**columns, "group": groups})
+        return cls._made(
+            columns, {group(name): value for name, value in columns.items() if name not in _FIXED}
+        )
+
+    @classmethod
+    def _made(cls, fixed: Mapping[str, object], groups: Mapping[str, object]) -> Row:
+        time = fixed["time"]
+        if not isinstance(time, str | datetime):
+            raise TypeError("a reading has no time")
+        named = {name: str(value) for name, value in groups.items() if value not in (None, "")}
+        numbers = (_float(fixed[name]) for name in NUMBERS)
+        return cls(str(fixed["release"]), instant(time), tuple(sorted(named.items())), *numbers)
 
     @property
     def name(self) -> tuple[str, int, tuple[tuple[str, str], ...]]:
@@ -108,12 +117,12 @@ def as_table(readings: Sequence[Written]) -> pa.Table:
 
     rows = [reading.as_json() for reading in readings]
     groups, numbers = _columns(rows)
-    table: dict[str, Any] = {
+    table = {
         "release": pa.array([row["release"] for row in rows], pa.string()),
         "time": pa.array([reading.time for reading in readings], pa.timestamp("us", tz="UTC")),
     }
     for name in groups:
-        values = [(row["group"] or {}).get(name) for row in rows]
+        values = [_group(row).get(name) for row in rows]
         mixed = len({type(value) for value in values if value is not None}) > 1
         table[column(name)] = pa.array(
             [str(value) if mixed and value is not None else value for value in values]
@@ -132,7 +141,7 @@ def to_csv(readings: Sequence[Written]) -> bytes:
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(["release", "time", *map(column, groups), *numbers])
     for row in rows:
-        values = [(row["group"] or {}).get(name, "") for name in groups]
+        values = [_group(row).get(name, "") for name in groups]
         writer.writerow([row["release"], row["time"], *values, *(row.get(name) for name in numbers)])
     return buffer.getvalue().encode()
 
@@ -158,8 +167,8 @@ def from_json(content: bytes) -> list[Row]:
     """The rows of a list, or of objects one a line; raises ValueError where it is something else."""
     text = content.decode("utf-8")
     if text.lstrip().startswith("["):
-        return [Row.of(row) for row in json.loads(text)]
-    return [Row.of(json.loads(line)) for line in text.splitlines() if line.strip()]
+        return [Row.of(row) for row in objects(parse_json(text))]
+    return [Row.of(as_object(parse_json(line))) for line in text.splitlines() if line.strip()]
 
 
 def to_parquet(readings: Sequence[Written]) -> bytes:
@@ -180,8 +189,22 @@ def from_parquet(content: bytes) -> list[Row]:
     return [Row.of_columns(row) for row in pq.read_table(pa.BufferReader(content)).to_pylist()]
 
 
-def _columns(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+def _group(reading: JsonObject) -> JsonObject:
+    """The groups of a reading; empty where it has none."""
+    return as_object(reading["group"] or {})
+
+
+def _float(value: object) -> float | None:
+    """A number of a file; None where there is none."""
+    if value in (None, ""):
+        return None
+    if not isinstance(value, str | int | float):
+        raise TypeError("a reading has something else in place of a number")
+    return float(value)
+
+
+def _columns(rows: Sequence[JsonObject]) -> tuple[list[str], list[str]]:
     """What readings are grouped by, and their columns: bias and model only where readings have them."""
-    groups = list(dict.fromkeys(name for row in rows for name in row["group"] or {}))
+    groups = list(dict.fromkeys(name for row in rows for name in _group(row)))
     further = [name for name in ("bias", *MODEL, _USES) if any(name in row for row in rows)]
     return groups, [*NUMBERS, *further]

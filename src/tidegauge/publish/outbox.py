@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tidegauge.errors import PublishError, TidegaugeError
 from tidegauge.publish.batch import Batch
 from tidegauge.publish.public.describe import describe, model_readings
-from tidegauge.publish.public.values import About, Document, ModelReading, PublicReading, Seal
+from tidegauge.publish.public.values import About, Document, ModelReading, PublicReading
 from tidegauge.store.public.outbox import Cursor, Cursors
 
 if TYPE_CHECKING:
@@ -112,9 +112,9 @@ class Sender:
                 return None
             reached = readings[-1].time if cursor.pending is not None and readings else reached
             seals = [
-                Seal(*row)
-                for row in part.seals(cursor.seal)
-                if row[1] is None or reached is None or row[1] <= reached
+                seal
+                for seal in part.seals(cursor.seal)
+                if seal.time is None or reached is None or seal.time <= reached
             ]
             denoised = self._denoised(part, upto)
         first = document.ledger[0].hash if document.ledger else ""
@@ -296,10 +296,6 @@ class Outbox:
         for one in self._couriers:
             if one.is_alive():
                 one.join(patience)
-
-    def status(self) -> dict[str, dict[str, Any]]:
-        """Of each publisher: attempts since its last success, and why the last failed."""
-        return {one.sender.name: {"failed": one.failed, "reason": one.reason} for one in self._couriers}
 
 
 class _Courier(threading.Thread):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.publish.table import number
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def picture(
     if truth is not None:
         exact = _path((x(at), y(value)) for at, value in enumerate(truth))
         parts.append(f'<polyline points="{exact}" fill="none" stroke="#222222" stroke-dasharray="4 3"/>')
-    first, last = (readings[at].as_json()["time"][:10] for at in (0, -1))
+    first, last = (rfc3339(instant(readings[at].time))[:10] for at in (0, -1))
     foot = height - 8
     parts.append(
         f'<text x="{_LEFT}" y="{foot}">{first}</text>'

@@ -6,6 +6,8 @@ import io
 from math import floor, log10
 from typing import TYPE_CHECKING, Final
 
+from tidegauge.model.quantity import instant, rfc3339
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -100,7 +102,7 @@ def _row(reading: Reading, *, biased: bool, modelled: bool) -> tuple[str, ...]:
     group = ", ".join(
         value if isinstance(value, str) else f"{key}={value}" for key, value in (reading.group or {}).items()
     )
-    when = reading.as_json()["time"].removesuffix("T00:00:00Z")
+    when = rfc3339(instant(reading.time)).removesuffix("T00:00:00Z")
     digits = precision(reading)
     value = TOO_SMALL if reading.too_small else number(reading.value, digits)
     shown = [value, number(reading.stderr, digits), _interval(*reading.interval(0.95), digits)]

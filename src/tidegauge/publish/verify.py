@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidegauge.errors import StoreBehind, StoreCorrupt
 from tidegauge.model.quantity import rfc3339
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from tidegauge.model.json import Json
     from tidegauge.model.reading import Reading
     from tidegauge.plan.plan import Plan
     from tidegauge.store.public.part import PublicPart
@@ -31,7 +32,7 @@ class Verified:
     readings: int
     compared: int = 0
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """What verify --json prints."""
         return {"verified": True, **vars(self)}
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import floor, isfinite, log10
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidegauge.model.quantity import DAY, MINUTE, moment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tidegauge.model.query import Value
     from tidegauge.publish.public.values import Document
 
 TOO_SMALL: Final = "too small to tell"
@@ -234,7 +235,7 @@ def titled(name: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def group_label(group: Mapping[str, Any] | None) -> str:
+def group_label(group: Mapping[str, Value] | None) -> str:
     """'north' of one group column, 'north, a' of two; empty without groups."""
     return ", ".join(
         str(value).lower() if isinstance(value, bool) else str(value) for value in (group or {}).values()

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from tidegauge.engine.registry import left_in_the_clear, open_engine, require_fit
 from tidegauge.errors import PlanChanged, SpecError
@@ -17,6 +17,7 @@ from tidegauge.mechanism.noise.samplers import SecureSampler
 from tidegauge.model import kinds
 from tidegauge.model.budget import Budget
 from tidegauge.model.constraint import Constraint
+from tidegauge.model.json import as_object
 from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.model.reading import Reading
 from tidegauge.model.source import Location, whole
@@ -84,10 +85,10 @@ class Gauge:
         self,
         spec: GaugeSpec | None = None,
         *,
-        source: Mapping[str, Any] | Source | None = None,
-        budget: Mapping[str, Any] | Budget | None = None,
-        releases: Mapping[str, Mapping[str, Any]] | None = None,
-        constraint: Mapping[str, Any] | Constraint | None = None,
+        source: Mapping[str, object] | Source | None = None,
+        budget: Mapping[str, object] | Budget | None = None,
+        releases: Mapping[str, Mapping[str, object]] | None = None,
+        constraint: Mapping[str, object] | Constraint | None = None,
         unit: str | None = None,
         max_rows: int | None = None,
         engine: str = "duckdb",
@@ -97,7 +98,7 @@ class Gauge:
         ledger: Mapping[str, str] | None = None,
         store: str | Path = "tidegauge.db",
         base: str | Path = ".",
-        publish: Mapping[str, Mapping[str, Any]] | None = None,
+        publish: Mapping[str, Mapping[str, object]] | None = None,
         **setting: Unpack[Setting],
     ) -> None:
         if unknown := sorted(set(setting) - set(Setting.__annotations__)):
@@ -236,7 +237,7 @@ class Gauge:
     def _committed(self, store: PublicPart) -> Plan:
         record = store.plan
         assert record is not None
-        changes = changed(record["declaration"], self.spec)
+        changes = changed(as_object(record["declaration"]), self.spec)
         if changes:
             raise PlanChanged(
                 "a committed plan cannot be changed, but the declaration was:\n  "

@@ -6,6 +6,7 @@ import logging
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from tidegauge.model.json import tables
 from tidegauge.model.quantity import SECOND, rfc3339
 from tidegauge.run.clock import TOLERANCE
 
@@ -102,7 +103,7 @@ class Loop:
 
     def _beginning(self, due: int) -> int:
         """The first reading of the releases that start with the gauge; `due` if there is none."""
-        declared = self._ticker.plan.declaration["release"]
+        declared = tables(self._ticker.plan.declaration["release"])
         starts = (
             schedule.start for name, schedule in self._schedules() if declared[name].get("start") is None
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidegauge.errors import SpecError
 from tidegauge.model import kinds
@@ -75,6 +75,6 @@ def delivering(
     failed(outbox.finish())
 
 
-def waiting(senders: list[Sender], part: PublicPart) -> dict[str, Any]:
+def waiting(senders: list[Sender], part: PublicPart) -> dict[str, int]:
     """Of each publisher, how many readings it still has to deliver."""
-    return {sender.name: {"waiting": sender.waiting(part)} for sender in senders}
+    return {sender.name: sender.waiting(part) for sender in senders}

@@ -9,10 +9,11 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 from tidegauge.errors import SpecError, StoreError
 from tidegauge.model import kinds
+from tidegauge.model.json import as_object, tables
 from tidegauge.model.source import Location
 from tidegauge.model.status import Status
 from tidegauge.plan.certify import certified
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tidegauge.model.declared import SourceSpec
+    from tidegauge.model.json import JsonObject
     from tidegauge.model.ledger import LedgerEntry
     from tidegauge.model.reading import Reading
     from tidegauge.plan.spec.declaration import GaugeSpec
@@ -121,14 +123,16 @@ class Reader:
     def _difference(self, file: Path, spec: GaugeSpec) -> str:
         record = self._record()
         keys = (
-            [] if record is None else [one.partition(": ")[0] for one in changed(record["declaration"], spec)]
+            []
+            if record is None
+            else [one.partition(": ")[0] for one in changed(as_object(record["declaration"]), spec)]
         )
         if not keys:
             return ""
         shown = ", ".join(keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
         return f"Note: {file} differs from the committed plan ({shown}); this is what was committed."
 
-    def _record(self) -> dict[str, Any] | None:
+    def _record(self) -> JsonObject | None:
         if not self.store.begun:
             return None
         with self.store.public() as store:
@@ -156,7 +160,7 @@ class Reader:
             if (used := shown.get("denoised")) is not None:
                 readings = with_model(plan, readings, rows, store, past=used == "past")
         if consistent:
-            declared = plan.declaration["release"]
+            declared = tables(plan.declaration["release"])
             wholes = {name: str(one["parts_of"]) for name, one in declared.items() if one.get("parts_of")}
             readings = agree(readings, plan, wholes)
         return [reading for reading in readings if release in (None, reading.release)]
@@ -185,8 +189,8 @@ class Reader:
         with self.store.open() as store:
             return self.status_in(store, committed(store.public), {})
 
-    def status_in(self, store: Store, plan: Plan | None, publishers: Mapping[str, Any]) -> Status:
-        """The status of an open store; `publishers`: what each still has to deliver."""
+    def status_in(self, store: Store, plan: Plan | None, publishers: Mapping[str, int]) -> Status:
+        """The status of an open store; `publishers`: how many readings each still has to deliver."""
         return status_of(store, plan, publishers, self._source_counts(store.secret.clock.position))
 
     def _source_counts(self, position: str | None) -> dict[str, float]:

@@ -10,13 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegauge.errors import LedgerError, SpecError
+from tidegauge.model.json import as_object, as_text
 from tidegauge.store.public.shared import SharedLedger, Terms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from fractions import Fraction
     from pathlib import Path
-    from typing import Any
 
     from tidegauge.plan.plan import Plan
     from tidegauge.plan.spec.places import LedgerSpec
@@ -64,15 +63,7 @@ class Sharing:
         self.ledger.confirm(store.identity(), plan.hash, plan.reserved, time=time)
 
     def _terms(self, plan: Plan) -> Terms:
-        declaration = plan.declaration
+        source, terms = as_object(plan.declaration["source"]), plan.program.terms
         owner = (self._declared.unit if self._declared else None) or plan.program.owner
-        return Terms(
-            plan.measure, plan.total, owner or f"row of {declaration['source']['table']}", _term(plan)
-        )
-
-
-def _term(plan: Plan) -> str | None:
-    """The period after which the constraints of a plan renew; all have the same."""
-    declared: Mapping[str, Any] = plan.declaration
-    named = [declared.get("constraint"), *(one.get("constraint") for one in declared["release"].values())]
-    return next((one["renews"] for one in named if one and one.get("renews")), None)
+        term = None if terms is None else str(terms.every)
+        return Terms(plan.measure, plan.total, owner or f"row of {as_text(source['table'])}", term)

@@ -10,7 +10,6 @@ from tidegauge.run.whole_error import whole_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
     from tidegauge.plan.plan import Plan
     from tidegauge.plan.series import Series
@@ -18,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def status_of(
-    store: Store, plan: Plan | None, publishers: Mapping[str, Any], counts: Mapping[str, float]
+    store: Store, plan: Plan | None, publishers: Mapping[str, int], counts: Mapping[str, float]
 ) -> Status:
     """The status of a store; `operator_only` holds exact numbers that are not for the public.
 
-    publishers: what each still has to deliver.  counts: what the source could not use.
+    publishers: how many readings each still has to deliver.  counts: what the source could not use.
     """
     reached = store.secret.clock.watermark
     return Status(

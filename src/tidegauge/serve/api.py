@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from tidegauge.model.json import Json
     from tidegauge.publish.public.values import PublicReading, ReleaseInfo
     from tidegauge.serve.files import Files
 
@@ -34,7 +35,7 @@ MOST: Final = 2_000_000
 """Readings of one download; more are asked for in parts (from, to)."""
 
 
-def json_response(content: Any, status: int = 200) -> Response:
+def json_response(content: Json, status: int = 200) -> Response:
     """An answer in JSON."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     return Response(text, status, media_type="application/json")
@@ -199,17 +200,16 @@ def _known(public: PublicFile, request: Request) -> ReleaseInfo:
     return info
 
 
-def summary(public: PublicFile, info: ReleaseInfo) -> dict[str, Any]:
+def summary(public: PublicFile, info: ReleaseInfo) -> dict[str, Json]:
     """A release as the API describes it."""
     fields = info.as_json()
-    del fields["cells"]
-    zone = fields.pop("zone")
+    del fields["cells"], fields["zone"]
     numbers, due = public.span(info.name), public.next_due(info.name)
     address = f"{API}/releases/{quote(info.name, safe='')}"
     return fields | {
         "groups": {name: list(values) for name, values in info.groups},
         "start": rfc3339(info.start),
-        "time_zone": None if zone is None else zone["name"],
+        "time_zone": None if info.zone is None else info.zone.name,
         "readings": len(numbers) * len(info.cells),
         "first": rfc3339(info.time_of(numbers[0])) if numbers else None,
         "last": rfc3339(info.time_of(numbers[-1])) if numbers else None,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from tidegauge.model.json import Json
     from tidegauge.publish.public.reader import PublicFile
 
 PAGE: Final = 100
@@ -89,7 +90,7 @@ def nothing(request: Request) -> None:
     _require_known(request.query_params, set())
 
 
-def paged(request: Request, count: int, page: int, size: int) -> dict[str, object]:
+def paged(request: Request, count: int, page: int, size: int) -> dict[str, Json]:
     """The head of a page: how many results there are, and where the next and the previous page are."""
     last = max(1, -(-count // size))
     return {

@@ -8,20 +8,15 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from tidegauge.serve.files import Files
 
-    Scope = MutableMapping[str, Any]
-    Message = MutableMapping[str, Any]
-    Receive = Callable[[], Awaitable[Message]]
-    Send = Callable[[Message], Awaitable[None]]
-    App = Callable[[Scope, Receive, Send], Awaitable[None]]
     Headers = list[tuple[bytes, bytes]]
 
 log = logging.getLogger("tidegauge")
@@ -58,7 +53,7 @@ class Kept:
 class Front:
     """Wraps the application of routes."""
 
-    def __init__(self, app: App, files: Files) -> None:
+    def __init__(self, app: ASGIApp, files: Files) -> None:
         self._app, self._files = app, files
         self._kept: OrderedDict[tuple[str, bytes], Kept] = OrderedDict()
         self._size, self._tag = 0, ""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.serve.asked import LARGEST_PAGE, PAGE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidegauge.model.json import Json, JsonObject
     from tidegauge.publish.public.reader import PublicFile
 
 API: Final = "/api/v1"
-_NUMBER: Final = {"type": ["number", "null"]}
-_TIME: Final = {"type": ["string", "null"], "format": "date-time"}
-_READING: Final = {
+_NUMBER: Final[JsonObject] = {"type": ["number", "null"]}
+_READING: Final[JsonObject] = {
     "type": "object",
     "required": ["release", "time", "group", "value", "stderr", "low", "high"],
     "properties": {
@@ -26,14 +28,14 @@ _READING: Final = {
         "high": {"type": "number", "description": "upper end of the 95 % noise interval"},
     },
 }
-_RELEASE: Final = {
+_RELEASE: Final[JsonObject] = {
     "type": "object",
     "required": ["name", "sql", "what", "groups", "every", "readings"],
     "properties": {"name": {"type": "string"}, "groups": {"type": "object"}},
 }
 
 
-def document(public: PublicFile) -> dict[str, Any]:
+def document(public: PublicFile) -> dict[str, Json]:
     """The OpenAPI document for one public file."""
     about = public.about
     return {
@@ -58,10 +60,10 @@ def document(public: PublicFile) -> dict[str, Any]:
     }
 
 
-def _paths(public: PublicFile) -> dict[str, Any]:
+def _paths(public: PublicFile) -> dict[str, Json]:
     names = [one.name for one in public.releases]
     groups = sorted({name for one in public.releases for name, _ in one.groups})
-    name = {
+    name: JsonObject = {
         "name": "name",
         "in": "path",
         "required": True,
@@ -73,7 +75,7 @@ def _paths(public: PublicFile) -> dict[str, Any]:
         _query("page_size", {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE, "default": PAGE}),
     ]
     time = {"type": "string", "format": "date-time"}
-    chosen = [
+    chosen: list[JsonObject] = [
         name,
         _query("from", time, "The first time."),
         _query("to", time, "The last time; it is included."),
@@ -90,7 +92,7 @@ def _paths(public: PublicFile) -> dict[str, Any]:
     readings = _page({"$ref": "#/components/schemas/Reading"})
     one = f"{API}/releases/{{name}}"
     anything = {"type": "object"}
-    paths = {
+    paths: dict[str, Json] = {
         API: _get("Where things are.", anything),
         f"{API}/releases": _get("All releases.", _page({"$ref": "#/components/schemas/Release"}), page),
         one: _get("One release and its latest readings.", {"$ref": "#/components/schemas/Release"}, [name]),
@@ -119,12 +121,12 @@ def _paths(public: PublicFile) -> dict[str, Any]:
     return paths
 
 
-def _query(name: str, schema: dict[str, Any], description: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {"name": name, "in": "query", "required": False, "schema": schema}
-    return found | ({"description": description} if description else {})
+def _query(name: str, schema: JsonObject, description: str = "") -> dict[str, Json]:
+    said = {"description": description} if description else {}
+    return {"name": name, "in": "query", "required": False, "schema": schema, **said}
 
 
-def _page(items: dict[str, Any]) -> dict[str, Any]:
+def _page(items: JsonObject) -> dict[str, Json]:
     link = {"type": ["string", "null"]}
     return {
         "type": "object",
@@ -140,17 +142,17 @@ def _page(items: dict[str, Any]) -> dict[str, Any]:
 
 def _get(
     summary: str,
-    schema: dict[str, Any] | None,
-    parameters: list[dict[str, Any]] | None = None,
+    schema: JsonObject | None,
+    parameters: Sequence[JsonObject] = (),
     *,
     media_type: str = "application/json",
-) -> dict[str, Any]:
+) -> dict[str, Json]:
     content = {media_type: {"schema": schema} if schema else {}}
     error = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}}
     return {
         "get": {
             "summary": summary,
-            "parameters": parameters or [],
+            "parameters": list(parameters),
             "responses": {
                 "200": {"description": "The answer.", "content": content},
                 "304": {"description": "Nothing was published since the ETag that was sent."},

@@ -25,9 +25,11 @@ from tidegauge.serve.front import SECURITY
 from tidegauge.serve.pages import asset_routes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from starlette.requests import Request
+
+    from tidegauge.model.status import Status
 
 SHORTEST: Final = 16
 """Characters of a token, at least."""
@@ -38,8 +40,8 @@ METRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 class Watch:
     """What the operator's routes ask the running gauge; each is called in another thread."""
 
-    status: Callable[[], Mapping[str, Any]]
-    """What `tidegauge status --json` prints."""
+    status: Callable[[], Status]
+    """How far the gauge has come."""
     metrics: Callable[[], str]
     """The metrics in the text form of OpenMetrics."""
 
@@ -69,7 +71,7 @@ def operator_app(watch: Watch, token: str) -> Starlette:
         report = await run_in_threadpool(watch.status)
         if _page(request):
             return HTMLResponse(pages.status(pages.status_view(report), pages.served()))
-        return json_response(report)
+        return json_response(report.as_json())
 
     async def metrics(request: Request) -> Response:
         require(request)
@@ -125,60 +127,52 @@ def _guarded(answer: Response) -> Response:
     return answer
 
 
-def open_metrics(status: Mapping[str, Any], *, now: int, last_tick: int | None, running: bool) -> str:
+def open_metrics(status: Status, *, now: int, running: bool) -> str:
     """Metrics of a gauge as OpenMetrics text.
 
-    now, last_tick: microseconds; last_tick None: nothing was measured yet.
+    now: microseconds.
     running: whether the loop runs; 0 after it ended by an error.
     """
+    releases, reached = status.releases, status.processed_to
+    late = {
+        name: 0.0 if one.next is None else max(0.0, (now - one.next) / 1e6) for name, one in releases.items()
+    }
     lines = [
-        "# TYPE tidegauge_running gauge",
-        "# HELP tidegauge_running Whether the loop runs.",
+        *_family("running", "gauge", "Whether the loop runs."),
         f"tidegauge_running {int(running)}",
-        "# TYPE tidegauge_last_tick_timestamp_seconds gauge",
-        "# UNIT tidegauge_last_tick_timestamp_seconds seconds",
-        "# HELP tidegauge_last_tick_timestamp_seconds The end of the last measured window.",
-    ]
-    if last_tick is not None:
-        lines.append(f"tidegauge_last_tick_timestamp_seconds {last_tick / 1e6:.6f}")
-    lines += [
-        "# TYPE tidegauge_lag_seconds gauge",
-        "# UNIT tidegauge_lag_seconds seconds",
-        "# HELP tidegauge_lag_seconds How long the next reading of a release is overdue; 0 if it is not.",
-    ]
-    from tidegauge.model.quantity import instant  # noqa: PLC0415
-
-    releases = status.get("releases", {})
-    for name, one in releases.items():
-        due = one.get("next")
-        late = 0.0 if due is None else max(0.0, (now - instant(due)) / 1e6)
-        lines.append(f"tidegauge_lag_seconds{{release={_quoted(name)}}} {late:.6f}")
-    lines += [
-        "# TYPE tidegauge_readings counter",
-        "# HELP tidegauge_readings Readings of a release, by time.",
-    ]
-    lines += [
-        f"tidegauge_readings_total{{release={_quoted(name)}}} {one['readings']}"
-        for name, one in releases.items()
-    ]
-    lines += [
-        "# TYPE tidegauge_outbox_readings gauge",
-        "# HELP tidegauge_outbox_readings Readings that a publisher still has to deliver.",
-    ]
-    lines += [
-        f"tidegauge_outbox_readings{{publisher={_quoted(name)}}} {one['waiting']}"
-        for name, one in status.get("publishers", {}).items()
-    ]
-    lines += [
-        "# TYPE tidegauge_operator_only gauge",
-        "# HELP tidegauge_operator_only Exact counts for the operator alone.",
-    ]
-    lines += [
-        f"tidegauge_operator_only{{count={_quoted(name)}}} {value}"
-        for name, value in status.get("operator_only", {}).items()
-        if isinstance(value, int | float)
-    ]
+        *_family(
+            "last_tick_timestamp_seconds", "gauge", "The end of the last measured window.", unit="seconds"
+        ),
+        *([] if reached is None else [f"tidegauge_last_tick_timestamp_seconds {reached / 1e6:.6f}"]),
+        *_family(
+            "lag_seconds", "gauge", "How long the next reading of a release is overdue; 0 if it is not.",
+            unit="seconds",
+        ),
+        *(f"tidegauge_lag_seconds{{release={_quoted(name)}}} {one:.6f}" for name, one in late.items()),
+        *_family("readings", "counter", "Readings of a release, by time."),
+        *(
+            f"tidegauge_readings_total{{release={_quoted(name)}}} {one.readings}"
+            for name, one in releases.items()
+        ),
+        *_family("outbox_readings", "gauge", "Readings that a publisher still has to deliver."),
+        *(
+            f"tidegauge_outbox_readings{{publisher={_quoted(name)}}} {waiting}"
+            for name, waiting in status.publishers.items()
+        ),
+        *_family("operator_only", "gauge", "Exact counts for the operator alone."),
+        *(
+            f"tidegauge_operator_only{{count={_quoted(name)}}} {value}"
+            for name, value in status.operator_only.items()
+        ),
+    ]  # fmt: skip
     return "\n".join([*lines, "# EOF", ""])
+
+
+def _family(name: str, kind: str, meaning: str, *, unit: str = "") -> list[str]:
+    """The head of a metric."""
+    full = f"tidegauge_{name}"
+    of = [f"# UNIT {full} {unit}"] if unit else []
+    return [f"# TYPE {full} {kind}", *of, f"# HELP {full} {meaning}"]
 
 
 def _quoted(text: str) -> str:

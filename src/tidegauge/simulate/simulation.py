@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidegauge.errors import SourceError, SpecError
 from tidegauge.plan.planner import consider, decide
@@ -15,6 +15,7 @@ from tidegauge.simulate.past import read_past, sums_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tidegauge.model.json import Json
     from tidegauge.model.quantity import Span
     from tidegauge.model.query import Value
     from tidegauge.model.source import OpenSource
@@ -39,7 +40,7 @@ class Simulated:
     errors: Errors
     readings: int
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """The fields that simulate --json shows."""
         bounds, found = self.bounds, self.errors
         return {
@@ -71,7 +72,7 @@ class Simulation:
     last: int
     """... of the last."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """What simulate --json prints."""
         return {
             "secret": True,
@@ -150,18 +151,27 @@ def simulate(task: Task) -> Simulation:
                 for name, rows in _plan_errors(plan, exact, n, noise, times).items():
                     shown = plan.series[name].timetable.every
                     releases[name] += [
-                        Simulated(group, shown, bounds, budget, one, count) for group, one, count in rows
+                        Simulated(one.group, shown, bounds, budget, one.errors, one.readings) for one in rows
                     ]
     if not times:
         raise SpecError("no reading of any release falls into the history; try --start or a shorter --every")
     return Simulation(releases, min(times), max(times))
 
 
+@dataclass(frozen=True)
+class _CellErrors:
+    """The errors of one cell, or of all cells together (group None), over so many readings."""
+
+    group: Mapping[str, Value] | None
+    errors: Errors
+    readings: int
+
+
 def _plan_errors(
     plan: Plan, exact: Mapping[str, ReleaseSums], variant: int, noise: Noise, times: list[int]
-) -> dict[str, list[tuple[Mapping[str, Value] | None, Errors, int]]]:
+) -> dict[str, list[_CellErrors]]:
     """By series: errors of all cells and of each; `times` gets the first and last time of readings."""
-    result: dict[str, list[tuple[Mapping[str, Value] | None, Errors, int]]] = {}
+    result: dict[str, list[_CellErrors]] = {}
     for release in plan.releases:
         sums = exact[release.release.name]
         truth = sums.truth.array()
@@ -176,6 +186,6 @@ def _plan_errors(
             stderrs = noise.stderrs(release, when)
             rows = errors(series, at_readings(truth, when), at_readings(accepted, when), stderrs, when.bins)
             result[series.name] = [
-                (None if cell is None else cells[cell], one, len(when.bins)) for cell, one in rows
+                _CellErrors(None if cell is None else cells[cell], one, len(when.bins)) for cell, one in rows
             ]
     return result

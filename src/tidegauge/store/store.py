@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 from uuid import uuid4
 
 from tidegauge.errors import StoreError, StoreLocked
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from tidegauge.model.json import JsonObject
     from tidegauge.model.ledger import Reservation
     from tidegauge.model.program import State
     from tidegauge.model.tick import Clock, TickResult, Wanted
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 class Commitment:
     """A plan as it is committed, and what is reserved for it."""
 
-    plan: Mapping[str, Any]
+    plan: JsonObject
     """The plan's record."""
     time: str
     reservation: Reservation

@@ -10,7 +10,10 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from tests.printed import printed
 from tests.publish.invented import GUARANTEE, INFO, RELEASES, Invented, grouped
+from tidegauge.model.json import as_object
+from tidegauge.plan.spec.declaration import ConstraintSpec
 from tidegauge.publish import pages
 from tidegauge.publish.pages.guarantee import best_guess, detection
 from tidegauge.publish.pages.links import Links, file_name, served, static
@@ -305,7 +308,10 @@ def test_words_for_units() -> None:
     assert unit_word(replace(GUARANTEE, table="public.companies")) == "company"
     assert singular("addresses") == "address"
     assert singular("status") == "status"
-    assert limits({"within": "30 days", "on_excess": "retire"}, "patient") == [
+    declared = ConstraintSpec.model_validate({"within": "30 days", "at_most": 3, "renews": "1 year"})
+    canonical = as_object(printed(declared.model_dump(exclude_none=True)))
+    assert limits({**canonical, "on_excess": "retire"}, "patient") == [
+        "At most 3 changes of one patient count in every 1 year, the first entry included.",
         "Changes of one patient count for 30 days after the first.",
         "After that the patient leaves the numbers.",
     ]

@@ -22,6 +22,7 @@ from tests.source.debezium.writer import NAME, Writer
 from tests.source.life import COLUMNS, FIRST, LIFE, State, Table, applied, once, patient
 from tests.source.life import Insert as Inserted
 from tidegauge.errors import SourceError, SpecError, StoreLocked
+from tidegauge.model.json import as_whole
 from tidegauge.source.debezium import source as module
 from tidegauge.source.debezium.events import event
 from tidegauge.source.debezium.inbox import Gatekeeper, Inbox
@@ -32,6 +33,7 @@ from tidegauge.source.debezium.rows import Reading
 from tidegauge.source.debezium.source import Debezium, Place
 
 if TYPE_CHECKING:
+    from tidegauge.model.json import Json
     from tidegauge.model.mutation import Source
 
 END = 2**62
@@ -166,7 +168,7 @@ class TestReplays:
             assert Replays.parse(stored, 0) == replays
 
     def test_a_stored_position_of_earlier_versions(self) -> None:
-        stored = {"log": "postgresql", "place": [20, 20], "seen": []}
+        stored: dict[str, Json] = {"log": "postgresql", "place": [20, 20], "seen": []}
         replays = Replays.parse(stored, 20_000)
         before, at, after = (
             told("c", {"id": n}, name="db", ts_ms=n, sequence=json.dumps([str(n), str(n)]))
@@ -514,7 +516,7 @@ class TestKafka:
                     continue
                 found = event(line)
                 assert found is not None
-                key = (found.after or found.before or {"id": 0})["id"]
+                key = as_whole((found.after or found.before or {"id": 0})["id"])
                 broker.logs[key % 3].append(line.encode())
             (batch,) = source.read(position, END)
             state, position = applied(state, batch), batch.position

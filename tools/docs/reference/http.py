@@ -7,22 +7,24 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+from tidegauge.model.json import as_object, as_text, objects, tables
 from tidegauge.serve.app import create_app
 from tidegauge.serve.openapi import document
 from tidegauge.serve.operator import operator_app
 from tools.docs.reference.meanings import Meanings, table
 
 if TYPE_CHECKING:
+    from tidegauge.model.json import JsonObject
     from tidegauge.publish.public.reader import PublicFile
     from tidegauge.serve.operator import Watch
 
 
-def described() -> dict[str, Any]:
+def described() -> dict[str, JsonObject]:
     """The paths of the OpenAPI document, for a release with one group."""
     release = SimpleNamespace(name="NAME", groups=(("COLUMN", ()),))
     about = SimpleNamespace(title="", description="-")
     public = SimpleNamespace(about=about, releases=[release], guarantee=SimpleNamespace(sentence=""))
-    return dict(document(cast("PublicFile", public))["paths"])
+    return tables(document(cast("PublicFile", public))["paths"])
 
 
 def addresses() -> list[str]:
@@ -39,9 +41,9 @@ def page() -> str:
     rows: list[tuple[str, ...]] = []
     for address in sorted(set(addresses())):
         if address in known and address not in meanings:
-            get = known[address]["get"]
-            named = [f"`{one['name']}`" for one in get.get("parameters", ()) if one["in"] == "query"]
-            rows.append((f"`{address}`", get["summary"], ", ".join(named)))
+            get = as_object(known[address]["get"])
+            named = [f"`{one['name']}`" for one in objects(get.get("parameters", ())) if one["in"] == "query"]
+            rows.append((f"`{address}`", as_text(get["summary"]), ", ".join(named)))
         else:
             rows.append((f"`{address}`", meanings.take(address), ""))
     meanings.close()

@@ -12,7 +12,7 @@ The tables, besides those of tidegauge.engine.duckdb.views:
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -286,7 +286,7 @@ class _EmptyState:
     def waiting(self) -> Iterator[pa.Table]:
         return iter(())
 
-    def keys(self, names: Sequence[str] | None) -> dict[str, Any]:
+    def keys(self, names: Sequence[str] | None) -> dict[str, Record]:
         wanted = None if names is None else set(names)
         return {key: one for key, one in self._keys.items() if wanted is None or key in wanted}
 

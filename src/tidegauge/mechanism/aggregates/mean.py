@@ -10,10 +10,11 @@ from tidegauge.mechanism.aggregate import Aggregate, Estimate, Formula, Part
 from tidegauge.mechanism.noise.error import ratio, ratio_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from tidegauge.mechanism.aggregate import Floats
     from tidegauge.mechanism.noise.error import ErrorDistribution
+    from tidegauge.model.json import JsonObject
     from tidegauge.model.query import Component, Query
 
 SIZES: Final = (1000, 100)
@@ -32,7 +33,7 @@ class MeanError(Formula):
     bound: float
     count: float
 
-    def as_json(self) -> Mapping[str, object]:
+    def as_json(self) -> JsonObject:
         """The fields that plan --json shows."""
         return {
             "formula": "half_width = half_width_times_rows / rows",

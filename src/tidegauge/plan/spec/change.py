@@ -7,32 +7,35 @@ Neither spacing, comments nor the letter case of keywords in a SELECT are change
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
+from tidegauge.model.json import as_object
 from tidegauge.model.quantity import Span, rfc3339
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
+    from tidegauge.model.json import Json, JsonObject
     from tidegauge.plan.spec.declaration import GaugeSpec
 
 _SHORT: Final = 40
 """Characters of a value that a message shows."""
 
 
-def changed(committed: Mapping[str, Any], spec: GaugeSpec) -> list[str]:
+def changed(committed: JsonObject, spec: GaugeSpec) -> list[str]:
     """Every key that differs between the committed declaration and this one, with how it differs."""
     return list(
         _differences(committed, spec.canonical(), spec.canonical(defaults=False), (), spec.source.speaks)
     )
 
 
-def _differences(old: Any, new: Any, written: Any, place: tuple[str, ...], dialect: str) -> Iterator[str]:
+def _differences(old: Json, new: Json, written: Json, place: tuple[str, ...], dialect: str) -> Iterator[str]:
     """`written` is `new` without the keys that have their defaults."""
     if _is_duration(old) and _is_duration(new):
-        old, new = str(Span(**old)), str(Span(**new))
-    if isinstance(old, dict) and isinstance(new, dict):
-        besides = written if isinstance(written, dict) else {}
+        old, new = str(Span.from_json(as_object(old))), str(Span.from_json(as_object(new)))
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        besides = written if isinstance(written, Mapping) else {}
         for name in sorted(old.keys() | new.keys()):
             spot = (*place, name)
             if name not in new:
@@ -41,11 +44,11 @@ def _differences(old: Any, new: Any, written: Any, place: tuple[str, ...], diale
                 yield from _differences(old[name], new[name], besides.get(name), spot, dialect)
             elif name in besides:
                 yield f"{'.'.join(spot)}: was added"
-    elif old != new and not (_is_select(place) and _same_select(old, new, dialect)):
+    elif old != new and not (_is_select(place) and _same_select(str(old), str(new), dialect)):
         yield f"{'.'.join(place)}: was changed{_from_to(place, old, new)}"
 
 
-def _from_to(place: tuple[str, ...], old: Any, new: Any) -> str:
+def _from_to(place: tuple[str, ...], old: Json, new: Json) -> str:
     """Both values, where they are short."""
     if place[-1] == "start" and isinstance(old, int) and isinstance(new, int):
         old, new = rfc3339(old), rfc3339(new)
@@ -53,8 +56,8 @@ def _from_to(place: tuple[str, ...], old: Any, new: Any) -> str:
     return f" from {words[0]} to {words[1]}" if max(map(len, words)) <= _SHORT else ""
 
 
-def _is_duration(value: Any) -> bool:
-    return isinstance(value, dict) and value.keys() == {"months", "micros"}
+def _is_duration(value: Json) -> bool:
+    return isinstance(value, Mapping) and value.keys() == {"months", "micros"}
 
 
 def _is_select(place: tuple[str, ...]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -22,6 +23,7 @@ from tidegauge.errors import SpecError
 from tidegauge.model.budget import Budget
 from tidegauge.model.constraint import AtMost, Both, Constraint, Either, Unconstrained, Within
 from tidegauge.model.declared import Name, Table
+from tidegauge.model.json import Json
 from tidegauge.model.program import Limit
 from tidegauge.model.quantity import Span
 from tidegauge.model.query import Value
@@ -237,7 +239,7 @@ class GaugeSpec(Table):
         """The releases that are decoded from what others measure."""
         return {name: one for name, one in self.release.items() if isinstance(one, DerivedSpec)}
 
-    def canonical(self, *, defaults: bool = True) -> dict[str, Any]:
+    def canonical(self, *, defaults: bool = True) -> dict[str, Json]:
         """The declaration in one form for all ways to write it; without `defaults`, only keys that differ
         from theirs.
 
@@ -252,7 +254,7 @@ class GaugeSpec(Table):
             left_out["engine"] = True
         if self.calendar == CalendarSpec():
             left_out["calendar"] = True
-        form: dict[str, Any] = json.loads(
+        form: dict[str, Json] = json.loads(
             json.dumps(
                 self.model_dump(
                     by_alias=True, exclude_none=True, exclude_defaults=not defaults, exclude=left_out
@@ -264,7 +266,7 @@ class GaugeSpec(Table):
         return form
 
     @classmethod
-    def parse(cls, data: dict[str, Any]) -> GaugeSpec:
+    def parse(cls, data: Mapping[str, object]) -> GaugeSpec:
         """Check a declaration; a refusal names every key that is wrong."""
         try:
             return cls.model_validate(data)
@@ -296,7 +298,7 @@ def load(path: Path) -> GaugeSpec:
         raise SpecError(f"{path} does not declare a gauge:\n  " + str(error).replace("\n", "\n  ")) from None
 
 
-def _written(data: dict[str, Any]) -> GaugeSpec:
+def _written(data: Mapping[str, object]) -> GaugeSpec:
     """What a file can say; a source that is an object, it cannot."""
     spec = GaugeSpec.parse(data)
     if isinstance(spec.source, ObjectSpec):
@@ -304,7 +306,7 @@ def _written(data: dict[str, Any]) -> GaugeSpec:
     return spec
 
 
-def declared_form(constraint: Constraint) -> dict[str, Any]:
+def declared_form(constraint: Constraint) -> dict[str, int | str]:
     """A constraint as a file would declare it."""
     match constraint:
         case AtMost(mutations):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, floor, log10
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidegauge.model.quantity import DAY, HOUR, MINUTE, SECOND, instant, moment
 from tidegauge.publish.view import month_name
@@ -98,7 +98,14 @@ _LONG: Final = (1, 2, 3, 6, 12, 24, 60, 120)
 """Months between ticks."""
 
 
-def time_ticks(first: int, last: int, most: int) -> list[tuple[int, str]]:
+class TimeTick(NamedTuple):
+    """A mark of the time axis."""
+
+    at: int
+    label: str
+
+
+def time_ticks(first: int, last: int, most: int) -> list[TimeTick]:
     """Round instants between these two, no more than `most`, with their labels."""
     for width in _SHORT:
         if (last - first) // width + 1 <= most:
@@ -110,10 +117,10 @@ def time_ticks(first: int, last: int, most: int) -> list[tuple[int, str]]:
     return _long_ticks(found[:: -(-len(found) // most)], _LONG[-1])
 
 
-def _short_ticks(first: int, last: int, width: int) -> list[tuple[int, str]]:
+def _short_ticks(first: int, last: int, width: int) -> list[TimeTick]:
     origin = instant("1970-01-05") if width >= 7 * DAY else 0  # weeks begin with Monday
     at = first + (origin - first) % width
-    found: list[tuple[int, str]] = []
+    found: list[TimeTick] = []
     year = None
     while at <= last:
         when = moment(at)
@@ -126,7 +133,7 @@ def _short_ticks(first: int, last: int, width: int) -> list[tuple[int, str]]:
             elif year is not None and when.year != year:
                 label += f" {when.year}"
             year = when.year
-        found.append((at, label))
+        found.append(TimeTick(at, label))
         at += width
     return found
 
@@ -147,7 +154,7 @@ def _months(first: int, last: int, months: int) -> Iterator[datetime]:
         index += months
 
 
-def _long_ticks(found: Sequence[datetime], months: int) -> list[tuple[int, str]]:
+def _long_ticks(found: Sequence[datetime], months: int) -> list[TimeTick]:
     labels = []
     for number, when in enumerate(found):
         name = month_name(when.month)
@@ -155,5 +162,5 @@ def _long_ticks(found: Sequence[datetime], months: int) -> list[tuple[int, str]]
             name = str(when.year)
         elif number == 0 or when.month == 1:
             name += f" {when.year}"
-        labels.append((instant(when), name))
+        labels.append(TimeTick(instant(when), name))
     return labels

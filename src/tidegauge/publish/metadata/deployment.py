@@ -6,17 +6,17 @@ loss and how it is accounted, the mechanism, and what the guarantee leaves out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tidegauge.model.json import as_object
 from tidegauge.model.quantity import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from tidegauge.model.json import Json, JsonObject
     from tidegauge.publish.metadata.dataset import Dataset
 
 
-def deployment(data: Dataset) -> dict[str, Any]:
+def deployment(data: Dataset) -> dict[str, Json]:
     """The entry, in JSON."""
     promised, about = data.guarantee, data.about
     strategies = sorted({one.info.strategy for one in data.series})
@@ -93,7 +93,7 @@ def _flavor(data: Dataset) -> str:
     return "pure differential privacy" if pure else "approximate differential privacy"
 
 
-def _in_a_term(constraint: Mapping[str, Any]) -> str:
+def _in_a_term(constraint: JsonObject) -> str:
     """The term in which changes are protected, in words; empty where the constraint does not renew."""
     found = constraint.get("renews")
-    return "" if found is None else f" in one term of {Span(**found)}"
+    return "" if found is None else f" in one term of {Span.from_json(as_object(found))}"

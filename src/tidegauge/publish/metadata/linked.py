@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from tidegauge.model.json import Json
     from tidegauge.publish.metadata.dataset import Dataset, File, Series
 
 _TECHNIQUE: Final = "differential privacy (continual release)"
 
 
-def _given(**fields: Any) -> dict[str, Any]:
+def _given(**fields: Json) -> dict[str, Json]:
     """Only what has a value."""
     return {name.rstrip("_"): value for name, value in fields.items() if value not in (None, "", (), [], {})}
 
 
-def schema_org(data: Dataset) -> dict[str, Any]:
+def schema_org(data: Dataset) -> dict[str, Json]:
     """A schema.org Dataset, for search engines."""
     creator = _given(**{"@type": "Organization"}, name=data.about.creator, email=_mail(data), url=_site(data))
     return {
@@ -75,7 +76,7 @@ _DCAT: Final = {
 }
 
 
-def dcat(data: Dataset) -> dict[str, Any]:
+def dcat(data: Dataset) -> dict[str, Json]:
     """A DCAT 3 catalogue with one dataset for each release, as JSON-LD."""
     return {
         "@context": _DCAT,
@@ -89,7 +90,7 @@ def dcat(data: Dataset) -> dict[str, Any]:
     }
 
 
-def _publisher(data: Dataset) -> dict[str, Any]:
+def _publisher(data: Dataset) -> dict[str, Json]:
     return {"@id": f"{data.address}#publisher", "@type": "foaf:Agent", "foaf:name": data.about.creator}
 
 
@@ -97,9 +98,9 @@ def _time(text: str) -> dict[str, str]:
     return {"@type": "xsd:dateTime", "@value": text}
 
 
-def _dcat_dataset(data: Dataset, one: Series) -> dict[str, Any]:
+def _dcat_dataset(data: Dataset, one: Series) -> dict[str, Json]:
     base = f"{data.address}#{digest(one.info.name)}"
-    found: dict[str, Any] = {
+    found: dict[str, Json] = {
         "@id": base,
         "@type": "dcat:Dataset",
         "dct:title": one.info.name,
@@ -128,7 +129,7 @@ def _dcat_dataset(data: Dataset, one: Series) -> dict[str, Any]:
     return found
 
 
-def _distribution(data: Dataset, base: str, file: File) -> dict[str, Any]:
+def _distribution(data: Dataset, base: str, file: File) -> dict[str, Json]:
     media = f"https://www.iana.org/assignments/media-types/{file.media_type}"
     return {
         "@id": f"{base}-{file.form}",
@@ -141,7 +142,7 @@ def _distribution(data: Dataset, base: str, file: File) -> dict[str, Any]:
     }
 
 
-_CROISSANT: Final[dict[str, Any]] = {
+_CROISSANT: Final[dict[str, Json]] = {
     "@language": "en",
     "@vocab": "https://schema.org/",
     "citeAs": "cr:citeAs",
@@ -188,7 +189,7 @@ _TYPES: Final = {
 }
 
 
-def croissant(data: Dataset) -> dict[str, Any]:
+def croissant(data: Dataset) -> dict[str, Json]:
     """A Croissant 1.0 description; the data are live, so files have no fixed checksum."""
     csv = {one.info.name: next(file for file in one.files if file.form == "csv") for one in data.series}
     return {
@@ -222,7 +223,7 @@ def croissant(data: Dataset) -> dict[str, Any]:
     }
 
 
-def _record_set(one: Series) -> dict[str, Any]:
+def _record_set(one: Series) -> dict[str, Json]:
     own = f"readings-{digest(one.info.name)}"
     return {
         "@type": "cr:RecordSet",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.model.quantity import rfc3339
 from tidegauge.publish.metadata.linked import digest
@@ -14,6 +14,7 @@ from tidegauge.publish.public.reader import as_text
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tidegauge.model.json import Json, JsonObject
     from tidegauge.publish.metadata.dataset import Column, Dataset, Series
     from tidegauge.publish.public.values import PublicReading, ReleaseInfo
 
@@ -26,7 +27,7 @@ _CSVW: Final = {
 }
 
 
-def csvw(data: Dataset) -> dict[str, Any]:
+def csvw(data: Dataset) -> dict[str, Json]:
     """A CSVW table group: one table for each release."""
     return {
         "@context": ["http://www.w3.org/ns/csvw", {"@language": "en"}],
@@ -48,8 +49,8 @@ def csvw(data: Dataset) -> dict[str, Any]:
     }
 
 
-def _csvw_column(column: Column) -> dict[str, Any]:
-    kind: Any = _CSVW[column.kind]
+def _csvw_column(column: Column) -> dict[str, Json]:
+    kind: Json = _CSVW[column.kind]
     if column.kind == "boolean":
         kind = {"base": "boolean", "format": "True|False"}
     return {
@@ -65,7 +66,7 @@ def _csv(one: Series) -> str:
     return next(file.url for file in one.files if file.form == "csv")
 
 
-_FRICTIONLESS: Final[dict[str, dict[str, Any]]] = {
+_FRICTIONLESS: Final[dict[str, JsonObject]] = {
     "string": {"type": "string"},
     "time": {"type": "datetime", "format": "any"},
     "integer": {"type": "integer"},
@@ -74,7 +75,7 @@ _FRICTIONLESS: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-def frictionless(data: Dataset) -> dict[str, Any]:
+def frictionless(data: Dataset) -> dict[str, Json]:
     """A Frictionless Data Package: one tabular resource for each release."""
     return {
         "profile": "data-package",

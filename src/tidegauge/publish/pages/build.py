@@ -12,7 +12,8 @@ from tidegauge.publish.view import Line, Series, Site, group_label
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tidegauge.publish.public.values import Document, ModelReading, PublicReading, ReleaseInfo, Seal
+    from tidegauge.model.tick import Seal
+    from tidegauge.publish.public.values import Document, ModelReading, PublicReading, ReleaseInfo
 
 RECENT: Final = 60
 """Readings that the overview draws."""

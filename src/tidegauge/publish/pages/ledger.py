@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from tidegauge.model.json import as_object
 from tidegauge.publish.markup import Markup, tag
 from tidegauge.publish.pages.layout import frame
 from tidegauge.publish.view import titled
@@ -52,7 +53,7 @@ def ledger(site: Site, links: Links) -> str:
 def _entry(entry: LedgerEntry, site: Site) -> Markup:
     body = entry.body
     measure = str(body.get("measure", ""))
-    losses = body.get("releases", {})
+    losses = as_object(body.get("releases", {}))
     reserved, budget = _fraction(body.get("reserved")), _fraction(body.get("budget"))
     share = f" ({float(reserved / budget):.0%} of it)" if reserved is not None and budget else ""
     return tag(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tidegauge.model.quantity import rfc3339
 from tidegauge.publish.markup import Markup, page, tag
 from tidegauge.publish.pages.assets import ASSETS
 from tidegauge.publish.view import Progress, Status, titled
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from tidegauge.model import status as status_model
     from tidegauge.publish.pages.links import Links
 
 
@@ -59,23 +59,26 @@ def status(found: Status, links: Links) -> str:
     )
 
 
-def status_view(report: Mapping[str, Any]) -> Status:
-    """What `tidegauge status --json` prints, as the page shows it."""
-    waiting = report.get("publishers", {})
+def status_view(report: status_model.Status) -> Status:
+    """How far a gauge has come, as the page shows it."""
     return Status(
-        plan=report["plan"],
-        processed_to=report["processed_to"],
-        simulated=report["simulated"],
+        plan=report.plan,
+        processed_to=_time(report.processed_to),
+        simulated=report.simulated,
         series=tuple(
-            Progress(name, one["readings"], one["readings_total"], one["next"])
-            for name, one in report["releases"].items()
+            Progress(name, one.readings, one.readings_total, _time(one.next))
+            for name, one in report.releases.items()
         ),
-        secret=tuple((name, f"{count:,}") for name, count in report["operator_only"].items()),
+        secret=tuple((name, f"{count:,}") for name, count in report.operator_only.items()),
         checks=tuple(
-            (f"publisher {name}", not one["waiting"], f"{one['waiting']:,} readings are not delivered yet")
-            for name, one in waiting.items()
+            (f"publisher {name}", not waiting, f"{waiting:,} readings are not delivered yet")
+            for name, waiting in report.publishers.items()
         ),
     )
+
+
+def _time(at: int | None) -> str | None:
+    return None if at is None else rfc3339(at)
 
 
 def _pair(name: str, value: str) -> Markup:

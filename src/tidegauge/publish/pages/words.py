@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tidegauge.model.json import as_object
+from tidegauge.model.quantity import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from tidegauge.model.json import Json, JsonObject
     from tidegauge.publish.public.values import Guarantee
 
 
@@ -33,12 +35,12 @@ def singular(word: str) -> str:
     return word
 
 
-def limits(constraint: Mapping[str, Any], unit: str) -> list[str]:
+def limits(constraint: JsonObject, unit: str) -> list[str]:
     """The constraint as sentences."""
     found = []
-    at_most, within = constraint.get("at_most"), constraint.get("within")
+    at_most, within = constraint.get("at_most"), _duration(constraint.get("within"))
     if at_most is not None:
-        renews = constraint.get("renews")
+        renews = _duration(constraint.get("renews"))
         term = f" in every {renews}" if renews else ""
         found.append(f"At most {at_most} changes of one {unit} count{term}, the first entry included.")
     if within is not None:
@@ -52,3 +54,7 @@ def limits(constraint: Mapping[str, Any], unit: str) -> list[str]:
             else f"Later changes are dropped: the {unit} stays in the numbers as last counted."
         )
     return found
+
+
+def _duration(declared: Json) -> str | None:
+    return None if declared is None else str(Span.from_json(as_object(declared)))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.mechanism.aggregates import aggregate_of
 from tidegauge.mechanism.noise.samplers import DiscreteLaplace
+from tidegauge.model.json import as_object
 from tidegauge.publish.public.values import (
     About,
     Document,
@@ -42,9 +43,13 @@ def describe(plan: Plan, ledger: Iterable[Reserved], about: About, *, simulated:
         about=named,
         guarantee=guarantee(plan, simulated=simulated),
         releases=tuple(_release(plan, series) for series in plan.series.values()),
-        ledger=tuple(LedgerEntry(**entry.as_json()) for entry in ledger),
+        ledger=tuple(_entry(entry) for entry in ledger),
         plan=plan.as_json(),
     )
+
+
+def _entry(entry: Reserved) -> LedgerEntry:
+    return LedgerEntry(entry.seq, entry.time, entry.kind, entry.body.as_json(), entry.previous, entry.hash)
 
 
 def _table(plan: Plan) -> str:
@@ -53,11 +58,10 @@ def _table(plan: Plan) -> str:
 
 def guarantee(plan: Plan, *, simulated: bool = False) -> Guarantee:
     """The guarantee of a plan, in numbers and words."""
-    budget, source = plan.budget, plan.declaration["source"]
+    budget = plan.budget
     delta = Fraction(0) if budget.pure else budget.delta or _DELTA
     epsilon = rho_to_epsilon(budget.rho, delta=delta) if budget.rho is not None else budget.epsilon
     assert epsilon is not None
-    unit = source.get("unit")
     return Guarantee(
         plan=plan.hash,
         epsilon=_float(budget.epsilon),
@@ -69,20 +73,21 @@ def guarantee(plan: Plan, *, simulated: bool = False) -> Guarantee:
         epsilon_at=float(epsilon),
         delta_at=float(delta),
         table=_table(plan),
-        unit=unit,
-        max_rows=source.get("max_rows"),
-        constraint=dict(plan.declaration.get("constraint") or {}),
+        unit=plan.program.owner,
+        max_rows=plan.program.max_rows,
+        constraint=as_object(plan.declaration.get("constraint") or {}),
         protects=plan.protects,
-        sentence=_sentence(plan, unit, simulated=simulated),
+        sentence=_sentence(plan, simulated=simulated),
         warnings=plan.warnings,
         simulated=simulated,
     )
 
 
-def _sentence(plan: Plan, unit: str | None, *, simulated: bool) -> str:
+def _sentence(plan: Plan, *, simulated: bool) -> str:
     if simulated:
         return "The noise of these readings was simulated: nothing is protected."
-    who = "row of the table" if unit is None else f"'{unit}'"
+    owner = plan.program.owner
+    who = "row of the table" if owner is None else f"'{owner}'"
     terms = plan.program.terms
     about = "" if terms is None else f"everything that is done in one term of {terms.every} by "
     return (

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from tidegauge.errors import StoreError
+from tidegauge.model.json import as_object, parse_json
+from tidegauge.model.tick import Seal
 from tidegauge.publish.public.tables import APPLICATION, FORMAT
 from tidegauge.publish.public.values import (
     About,
@@ -22,8 +24,8 @@ from tidegauge.publish.public.values import (
     LedgerEntry,
     ModelReading,
     PublicReading,
+    PublicRow,
     ReleaseInfo,
-    Seal,
 )
 
 if TYPE_CHECKING:
@@ -112,7 +114,7 @@ class PublicFile:
     def releases(self) -> tuple[ReleaseInfo, ...]:
         """Every series, in the order of the declaration."""
         rows = self._rows("SELECT body FROM releases ORDER BY position")
-        return tuple(ReleaseInfo.from_json(json.loads(body)) for (body,) in rows)
+        return tuple(ReleaseInfo.from_json(as_object(parse_json(body))) for (body,) in rows)
 
     @cached_property
     def ledger(self) -> tuple[LedgerEntry, ...]:
@@ -207,8 +209,8 @@ class PublicFile:
         cells: Sequence[int] | None = None,
         offset: int = 0,
         limit: int | None = None,
-    ) -> list[tuple[Any, ...]]:
-        """As `readings`, but as plain rows: number, cell, time, value, stderr, low, high, low_50, high_50."""
+    ) -> list[PublicRow]:
+        """As `readings`, but without the names of release and groups."""
         numbers = self.span(release, since=since, until=until)
         id_, info = self._ids[release]
         wanted = tuple(range(len(info.cells))) if cells is None else tuple(sorted(set(cells)))
@@ -226,7 +228,7 @@ class PublicFile:
             f"AND number BETWEEN ? AND ?{only} ORDER BY number, cell",
             (id_, numbers.start, numbers.stop - 1),
         )
-        return rows[inside : None if limit is None else inside + limit]
+        return [PublicRow._make(row) for row in rows[inside : None if limit is None else inside + limit]]
 
     def readings(
         self,
@@ -245,7 +247,9 @@ class PublicFile:
         """
         rows = self.rows(release, since=since, until=until, cells=cells, offset=offset, limit=limit)
         named = self._ids[release][1].cells
-        return tuple(PublicReading(release, row[0], row[1], row[2], named[row[1]], *row[3:]) for row in rows)
+        return tuple(
+            PublicReading(release, row.number, row.cell, row.time, named[row.cell], *row[3:]) for row in rows
+        )
 
     def count(
         self,

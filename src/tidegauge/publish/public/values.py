@@ -6,11 +6,12 @@ process did something is among it: how long a tick takes depends on how many row
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from tidegauge.model.calendar import Zone
+from tidegauge.model.json import as_flag, as_list, as_number, as_object, as_scalar, as_text, as_whole, lists
 from tidegauge.model.quantity import Span, moment, rfc3339
 from tidegauge.model.schedule import Schedule
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from tidegauge.model.json import Json, JsonObject
     from tidegauge.model.query import Value
 
 
@@ -64,7 +66,7 @@ class Guarantee:
     unit: str | None
     """The column that names the unit; None where a unit is one row."""
     max_rows: int | None
-    constraint: Mapping[str, Any]
+    constraint: JsonObject
     """As it was declared: at_most, within, on_excess, by and cases; empty without one."""
     protects: str
     sentence: str
@@ -72,6 +74,19 @@ class Guarantee:
     warnings: tuple[str, ...] = ()
     simulated: bool = False
     """Whether the noise was simulated, which protects no unit."""
+
+
+def _values(found: Json) -> tuple[Value, ...]:
+    return tuple(one if isinstance(one, str | bool) else as_whole(one) for one in as_list(found))
+
+
+def _group(found: JsonObject) -> dict[str, Value]:
+    return dict(zip(found, _values(tuple(found.values())), strict=True))
+
+
+def _zone(found: JsonObject) -> Zone:
+    offsets = tuple((as_whole(since), as_whole(ahead)) for since, ahead in lists(found["offsets"]))
+    return Zone(as_text(found["name"]), offsets)
 
 
 @dataclass(frozen=True)
@@ -124,17 +139,40 @@ class ReleaseInfo:
     """The time zone whose days and months are counted; None is UTC."""
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> Self:
+    def from_json(cls, found: JsonObject) -> Self:
         """Read what `as_json` wrote; keys of a later version are ignored."""
-        known = {one.name for one in fields(cls)}
-        values = {name: value for name, value in found.items() if name in known}
-        groups = tuple((name, tuple(declared)) for name, declared in found["groups"])
-        zone = found.get("zone")
-        if zone is not None:
-            zone = Zone(zone["name"], tuple((since, ahead) for since, ahead in zone["offsets"]))
-        return cls(**(values | {"groups": groups, "cells": tuple(found["cells"]), "zone": zone}))
+        of, window, count, folds = (found[name] for name in ("of", "window", "count", "folds"))
+        sensitivity, zone = found.get("sensitivity"), found.get("zone")
+        return cls(
+            name=as_text(found["name"]),
+            of=None if of is None else as_text(of),
+            sql=as_text(found["sql"]),
+            aggregate=as_text(found["aggregate"]),
+            what=as_text(found["what"]),
+            unit=as_text(found["unit"]),
+            groups=tuple((as_text(name), _values(declared)) for name, declared in lists(found["groups"])),
+            cells=tuple(None if one is None else _group(as_object(one)) for one in as_list(found["cells"])),
+            start=as_whole(found["start"]),
+            every=as_text(found["every"]),
+            window=None if window is None else as_text(window),
+            count=None if count is None else as_whole(count),
+            level=as_flag(found["level"]),
+            never_negative=as_flag(found["never_negative"]),
+            strategy=as_text(found["strategy"]),
+            parameters={name: as_scalar(one) for name, one in as_object(found["parameters"]).items()},
+            noise=as_text(found["noise"]),
+            noise_scale=as_number(found["noise_scale"]),
+            folds=None if folds is None else as_whole(folds),
+            loss=as_number(found["loss"]),
+            half_width_worst=as_number(found["half_width_worst"]),
+            half_width_mean=as_number(found["half_width_mean"]),
+            adaptive=as_flag(found["adaptive"]),
+            promise=as_text(found["promise"]),
+            sensitivity=None if sensitivity is None else as_number(sensitivity),
+            zone=None if zone is None else _zone(as_object(zone)),
+        )
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """Plain values for JSON."""
         return asdict(self)
 
@@ -145,6 +183,20 @@ class ReleaseInfo:
     @cached_property
     def _timetable(self) -> Schedule:
         return Schedule(self.start, _span(self.every), self.count, None, self.zone)
+
+
+class PublicRow(NamedTuple):
+    """A reading as the file has it: the release and the groups are named elsewhere."""
+
+    number: int
+    cell: int
+    time: int
+    value: float | None
+    stderr: float | None
+    low: float
+    high: float
+    low_50: float
+    high_50: float
 
 
 @dataclass(frozen=True)
@@ -171,7 +223,7 @@ class PublicReading:
         """The time as a datetime in UTC."""
         return moment(self.time)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """The reading as every verb prints it."""
         return {
             "release": self.release,
@@ -199,7 +251,7 @@ class ModelReading:
     high: float
     """The 95 % model interval: right as far as the model is."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """The estimate as the API gives it."""
         return {
             "release": self.release,
@@ -219,22 +271,13 @@ class LedgerEntry:
     seq: int
     time: str
     kind: str
-    body: Mapping[str, Any]
+    body: JsonObject
     previous: str
     hash: str
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """The entry as `ledger --json` prints it."""
         return vars(self).copy()
-
-
-@dataclass(frozen=True)
-class Seal:
-    """The seal of everything measured up to an instant; `time` is None in what the oldest stores wrote."""
-
-    seq: int
-    time: int | None
-    hash: str
 
 
 @dataclass(frozen=True)
@@ -245,7 +288,7 @@ class Document:
     guarantee: Guarantee
     releases: tuple[ReleaseInfo, ...]
     ledger: tuple[LedgerEntry, ...]
-    plan: Mapping[str, Any] = field(default_factory=dict)
+    plan: JsonObject = field(default_factory=dict)
     """What `plan --json` prints."""
 
     def release(self, name: str) -> ReleaseInfo | None:

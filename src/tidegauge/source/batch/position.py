@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tidegauge.errors import SourceError
+from tidegauge.model.json import as_object, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Self
+
+    from tidegauge.model.json import JsonObject
 
 
 @contextmanager
@@ -25,7 +29,7 @@ def position_of(source: str) -> Iterator[None]:
         ) from None
 
 
-class Position:
+class Position(ABC):
     """A dataclass that is stored as the JSON object of its fields."""
 
     SOURCE: ClassVar[str]
@@ -35,12 +39,12 @@ class Position:
     def parse(cls, position: str) -> Self:
         """Read a stored position.  Raises SourceError if it belongs to another source."""
         with position_of(cls.SOURCE):
-            return cls.from_stored(json.loads(position))
+            return cls.from_stored(as_object(parse_json(position)))
 
     @classmethod
-    def from_stored(cls, stored: dict[str, Any]) -> Self:
+    @abstractmethod
+    def from_stored(cls, stored: JsonObject) -> Self:
         """The position with these fields.  Raises any error if a field is wrong."""
-        return cls(**stored)
 
     def __str__(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))  # type: ignore[call-overload]

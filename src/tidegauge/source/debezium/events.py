@@ -10,15 +10,18 @@ import json
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NoReturn
 
 from tidegauge.errors import SourceError
+from tidegauge.model.json import as_object, objects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Sequence
 
-    Row = dict[str, Any]
-    Convert = Callable[[Any], Any]
+    from tidegauge.model.json import Json, JsonObject
+
+    Row = dict[str, Json]
+    Convert = Callable[[Json], Json]
 
 UNAVAILABLE: Final = "__debezium_unavailable_value"
 """Debezium's placeholder for a long value that did not change."""
@@ -30,10 +33,19 @@ LARGEST: Final = 16 << 20
 DEEPEST: Final = 64
 """Most levels of objects and lists in an event; Debezium's own schemas need about ten."""
 Unit = Literal["ms", "us", "ns"]
-_MICROS: Final[dict[Unit, Convert]] = {
-    "ms": lambda value: int(value) * 1000,
-    "us": int,
-    "ns": lambda value: int(value) // 1000,
+
+
+def _integer(value: Json) -> int:
+    """A number, or its text.  Raises TypeError or ValueError for anything else."""
+    if not isinstance(value, str | int | float):
+        raise TypeError
+    return int(value)
+
+
+_MICROS: Final[dict[Unit, Callable[[Json], int]]] = {
+    "ms": lambda value: _integer(value) * 1000,
+    "us": _integer,
+    "ns": lambda value: _integer(value) // 1000,
 }
 _HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
 """The first or second half of a character that is written as two escapes."""
@@ -52,12 +64,12 @@ class Event:
     before: Row | None
     after: Row | None
     time: int
-    source: Mapping[str, Any]
-    fields: list[dict[str, Any]] | None
+    source: JsonObject
+    fields: list[JsonObject] | None
     """The types of the row's values, if the event carries its schema."""
 
 
-def parse(line: bytes | str) -> Any:
+def parse(line: bytes | str) -> Json:
     """The JSON value of a line of UTF-8.
 
     Raises SourceError if the line is not JSON, is ambiguous, or could not be written again.
@@ -66,7 +78,7 @@ def parse(line: bytes | str) -> Any:
         raise SourceError(f"is larger than {LARGEST} bytes")
     try:
         text = line if isinstance(line, str) else line.decode()
-        value = _JSON.decode(text)
+        value: Json = _JSON.decode(text)
         if _HALF.search(text):
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeError:
@@ -79,14 +91,14 @@ def parse(line: bytes | str) -> Any:
     return value
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: Sequence[tuple[str, Json]]) -> dict[str, Json]:
     value = dict(pairs)
     if len(value) < len(pairs):
         raise SourceError("has a key twice in one object")
     return value
 
 
-def _no_number(_: str) -> Any:
+def _no_number(_: str) -> NoReturn:
     raise SourceError("holds a number that is not finite")
 
 
@@ -99,8 +111,8 @@ def _finite(digits: str) -> float:
 _JSON: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_number, parse_float=_finite)
 
 
-def _require_shallow(value: Any) -> None:
-    level = [value]
+def _require_shallow(value: Json) -> None:
+    level: list[Json] = [value]
     for _ in range(DEEPEST):
         level = [
             part
@@ -119,9 +131,9 @@ def event(line: bytes | str) -> Event | None:
     return None if line.strip() in NOTHING else shaped(parse(line))
 
 
-def shaped(found: Any) -> Event | None:
+def shaped(found: Json) -> Event | None:
     """The event in a JSON value; None if the value is not about a change of a row."""
-    schema = None
+    schema: Json = None
     if isinstance(found, dict) and "payload" in found and "op" not in found:
         schema, found = found.get("schema"), found["payload"]
     if found is None or (isinstance(found, str) and found in NOTHING):
@@ -132,16 +144,20 @@ def shaped(found: Any) -> Event | None:
     if kind == "m" or (kind is None and _is_note(found)):
         return None
     source, before, after = (found.get(name) for name in ("source", "before", "after"))
-    envelope = isinstance(source, dict) and all(isinstance(row, dict | None) for row in (before, after))
-    whole: dict[str, Any] = {"r": after, "c": after, "u": after, "d": before, "t": {}}
-    if not envelope or not isinstance(kind, str) or whole.get(kind) is None:
-        raise SourceError(
-            "is not a Debezium envelope (op, source, before, after): take out transformations that unwrap it"
-        )
-    return Event(kind, before, after, _time(source), source, _row_fields(schema))  # type: ignore[arg-type]
+    match kind:
+        case "r" | "c" | "u" | "d" | "t" if (
+            isinstance(source, dict)
+            and isinstance(before, dict | None)
+            and isinstance(after, dict | None)
+            and (kind == "t" or (before if kind == "d" else after) is not None)
+        ):
+            return Event(kind, before, after, _time(source), source, _row_fields(schema))
+    raise SourceError(
+        "is not a Debezium envelope (op, source, before, after): take out transformations that unwrap it"
+    )
 
 
-def _is_note(found: Mapping[str, Any]) -> bool:
+def _is_note(found: JsonObject) -> bool:
     """Whether this is a heartbeat, or says that a transaction began or ended, or that a schema changed.
 
     An unwrapped row may have columns of the same names; it is not a note.
@@ -153,38 +169,39 @@ def _is_note(found: Mapping[str, Any]) -> bool:
     return "ddl" in found and "databaseName" in found and isinstance(found.get("source"), dict)
 
 
-def _time(source: Mapping[str, Any]) -> int:
+def _time(source: JsonObject) -> int:
     for name, micros in (("ts_us", _MICROS["us"]), ("ts_ns", _MICROS["ns"]), ("ts_ms", _MICROS["ms"])):
         given = source.get(name)
         if isinstance(given, int) and not isinstance(given, bool):
-            time = int(micros(given))
+            time = micros(given)
             if abs(time) < _LATEST:
                 return time
     raise SourceError("has no time (source.ts_us or source.ts_ms)")
 
 
-def _row_fields(schema: Any) -> list[dict[str, Any]] | None:
+def _row_fields(schema: Json) -> list[JsonObject] | None:
     """The fields of a row, from the envelope's schema.  Raises SourceError if one is not usable."""
     if not isinstance(schema, dict):
         if schema is None:
             return None
         raise _no_schema()
-    parts = schema.get("fields")
-    if parts is None:
-        return None
-    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
-        raise _no_schema()
-    fields = next((part.get("fields") for part in parts if part.get("field") in ("after", "before")), None)
-    if fields is None:
-        return None
-    if not isinstance(fields, list) or not all(isinstance(one, dict) for one in fields):
-        raise _no_schema()
+    parts = _objects(schema.get("fields"))
+    images = (part.get("fields") for part in parts if part.get("field") in ("after", "before"))
+    fields = _objects(next(images, None))
     names = [one.get("field") for one in fields]
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise _no_schema()
     for one in fields:
         written(one)
     return fields or None
+
+
+def _objects(value: Json) -> list[JsonObject]:
+    """The objects of a list; none where there is no list."""
+    try:
+        return [] if value is None else objects(value)
+    except TypeError:
+        raise _no_schema() from None
 
 
 def _no_schema() -> SourceError:
@@ -196,8 +213,8 @@ _PLAIN: Final = {
     "float32": "FLOAT", "double": "DOUBLE", "float64": "DOUBLE", "boolean": "BOOLEAN",
 }  # fmt: skip
 _TEMPORAL: Final[dict[str, tuple[str, Convert]]] = {
-    "io.debezium.time.Date": ("DATE", int),
-    "org.apache.kafka.connect.data.Date": ("DATE", int),
+    "io.debezium.time.Date": ("DATE", _integer),
+    "org.apache.kafka.connect.data.Date": ("DATE", _integer),
     "io.debezium.time.Timestamp": ("TIMESTAMP", _MICROS["ms"]),
     "org.apache.kafka.connect.data.Timestamp": ("TIMESTAMP", _MICROS["ms"]),
     "io.debezium.time.MicroTimestamp": ("TIMESTAMP", _MICROS["us"]),
@@ -212,7 +229,7 @@ _DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 _ANY_DECIMAL: Final = "io.debezium.data.VariableScaleDecimal"
 
 
-def written(described: Mapping[str, Any]) -> tuple[str, Convert]:
+def written(described: JsonObject) -> tuple[str, Convert]:
     """The SQL type of a described field, and the function that converts its values."""
     meaning, plain = described.get("name"), described.get("type")
     if not isinstance(meaning, str | None) or not isinstance(plain, str | None):
@@ -228,11 +245,11 @@ def written(described: Mapping[str, Any]) -> tuple[str, Convert]:
         digits = min(max(precision, places, 1), 38)
         return f"DECIMAL({digits},{places})", lambda value: _unscaled(value, scale)
     if meaning == _ANY_DECIMAL:
-        return "DECIMAL(38,9)", lambda value: _unscaled(value["value"], _whole(value["scale"]))
+        return "DECIMAL(38,9)", _any_scale
     return _PLAIN.get(plain or "", "VARCHAR"), _text_or_itself
 
 
-def _whole(value: Any) -> int:
+def _whole(value: Json) -> int:
     """A scale or a precision: a small integer, or its text."""
     if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,4}", value):
         return int(value)
@@ -241,14 +258,20 @@ def _whole(value: Any) -> int:
     raise _no_schema()
 
 
-def _unscaled(value: Any, scale: int) -> str:
+def _any_scale(value: Json) -> str:
+    """A decimal that comes with its scale."""
+    given = as_object(value)
+    return _unscaled(given["value"], _whole(given["scale"]))
+
+
+def _unscaled(value: Json, scale: int) -> str:
     """A decimal as Kafka Connect writes it: the bytes of an integer, and a scale."""
     if not isinstance(value, str):
         raise TypeError
     return f"{int.from_bytes(base64.b64decode(value, validate=True), 'big', signed=True)}e{-scale}"
 
 
-def _text_or_itself(value: Any) -> Any:
+def _text_or_itself(value: Json) -> Json:
     return json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else value
 
 
@@ -259,6 +282,6 @@ def guessed(kind: str, unit: Unit) -> Convert:
     return _text_or_itself
 
 
-def unavailable(value: Any) -> bool:
+def unavailable(value: Json) -> bool:
     """Whether Debezium left the value out because it did not change."""
     return isinstance(value, str) and value in (UNAVAILABLE, _UNAVAILABLE_BYTES)

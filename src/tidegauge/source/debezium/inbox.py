@@ -14,7 +14,7 @@ import threading
 import time
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.durable import lock_file, private_folder, sync_folder, whole_lines
 from tidegauge.errors import SourceError, SpecError, StoreLocked
@@ -25,9 +25,10 @@ from tidegauge.source.debezium.rows import UNUSABLE, reason
 from tidegauge.source.debezium.source import ONCE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from tidegauge.model.json import Json
     from tidegauge.source.debezium.events import Event
     from tidegauge.source.debezium.rows import Reading
 
@@ -177,10 +178,10 @@ class Inbox:
         if body.strip() in NOTHING:
             return []
         try:
-            value: Any = parse(body)
+            value = parse(body)
         except SourceError as refusal:
             raise SourceError(f"the request {refusal}; nothing of it was kept") from None
-        listed = value if isinstance(value, list) else [value]
+        listed: Sequence[Json] = value if isinstance(value, list) else [value]
         try:
             return self._ours(listed)
         except UNUSABLE:  # now one by one, to say which it was
@@ -192,7 +193,7 @@ class Inbox:
                     raise SourceError(f"{which} {reason(refusal)}; nothing of the request was kept") from None
             raise SourceError("the events cannot be used together; nothing of the request was kept") from None
 
-    def _ours(self, listed: list[Any]) -> list[_Received]:
+    def _ours(self, listed: Sequence[Json]) -> list[_Received]:
         """The events about our table.  Raises one of UNUSABLE for a malformed event."""
         found = []
         for one in listed:

@@ -6,11 +6,15 @@ import json
 import re
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SourceError
+from tidegauge.model.json import as_list, as_object, as_text, as_whole, tables
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidegauge.model.json import Json, JsonObject
     from tidegauge.source.debezium.events import Event
 
 _LSN: Final = re.compile(r"[0-9a-fA-F]{1,8}:[0-9a-fA-F]{1,8}:[0-9a-fA-F]{1,8}")
@@ -76,7 +80,7 @@ def _named(log: str, name: str) -> str:
     return f"{log} {name}" if name else log
 
 
-def _postgresql(name: str, sequence: Any) -> Mark | None:
+def _postgresql(name: str, sequence: Json) -> Mark | None:
     """The place of a sequence [commit before this transaction, record].
 
     The first transaction of a connector has no commit before it.  Such places are comparable only with each
@@ -93,7 +97,7 @@ def _postgresql(name: str, sequence: Any) -> Mark | None:
     return Mark(_named("postgresql", name), committed + record, "postgresql")
 
 
-def _eight(value: Any) -> bytes:
+def _eight(value: Json) -> bytes:
     """A number that is not negative, or its text, as eight bytes; None counts as 0.  Raises ValueError."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,20}", value):
         value = int(value)
@@ -104,7 +108,7 @@ def _eight(value: Any) -> bytes:
     return value.to_bytes(8)
 
 
-def _lsn(value: Any) -> bytes:
+def _lsn(value: Json) -> bytes:
     if not isinstance(value, str) or not _LSN.fullmatch(value):
         raise ValueError
     return b"".join(int(part, 16).to_bytes(4) for part in value.split(":"))
@@ -121,6 +125,15 @@ class Reached:
     stamp: int
     former: str = ""
     """The last place that an earlier version had read; such a version kept no other places."""
+
+    @classmethod
+    def parse(cls, stored: JsonObject) -> Reached:
+        """From a stored position."""
+        recent = {
+            place: [as_text(content) for content in as_list(events)]
+            for place, events in as_object(stored["recent"]).items()
+        }
+        return cls(recent, as_whole(stored["stamp"]), as_text(stored.get("former", "")))
 
     def add(self, place: str, content: str, stamp: int) -> None:
         """Add an event."""
@@ -153,14 +166,15 @@ class Replays:
     logs: dict[str, Reached] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, stored: dict[str, Any], clock: int) -> Replays:
+    def parse(cls, stored: JsonObject, clock: int) -> Replays:
         """From a stored position.  Those of earlier versions have one log, one place and a separate time."""
         if "logs" in stored:
-            return cls({log: Reached(**one) for log, one in stored["logs"].items()})
+            return cls({log: Reached.parse(one) for log, one in tables(stored["logs"]).items()})
         if stored["log"] is None:
             return cls()
-        place = _former(stored["log"], stored["place"])
-        return cls({f"former {stored['log']}": Reached({place: list(stored["seen"])}, clock, former=place)})
+        log, seen = as_text(stored["log"]), [as_text(one) for one in as_list(stored["seen"])]
+        place = _former(log, as_list(stored["place"]))
+        return cls({f"former {log}": Reached({place: seen}, clock, former=place)})
 
     def old(self, event: Event, now: int) -> bool:
         """Remember the event.  Returns whether it was seen before.  Raises Restored.
@@ -202,7 +216,7 @@ def _content(event: Event) -> str:
     return sha256(content.encode()).hexdigest()[:16]
 
 
-def _former(log: str, place: list[Any]) -> str:
+def _former(log: str, place: Sequence[Json]) -> str:
     """The place that an earlier version stored, as hexadecimal text."""
     match log.split(" ", maxsplit=1)[0]:
         case "postgresql":

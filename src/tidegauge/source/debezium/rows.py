@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegauge.errors import SourceError, SpecError, TidegaugeError
+from tidegauge.model.json import as_text
 from tidegauge.source.batch.names import quote
 from tidegauge.source.batch.rows import assemble, image, key, schema
 from tidegauge.source.batch.spool import Spool
@@ -18,6 +19,7 @@ from tidegauge.source.debezium.events import LARGEST, guessed, unavailable, writ
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from tidegauge.model.json import Json, JsonObject
     from tidegauge.source.debezium.events import Convert, Event, Row, Unit
     from tidegauge.source.debezium.quarantine import Quarantine
 
@@ -54,7 +56,7 @@ class Reading:
         self._timestamps = timestamps
         self._declared = None if columns is None else declared_types(columns, key="source.columns")
         self._selected: frozenset[str] | None = None
-        self._converters: tuple[list[dict[str, Any]] | None, dict[str, Convert]] | None = None
+        self._converters: tuple[list[JsonObject] | None, dict[str, Convert]] | None = None
         """The last event's fields and their converters, as one value, because threads share it."""
 
     def concerns(self, event: Event) -> bool:
@@ -67,7 +69,7 @@ class Reading:
     def describe(self, event: Event) -> bool:
         """Take the columns from an event's schema, if none were declared.  Returns whether they are known."""
         if self._declared is None and event.fields:
-            self._declared = {part["field"]: written(part)[0] for part in event.fields}
+            self._declared = {as_text(part["field"]): written(part)[0] for part in event.fields}
         return self._declared is not None
 
     @property
@@ -103,7 +105,7 @@ class Reading:
     def _converter(self, event: Event) -> dict[str, Convert]:
         known = self._converters
         if known is None or event.fields != known[0]:
-            described = {part["field"]: _own(written(part)[1]) for part in event.fields or ()}
+            described = {as_text(part["field"]): _own(written(part)[1]) for part in event.fields or ()}
             known = (
                 event.fields,
                 {
@@ -190,7 +192,7 @@ class Reading:
 def _own(convert: Convert) -> Convert:
     """Convert a value as its event's own schema says.  Raises SourceError if the two do not match."""
 
-    def read(value: Any) -> Any:
+    def read(value: Json) -> Json:
         try:
             return convert(value)
         except UNUSABLE:
@@ -202,7 +204,7 @@ def _own(convert: Convert) -> Convert:
 def _or_null(convert: Convert) -> Convert:
     """Convert a value as declared; null if it does not belong to the type, as in every source."""
 
-    def read(value: Any) -> Any:
+    def read(value: Json) -> Json:
         try:
             return convert(value)
         except UNUSABLE:
@@ -216,7 +218,7 @@ def _of_day(convert: Convert, kind: str) -> Convert:
     if kind.upper() != "TIME":
         return convert
 
-    def read(value: Any) -> Any:
+    def read(value: Json) -> Json:
         found = convert(value)
         return None if isinstance(found, int) and not 0 <= found < _DAY else found
 

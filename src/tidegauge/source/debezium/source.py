@@ -7,9 +7,10 @@ import os
 import zlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, cast
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final, cast
 
 from tidegauge.errors import SourceError, SpecError
+from tidegauge.model.json import as_object, as_text, as_whole
 from tidegauge.model.mutation import Batch
 from tidegauge.model.source import Check, FollowedSource
 from tidegauge.source.batch.position import Position
@@ -21,6 +22,7 @@ from tidegauge.source.debezium.rows import UNUSABLE, Gathered, Reading, reason
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from tidegauge.model.json import JsonObject
     from tidegauge.source.debezium.events import Event, Unit
 
 _BATCH: Final = 100_000
@@ -40,10 +42,10 @@ class Place(Position):
     replays: Replays = field(default_factory=Replays)
 
     @classmethod
-    def from_stored(cls, stored: dict[str, Any]) -> Place:
+    def from_stored(cls, stored: JsonObject) -> Place:
         """The position with these fields, also one of earlier versions."""
-        replays = Replays.parse(stored["replays"], stored.get("clock", 0))
-        return cls(str(stored["file"]), int(stored["offset"]), replays)
+        replays = Replays.parse(as_object(stored["replays"]), as_whole(stored.get("clock", 0)))
+        return cls(as_text(stored["file"]), as_whole(stored["offset"]), replays)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SourceError, SpecError
+from tidegauge.model.json import as_text
 from tidegauge.source.batch.draft import (
     Outline,
     chosen,
@@ -81,7 +82,7 @@ def _outline(file: Path, table: str | None) -> Outline:
         for _, text in zip(range(_LINES), lines, strict=False):
             found = event(text)
             if found is not None and isinstance(name := found.source.get("table"), str):
-                described = {one["field"]: written(one)[0] for one in found.fields or ()}
+                described = {as_text(one["field"]): written(one)[0] for one in found.fields or ()}
                 seen = {column: _guess(value) for column, value in (found.after or {}).items()}
                 known = tables.setdefault(name, {})
                 guessed = {column: kind for column, kind in seen.items() if kind or column not in known}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.model.quantity import rfc3339
 from tidegauge.source.batch.workbench import scratch
@@ -11,6 +12,8 @@ from tidegauge.source.files.notation import MACROS
 from tidegauge.source.files.tabular import numbered
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tidegauge.source.files.sniff import Suggestion
 
 _ROWS: Final = 5
@@ -35,11 +38,21 @@ def preview(found: Suggestion) -> tuple[str, ...]:
             f"SELECT * FROM ({layout.mutations(found.file)}) WHERE fault = 0 ORDER BY row LIMIT {_ROWS}"
         )
         changes = rows.to_arrow_table().to_pylist()
-    return tuple(_shown(change, found) for change in changes)
+    return tuple(
+        _shown(_Change(one["time"], one["entry"], one["before"], one["after"]), found) for one in changes
+    )
 
 
-def _shown(change: dict[str, Any], found: Suggestion) -> str:
-    old, new = change["before"], change["after"]
+@dataclass(frozen=True)
+class _Change:
+    time: int
+    key: str
+    before: Mapping[str, object] | None
+    after: Mapping[str, object] | None
+
+
+def _shown(change: _Change, found: Suggestion) -> str:
+    old, new = change.before, change.after
     what = (
         "delete"
         if new is None
@@ -54,6 +67,6 @@ def _shown(change: dict[str, Any], found: Suggestion) -> str:
     apart = (found.key, found.current)
     values = new if new is not None else old or {}
     cells = [f"{name}={value}" for name, value in values.items() if value is not None and name not in apart]
-    shown = f"{rfc3339(change['time'])}  {what:6}  {change['entry']}  {', '.join(cells)}"
+    shown = f"{rfc3339(change.time)}  {what:6}  {change.key}  {', '.join(cells)}"
     line = "".join(sign if sign.isprintable() else " " for sign in shown)  # no newline, no escape sequence
     return line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..."

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from tidegauge.source.files.sample import Sample, Seen
 
+    Formats = tuple[str, ...]
+    """The formats of all shapes of a column, in one order of day and month."""
+
 _LINES: Final = 50
 _NUMBERS: Final = (
     (",", None),
@@ -125,7 +128,7 @@ def _numbers(
 
 def _dates(sample: Sample, found: Findings, seen: Mapping[str, Seen], columns: Sequence[str]) -> None:
     """Choose the formats of dates that are not ISO 8601."""
-    choices: dict[str, list[tuple[str, ...]]] = {}
+    choices: dict[str, list[Formats]] = {}
     for column in columns:
         if (by_order := _formats(column, seen[column])) and (fit := _that_fit(sample, column, by_order)):
             choices[column] = fit
@@ -144,7 +147,7 @@ def _dates(sample: Sample, found: Findings, seen: Mapping[str, Seen], columns: S
     found.notation = replace(found.notation, date_format=tuple(chosen[:_MOST_FORMATS]))
 
 
-def _formats(column: str, seen: Seen) -> list[tuple[str, ...]]:
+def _formats(column: str, seen: Seen) -> list[Formats]:
     """The formats of all shapes of a column, for each order of day and month; empty if it has no dates."""
     orders: list[list[str]] = [[], []]
     for shape in seen.shapes:
@@ -173,7 +176,7 @@ def _filled(form: str, match: re.Match[str]) -> str:
     return text
 
 
-def _that_fit(sample: Sample, column: str, orders: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def _that_fit(sample: Sample, column: str, orders: Sequence[Formats]) -> list[Formats]:
     """The orders in which all values of a column are dates between 1900 and 2199, or 9999.
 
     Of a column that is named like a time, one value in ten may be wrong: the first run says where.
@@ -192,7 +195,7 @@ def _that_fit(sample: Sample, column: str, orders: Sequence[tuple[str, ...]]) ->
     return [orders[wrong.index(min(wrong))]]
 
 
-def _ordered(sample: Sample, column: str, fit: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
+def _ordered(sample: Sample, column: str, fit: Sequence[Formats]) -> Formats | None:
     """The order in which the times of the rows never decrease, if only one does that."""
     value = sample.value(column)
     steps = []
@@ -205,7 +208,7 @@ def _ordered(sample: Sample, column: str, fit: Sequence[tuple[str, ...]]) -> tup
     return rising[0] if len(rising) == 1 else None
 
 
-def _guessed(found: Findings, column: str, fit: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+def _guessed(found: Findings, column: str, fit: Sequence[Formats]) -> Formats:
     """The usual order for the signs of this file; not sure."""
     day_first = "." in fit[0][0] or found.notation.decimal == "," or found.notation.delimiter == ";"
     formats = fit[0] if day_first else fit[1]

@@ -66,6 +66,8 @@ _REASONS: Final = {
 }
 """What the client library says if there is no connection at all, and what that means."""
 _NO_DATABASE: Final = re.compile(r'database ".*" does not exist')
+# libpq keeps no SQLSTATE and no other code of a failed login (PGconn has its text alone), so the words decide
+# which advice is shown.  They decide nothing else: an unknown text is tried again, and then refused as well.
 _REFUSED: Final = ("authentication", "pg_hba.conf", "does not exist", "not permitted", "permission denied",
                    "support SSL",
                    "certificate", "no password supplied", "not currently accepting connections")  # fmt: skip

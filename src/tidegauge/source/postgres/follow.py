@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
+from tidegauge.model.json import as_list, as_object, as_text, as_whole
 from tidegauge.model.mutation import Batch
 from tidegauge.source.batch.names import quote
 from tidegauge.source.batch.position import Position
@@ -19,6 +20,7 @@ from tidegauge.source.postgres.catalog import Changed, sql_type
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from tidegauge.model.json import JsonObject
     from tidegauge.source.postgres.rows import Layout
 
 _CHUNK: Final = 16384
@@ -38,9 +40,15 @@ class Place(Position):
     columns: dict[str, list[int]]
 
     @classmethod
-    def from_stored(cls, stored: dict[str, Any]) -> Place:
+    def from_stored(cls, stored: JsonObject) -> Place:
         """The position with these fields; older ones also have a time, which is not needed."""
-        return cls(**{name: value for name, value in stored.items() if name != "clock"})
+        columns = as_object(stored["columns"]).items()
+        return cls(
+            lsn=as_whole(stored["lsn"]),
+            system=as_text(stored["system"]),
+            relation=as_whole(stored["relation"]),
+            columns={name: [as_whole(part) for part in as_list(kind)] for name, kind in columns},
+        )
 
 
 class Transactions:

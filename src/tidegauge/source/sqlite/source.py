@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import pyarrow as pa
 
 from tidegauge.errors import SourceError, SpecError
+from tidegauge.model.json import as_text, as_whole
 from tidegauge.model.mutation import Batch
 from tidegauge.model.source import Check, FollowedSource
 from tidegauge.source.batch.names import quote
@@ -25,6 +26,8 @@ from tidegauge.source.sqlite.upgrade import renew
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from tidegauge.model.json import JsonObject
 
 _CHUNK: Final = 20_000
 _BATCH: Final = 100_000
@@ -59,12 +62,13 @@ class Place(Position):
     reader: str
 
     @classmethod
-    def from_stored(cls, stored: dict[str, Any]) -> Place:
+    def from_stored(cls, stored: JsonObject) -> Place:
         """The position with these fields.
 
         Positions of earlier versions have a time, which is not needed, and no reader: they get one here.
         """
-        return cls(int(stored["id"]), str(stored["token"]), str(stored.get("reader") or _new_reader()))
+        reader = as_text(stored.get("reader") or _new_reader())
+        return cls(as_whole(stored["id"]), as_text(stored["token"]), reader)
 
 
 def _new_reader() -> str:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import StoreCorrupt
+from tidegauge.model.tick import Seal
 from tidegauge.store.public.ledger import GENESIS, seal
 
 if TYPE_CHECKING:
@@ -88,11 +89,12 @@ class Journal:
         )
         return (SealedBin(*row) for row in rows)
 
-    def seals(self, after: int) -> list[tuple[int, int | None, str]]:
-        """(number, instant, seal) of the entries after this one; those of format 2 have no instant."""
-        return self._db.execute(
+    def seals(self, after: int) -> list[Seal]:
+        """The seals of the entries after this one."""
+        rows = self._db.execute(
             f"SELECT seq, {self._instants}, hash FROM ticks WHERE seq > ? ORDER BY seq", (after,)
-        ).fetchall()
+        )
+        return [Seal(*row) for row in rows]
 
     def unsigned(self) -> int:
         """How many entries of the chain are of format 2."""
@@ -122,7 +124,7 @@ class Journal:
         return covered
 
 
-def _link(previous: str, time: int | None, rows: Iterable[tuple[Any, ...]]) -> str:
+def _link(previous: str, time: int | None, rows: Iterable[Row]) -> str:
     """The seal of one entry; without an instant, as format 2 made it."""
     digest = seal("", *(json.dumps(row) for row in sorted(rows)))
     return seal(previous, digest) if time is None else seal(previous, str(time), digest)

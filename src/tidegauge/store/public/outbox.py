@@ -11,8 +11,9 @@ import json
 import sqlite3
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
+from tidegauge.model.json import as_object, as_whole, parse_json
 from tidegauge.store.database import PATIENCE, refusal
 
 if TYPE_CHECKING:
@@ -119,5 +120,4 @@ def _text(numbers: Mapping[str, int]) -> str:
 
 
 def _map(text: str) -> dict[str, int]:
-    found: dict[str, Any] = json.loads(text)
-    return {name: int(number) for name, number in found.items()}
+    return {name: as_whole(number) for name, number in as_object(parse_json(text)).items()}

@@ -6,10 +6,10 @@ alone.
 
 from __future__ import annotations
 
-import json
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
+from tidegauge.model.json import as_object, parse_json
 from tidegauge.model.tick import Published
 from tidegauge.store.database import FORMAT, Database
 from tidegauge.store.public.journal import Journal
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from tidegauge.model.tick import Measurement
+    from tidegauge.model.json import JsonObject
+    from tidegauge.model.tick import Measurement, Seal
     from tidegauge.store.public.outbox import Cursor
 
 TABLES: Final = (
@@ -94,10 +95,10 @@ class PublicPart:
     # -- the plan --------------------------------------------------------------------------------------------
 
     @property
-    def plan(self) -> dict[str, Any] | None:
+    def plan(self) -> JsonObject | None:
         """The committed plan and the declaration it was made from, or None."""
         text = self._file.get("plan")
-        return json.loads(text) if text else None
+        return as_object(parse_json(text)) if text else None
 
     @property
     def simulated(self) -> bool:
@@ -165,8 +166,8 @@ class PublicPart:
         row = self._db.execute("SELECT max(number) FROM readings WHERE release = ?", (release,)).fetchone()
         return None if row[0] is None else int(row[0])
 
-    def seals(self, after: int) -> list[tuple[int, int | None, str]]:
-        """Number, instant and seal of the entries of the journal's chain after this one."""
+    def seals(self, after: int) -> list[Seal]:
+        """The seals of the entries of the journal's chain after this one."""
         return self.journal.seals(after)
 
     def cursor(self, publisher: str) -> Cursor | None:

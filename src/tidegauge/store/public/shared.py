@@ -14,10 +14,11 @@ import sqlite3
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from tidegauge.durable import sync_folder
 from tidegauge.errors import BudgetExceeded, LedgerError, StoreBehind, StoreCorrupt
+from tidegauge.model.json import as_object, as_scalar, as_text, parse_json
 from tidegauge.model.quantity import fraction
 from tidegauge.store.public.ledger import GENESIS, seal
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tidegauge.model.json import Json, JsonObject
     from tidegauge.model.ledger import Reservation
 
 _APPLICATION: Final = 0x544C4744
@@ -49,7 +51,7 @@ class Terms:
     declared: str = ""
     """The total as it was declared, in words."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """The terms as the ledger keeps and prints them."""
         return {
             "declared": self.declared,
@@ -60,9 +62,15 @@ class Terms:
         }
 
     @classmethod
-    def from_json(cls, record: dict[str, Any]) -> Self:
+    def from_json(cls, record: JsonObject) -> Self:
         """The terms that `as_json` wrote."""
-        return cls(**{**record, "total": fraction(record["total"])})
+        return cls(
+            measure=as_text(record["measure"]),
+            total=fraction(as_scalar(record["total"])),
+            unit=as_text(record["unit"]),
+            term=None if record["term"] is None else as_text(record["term"]),
+            declared=as_text(record["declared"]),
+        )
 
     def differing(self, other: Terms) -> list[str]:
         """What another gauge declares differently, one line a difference."""
@@ -86,16 +94,16 @@ class SharedEntry:
     time: str
     kind: str
     gauge: str
-    body: dict[str, Any]
+    body: JsonObject
     previous: str
     hash: str
 
     @property
     def reserved(self) -> Fraction:
         """The loss that this entry reserves; 0 for other kinds."""
-        return fraction(self.body["reserved"]) if self.kind == "reserve" else Fraction(0)
+        return fraction(as_scalar(self.body["reserved"])) if self.kind == "reserve" else Fraction(0)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Json]:
         """The entry as `ledger --json` prints it."""
         return dict(vars(self))
 
@@ -165,7 +173,7 @@ class SharedLedger:
                     needed=more,
                     left=known.total - spent,
                 )
-            body = {**reservation.as_json(), "reserved": str(more)}
+            body = reservation.as_json() | {"reserved": str(more)}
             del body["budget"]
             _append(db, time=time, kind="reserve", gauge=gauge, body=body)
 
@@ -224,7 +232,7 @@ class SharedLedger:
                 db.close()
 
 
-def _append(db: sqlite3.Connection, *, time: str, kind: str, gauge: str, body: dict[str, Any]) -> None:
+def _append(db: sqlite3.Connection, *, time: str, kind: str, gauge: str, body: JsonObject) -> None:
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     last = db.execute("SELECT hash FROM ledger ORDER BY seq DESC LIMIT 1").fetchone()
     previous = last[0] if last else GENESIS
@@ -242,7 +250,7 @@ def _entries(db: sqlite3.Connection, name: str) -> list[SharedEntry]:
             raise StoreCorrupt(
                 f"entry {seq} of {name} does not follow from the one before it: it was altered"
             )
-        found.append(SharedEntry(seq, time, kind, gauge, json.loads(body), claimed, sealed))
+        found.append(SharedEntry(seq, time, kind, gauge, as_object(parse_json(body)), claimed, sealed))
         previous = sealed
     if not found or found[0].kind != "terms":
         raise StoreCorrupt(f"{name} does not begin with its terms: it was altered")

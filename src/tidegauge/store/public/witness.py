@@ -13,7 +13,7 @@ import hmac
 import json
 import os
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from tidegauge.durable import private_file, replacing
 from tidegauge.errors import StoreBehind, StoreCorrupt, StoreError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tidegauge.model.json import Json
     from tidegauge.store.cipher import Cipher
 
 _USE: Final = "witness"
@@ -113,7 +114,7 @@ class Witness:
             ) from None
         self._last = mark
 
-    def _record(self, mark: Mark) -> dict[str, Any]:
+    def _record(self, mark: Mark) -> dict[str, Json]:
         code = {} if self._cipher is None else {"signature": self._cipher.mac(_USE, _parts(mark))}
         return asdict(mark) | code
 

@@ -68,8 +68,8 @@ class ExactSums:
         for release in sorted({*accepted, *dropped, *measured}):
             sums: dict[tuple[int, int, int], list[int]] = defaultdict(lambda: [0, 0])
             known = ((spot, amounts) for spot, amounts in (self.of(release) or {}).items())
-            fresh = ((spot, (amount, 0)) for spot, amount in accepted.get(release, ()))
-            lost = ((spot, (0, amount)) for spot, amount in dropped.get(release, ()))
+            fresh = ((_spot(one), (one.amount, 0)) for one in accepted.get(release, ()))
+            lost = ((_spot(one), (0, one.amount)) for one in dropped.get(release, ()))
             for part in (known, fresh, lost):
                 for (component, bin_, cell), (one, other) in part:
                     place = _kept(bin_, measured.get(release))
@@ -106,11 +106,15 @@ def _kept(bin_: int, measured: Measured | None) -> int | None:
     return bin_ if bin_ >= measured.reading_from else None
 
 
-def _by_release(totals: Iterable[Total]) -> dict[str, list[tuple[tuple[int, int, int], int]]]:
-    found: dict[str, list[tuple[tuple[int, int, int], int]]] = defaultdict(list)
+def _by_release(totals: Iterable[Total]) -> dict[str, list[Total]]:
+    found: dict[str, list[Total]] = defaultdict(list)
     for one in totals:
-        found[one.release].append(((one.component, one.bin, one.cell), one.amount))
+        found[one.release].append(one)
     return found
+
+
+def _spot(total: Total) -> tuple[int, int, int]:
+    return total.component, total.bin, total.cell
 
 
 def _key(release: str) -> str:

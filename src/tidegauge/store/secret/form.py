@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
 
 if TYPE_CHECKING:
     import sqlite3
@@ -110,6 +110,20 @@ class Plain:
         """Nothing is remembered."""
 
 
+class Leaving(NamedTuple):
+    """When a unit must leave a scope; None: never."""
+
+    unit: str
+    scope: int
+    expires: int | None
+
+    @classmethod
+    def of(cls, names: Sequence[str], row: Row) -> Self:
+        """What a row of the units with these columns says."""
+        unit, scope, expires = (row[names.index(name)] for name in cls._fields)
+        return cls(unit, scope, expires)
+
+
 class Sealed:
     """Every row in one piece, found by keyed hashes.
 
@@ -147,7 +161,7 @@ class Sealed:
         for row in rows:
             tokens = [token(name, *(row[spot] for spot in parts)) for name, parts in spots]
             if table == "units" and self._leaving is not None:
-                self._note(self._leaving, dict(zip(names, row, strict=True)))
+                self._note(self._leaving, Leaving.of(names, row))
             packed.append((*tokens, seal(_place(table, tokens), row)))
         return sorted(packed)  # side by side, as they lie: fewer pages are touched twice
 
@@ -162,7 +176,7 @@ class Sealed:
             found = db.execute("SELECT unit, scope, sealed FROM units")
             while rows := found.fetchmany(10_000):
                 for row in self.unpack("units", rows):  # one that was sealed earlier may have fewer columns
-                    self._note(self._leaving, dict(zip(names, row, strict=False)))
+                    self._note(self._leaving, Leaving.of(names, row))
         due = []
         while self._queue and self._queue[0][0] <= upto:
             item = heapq.heappop(self._queue)
@@ -181,13 +195,13 @@ class Sealed:
         """Read them again."""
         self._leaving = None
 
-    def _note(self, leaving: dict[tuple[str, int], int], row: Mapping[str, Any]) -> None:
-        spot = row["unit"], row["scope"]
-        if row["expires"] is None:
+    def _note(self, leaving: dict[tuple[str, int], int], one: Leaving) -> None:
+        spot = one.unit, one.scope
+        if one.expires is None:
             leaving.pop(spot, None)
-        elif leaving.get(spot) != row["expires"]:
-            leaving[spot] = row["expires"]
-            heapq.heappush(self._queue, (row["expires"], *spot))
+        elif leaving.get(spot) != one.expires:
+            leaving[spot] = one.expires
+            heapq.heappush(self._queue, (one.expires, *spot))
 
 
 def _place(table: str, tokens: Iterable[bytes]) -> bytes:
