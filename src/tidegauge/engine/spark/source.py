@@ -7,9 +7,11 @@ has passed are delivered late.  A table is read by its column `order`: rows abov
 from __future__ import annotations
 
 import json
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
     from tidegauge.engine.spark.spec import SparkSpec
 
+_SLASHES: Final = re.compile("^([A-Za-z0-9+.-]+):/+")
+_FILE: Final = "regexp_replace(url_decode(_metadata.file_path), '^([A-Za-z0-9+.-]+):/+', '$1:/')"
+"""SQL: the name of a row's file, in the one form in which positions have it."""
 _MOST_FILES: Final = 2**15
 NOTHING: Final = pa.table({"time": pa.array([], pa.int64()), "entry": pa.array([], pa.string())})
 """The rows of a batch whose changes are elsewhere."""
@@ -132,7 +137,9 @@ class SparkFiles(SessionSource):
         found = {}
         for name in names:
             path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(name))
-            found[name] = int(path.getFileSystem(hadoop).getFileStatus(path).getLen())
+            found[_SLASHES.sub(r"\1:/", unquote(name))] = int(
+                path.getFileSystem(hadoop).getFileStatus(path).getLen()
+            )
         return found
 
     def _reader(self, spark: SparkSession) -> DataFrameReader:
@@ -153,16 +160,15 @@ class SparkFiles(SessionSource):
             schema = schema_of(spark).schema
             frame = self._reader(spark).schema(schema).load(files)
             names = ", ".join(f"{_text(name)}, {n}L" for n, name in enumerate(sorted(files)))
-            number = f"element_at(map({names}), _metadata.file_path)" if len(files) > 1 else "0L"
+            number = f"element_at(map({names}), _file)" if len(files) > 1 else "0L"
             row = (
                 "_metadata.row_index"
                 if kind == "parquet"
                 else "shiftleft(_metadata.file_block_start DIV 4194304, 30) + "
                 "(monotonically_increasing_id() & 1073741823L)"
             )
-            return frame.selectExpr(
-                "*", "_metadata.file_path AS _file", f"shiftleft({number}, 48) + {row} AS _seq"
-            )
+            named = frame.selectExpr("*", f"{_FILE} AS _file", f"{row} AS _row")
+            return named.selectExpr("*", f"shiftleft({number}, 48) + _row AS _seq").drop("_row")
 
         return load
 

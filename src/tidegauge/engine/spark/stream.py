@@ -13,7 +13,7 @@ import queue
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.engine.spark.changes import Changes
 from tidegauge.engine.spark.render import quote
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
     from tidegauge.engine.spark.spec import SparkSpec
     from tidegauge.model.source import Location
+
+
+_VIEW: Final = "tidegauge_micro_batch"
 
 
 @dataclass
@@ -134,8 +137,9 @@ class SparkStream(SessionSource):
             order = f"CAST({quote(self._spec.order)} AS BIGINT)"
         else:
             order = f"xxhash64({', '.join(quote(name) for name in frame.columns)})"
+        frame.createOrReplaceGlobalTempView(_VIEW)  # the frame belongs to a session of the query's own
         return Changes(
-            lambda _: frame.selectExpr("*", f"{order} AS _seq"),
+            lambda spark: spark.table(f"global_temp.{_VIEW}").selectExpr("*", f"{order} AS _seq"),
             self._roles,
             "_time IS NOT NULL",
             in_order=False,
