@@ -103,6 +103,8 @@ class SparkFiles(SessionSource):
         super().__init__(spec)
         path = str(spec.path)
         self._path = path if "://" in path or path.startswith("/") else str(base.resolve() / path)
+        self._places: dict[str, str] = {}
+        """Where each file is, by its name in positions."""
 
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
         """Everything up to `until` that was not delivered, in one batch."""
@@ -137,9 +139,9 @@ class SparkFiles(SessionSource):
         found = {}
         for name in names:
             path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(name))
-            found[_SLASHES.sub(r"\1:/", unquote(name))] = int(
-                path.getFileSystem(hadoop).getFileStatus(path).getLen()
-            )
+            label = _SLASHES.sub(r"\1:/", unquote(name))
+            self._places[label] = unquote(name)
+            found[label] = int(path.getFileSystem(hadoop).getFileStatus(path).getLen())
         return found
 
     def _reader(self, spark: SparkSession) -> DataFrameReader:
@@ -158,7 +160,7 @@ class SparkFiles(SessionSource):
 
         def load(spark: SparkSession) -> DataFrame:
             schema = schema_of(spark).schema
-            frame = self._reader(spark).schema(schema).load(files)
+            frame = self._reader(spark).schema(schema).load([self._places[name] for name in files])
             names = ", ".join(f"{_text(name)}, {n}L" for n, name in enumerate(sorted(files)))
             number = f"element_at(map({names}), _file)" if len(files) > 1 else "0L"
             row = (
