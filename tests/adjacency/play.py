@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import random
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -12,15 +10,23 @@ import pytest
 
 from tests.adjacency.declared import declare
 from tests.adjacency.sources import DebeziumLog, FilesLog, Log, SQLiteLog, cut_batches
-from tests.adjacency.transcript import Labels, Told, Transcript, loss, transcript
 from tests.adjacency.world import alone, random_table, without
 from tests.shared_plans import SharedPlans, shared_plans
+from tidegauge.audit.rehearsal import listening
+from tidegauge.audit.transcript import (
+    Labels,
+    Transcript,
+    loss,
+    require_same,
+    require_unit_local,
+    transcript,
+)
 from tidegauge.errors import SpecError
 from tidegauge.run.gauge import Gauge
 from tidegauge.testing import Clock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from tests.adjacency.declared import Declared
@@ -49,7 +55,7 @@ class Play:
         rng, clock, declared = random.Random(seed), Clock(), self.declared
         labels, readings = Labels(rng), []
         source = self._source(folder, rng)
-        with _told() as told, shared_plans(self.plans), pytest.MonkeyPatch.context() as patch:
+        with listening() as messages, shared_plans(self.plans), pytest.MonkeyPatch.context() as patch:
             written = 0
             for at in declared.times.passes:
                 clock.now = declared.times.micros(at)
@@ -65,7 +71,7 @@ class Play:
                     **declared.gauge,
                 )
                 readings += list(gauge.run())
-        return transcript(folder, labels, readings, told)
+        return transcript(folder, gauge.reader.plan(), labels, readings, messages)
 
     def _source(self, folder: Path, rng: random.Random) -> Any:
         owned = self.declared.owned
@@ -109,41 +115,15 @@ def check(one: Play, folder: Path, seed: int, *, most: int | None = None) -> int
         compare(whole, other)
         own = one.run(folder / f"alone{n}", alone(one.log, unit), seed + 101 + n)
         compare(whole, own, adjacent=False)
-        local(whole, other, own)
+        require_unit_local(whole, other, own)
     return len(units[:most])
 
 
 def compare(one: Transcript, other: Transcript, *, adjacent: bool = True) -> None:
     """Everything public is the same but for noise, and, where one unit is the difference, the noise covers it."""
-    for name, told in one.public.items():
-        assert told == other.public[name], name
+    require_same(one, other)
     if adjacent:
         cost = loss(one, other)
         for name, amount in cost.items():
             assert amount <= one.reserved[name], (name, float(amount), float(one.reserved[name]))
         assert sum(cost.values()) <= one.total
-
-
-def local(whole: Transcript, other: Transcript, own: Transcript) -> None:
-    """What a unit adds to the measurements is what it would be if there were no other unit.
-
-    A loss can stay below the bound although one unit has an effect on another; this finds such an effect at its smallest.
-    Strategies that round (streams) add up to the nearest integers only, and are left out.
-    """
-    for spot, drawn in whole.measured.items():
-        if spot[0] not in whole.streams:
-            added = drawn.exact - other.measured[spot].exact
-            assert added == own.measured[spot].exact, (spot, "another unit had an effect")
-
-
-@contextmanager
-def _told() -> Iterator[Told]:
-    logger, told = logging.getLogger("tidegauge"), Told()
-    level = logger.level
-    logger.addHandler(told)
-    logger.setLevel(logging.DEBUG)
-    try:
-        yield told
-    finally:
-        logger.removeHandler(told)
-        logger.setLevel(level)

@@ -15,8 +15,8 @@ import pytest
 
 from tests.adjacency.declared import Declared
 from tests.adjacency.play import Play, compare
-from tests.adjacency.transcript import loss
 from tests.adjacency.world import Row, Table, Times, without
+from tidegauge.audit.transcript import loss
 
 if TYPE_CHECKING:
     from pathlib import Path

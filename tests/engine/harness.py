@@ -84,6 +84,10 @@ def rise(_: Row | None, new: Row | None) -> tuple[int, tuple[int, ...]] | None:
 SEES: Sees = {"state": by_state, "sum": sum_x, "flow": flow, "rise": rise}
 
 
+def _texts(values: Any) -> set[str]:
+    return set(values.to_pylist() if isinstance(values, pa.Array | pa.ChunkedArray) else values)
+
+
 class Memory:
     """A store in memory."""
 
@@ -101,27 +105,31 @@ class Memory:
         return pa.Table.from_pylist(rows, pa.schema([(name, kinds[kind]) for name, kind in columns.items()]))
 
     def entries(self, names: Any) -> pa.Table:
-        found = [row for row in self.rows.values() if row["entry"] in set(names)]
+        wanted = _texts(names)
+        found = [row for row in self.rows.values() if row["entry"] in wanted]
         return self.table(found, self.engine.layout.entries)
 
     def all_entries(self) -> pa.Table:
         return self.table(list(self.rows.values()), self.engine.layout.entries)
 
     def entries_of(self, units: Any) -> pa.Table:
-        found = [row for row in self.rows.values() if row["unit"] in units]
+        wanted = _texts(units)
+        found = [row for row in self.rows.values() if row["unit"] in wanted]
         return self.table(found, self.engine.layout.entries)
 
     def units(self, units: Any) -> pa.Table:
-        found = [row for row in self.counters.values() if row["unit"] in units]
+        wanted = _texts(units)
+        found = [row for row in self.counters.values() if row["unit"] in wanted]
         return self.table(found, self.engine.layout.units)
 
     def used(self, units: Any) -> pa.Table:
-        found = [row for row in self.clips.values() if row["unit"] in units]
+        wanted = _texts(units)
+        found = [row for row in self.clips.values() if row["unit"] in wanted]
         return self.table(found, self.engine.layout.used)
 
-    def expiring(self, upto: int) -> list[str]:
+    def expiring(self, upto: int) -> pa.Array:
         due = {r["unit"] for r in self.counters.values() if r["expires"] is not None and r["expires"] <= upto}
-        return sorted(due)
+        return pa.array(sorted(due), pa.string())
 
     def waiting(self) -> Iterator[pa.Table]:
         return iter(self.pending)

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from tidegauge.mechanism.aggregate import Floats
-    from tidegauge.mechanism.noise.error import ErrorDistribution
+    from tidegauge.mechanism.aggregate import Error, Floats
     from tidegauge.model.query import Query
 
 
@@ -32,14 +31,12 @@ class Spread(Aggregate):
     no_windows: ClassVar[str] = "is a toy"
     promise: ClassVar[str] = "of a toy"
 
-    def decode(
-        self, query: Query, values: Sequence[Floats], errors: Sequence[ErrorDistribution]
-    ) -> list[Estimate]:
+    def decode(self, query: Query, values: Sequence[Floats], errors: Sequence[Error]) -> list[Estimate]:
         error = errors[0].stderr + 10 * errors[1].stderr
         found = [float(total - 10 * count) for total, count in zip(*values, strict=True)]
         return [Estimate(one, error, one - 2 * error, one + 2 * error) for one in found]
 
-    def half_width(self, errors: Sequence[ErrorDistribution], stderr: float, level: float) -> float:
+    def half_width(self, errors: Sequence[Error], stderr: float, level: float) -> float:
         return 2 * stderr
 
 

@@ -23,6 +23,7 @@ from tidegauge.store.secret.part import SecretPart
 from tidegauge.store.secret.secrets import Secrets
 from tidegauge.store.secret.state import StoredState
 from tidegauge.store.secret.sums import Sums
+from tidegauge.store.secret.table.file import BlockFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +34,8 @@ POINTS: Final[dict[str, list[tuple[type, str]]]] = {
     "engine": [(DuckEngine, "fold")],
     "load": [(Store, "load")],
     "fold": [(StoredState, "apply")],
+    "block": [(BlockFile, "write")],
+    "old block": [(BlockFile, "delete")],
     "sums": [(Sums, "add")],
     "record": [(PublicPart, "record")],
     "next bin": [(PublicPart, "set_next_bin")],

@@ -18,6 +18,7 @@ from tidegauge.store.secret.pending import Pending
 from tidegauge.store.secret.secrets import Secrets
 from tidegauge.store.secret.state import StoredState
 from tidegauge.store.secret.sums import Sums
+from tidegauge.store.secret.table.file import BlockFile
 from tidegauge.testing import Crash, Crashed, Script
 
 
@@ -60,6 +61,8 @@ STEPS: list[tuple[type, str]] = [
     (Store, "load"),
     (Store, "commit"),
     (StoredState, "apply"),
+    (BlockFile, "write"),
+    (BlockFile, "delete"),
     (Sums, "add"),
     (Pending, "replace"),
     (PublicPart, "record"),

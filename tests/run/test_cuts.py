@@ -114,7 +114,7 @@ def lived(
     with Store(folder / "store.db", key=key) as store:
         state = store.secret.state()
         rows = [
-            sorted(map(repr, state.all_entries().to_pylist())),
+            *(sorted(map(repr, state.all_of(name).to_pylist())) for name in ("entries", "units", "used")),
             store.secret.clock,
             sorted(state.keys(None).items()),
             store.secret.counts(),
@@ -124,7 +124,7 @@ def lived(
         with sqlite3.connect(folder / "store.db") as db:
             tables = [
                 sorted(db.execute(f"SELECT * FROM {table}").fetchall(), key=repr)
-                for table in ("units", "used", "ticks", "journal")
+                for table in ("ticks", "journal")
             ]
         db.close()
     return one.readings().to_pylist(), lines, rows, tables

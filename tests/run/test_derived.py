@@ -18,7 +18,7 @@ from tidegauge.plan.explain import explain
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec.declaration import GaugeSpec
-from tidegauge.publish.journal import measured_rows
+from tidegauge.publish.journal import decodings, measured_rows
 from tidegauge.run.gauge import Gauge
 from tidegauge.store import Store
 from tidegauge.testing import Clock, Crash, Crashed, Script
@@ -231,19 +231,19 @@ def test_a_change_is_the_difference_of_what_is_known_by_then(
     own, six = plan.series["wards"], plan.series["six"]
     component_plan = own.plan.component_plans[0]
     with Store(one.path) as store:
-        rows = measured_rows(store.public, own.plan)
+        measured = decodings(own.plan, measured_rows(store.public, own.plan))
         published = {(p.number, p.cell): p for p in store.public.readings("six")}
         plain = {(p.number, p.cell): p.value or 0.0 for p in store.public.readings("wards")}
     assert sorted(published) == [(number, cell) for number in range(3, READINGS) for cell in (0, 1)]
     for number in range(3, READINGS):
-        now = own.decoder.estimates(number, rows)
-        before = own.decoder.estimates(number - 3, rows, through=number)
+        now = own.decoder.estimates(own.windows([number]), measured).values[0]
+        before = own.decoder.estimates(own.windows([number - 3], through=number), measured).values[0]
         spread = (
             component_plan.strategy.variances(np.array([number]), six.span)[0] * component_plan.noise.variance
         )
         for cell in (0, 1):
             reading = published[number, cell]
-            assert reading.value == pytest.approx((now[cell].value or 0) - (before[cell].value or 0))
+            assert reading.value == pytest.approx(now[cell] - before[cell])
             assert reading.stderr == pytest.approx(np.sqrt(spread) / component_plan.refine, rel=1e-3)
             assert reading.low < (reading.value or 0) < reading.high
             if strategy != "hierarchy" and own.plan.chosen.parameters.get("branching", 0) == 0:

@@ -196,6 +196,8 @@ def test_readings_in_many_worlds_err_as_much_as_the_plan_promises(
         )
         noisy = measure(component_plan, totals, bins=range(bins), shared_noise=veils, sampler=sampler)
         rows = np.array([value for *_, value in noisy], dtype=np.float64).reshape(-1, WORLDS)
+        measured = [component_plan.strategy.decoding(WORLDS)]
+        measured[0].add(rows)
         for name, series in plan.series.items():
             days = range(series.first, DAYS)
             ends = np.array([schedule.bin_of_reading(day) for day in days])
@@ -210,10 +212,9 @@ def test_readings_in_many_worlds_err_as_much_as_the_plan_promises(
             )
             assert [error.stderr**2 for error in errors] == pytest.approx(variances, rel=1e-3)
             for day in (days[0], DAYS // 2, DAYS - 1):
-                estimates = series.decoder.estimates(day, [rows])
-                errors = np.array([estimate.value for estimate in estimates]) - truths[name][day, 0]
-                half = (estimates[0].high - estimates[0].low) / 2
-                assert estimates[0].stderr is not None
-                assert size_is_right(errors, estimates[0].stderr, pure=budget is PURE) is right
-                assert covers(errors, half) is right
+                estimates = series.decoder.estimates(series.windows([day]), measured)
+                wrong = estimates.values[0] - truths[name][day, 0]
+                half = float(estimates.highs[0, 0] - estimates.lows[0, 0]) / 2
+                assert size_is_right(wrong, float(estimates.stderrs[0, 0]), pure=budget is PURE) is right
+                assert covers(wrong, half) is right
                 assert half == pytest.approx(predicted[day])

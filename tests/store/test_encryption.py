@@ -16,7 +16,6 @@ from tidegauge.run.gauge import Gauge
 from tidegauge.store import parse_key
 from tidegauge.store.cipher import Cipher
 from tidegauge.store.database import Database
-from tidegauge.store.secret.form import Sealed
 from tidegauge.store.secret.part import SecretPart
 from tidegauge.store.secret.rows import RowDigests
 from tidegauge.store.secret.secrets import Secrets
@@ -207,12 +206,11 @@ def test_keys_as_people_write_them() -> None:
 @pytest.mark.parametrize(
     "swap",
     [
-        "UPDATE entries SET sealed = (SELECT sealed FROM entries o WHERE o.entry <> entries.entry LIMIT 1)",
-        "UPDATE entries SET unit = (SELECT unit FROM entries o WHERE o.unit <> entries.unit LIMIT 1) "
-        "WHERE entry = (SELECT min(entry) FROM entries)",
-        "UPDATE units SET sealed = (SELECT sealed FROM units o WHERE o.unit <> units.unit LIMIT 1)",
-        "UPDATE used SET sealed = (SELECT sealed FROM units LIMIT 1)",
-        "UPDATE entries SET sealed = substr(sealed, 1, 5)",
+        "UPDATE blocks SET content = (SELECT content FROM blocks o WHERE o.number <> blocks.number LIMIT 1)",
+        "UPDATE blocks SET number = 1000 - number",
+        "UPDATE blocks SET content = substr(content, 1, 5)",
+        "UPDATE blocks SET content = 'plain text'",
+        "UPDATE blocks SET content = (SELECT value FROM secrets WHERE key = 'state')",
     ],
 )
 def test_nothing_can_be_moved_to_another_place(tmp_path: Path, swap: str) -> None:
@@ -245,7 +243,7 @@ def test_exact_sums_add_up_sealed_and_not() -> None:
     for cipher in (None, Cipher.fresh(bytes(32))):
         db = sqlite3.connect(":memory:")
         db.execute("CREATE TABLE totals (release, component, bin, cell, amount, PRIMARY KEY (release, component, bin, cell))")  # fmt: skip
-        sums = Sums(db, cipher, RowDigests(db, cipher, Secrets(db, cipher, version=3)))
+        sums = Sums(db, cipher, RowDigests(db, cipher, Secrets(db, cipher, version=4), version=4))
         sums.add(
             [
                 Total("a", 0, 1, 2, 5),
@@ -268,29 +266,6 @@ def test_exact_sums_add_up_sealed_and_not() -> None:
             with pytest.raises(StoreCorrupt, match="not encrypted"):
                 sums.add([Total("a", 1, 3, 0, 1)])
         db.close()
-
-
-def test_who_must_leave_when_is_kept_in_memory() -> None:
-    names = ["unit", "scope", "moves", "first", "label", "expires"]
-    form, db = Sealed(Cipher.fresh(bytes(32))), sqlite3.connect(":memory:")
-    db.execute("CREATE TABLE units (unit, scope, sealed, PRIMARY KEY (unit, scope))")
-
-    def write(*rows: tuple[str, int, int | None]) -> None:
-        packed = form.pack("units", names, [(unit, scope, 1, 1, None, at) for unit, scope, at in rows])
-        db.executemany("INSERT OR REPLACE INTO units VALUES (?, ?, ?)", packed)
-
-    write(("a", 0, 10), ("a", 1, 7), ("b", 0, 20), ("c", 0, None))
-    assert form.expiring(db, names, 6) == []
-    assert form.expiring(db, names, 10) == form.expiring(db, names, 10) == ["a"]
-    write(("a", 0, None), ("c", 0, 8), ("d", 0, 9))
-    assert form.expiring(db, names, 10) == ["a", "c", "d"]
-    write(("a", 1, 30), ("c", 0, None))
-    assert form.expiring(db, names, 10) == ["d"]
-    assert form.expiring(db, names, 30) == ["a", "b", "d"]
-    db.execute("DELETE FROM units WHERE unit = ?", [form._cipher.token("units.unit", "d")])
-    form.forget()
-    assert form.expiring(db, names, 30) == ["a", "b"]
-    db.close()
 
 
 def test_temporary_files_go_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from tests.run.gauge_life import COLUMNS, gauge, life
 from tidegauge.errors import StoreCorrupt
+from tidegauge.model.program import Folded
 from tidegauge.store import Store, parse_key
 from tidegauge.testing import Crash, Crashed, Script
 
@@ -60,15 +62,11 @@ def altered(one: Gauge, *statements: str) -> int:
 
 
 REPLACED = [
-    "UPDATE units SET sealed = (SELECT sealed FROM old.units o WHERE (o.unit, o.scope) = (units.unit, units.scope)) "
-    "WHERE (unit, scope) = (SELECT n.unit, n.scope FROM units n JOIN old.units o USING (unit, scope) "
-    "WHERE n.sealed <> o.sealed LIMIT 1)",
-    "UPDATE entries SET sealed = (SELECT sealed FROM old.entries o WHERE o.entry = entries.entry) "
-    "WHERE entry = (SELECT n.entry FROM entries n JOIN old.entries o USING (entry) "
-    "WHERE n.sealed <> o.sealed LIMIT 1)",
-    "INSERT INTO entries SELECT * FROM old.entries WHERE entry NOT IN (SELECT entry FROM entries) LIMIT 1",
-    "DELETE FROM units WHERE unit = (SELECT unit FROM units LIMIT 1)",
-    "DELETE FROM entries WHERE entry = (SELECT entry FROM entries LIMIT 1)",
+    "UPDATE blocks SET content = (SELECT content FROM old.blocks LIMIT 1) "
+    "WHERE number = (SELECT min(number) FROM blocks)",
+    "UPDATE blocks SET number = number + 1 WHERE number = (SELECT max(number) FROM blocks)",
+    "INSERT INTO blocks SELECT * FROM old.blocks WHERE number NOT IN (SELECT number FROM blocks) LIMIT 1",
+    "DELETE FROM blocks WHERE number = (SELECT min(number) FROM blocks)",
     "UPDATE counts SET amount = (SELECT amount FROM old.counts)",
     "INSERT INTO totals VALUES ('moved', 0, 9, x'00', x'00')",
 ]
@@ -85,18 +83,68 @@ def test_rows_of_an_older_copy_are_refused(copied: Gauge, statement: str) -> Non
 
 
 def test_what_is_not_found_while_the_gauge_runs_is_found_later(copied: Gauge) -> None:
-    """Old rows that a tick has replaced leave their trace in the digest."""
+    """Rows that were put back stay visible in the digest after a tick has written others."""
     with Store(copied.path, write=True, key=parse_key(KEY)) as store:
-        assert altered(copied, REPLACED[0]) == 1
+        assert altered(copied, REPLACED[5]) == 1
         with store.transaction():
-            state = store.secret.state()
-            (row,) = state._select(
-                "units", "units LIMIT 1"
-            ).to_pylist()  # any tick: here one unit is written again
-            assert row["unit"]
-            store._file.connection.execute("UPDATE units SET sealed = sealed")
+            store.secret.keys.put({"a key": [1, []]})
     with pytest.raises(StoreCorrupt, match="older copy"):
         copied.verify()
+
+
+def test_all_blocks_of_an_older_copy_are_refused(copied: Gauge) -> None:
+    """Neither the blocks alone, nor with the directory that they belong to."""
+    assert altered(copied, "DELETE FROM blocks", "INSERT INTO blocks SELECT * FROM old.blocks")
+    for use in (copied.verify, lambda: list(copied.run())):
+        with pytest.raises(StoreCorrupt, match="older copy"):
+            use()
+    assert altered(
+        copied,
+        "UPDATE secrets SET value = (SELECT value FROM old.secrets o WHERE o.key = 'state') WHERE key = 'state'",
+    )
+    for use in (copied.verify, lambda: list(copied.run())):
+        with pytest.raises(StoreCorrupt, match="was altered, or comes from another copy"):
+            use()
+
+
+def test_a_block_of_a_transaction_that_was_rolled_back_is_refused(copied: Gauge) -> None:
+    """It has a number that is used again, but another random name."""
+    with Store(copied.path, write=True, key=parse_key(KEY)) as store:
+        lost = rolled_back(store)
+        with store.transaction():
+            store.secret.state().apply([nothing_but(store, "committed")])
+        assert store._file.connection.execute("SELECT max(number) FROM blocks").fetchone() == lost[:1]
+    copied.verify()
+    with closing(sqlite3.connect(copied.path)) as db, db:
+        assert db.execute("UPDATE blocks SET content = ?2 WHERE number = ?1", lost).rowcount
+    with pytest.raises(StoreCorrupt, match="older copy"):
+        copied.verify()
+
+
+def rolled_back(store: Store) -> tuple[int, bytes]:
+    """Number and content of a block that was never committed."""
+    db = store._file.connection
+    db.execute("BEGIN")
+    store.secret.state().apply([nothing_but(store, "rolled back")])
+    found: tuple[int, bytes] = db.execute("SELECT max(number), content FROM blocks").fetchone()
+    db.execute("ROLLBACK")
+    store.secret.forget()
+    return found
+
+
+def nothing_but(store: Store, unit: str) -> Folded:
+    """The result of a tick in which one unit used its clip."""
+    none = store.secret.state()
+    used = {"unit": unit, "release": 0, "bin": 1, "used": 1}
+    table = none.all_of("used").schema.empty_table()
+    return Folded(
+        totals=[],
+        entries=none.all_entries()[:0],
+        gone=none.all_entries()[:0],
+        units=none.all_of("units")[:0],
+        used=pa.concat_tables([table, pa.Table.from_pylist([used], table.schema)]),
+        counts={},
+    )
 
 
 def test_a_store_of_before_is_followed_from_its_next_tick_on(copied: Gauge) -> None:
@@ -116,7 +164,7 @@ def test_a_store_of_before_is_followed_from_its_next_tick_on(copied: Gauge) -> N
 
 def _write_and_crash(store: Store) -> None:
     with store.transaction():
-        assert store._file.connection.execute("DELETE FROM units").rowcount
+        store.secret.keys.put({"a key": [1, []]})
         raise Crashed
 
 
@@ -130,7 +178,7 @@ def test_a_tick_that_was_rolled_back_leaves_the_digests_as_they_were(tmp_path: P
         with pytest.raises(Crashed):
             _write_and_crash(store)
         with store.transaction():
-            store._file.connection.execute("UPDATE units SET sealed = sealed")
+            store.secret.keys.put({"another": [1, []]})
     one.verify()
     list(one.run())
     one.verify()

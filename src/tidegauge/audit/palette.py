@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tidegauge.audit.world import Row
     from tidegauge.model.engine import StateLayout
     from tidegauge.model.expression import Expression
-    from tidegauge.model.program import Release
+    from tidegauge.model.program import Release, Texts
     from tidegauge.plan.plan import Plan
 
 _TRIED: Final = 3000
@@ -80,28 +80,28 @@ class _NoState:
         kinds = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
         return pa.schema([(name, kinds[kind]) for name, kind in columns.items()]).empty_table()
 
-    def entries(self, names: Sequence[str]) -> pa.Table:
+    def entries(self, names: Texts) -> pa.Table:
         del names
         return self._empty(self._layout.entries)
 
     def all_entries(self) -> pa.Table:
         return self._empty(self._layout.entries)
 
-    def entries_of(self, units: Sequence[str]) -> pa.Table:
+    def entries_of(self, units: Texts) -> pa.Table:
         del units
         return self._empty(self._layout.entries)
 
-    def units(self, units: Sequence[str]) -> pa.Table:
+    def units(self, units: Texts) -> pa.Table:
         del units
         return self._empty(self._layout.units)
 
-    def used(self, units: Sequence[str]) -> pa.Table:
+    def used(self, units: Texts) -> pa.Table:
         del units
         return self._empty(self._layout.used)
 
-    def expiring(self, upto: int) -> list[str]:
+    def expiring(self, upto: int) -> pa.Array:
         del upto
-        return []
+        return pa.array([], pa.string())
 
     def waiting(self) -> Iterator[pa.Table]:
         return iter(())

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
+
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
-    from tidegauge.mechanism.noise.error import ErrorDistribution
+    from tidegauge.mechanism.noise.errors import Errors
     from tidegauge.model.json import JsonObject
     from tidegauge.model.query import Component, Query
 
@@ -34,6 +35,28 @@ class Estimate:
     stderr: float | None
     low: float
     high: float
+
+
+class Error(Protocol):
+    """What is known of the error of an estimate."""
+
+    @property
+    def stderr(self) -> float:
+        """The standard deviation of the error."""
+        ...
+
+    def half_width(self, level: float) -> float:
+        """The least h, rounded up, such that the error is in [-h, h] with this probability."""
+        ...
+
+
+class Estimates(NamedTuple):
+    """Values with their errors, readings by cells; NaN where the noise hides the value."""
+
+    values: Floats
+    stderrs: Floats
+    lows: Floats
+    highs: Floats
 
 
 class Formula(ABC):
@@ -72,10 +95,22 @@ class Aggregate(ABC):
         return not {"values", "distances"}.isdisjoint(self.parts)
 
     @abstractmethod
-    def decode(
-        self, query: Query, values: Sequence[Floats], errors: Sequence[ErrorDistribution]
-    ) -> list[Estimate]:
+    def decode(self, query: Query, values: Sequence[Floats], errors: Sequence[Error]) -> list[Estimate]:
         """One estimate per cell, from the estimated sums of each component and their errors."""
+
+    def estimates(self, query: Query, values: Sequence[Floats], errors: Sequence[Errors]) -> Estimates:
+        """The same for many readings: `values` has, for each component, readings by cells.
+
+        By default reading by reading.
+        """
+        found = Estimates(*np.full((4, *values[0].shape), np.nan))
+        for at in range(len(values[0])):
+            decoded = self.decode(query, [some[at] for some in values], [error.at(at) for error in errors])
+            for cell, estimate in enumerate(decoded):
+                found.lows[at, cell], found.highs[at, cell] = estimate.low, estimate.high
+                if estimate.value is not None and estimate.stderr is not None:
+                    found.values[at, cell], found.stderrs[at, cell] = estimate.value, estimate.stderr
+        return found
 
     def exact(self, query: Query, sums: Sequence[int]) -> float | None:
         """The value that follows from exact sums of each component; None: not known.  Secret."""
@@ -83,12 +118,10 @@ class Aggregate(ABC):
         return None
 
     @abstractmethod
-    def half_width(self, errors: Sequence[ErrorDistribution], stderr: float, level: float) -> float:
+    def half_width(self, errors: Sequence[Error], stderr: float, level: float) -> float:
         """Half-width of the noise interval, at this level, of a reading with this standard error."""
 
-    def formula(
-        self, component: Component, errors: Sequence[ErrorDistribution], half_width: float
-    ) -> Formula | None:
+    def formula(self, component: Component, errors: Sequence[Error], half_width: float) -> Formula | None:
         """How the worst 95 % half-width depends on the number of rows; None where it does not.
 
         `half_width`: the worst over the readings, as predicted for `planned_rows`.

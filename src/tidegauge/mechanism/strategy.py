@@ -30,10 +30,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 import numpy as np
 
 from tidegauge.errors import SpecError
+from tidegauge.mechanism.decoding.weighted import Terms, Weighted, terms_of
+from tidegauge.mechanism.decoding.windows import Windows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from tidegauge.mechanism.decoding.windows import Decoding
     from tidegauge.mechanism.search.task import Search
     from tidegauge.model.constraint import Constraint
     from tidegauge.model.query import Kind
@@ -184,19 +187,65 @@ class Strategy(ABC):
         early = self.weights(bin_, span)
         return np.concatenate([early, np.zeros(len(self.layers(through)) - len(early))])
 
+    def decoding(self, cells: int) -> Decoding:
+        """Estimates sums of bins of so many cells from rows as they come in: what `weights` say, but faster.
+
+        By default every estimate takes the time of all rows so far.
+        """
+        return Weighted(self, cells)
+
+    def powers(self, windows: Windows, power: int) -> NDArray[np.float64]:
+        """The sum of this power of the absolute weights of each window, by layer.  `power`: 2, 4 or 6.
+
+        By default every window takes the time of all its rows.
+        """
+        found = np.zeros((len(windows), len(self.scales)))
+        for at in range(len(windows)):
+            for layer, sizes, counts in self.terms(windows, at):
+                found[at, layer] = counts @ sizes**power
+        return found
+
+    def terms(self, windows: Windows, at: int) -> Terms:
+        """For each layer, the distinct sizes of the weights of one window, ascending, and how many have each.
+
+        Weights below 1e-12 of the largest in a layer are left out.
+        """
+        last, through = int(windows.last[at]), int(windows.through[at])
+        weights = self.smoothed(last, windows.span(at), through=through)
+        return terms_of(weights, self.layers(through))
+
+    def equal(self, windows: Windows) -> NDArray[np.int64]:
+        """How many weights each window has, if all of them have one layer and one size; else 0.
+
+        The size is the root of the mean square.
+        """
+        found = np.zeros(len(windows), dtype=np.int64)
+        for at in range(len(windows)):
+            terms = self.terms(windows, at)
+            if len(terms) == 1 and len(terms[0].sizes) == 1:
+                found[at] = terms[0].counts[0]
+        return found
+
+    def shared_weights(self, windows: Windows) -> NDArray[np.float64]:
+        """How many times the shared noise is in the estimate of each window."""
+        found = np.zeros(len(windows))
+        if self.shared is None:
+            return found
+        through = int(max(windows.through, default=-1))
+        shared = np.array([row.shared for row in self.measured(through)], dtype=np.float64)
+        for at, (last, until) in enumerate(zip(windows.last, windows.through, strict=True)):
+            weights = self.smoothed(int(last), windows.span(at), through=int(until))
+            found[at] = weights @ shared[: len(weights)]
+        return found
+
     def variances(self, bins: NDArray[np.int64], span: int | None) -> NDArray[np.float64]:
         """Variance of the decoded sum that ends with each bin, in squared grid units, for base variance 1."""
-        through = int(max(bins, default=-1))
-        scales = np.array([float(scale) for scale in self.scales])[self.layers(through)]
-        shared = np.zeros(len(scales))
+        windows = Windows.of(bins, span)
+        scales = np.array([float(scale) ** 2 for scale in self.scales])
+        found: NDArray[np.float64] = self.powers(windows, 2) @ scales
         if self.shared is not None:
-            shared = np.array([row.shared for row in self.measured(through)]) * float(self.shared)
-        found = []
-        for bin_ in bins:
-            weights = self.weights(int(bin_), span)
-            noise = weights * scales[: len(weights)]
-            found.append(noise @ noise + (weights @ shared[: len(weights)]) ** 2)
-        return np.array(found)
+            found += (self.shared_weights(windows) * float(self.shared)) ** 2
+        return found
 
     def needed_from(self, bin_: int) -> int:
         """The first bin whose exact change is still needed after `bin_` was measured; 0: all bins are."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from tidegauge.model.query import Query
 from tidegauge.model.schedule import Schedule
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     Record = list[Any]
     """The rows at a key that was renamed from or to; see tidegauge.engine.duckdb.identity."""
+    Texts: TypeAlias = Sequence[str] | pa.Array | pa.ChunkedArray
+    """Names of rows or units."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ class Folded:
 class State(Protocol):
     """The stored state as an engine reads it.  Every table has the columns that the engine declared."""
 
-    def entries(self, names: Sequence[str]) -> pa.Table:
+    def entries(self, names: Texts) -> pa.Table:
         """The rows with these names that exist."""
         ...
 
@@ -123,20 +125,20 @@ class State(Protocol):
         """Every row that exists."""
         ...
 
-    def entries_of(self, units: Sequence[str]) -> pa.Table:
+    def entries_of(self, units: Texts) -> pa.Table:
         """All rows of these units."""
         ...
 
-    def units(self, units: Sequence[str]) -> pa.Table:
+    def units(self, units: Texts) -> pa.Table:
         """The counters of these units, in all scopes."""
         ...
 
-    def used(self, units: Sequence[str]) -> pa.Table:
+    def used(self, units: Texts) -> pa.Table:
         """The clips these units have used."""
         ...
 
-    def expiring(self, upto: int) -> list[str]:
-        """Units that must leave by this instant."""
+    def expiring(self, upto: int) -> pa.Array:
+        """Units that must leave by this instant, as texts."""
         ...
 
     def waiting(self) -> Iterator[pa.Table]:

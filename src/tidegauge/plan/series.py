@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tidegauge.mechanism.decode import Decoder
+from tidegauge.mechanism.decoding.windows import Windows
 from tidegauge.model.schedule import Schedule, roll_up
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from tidegauge.model.quantity import Span
     from tidegauge.plan.plan import ReleasePlan
 
@@ -32,34 +37,54 @@ class Series:
     @cached_property
     def decoder(self) -> Decoder:
         """Decodes the measurements into readings."""
-        return self._decoder(self.span)
-
-    def decoder_at(self, reading: int) -> Decoder:
-        """Decodes the measurements into this reading of the release."""
-        if self.own is None or self.window is None:
-            return self.decoder
-        schedule = self.plan.release.schedule
-        end = schedule.bin_of_reading(reading)
-        return self._decoder(end - schedule.bin_at(self.own.before(self.window, schedule.bin_end(end))))
-
-    def _decoder(self, span: int | None) -> Decoder:
         release = self.plan.release
-        return Decoder(release.query, release.schedule, self.plan.component_plans, span)
+        return Decoder(release.query, release.schedule, self.plan.component_plans, self.span)
+
+    def windows(self, readings: Sequence[int], *, through: int | None = None) -> Windows:
+        """What these readings of the release sum.  `through`: the last bin that is used; None: their own."""
+        schedule = self.plan.release.schedule
+        bins = np.array([schedule.bin_of_reading(reading) for reading in readings], dtype=np.int64)
+        found = Windows.of(bins, self.span, through=through)
+        if self.own is None or self.window is None:
+            return found
+        after = [
+            schedule.bin_at(self.own.before(self.window, schedule.bin_end(bin_))) for bin_ in bins.tolist()
+        ]
+        return replace(found, after=np.array(after, dtype=np.int64))
+
+    def half_width(self, reading: int, stderr: float, level: float) -> float:
+        """Half-width of the noise interval, at this level, of a reading with this standard error."""
+        return self.decoder.half_width(self.windows([reading]), stderr, level)
+
+    def readings(self, bins: range) -> list[int]:
+        """The readings of the release at the ends of these bins that the series has too."""
+        schedule = self.plan.release.schedule
+        if self.own is not None:
+            return [
+                reading
+                for bin_ in self._own_bins(bins)
+                if (reading := schedule.reading_of_bin(bin_)) is not None
+            ]
+        first = max(self.first, -(-(bins.start - schedule.offset) // schedule.stride))
+        stop = (bins.stop - 1 - schedule.offset) // schedule.stride + 1
+        return list(range(first, stop if schedule.count is None else min(stop, schedule.count)))
+
+    def _own_bins(self, bins: range) -> Iterator[int]:
+        """Those of these bins with which its own periods end."""
+        schedule, own = self.plan.release.schedule, self.own
+        if own is None or not bins:
+            return
+        number, last = own.bin_at(schedule.bin_end(bins.start)), schedule.bin_end(bins.stop - 1)
+        while (own.count is None or number < own.count) and (end := own.bin_end(number)) <= last:
+            bin_ = schedule.bin_at(end)
+            if schedule.bin_end(bin_) == end:
+                yield bin_
+            number += 1
 
     @property
     def level(self) -> bool:
         """Whether it is a running value and not a change."""
         return self.window is None
-
-    def read_at(self, reading: int) -> bool:
-        """Whether it has a reading with this reading of the release."""
-        if self.own is None:
-            return reading >= self.first
-        schedule = self.plan.release.schedule
-        end = schedule.bin_end(schedule.bin_of_reading(reading))
-        found = self.own.bin_at(end)
-        ended = self.own.count is not None and found >= self.own.count
-        return end >= self.own.start and not ended and self.own.bin_end(found) == end
 
     def index_of(self, reading: int) -> int:
         """Of its own readings, counted from 0, the one with this reading of the release."""

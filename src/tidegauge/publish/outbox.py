@@ -18,7 +18,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from tidegauge.errors import PublishError, TidegaugeError
+from tidegauge.mechanism.decoding.windows import Windows
 from tidegauge.publish.batch import Batch
 from tidegauge.publish.public.describe import describe, model_readings
 from tidegauge.publish.public.values import About, Document, ModelReading, PublicReading
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from tidegauge.mechanism.decode import Decoder
     from tidegauge.model.declared import PublisherSpec
     from tidegauge.model.publisher import Delivery, Place, Publisher, PublisherKind
     from tidegauge.model.tick import Published
@@ -206,13 +210,13 @@ def public_reading(series: Series, published: Published) -> PublicReading:
 
 
 @lru_cache(maxsize=4096)
-def _half_50_of(decoder: Any, bin_: int, stderr: float) -> float:
-    half: float = decoder.half_width(bin_, stderr, 0.5)
-    return half
+def _half_50_of(decoder: Decoder, bin_: int, span: int | None, stderr: float) -> float:
+    return decoder.half_width(Windows.of(np.array([bin_]), span), stderr, 0.5)
 
 
 def _half_50(series: Series, number: int, stderr: float) -> float:
-    return _half_50_of(series.decoder_at(number), series.plan.release.schedule.bin_of_reading(number), stderr)
+    window = series.windows([number])
+    return _half_50_of(series.decoder, int(window.last[0]), window.span(0), stderr)
 
 
 def _by(series: Series, stop: int, at: int | None) -> int:

@@ -50,12 +50,11 @@ def plan_reading(plan: Plan, published: Published) -> Reading:
     """A published row as users see it."""
     series = plan.series[published.release]
     release = series.plan.release
-    bin_ = release.schedule.bin_of_reading(published.number)
 
     def interval(level: float) -> tuple[float, float]:
         if level == 0.95 or published.value is None or published.stderr is None:
             return published.low, published.high
-        half = series.decoder_at(published.number).half_width(bin_, published.stderr, level)
+        half = series.half_width(published.number, published.stderr, level)
         return published.value - half, published.value + half
 
     value, parts = published.value, release.query.components

@@ -13,14 +13,15 @@ from tidegauge.errors import StoreCorrupt
 from tidegauge.mechanism.encode import measure
 from tidegauge.model.engine import KeepingEngine
 from tidegauge.model.tick import Clock, Measured, Measurement, Progress, StreamState, TickResult, Wanted
-from tidegauge.publish.journal import as_arrays, decode
+from tidegauge.publish.journal import as_arrays, decode, decodings
 from tidegauge.run.spill import spilled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
+    from tidegauge.mechanism.decoding.windows import Decoding
     from tidegauge.mechanism.noise.samplers import Sampler
     from tidegauge.model.engine import Engine
     from tidegauge.model.mutation import Batch
@@ -39,8 +40,8 @@ class Ticker:
     store: Store
     engine: Engine
     sampler: Sampler
-    _rows: dict[str, Rows] = field(default_factory=dict)
-    """What was measured of each release, so that the journal is read once."""
+    _measured: dict[str, Decoded] = field(default_factory=dict)
+    """What was measured of each release, ready to be decoded, so that the journal is read once."""
 
     def __post_init__(self) -> None:
         self.progress = self.store.progress
@@ -57,7 +58,6 @@ class Ticker:
             return []
         ended = [] if reached is None else self._ended(reached)
         measured: list[Measured] = []
-        rows: dict[str, Rows] = {}
         try:
             with ExitStack() as tick:
                 loaded = self.store.load([self._wanted(one) for one in ended])
@@ -67,19 +67,22 @@ class Ticker:
                 for one in ended:
                     plan, name = one.plan, one.plan.release.name
                     known = loaded.releases[name]
-                    before = self._rows[name] if known.journal is None else as_arrays(plan, known.journal)
+                    if known.journal is not None:
+                        self._measured[name] = Decoded.of(plan, as_arrays(plan, known.journal))
+                    before = self._measured[name]
                     sums = add_sums(known.sums, result.folded, name)
-                    fresh = measure_release(plan, one.bins, replace(known, sums=sums), before, self.sampler)
-                    rows[name] = with_measurements(
-                        before, fresh.measurements, cells=len(plan.release.query.cells)
+                    fresh = measure_release(
+                        plan, one.bins, replace(known, sums=sums), before.rows, self.sampler
                     )
-                    readings = decode_bins(self.plan, plan, one.bins, rows[name])
+                    before.add(fresh.measurements, cells=len(plan.release.query.cells))
+                    readings = decode_bins(self.plan, plan, one.bins, before.decodings)
                     measured.append(replace(fresh, readings=tuple(readings)))
                 self.store.commit(replace(result, measured=tuple(measured)))
         except BaseException:
             self.engine.forget()
+            for one in ended:  # they may have taken in what was not committed
+                self._measured.pop(one.plan.release.name, None)
             raise
-        self._rows |= rows
         next_bins = {one.release: one.next_bin for one in measured}
         self.progress = Progress(result.clock, {**self.progress.next_bins, **next_bins})
         published = (reading for one in measured for reading in one.readings)
@@ -109,7 +112,31 @@ class Ticker:
         plans = ended.plan.component_plans
         needed = plans[0].strategy.needed_from(ended.bins.start - 1)
         name = ended.plan.release.name
-        return Wanted(name, len(plans), needed, journal=name not in self._rows)
+        return Wanted(name, len(plans), needed, journal=name not in self._measured)
+
+
+@dataclass
+class Decoded:
+    """What was measured of a release, ready to be decoded."""
+
+    decodings: list[Decoding]
+    rows: list[int]
+    """By component: how many rows were measured."""
+
+    @classmethod
+    def of(cls, plan: ReleasePlan, rows: Rows) -> Decoded:
+        """From all rows so far."""
+        return cls(decodings(plan, rows), [len(some) for some in rows])
+
+    def add(self, measurements: Iterable[Measurement], *, cells: int) -> None:
+        """Take in the measurements of the next bins."""
+        values: list[list[int]] = [[] for _ in self.decodings]
+        for one in measurements:
+            values[one.component].append(one.value)
+        for component, fresh in enumerate(values):
+            rows = np.array(fresh, dtype=np.float64).reshape(-1, cells)
+            self.decodings[component].add(rows)
+            self.rows[component] += len(rows)
 
 
 @dataclass(frozen=True)
@@ -165,10 +192,12 @@ def add_sums(known: Sums, folded: Iterable[Folded], release: str) -> Sums:
     return sums
 
 
-def measure_release(plan: ReleasePlan, bins: range, known: Known, before: Rows, sampler: Sampler) -> Measured:
+def measure_release(
+    plan: ReleasePlan, bins: range, known: Known, before: Sequence[int], sampler: Sampler
+) -> Measured:
     """What is measured of these bins, and what is kept for the next; its readings are decoded later.
 
-    `before`: everything measured of the release so far.
+    `before`: how many rows of each component were measured so far.
     """
     release, strategy = plan.release, plan.component_plans[0].strategy
     cells, ends = len(release.query.cells), release.schedule.bin_end
@@ -190,7 +219,7 @@ def measure_release(plan: ReleasePlan, bins: range, known: Known, before: Rows, 
             sampler=sampler,
             stream_state=state,
         )
-        start = len(before[j])
+        start = before[j]
         measurements += [
             Measurement(release.name, j, start + n // cells, cell, bin_, value, ends(bin_))
             for n, (bin_, cell, value) in enumerate(noisy)
@@ -237,21 +266,9 @@ def stream_numbers(
     return state
 
 
-def with_measurements(before: Rows, measurements: Iterable[Measurement], *, cells: int) -> Rows:
-    """Everything measured of a release, with these added at the end."""
-    values: list[list[int]] = [[] for _ in before]
-    for one in measurements:
-        values[one.component].append(one.value)
-    return [
-        np.concatenate([rows, np.array(fresh, dtype=np.float64).reshape(-1, cells)])
-        for rows, fresh in zip(before, values, strict=True)
-    ]
-
-
-def decode_bins(whole: Plan, plan: ReleasePlan, bins: range, rows: Rows) -> list[Published]:
+def decode_bins(whole: Plan, plan: ReleasePlan, bins: range, measured: Sequence[Decoding]) -> list[Published]:
     """The readings of everything that is published of a release, at the ends of these bins."""
-    readings = [plan.release.schedule.reading_of_bin(bin_) for bin_ in bins]
-    return [one for series in whole.series_of(plan) for one in decode(series, rows, readings)]
+    return [one for series in whole.series_of(plan) for one in decode(series, measured, bins)]
 
 
 def require_stream_states(plan: Plan, store: Store) -> None:

@@ -82,7 +82,7 @@ def _units(program: Program, store: Store) -> Counter[tuple[str, int]]:
     """How many units contribute something else than they truly would, by release and cell."""
     names = [release.name for release in program.releases]
     found: Counter[tuple[str, int]] = Counter()
-    for text in store.secret.state().excess():
+    for text in store.secret.excess():
         found.update({(names[part.release], part.cell) for part in Excess.parse(text)})
     return found
 

@@ -62,15 +62,8 @@ class Reading:
 
 def readings_of(series: Series, bins: int) -> Reading:
     """The readings of a series that end with the first so many bins of its release."""
-    schedule = series.plan.release.schedule
-    ends, spans = [], []
-    for bin_ in range(bins):
-        reading = schedule.reading_of_bin(bin_)
-        if reading is not None and series.read_at(reading):
-            span = series.decoder_at(reading).span
-            ends.append(bin_)
-            spans.append(-1 if span is None else span)
-    return Reading(np.array(ends, dtype=np.int64), np.array(spans, dtype=np.int64))
+    windows = series.windows(series.readings(range(bins)))
+    return Reading(windows.last, np.where(windows.after < 0, -1, windows.last - windows.after))
 
 
 def at_readings(sums: Integers, readings: Reading) -> Integers:

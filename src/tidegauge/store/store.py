@@ -52,14 +52,17 @@ class Store:
         self._file = Database(path, write=write, key=key, tables=(*public.TABLES, *secret.TABLES))
         try:
             if write and self._file.version < FORMAT:
-                public.PublicPart(self._file, witness).require_newest()
+                old = public.PublicPart(self._file, witness)
+                with self._file.snapshot():
+                    old.require_intact()
+                    old.require_newest()
                 upgrade(self._file)
             self.public = public.PublicPart(self._file, witness)
             self.secret = secret.SecretPart(self._file)
             with self._file.snapshot():
                 self.public.require_intact()
                 if write:
-                    self.secret.digests.begin(path.name)
+                    self.secret.begin()
         except BaseException:
             self.close()
             raise
@@ -135,7 +138,7 @@ class Store:
 
     def require_rows(self) -> None:
         """Raise StoreCorrupt where rows of an encrypted store are not those that its last tick left."""
-        self.secret.digests.require(self.path.name)
+        self.secret.require_rows()
 
     @property
     def progress(self) -> Progress:

@@ -1,27 +1,30 @@
-"""From format 2 to format 3, in one transaction.
+"""From formats 2 and 3 to format 4, in one transaction.
 
 Format 3 seals the journal once an instant instead of once a tick, lets changes wait until they take effect,
 keeps secrets in a table of their own and, in an encrypted store, signs everything that is kept once.  What
-format 2 sealed stays as it is: the beginning of the chain.
+format 2 sealed stays as it is: the beginning of the chain.  Format 4 keeps the state in blocks of many rows
+(tidegauge.store.secret.tables) instead of one row of SQLite for each row.
 
-A process that is killed in between leaves a store of format 2.  Digests of rows
+A process that is killed in between leaves the store as it was.  Digests of rows
 (tidegauge.engine.duckdb.digest) need no upgrade: old and new ones differ in form, and a row gets a new one
 with its next change.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import json
+from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.errors import StoreCorrupt
 from tidegauge.store.public.journal import Journal
 from tidegauge.store.public.ledger import Ledger
+from tidegauge.store.secret.old_rows import TABLES, old_rows
+from tidegauge.store.secret.part import BLOCKS
 from tidegauge.store.secret.pending import WAITING
-from tidegauge.store.secret.secrets import SECRETS, WERE_META, Secrets
+from tidegauge.store.secret.rows import RowDigests
+from tidegauge.store.secret.secrets import SECRETS, STATE, WERE_META, Secrets
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from tidegauge.store.database import Database
 
 _CHAIN: Final = (
@@ -34,46 +37,64 @@ _CHAIN: Final = (
 
 
 def upgrade(file: Database) -> None:
-    """Bring a store of format 2 to format 3; refused, and nothing changed, where its chains do not hold."""
-    db = file.connection
-    Ledger(db).prove()
-    Journal(db, version=2).prove()
-    old = Secrets(db, file.cipher, version=2)
-    found = {name: old.get(name) for name in old.names()}
-    if db.execute("SELECT 1 FROM meta WHERE key = 'plan'").fetchone() and "clock" not in found:
-        raise StoreCorrupt(f"{file.path.name} has a plan but no source position: the store was altered")
-    _scrub(file)
+    """Bring a store to the newest format; refused, and nothing changed, where it is not as it was left."""
+    db, old = file.connection, Secrets(file.connection, file.cipher, version=file.version)
+    found: dict[str, Any] = {}
+    if file.version == 2:
+        found = _of_format_2(file, old)
+        _scrub(file)
+    else:
+        RowDigests(db, file.cipher, old, version=3).require(file.path.name)
+        if STATE in old.names():
+            raise StoreCorrupt(f"{file.path.name} has a state of another format: the store was altered")
     db.execute("PRAGMA foreign_keys = OFF")  # the journal refers to a table that is replaced
     try:
         with file.transaction():
-            for statement in _CHAIN:
-                db.execute(statement)
-            for statement in (SECRETS, *WAITING):
-                db.execute(statement)
-            _key_rows_by_unit(db)
-            db.execute(f"DELETE FROM meta WHERE {WERE_META}")
-            fresh = Secrets(db, file.cipher, version=3)
+            if file.version == 2:
+                for statement in (*_CHAIN, SECRETS, *WAITING):
+                    db.execute(statement)
+                db.execute(f"DELETE FROM meta WHERE {WERE_META}")
+            fresh = Secrets(db, file.cipher, version=4)
             for key, value in found.items():
                 fresh.set(key, value)
+            db.execute(BLOCKS)
+            _move_state(file, fresh)
+            digests = RowDigests(db, file.cipher, fresh, version=4)
+            digests.restart()
+            digests.save()
             fresh.write()
-            db.execute("PRAGMA user_version = 3")
+            db.execute("PRAGMA user_version = 4")
             file.sign()
     finally:
         db.execute("PRAGMA foreign_keys = ON")
-    file.version = 3
+    file.version = 4
 
 
-def _key_rows_by_unit(db: sqlite3.Connection) -> None:
-    """Let a row be in two units where it goes from one to the other; each row stays as it lies."""
-    columns = db.execute("SELECT name, type FROM pragma_table_info('entries')").fetchall()
-    if "unit" not in dict(columns):
+def _of_format_2(file: Database, old: Secrets) -> dict[str, Any]:
+    """The secrets of a store of format 2, whose chains hold."""
+    Ledger(file.connection).prove()
+    Journal(file.connection, version=2).prove()
+    found = {name: old.get(name) for name in old.names()}
+    if file.get("plan") is not None and "clock" not in found:
+        raise StoreCorrupt(f"{file.path.name} has a plan but no source position: the store was altered")
+    return found
+
+
+def _move_state(file: Database, secrets: Secrets) -> None:
+    """Write the rows of the state as blocks, and drop the tables that they were in."""
+    from tidegauge.store.secret.tables import StateTables  # noqa: PLC0415  (slow to load)
+
+    declared = file.get("layout")
+    if declared is None:
         return
-    fields = ", ".join(f'"{name}" {kind}' for name, kind in columns)
-    db.execute(f'CREATE TABLE entries_3 ({fields}, PRIMARY KEY ("entry", "unit")) WITHOUT ROWID')
-    db.execute("INSERT INTO entries_3 SELECT * FROM entries")
-    db.execute("DROP TABLE entries")
-    db.execute("ALTER TABLE entries_3 RENAME TO entries")
-    db.execute('CREATE INDEX entries_of_unit ON entries ("unit")')
+    layout = json.loads(declared)
+    secrets.set(STATE, {})
+    tables = StateTables(file.connection, file.cipher, secrets)
+    for name in TABLES:
+        tables.use(layout)
+        for rows in old_rows(file.connection, file.cipher, name, layout[name]):
+            tables.apply(name, [rows])
+        file.connection.execute(f"DROP TABLE {name}")
 
 
 def _scrub(file: Database) -> None:

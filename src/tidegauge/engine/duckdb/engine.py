@@ -108,7 +108,7 @@ class DuckEngine:
         for expiring in self._parts(state, watermark, reached):
             yield self._fold(state, reached, expiring)
 
-    def _parts(self, state: State, watermark: int, reached: int) -> Iterator[list[str]]:
+    def _parts(self, state: State, watermark: int, reached: int) -> Iterator[pa.ChunkedArray]:
         """Make `arrivals` for each part in turn; yields the units of the part that must leave."""
         self._arrival.load(state)
         instant = f"greatest(time, {watermark + 1})"
@@ -122,8 +122,8 @@ class DuckEngine:
         self._arrival.leave(later if due < everything else None)
         renews = self.program.terms is not None
         some_expire = renews or any(scope.retire for scope in self.program.scopes)
-        expiring = state.expiring(reached) if some_expire else []
-        self._make("expiring", pa.table({"unit": pa.array(expiring, pa.string())}))
+        expiring = state.expiring(reached) if some_expire else pa.array([], pa.string())
+        self._make("expiring", pa.table({"unit": expiring}))
         if self.program.terms is not None:
             self._make("terms", terms_table(self.program.terms, watermark, reached))
         parts = max(1, -(-due // self._part))
@@ -134,9 +134,9 @@ class DuckEngine:
                     AND {mine}""")
             if part == parts - 1:
                 self._run("DROP TABLE timed")
-            yield [unit for (unit,) in self._rows(f"SELECT unit FROM expiring WHERE {mine}")]
+            yield self._table(f"SELECT unit FROM expiring WHERE {mine}")["unit"]
 
-    def _fold(self, state: State, reached: int, expiring: Sequence[str]) -> Folded:
+    def _fold(self, state: State, reached: int, expiring: pa.ChunkedArray) -> Folded:
         self._recall(state, expiring)
         self._run(known_excess())
         if isinstance(self._sql, TermStatements) and (statement := self._sql.order_again()):
@@ -195,15 +195,16 @@ class DuckEngine:
     def _table(self, statement: str) -> pa.Table:
         return self._db.sql(statement).to_arrow_table()
 
-    def _recall(self, state: State, expiring: Sequence[str]) -> None:
+    def _recall(self, state: State, expiring: pa.ChunkedArray) -> None:
         """Fetch the stored state of the units that change or must leave."""
-        found = [unit for (unit,) in self._rows("SELECT DISTINCT unit FROM arrivals ORDER BY unit")]
-        units = sorted({*found, *expiring}) if expiring else found
+        units = self._table("SELECT DISTINCT unit FROM arrivals")["unit"]
+        if len(expiring):
+            units = pc.unique(pa.chunked_array([*units.chunks, *expiring.chunks]))
         if self.program.max_rows is None:
             entries, owner = state.entries(units), ", entry AS unit"
         else:
             entries, owner = state.entries_of(units), ""
-        clipped = units if any(release.clip for release in self.program.releases) else []
+        clipped = units if any(release.clip for release in self.program.releases) else units[:0]
         known = {
             "known_entries": (entries, self.layout.entries, owner),
             "known_units": (state.units(units), self.layout.units, ""),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tidegauge.model.engine import StateLayout
     from tidegauge.model.grid import Variant
-    from tidegauge.model.program import Program, Record, Release, Scope
+    from tidegauge.model.program import Program, Record, Release, Scope, Texts
 
 _ALL_ROWS: Final = 2**31
 """More rows than a unit has."""
@@ -265,23 +265,23 @@ class _EmptyState:
             if record is not None:
                 self._keys[key] = record
 
-    def entries(self, names: Sequence[str]) -> pa.Table:  # noqa: ARG002
+    def entries(self, names: Texts) -> pa.Table:  # noqa: ARG002
         return arrow_schema(self._layout.entries).empty_table()
 
     def all_entries(self) -> pa.Table:
         return arrow_schema(self._layout.entries).empty_table()
 
-    def entries_of(self, units: Sequence[str]) -> pa.Table:  # noqa: ARG002
+    def entries_of(self, units: Texts) -> pa.Table:  # noqa: ARG002
         return arrow_schema(self._layout.entries).empty_table()
 
-    def units(self, units: Sequence[str]) -> pa.Table:  # noqa: ARG002
+    def units(self, units: Texts) -> pa.Table:  # noqa: ARG002
         return arrow_schema(self._layout.units).empty_table()
 
-    def used(self, units: Sequence[str]) -> pa.Table:  # noqa: ARG002
+    def used(self, units: Texts) -> pa.Table:  # noqa: ARG002
         return arrow_schema(self._layout.used).empty_table()
 
-    def expiring(self, upto: int) -> list[str]:  # noqa: ARG002
-        return []
+    def expiring(self, upto: int) -> pa.Array:  # noqa: ARG002
+        return pa.array([], pa.string())
 
     def waiting(self) -> Iterator[pa.Table]:
         return iter(())

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from tidegauge.mechanism.aggregate import Aggregate, Estimate, Formula, Part
+import numpy as np
+
+from tidegauge.mechanism.aggregate import Aggregate, Estimate, Estimates, Formula, Part
 from tidegauge.mechanism.noise.error import ratio, ratio_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tidegauge.mechanism.aggregate import Floats
-    from tidegauge.mechanism.noise.error import ErrorDistribution
+    from tidegauge.mechanism.aggregate import Error, Floats
+    from tidegauge.mechanism.noise.errors import Errors
     from tidegauge.model.json import JsonObject
     from tidegauge.model.query import Component, Query
 
@@ -64,28 +66,47 @@ class Mean(Aggregate):
     planned_rows: ClassVar[int] = 1000
     promise: ClassVar[str] = f"of a mean over {planned_rows:,} rows in the middle of its bounds"
 
-    def decode(
-        self, query: Query, values: Sequence[Floats], errors: Sequence[ErrorDistribution]
-    ) -> list[Estimate]:
+    def decode(self, query: Query, values: Sequence[Floats], errors: Sequence[Error]) -> list[Estimate]:
         """Means within their bounds; no value where the count cannot be distinguished from zero."""
         part = query.components[0]
         pairs = zip(*values, strict=True)
         return [_estimate(part, float(total), float(count), errors) for total, count in pairs]
+
+    def estimates(self, query: Query, values: Sequence[Floats], errors: Sequence[Errors]) -> Estimates:
+        """All at once: what `decode` does for one reading."""
+        part, (total, count) = query.components[0], values
+        low, high = _bounds(part)
+        sum_stderr, count_stderr = (error.stderrs[:, None] for error in errors)
+        sum_half, count_half = (error.half_widths(0.95)[:, None] for error in errors)
+        hidden = (count <= 0) | (count < 2.5 * count_stderr)
+        curve = count**2 - count_half**2
+        open_ = (count <= 0) | (curve <= 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            means = total / count
+            stderrs = np.sqrt(sum_stderr**2 + (means * count_stderr) ** 2) / count
+            middle, spread = total * count, np.sqrt((total * count_half) ** 2 + sum_half**2 * curve)
+            bottom = np.where(open_, -np.inf, (middle - spread) / curve)
+            top = np.where(open_, np.inf, (middle + spread) / curve)
+        centre = float(part.centre)
+        return Estimates(
+            np.where(hidden, np.nan, np.clip(means + centre, low, high)),
+            np.where(hidden, np.nan, stderrs),
+            np.where(hidden, low, np.maximum(low, bottom + centre)),
+            np.where(hidden, high, np.minimum(high, top + centre)),
+        )
 
     def exact(self, query: Query, sums: Sequence[int]) -> float | None:
         """The mean distance from the middle, and the middle; None where there are no rows."""
         part, (total, count) = query.components[0], sums
         return float(total * part.grid / count + part.centre) if count else None
 
-    def half_width(self, errors: Sequence[ErrorDistribution], stderr: float, level: float) -> float:
+    def half_width(self, errors: Sequence[Error], stderr: float, level: float) -> float:
         """The standard error of the reading, times the wider of the relative tails of its two sums."""
         return stderr * max(
             (error.half_width(level) / error.stderr for error in errors if error.stderr), default=0.0
         )
 
-    def formula(
-        self, component: Component, errors: Sequence[ErrorDistribution], half_width: float
-    ) -> MeanError:
+    def formula(self, component: Component, errors: Sequence[Error], half_width: float) -> MeanError:
         """The error by the number of rows; the errors of sum and count are proportional."""
         total, count = errors
         middle = half_width * self.planned_rows
@@ -96,8 +117,14 @@ class Mean(Aggregate):
         return MeanError(middle, middle * sqrt(1 + (largest * share) ** 2), middle * share)
 
 
-def _estimate(part: Component, total: float, count: float, errors: Sequence[ErrorDistribution]) -> Estimate:
+def _bounds(part: Component) -> tuple[float, float]:
+    """The least and the largest mean."""
     low, high = (float(bound * part.grid + part.centre) for bound in (part.lower, part.upper))
+    return low, high
+
+
+def _estimate(part: Component, total: float, count: float, errors: Sequence[Error]) -> Estimate:
+    low, high = _bounds(part)
     found = ratio(
         sum_value=total, sum_stderr=errors[0].stderr, count_value=count, count_stderr=errors[1].stderr
     )

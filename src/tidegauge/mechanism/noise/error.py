@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import ceil, inf, log, log2, pi, sqrt
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
 
 from tidegauge.errors import SpecError
+from tidegauge.mechanism.decoding.weighted import distinct
 from tidegauge.mechanism.noise.samplers import DiscreteLaplace, Noise
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-_FINE: Final = 64.0
+FINE: Final = 64.0
 """Standard deviation, in steps of the lattice, from which a distribution is nearly continuous."""
 _MODEST: Final = 1e-4
 """The smallest terms are approximated by one normal term, as long as their kurtosis is below this."""
@@ -52,13 +53,8 @@ class ErrorDistribution:
     @classmethod
     def of(cls, weights: Sequence[float] | Floats, noise: Noise) -> ErrorDistribution:
         """The distribution of a weighted sum of independent draws, one draw per weight."""
-        sizes = np.abs(np.asarray(weights, dtype=np.float64))
-        largest = sizes.max(initial=0.0)
-        if not largest:
-            return cls()
-        shares, counts = np.unique(np.round(sizes / largest, 12), return_counts=True)
-        first = int(shares[0] == 0)
-        return cls((Part(noise, tuple((shares[first:] * largest).tolist()), tuple(counts[first:].tolist())),))
+        sizes, counts = distinct(np.asarray(weights, dtype=np.float64))
+        return cls((Part(noise, tuple(sizes.tolist()), tuple(counts.tolist())),) if len(sizes) else ())
 
     def __add__(self, other: ErrorDistribution) -> ErrorDistribution:
         return ErrorDistribution(self.parts + other.parts)
@@ -77,8 +73,8 @@ class ErrorDistribution:
             return 0.0
         if len(self.parts) == 1 and len(self.parts[0].sizes) == 1:
             part = self.parts[0]
-            return part.sizes[0] * _lattice_half_width(part.noise, part.counts[0], level)
-        if self.stderr < _FINE * max(part.sizes[-1] for part in self.parts):
+            return part.sizes[0] * lattice_half_width(part.noise, part.counts[0], level)
+        if self.stderr < FINE * max(part.sizes[-1] for part in self.parts):
             return _coarse_half_width(self, level)
         scales: list[float] = []
         counts: list[int] = []
@@ -120,16 +116,25 @@ def ratio_interval(
 
 
 @lru_cache(maxsize=4096)
-def _lattice_half_width(noise: Noise, count: int, level: float) -> int:
+def lattice_half_width(noise: Noise, count: int, level: float) -> int:
     """Least m such that the sum of `count` draws lies in [-m, m] with this probability."""
     deviation = sqrt(count * noise.variance)
-    if deviation >= _FINE:
+    if deviation >= FINE:
         scales = (round(1 / sqrt(2 * count), 9),) if isinstance(noise, DiscreteLaplace) else ()
         return ceil(deviation * _standard_half_width(scales, (count,), level) - 0.5)
     reach = 2 ** ceil(log2(40 * deviation + 64))
     circle = np.fft.ifftshift(noise.masses(reach)[:-1])
     masses = np.fft.irfft(np.fft.rfft(circle) ** count, len(circle))[: reach + 1]
     return int(np.searchsorted(2 * np.cumsum(masses) - masses[0], level))
+
+
+_Number = TypeVar("_Number", float, "Floats")
+
+
+def expanded(fourth: _Number, sixth: _Number, z: float) -> _Number:
+    """Cornish and Fisher's expansion of the half-width, from cumulants for variance 1.  z: of a normal."""
+    bend = fourth * (z**3 - 3 * z) / 24 + sixth * (z**5 - 10 * z**3 + 15 * z) / 720
+    return z + bend - fourth**2 * (3 * z**5 - 24 * z**3 + 29 * z) / 384
 
 
 @lru_cache(maxsize=4096)
@@ -139,8 +144,7 @@ def _standard_half_width(scales: tuple[float, ...], counts: tuple[int, ...], lev
     b, n = np.asarray(scales), np.asarray(counts[: len(scales)], dtype=np.float64)
     fourth, sixth = 12 * float(n @ b**4), 240 * float(n @ b**6)
     if fourth * (1 + z * z) < 0.5:  # Cornish and Fisher's expansion is then exact to a millionth
-        bend = fourth * (z**3 - 3 * z) / 24 + sixth * (z**5 - 10 * z**3 + 15 * z) / 720
-        return z + bend - fourth**2 * (3 * z**5 - 24 * z**3 + 29 * z) / 384
+        return expanded(fourth, sixth, z)
     modest = np.cumsum(12 * n * b**4) < _MODEST
     t = (np.arange(2**12) + 0.5) * (2 * pi / _SIGHT)
     exponent = max(0.0, 1 - 2 * float(n[~modest] @ b[~modest] ** 2)) * t * t / 2

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from tidegauge.mechanism.decoding.kernel import lag_difference
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategies.buffered import Buffered
 from tidegauge.mechanism.strategies.hierarchy import Hierarchy
@@ -141,7 +142,7 @@ class _Judge:
         """Root mean squared error at rho = 1/2; quick and approximate."""
         ages, span = self.target.bins - self.first, self.target.span
         noise = shapes.inverse(np.diff(shape, prepend=0.0))
-        variances = np.cumsum(shapes.lag_difference(noise, span) ** 2)[ages]
+        variances = np.cumsum(lag_difference(noise, span) ** 2)[ages]
         whole = np.full(len(ages), True) if span is None else ages < span
         level = self.target.judged(variances + np.where(whole, offset, 0.0))
         return sqrt(level * max(self._bounds(shape, offset)))

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import exp, log, sqrt
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
 from tidegauge.errors import SpecError
+from tidegauge.mechanism.decoding.kernel import Kernel
+from tidegauge.mechanism.decoding.sums import Levels
+from tidegauge.mechanism.decoding.windows import Decoding
 from tidegauge.mechanism.exposure import in_grid_units, over_cases, spread
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, refuse_running_values, says
 from tidegauge.theory.paths.autoregressive import AutoregressiveRows, autoregressive_paths
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tidegauge.mechanism.decoding.windows import Windows
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search, Task
     from tidegauge.mechanism.strategy import Recorded
@@ -109,15 +113,33 @@ class Autoregressive(Strategy):
             refuse_running_values()
         return found / self.denominator
 
-    def variances(self, bins: NDArray[np.int64], span: int | None) -> Floats:
-        """In closed form for all bins at once."""
-        ages, b = bins - self.first, float(self._memory)
-        steps = np.arange(int(ages.max()) + 1, dtype=np.float64)
-        kept = b**steps
-        if span is not None:
-            kept[span:] -= b ** steps[: len(steps) - span]
-        hidden = float(self.shared_noise) ** 2 * (np.ones(len(bins)) if span is None else ages < span)
-        return (np.cumsum(kept**2)[ages] + hidden) / self.denominator**2
+    def decoding(self, cells: int) -> Decoding:
+        """Each running value follows from the one before."""
+        return _Fading(self, cells)
+
+    def kernel(self, count: int) -> Floats:
+        """The weights of the rows in a running value by age."""
+        found: Floats = float(self._memory) ** np.arange(count, dtype=np.float64) / self.denominator
+        return found
+
+    @cached_property
+    def _kernel(self) -> Kernel:
+        return Kernel(self.kernel, self.first)
+
+    def powers(self, windows: Windows, power: int) -> Floats:
+        """Sums over powers of b, for all windows at once."""
+        if self.first and (windows.after < 0).any():
+            refuse_running_values()
+        return self._kernel.powers(windows, power)[:, None]
+
+    def equal(self, windows: Windows) -> NDArray[np.int64]:
+        """As many as there are rows, if b is 0 or 1."""
+        return self._kernel.equal(windows)
+
+    def shared_weights(self, windows: Windows) -> Floats:
+        """The shared noise is in a running value once, in multiples of 1/256, and cancels in a change."""
+        whole = (windows.after < self.first) & (self.shared is not None)
+        return np.where(whole, 1 / _FINER, 0.0)
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
         """L1: exact, for the best shift of the shared noise (none with groups).  L2: an upper bound.
@@ -146,6 +168,26 @@ class Autoregressive(Strategy):
     def _both(self, l1: Fraction, total: Fraction, largest: Fraction) -> tuple[Fraction, Fraction]:
         """L1, and a bound on squared L2: the largest change of a row times the total of all changes."""
         return l1 * self.denominator, total * largest * self.denominator**2
+
+
+class _Fading(Decoding):
+    """N[t] = b N[t-1] + row[t]."""
+
+    def __init__(self, strategy: Autoregressive, cells: int) -> None:
+        self._levels, self._unit = Levels(strategy.first, cells), strategy.denominator
+        self._memory = float(Fraction(strategy.memory, _MEMORY))
+
+    def add(self, rows: Floats) -> None:
+        """The next running values."""
+        level, found = self._levels.last, rows / self._unit
+        for at in range(len(found)):
+            found[at] += self._memory * level
+            level = found[at]
+        self._levels.add(found)
+
+    def sums(self, windows: Windows) -> Floats:
+        """A running value, or the difference of two."""
+        return self._levels.sums(windows)
 
 
 @lru_cache(maxsize=64)

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from tidegauge.errors import SpecError
+from tidegauge.mechanism.decoding.kernel import Convolved, Kernel
+from tidegauge.mechanism.decoding.windows import Decoding
 from tidegauge.mechanism.exposure import most_changes, over_cases, root_above, spread, square_of, stock_square
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategies.buffers import BILLION, BITS, GAIN, MILLION, SHAPE, Buffers
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tidegauge.mechanism.decoding.windows import Windows
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search, Task
     from tidegauge.mechanism.strategy import Exposure
@@ -42,6 +45,8 @@ LONGEST: Final = 1 << 17
 _TRIED: Final = 20_000
 """Most bins for which two changes are tried pair by pair; beyond, the bound for more changes is used."""
 _MOST_BUFFERS: Final = 32
+_EARLY: Final = 4
+"""Rows after which the weights of a strategy with an offset differ."""
 
 
 @dataclass(frozen=True)
@@ -176,12 +181,41 @@ class Buffered(Strategy):
         """Later rows have weight 0: there are as many rows as bins."""
         return np.concatenate([self.weights(bin_, span), np.zeros(through - bin_)])
 
-    def variances(self, bins: Integers, span: int | None) -> Floats:
-        """In closed form for all bins at once."""
-        ages = bins - self.first
-        parts = np.cumsum(shapes.lag_difference(self._noise, span) ** 2)[ages]
-        levels = self.offset if span is None else np.where(ages < span, self.offset, 0.0)
-        return (parts + levels) / self.denominator**2
+    def decoding(self, cells: int) -> Decoding:
+        """The offset is put back row by row; what is left is a convolution."""
+        return _Freed(self, cells)
+
+    @cached_property
+    def _kernel(self) -> Kernel:
+        return Kernel(lambda _: self._noise, self.first)
+
+    def powers(self, windows: Windows, power: int) -> Floats:
+        """Squares in closed form for all windows at once; other powers from the weights."""
+        if self.first and (windows.after < 0).any():
+            refuse_running_values()
+        if power != 2:
+            return super().powers(windows, power)
+        levels = np.where(windows.after < self.first, self.offset, 0.0)
+        return (self._kernel.powers(windows, 2) + levels)[:, None] / self.denominator**2
+
+    def equal(self, windows: Windows) -> Integers:
+        """Without an offset, weights depend on age alone; with one, only the first windows can be equal."""
+        if not self.offset:
+            return self._kernel.equal(windows)
+        found = np.zeros(len(windows), dtype=np.int64)
+        early = np.flatnonzero(windows.last - self.first < _EARLY)
+        found[early] = super().equal(windows.at(early))
+        return found
+
+    def freed(self, age: int, row: Floats, learned: Floats) -> Floats:
+        """A row without the removal of the offset.  `learned`: the sum of shape times such rows before."""
+        before, after = self._before[age], self._before[age + 1]
+        found: Floats = row * sqrt(after / before) + self.offset * self.shape[age] / before * learned
+        return found
+
+    def noise(self, count: int) -> Floats:
+        """The weights of such rows in a running value by age."""
+        return self._noise[:count]
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
         """The bound of the linear map, plus the effect of fixed-point rounding.  [T13]"""
@@ -215,6 +249,27 @@ class Buffered(Strategy):
     def _most(self, case: BinCase, domain: Domain) -> float:
         coarse = len(self.shape) > _TRIED
         return toeplitz_paths(self.shape, offset=self.offset, case=case, domain=domain, coarse=coarse)
+
+
+class _Freed(Decoding):
+    """Puts the offset back into each row, and decodes the rest as a convolution."""
+
+    def __init__(self, strategy: Buffered, cells: int) -> None:
+        self._strategy, self._age, self._learned = strategy, 0, np.zeros(cells)
+        self._convolved = Convolved(strategy.noise, strategy.first, cells)
+
+    def add(self, rows: Floats) -> None:
+        """The next running values."""
+        shape, found = self._strategy.shape, rows / self._strategy.denominator
+        for row in found:
+            row[...] = self._strategy.freed(self._age, row, self._learned)
+            self._learned += shape[self._age] * row
+            self._age += 1
+        self._convolved.add(found)
+
+    def sums(self, windows: Windows) -> Floats:
+        """A running value, or the difference of two."""
+        return self._convolved.sums(windows)
 
 
 @lru_cache(maxsize=64)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from tidegauge.errors import SpecError
+from tidegauge.mechanism.decoding.kernel import lag_difference
 from tidegauge.mechanism.exposure import most_changes, over_cases, root_above, spread, square_of, stock_square
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategies.triangular import MOST_BINS, Triangular
@@ -106,7 +107,7 @@ class Damped(Triangular):
         """In closed form for all bins; the rounding of the matrix changes them by less than 1 in 10,000."""
         ages = bins - self.first
         noise = shapes.inverse(np.diff(self._shape, prepend=0.0))
-        parts = np.cumsum(shapes.lag_difference(noise, span) ** 2)[ages]
+        parts = np.cumsum(lag_difference(noise, span) ** 2)[ages]
         levels = self.offset if span is None else np.where(ages < span, self.offset, 0.0)
         return (parts + levels) / self.denominator**2
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
+from tidegauge.mechanism.decoding.sums import Summed
 from tidegauge.mechanism.strategy import Row, Strategy, StrategyKind
 from tidegauge.model.constraint import AtMost, Both, Either, Within
 from tidegauge.theory.folds import dcr_folds
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tidegauge.mechanism.decoding.windows import Windows
     from tidegauge.mechanism.search.task import Search
     from tidegauge.mechanism.strategy import Exposure
     from tidegauge.model.constraint import Constraint
@@ -68,10 +70,18 @@ class Disjoint(Strategy):
             weights[: max(0, rows - span)] = 0
         return weights
 
-    def variances(self, bins: NDArray[np.int64], span: int | None) -> NDArray[np.float64]:
-        """The number of bins in the span."""
-        counts = (bins - self.base + 1).astype(np.float64)
-        return counts if span is None else np.minimum(counts, span)
+    def decoding(self, cells: int) -> Summed:
+        """Sums of the measured bins."""
+        return Summed(self.base, cells)
+
+    def powers(self, windows: Windows, power: int) -> NDArray[np.float64]:
+        """The number of bins in each window."""
+        del power
+        return self.equal(windows).astype(np.float64)[:, None]
+
+    def equal(self, windows: Windows) -> NDArray[np.int64]:
+        """Every weight is 1."""
+        return windows.last - np.maximum(windows.after, self.base - 1)
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
         """One unit changes at most `folds` bins.  If bin 0 is not measured, the unit may exist before."""

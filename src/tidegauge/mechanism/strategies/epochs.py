@@ -11,11 +11,13 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import count
 from math import sqrt
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 
 from tidegauge.errors import SpecError
+from tidegauge.mechanism.decoding.weighted import LayerTerms, equal_by_powers, merged
+from tidegauge.mechanism.decoding.windows import Decoding, Windows
 from tidegauge.mechanism.exposure import most_changes, over_cases, spread
 from tidegauge.mechanism.strategies.hierarchy import Hierarchy
 from tidegauge.mechanism.strategies.toeplitz import Toeplitz
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tidegauge.mechanism.decoding.weighted import Terms
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search
     from tidegauge.mechanism.strategy import Recorded
@@ -36,6 +39,19 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 8192
 """Longest epoch, in bins: the rows of the square root grow with the epoch."""
+
+
+class Part(NamedTuple):
+    """What one epoch has of some windows."""
+
+    number: int
+    epoch: int
+    """The index of its length."""
+    inner: Strategy
+    where: NDArray[np.intp]
+    """The places of the windows that it has a part of."""
+    windows: Windows
+    """Their parts, on the epoch's own bins."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +124,12 @@ class Epochs(Strategy):
             yield which, start
             start += self._lengths[which]
 
+    def epoch(self, number: int) -> tuple[Strategy, int]:
+        """The strategy of an epoch, and how many rows it has."""
+        which = min(number, len(self._lengths) - 1)
+        inner = self._inner[which]
+        return inner, len(inner.layers(self._lengths[which] - 1))
+
     def rows(self, bin_: int) -> tuple[Row, ...]:
         """The rows of the epoch's strategy; their layer is the epoch."""
         *_, (epoch, start) = self._epochs(bin_)
@@ -156,19 +178,44 @@ class Epochs(Strategy):
             found.append(np.full(len(self._inner[epoch].layers(last)), epoch))
         return np.concatenate(found)
 
-    def variances(self, bins: NDArray[np.int64], span: int | None) -> Floats:
-        """In closed form for running values: the variances of past epochs plus that of the current one."""
-        if span is not None:
-            return super().variances(bins, span)
-        found, past = np.zeros(len(bins)), 0.0
-        for epoch, start in self._epochs(int(bins.max())):
-            inner, last = self._inner[epoch], self._lengths[epoch] - 1
-            noise = (float(self.scales[epoch]) * inner.denominator / self.denominator) ** 2
-            inside = (start <= bins) & (bins <= start + last)
-            if inside.any():
-                found[inside] = past + noise * inner.variances(bins[inside] - start, None)
-            past += noise * float(inner.variances(np.array([last]), None)[0])
+    def decoding(self, cells: int) -> Decoding:
+        """Each epoch is decoded separately."""
+        return _Parts(self, cells)
+
+    def parts(self, windows: Windows) -> Iterator[Part]:
+        """The windows that each epoch has a part of, as windows on the bins of its own strategy."""
+        for number, (epoch, start) in enumerate(self._epochs(int(max(windows.last, default=-1)))):
+            end = start + self._lengths[epoch] - 1
+            where = np.flatnonzero((windows.last >= start) & (windows.after < end))
+            some = windows.at(where)
+            inside = Windows(
+                np.maximum(some.after - start, -1),
+                np.minimum(some.last, end) - start,
+                np.minimum(some.through, end) - start,
+            )
+            yield Part(number, epoch, self._inner[epoch], where, inside)
+
+    def powers(self, windows: Windows, power: int) -> Floats:
+        """Sums over the epochs, for all windows at once."""
+        found = np.zeros((len(windows), len(self.scales)))
+        for part in self.parts(windows):
+            finer = (part.inner.denominator / self.denominator) ** power
+            found[part.where, part.epoch] += part.inner.powers(part.windows, power).sum(axis=1) * finer
         return found
+
+    def terms(self, windows: Windows, at: int) -> Terms:
+        """Those of the epochs; epochs of one length have one layer."""
+        parts = [
+            LayerTerms(part.epoch, some.sizes * (part.inner.denominator / self.denominator), some.counts)
+            for part in self.parts(windows.at(slice(at, at + 1)))
+            if len(part.where)
+            for some in part.inner.terms(part.windows, 0)
+        ]
+        return merged(parts)
+
+    def equal(self, windows: Windows) -> NDArray[np.int64]:
+        """Looked at one by one where the powers allow it."""
+        return equal_by_powers(self, windows)
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
         """The sum over changes: within an epoch, several changes never cost more than each change alone."""
@@ -189,6 +236,33 @@ class Epochs(Strategy):
             return counts.total * M * one, (counts.total * M) ** 2 * two
 
         return over_cases(exposure, stock=stock, flow=flow)
+
+
+class _Parts(Decoding):
+    """One decoding for each epoch."""
+
+    def __init__(self, strategy: Epochs, cells: int) -> None:
+        self._strategy, self._cells = strategy, cells
+        self._kept: list[Decoding] = []
+        self._open = 0
+        """How many rows are missing in the last epoch."""
+
+    def add(self, rows: Floats) -> None:
+        """Each epoch takes its rows."""
+        while len(rows):
+            if not self._open:
+                inner, self._open = self._strategy.epoch(len(self._kept))
+                self._kept.append(inner.decoding(self._cells))
+            self._kept[-1].add(rows[: self._open])
+            self._open, rows = max(self._open - len(rows), 0), rows[self._open :]
+
+    def sums(self, windows: Windows) -> Floats:
+        """Added up over the epochs."""
+        found = np.zeros((len(windows), self._cells))
+        for part in self._strategy.parts(windows):
+            finer = part.inner.denominator / self._strategy.denominator
+            found[part.where] += self._kept[part.number].sums(part.windows) * finer
+        return found
 
 
 def _candidates(search: Search) -> Iterator[Epochs]:

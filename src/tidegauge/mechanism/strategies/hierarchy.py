@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 import numpy as np
 
 from tidegauge.errors import SpecError
+from tidegauge.mechanism.decoding.tree import Leaves, Tree, TreeSums
+from tidegauge.mechanism.decoding.weighted import LayerTerms, equal_by_powers
+from tidegauge.mechanism.decoding.windows import Decoding
 from tidegauge.mechanism.exposure import costs, over_cases, spread
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, refuse_running_values, says
 from tidegauge.theory.paths.path import ON_OFF
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tidegauge.mechanism.decoding.weighted import Terms
+    from tidegauge.mechanism.decoding.windows import Windows
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search, Task
     from tidegauge.mechanism.strategy import Recorded
@@ -198,33 +203,38 @@ class Hierarchy(Strategy):
             self._spread(plan, below, index, index + 1, sign * part)
             self._spread(plan, below, first, first + self.branching, -sign * share)
 
-    def variances(self, bins: Indices, span: int | None) -> Floats:
-        """In closed form for all bins at once."""
-        known, noise = self._knowledge[0], [float(scale) ** 2 for scale in self.scales]
-        whole = np.full(len(bins), True) if span is None else bins < span
+    def decoding(self, cells: int) -> Decoding:
+        """By sums of nodes beside the paths to both ends of a window."""
+        return _Nodes(self, cells)
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The layers, and how much each node's measurement counts."""
+        return Tree(self.branching, tuple(self._knowledge[1].tolist()))
+
+    def leaves(self, windows: Windows) -> tuple[Leaves, NDArray[np.bool_]]:
+        """The leaves that each window sums, and whether it contains the initial load, measured apart."""
+        whole = windows.after < 0
         if whole.any():
             self._require_initial_load()
-        start = np.where(whole, 0, bins - (span or 0) + self._shift)
-        total = np.where(whole, noise[-1] if self.load == "apart" else 0.0, 0.0)
-        bins = bins + self._shift
-        share, contrast = np.ones(len(bins)), np.zeros(len(bins))
-        open_ = np.ones(len(bins), dtype=bool)
-        for layer in range(self.height):
-            size = self.branching**layer
-            first, complete = start // size, bins // size
-            if layer:
-                after = self.branching - 1 - start // (size // self.branching) % self.branching
-                rest = share + after
-                contrast = contrast + known[layer - 1] * (share**2 + after - rest**2 / self.branching)
-                share = rest / self.branching
-            top = layer == self.height - 1
-            parent = start // (size * self.branching)
-            last = open_ & (first < complete) & (top | ((parent + 1) * size * self.branching > bins))
-            nodes = np.where(last, complete - first - 1, 0)
-            total += np.where(last, share**2 * known[layer] + contrast + nodes * known[layer], 0.0)
-            open_ &= ~last
-            total += np.where(open_, complete % self.branching * known[layer], 0.0)
-        return total
+        start = np.where(whole, 0, windows.after + self._shift)
+        found = Leaves(start, windows.last + self._shift, windows.through + self._shift)
+        return found, whole & (self.load == "apart")
+
+    def powers(self, windows: Windows, power: int) -> Floats:
+        """From the groups of nodes with equal weights, for all windows at once."""
+        leaves, loaded = self.leaves(windows)
+        return np.column_stack([self.tree.powers(leaves, power), loaded.astype(np.float64)])
+
+    def terms(self, windows: Windows, at: int) -> Terms:
+        """From the groups of nodes with equal weights."""
+        leaves, loaded = self.leaves(windows.at(slice(at, at + 1)))
+        load = [LayerTerms(self.height, np.ones(1), np.ones(1, dtype=np.int64))] if loaded[0] else []
+        return self.tree.terms(leaves) + load
+
+    def equal(self, windows: Windows) -> Indices:
+        """Looked at one by one where the powers allow it."""
+        return equal_by_powers(self, windows)
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
         """Exact; for long releases with values of both signs in groups an upper bound."""
@@ -284,6 +294,28 @@ class _Layout:
         for layer, size in enumerate(sizes):
             ends = np.arange(1, through // size + 1) * size
             self.places.append(before + layer + sum((ends - 1) // each for each in sizes))
+
+
+class _Nodes(Decoding):
+    """The measured nodes, and the initial load measured apart."""
+
+    def __init__(self, tree: Hierarchy, cells: int) -> None:
+        self._hierarchy, self._nodes = tree, TreeSums(tree.tree, cells)
+        self._load: Floats | None = None if tree.load == "apart" else np.zeros(cells)
+
+    def add(self, rows: Floats) -> None:
+        """Take in the load, if it is measured apart, then nodes."""
+        if self._load is None and len(rows):
+            self._load, rows = rows[0].copy(), rows[1:]
+        self._nodes.add(rows)
+
+    def sums(self, windows: Windows) -> Floats:
+        """The estimated sums of leaves, with the load if it is one of the bins."""
+        leaves, loaded = self._hierarchy.leaves(windows)
+        found = self._nodes.sums(leaves)
+        if self._load is not None:
+            found[loaded] += self._load
+        return found
 
 
 @lru_cache(maxsize=64)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from tidegauge.errors import SpecError
+from tidegauge.mechanism.decoding import sums
 from tidegauge.mechanism.exposure import spread
 from tidegauge.mechanism.strategy import Row, Strategy, StrategyKind, Stream, says
 from tidegauge.theory.sensitivity import Sensitivity
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tidegauge.mechanism.decoding.windows import Windows
     from tidegauge.mechanism.search.task import Search
     from tidegauge.mechanism.strategy import Exposure, Whole
 
@@ -77,9 +79,18 @@ class Levels(Strategy):
         """Layer 0 for every row."""
         return np.zeros(through + 1, dtype=np.int64)
 
-    def variances(self, bins: NDArray[np.int64], span: int | None) -> NDArray[np.float64]:
+    def decoding(self, cells: int) -> sums.Levels:
+        """The rows are the running values."""
+        return sums.Levels(0, cells)
+
+    def powers(self, windows: Windows, power: int) -> NDArray[np.float64]:
         """One row, or two."""
-        return np.ones(len(bins)) if span is None else np.where(bins >= span, 2.0, 1.0)
+        del power
+        return self.equal(windows).astype(np.float64)[:, None]
+
+    def equal(self, windows: Windows) -> NDArray[np.int64]:
+        """Every weight is 1 or -1."""
+        return np.where(windows.after < 0, 1, 2)
 
     def folds(self, exposure: Exposure) -> int | None:
         """Bins that end in one term."""

@@ -87,11 +87,3 @@ def rounded(series: Floats, digits: int) -> NDArray[np.int64]:
     """The nearest whole multiples of 2^-digits."""
     found: NDArray[np.int64] = np.rint(series * 2**digits).astype(np.int64)
     return found
-
-
-def lag_difference(series: Floats, lag: int | None) -> Floats:
-    """Each element minus the element `lag` before it (None: the series itself)."""
-    if lag is None or lag >= len(series):
-        return series
-    difference: Floats = series - np.concatenate([np.zeros(lag), series[:-lag]])
-    return difference

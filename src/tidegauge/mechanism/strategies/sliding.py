@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 
 from tidegauge.errors import SpecError
+from tidegauge.mechanism.decoding.sums import Growing
+from tidegauge.mechanism.decoding.windows import Decoding
 from tidegauge.mechanism.exposure import domain, over_cases, spread
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, says
 from tidegauge.theory.joint import joint
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tidegauge.mechanism.decoding.windows import Windows
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search
     from tidegauge.model.schedule import Schedule
@@ -81,11 +84,28 @@ class Sliding(Strategy):
             raise SpecError("a sliding release measures its own windows alone")
         return np.append(np.zeros(reading), 1.0)
 
-    def variances(self, bins: NDArray[np.int64], span: int | None) -> NDArray[np.float64]:
-        """1 for every window."""
-        for bin_ in (bins.min(), bins.max()):
-            self.weights(int(bin_), span)
-        return np.ones(len(bins))
+    def decoding(self, cells: int) -> Decoding:
+        """The rows are the windows."""
+        return _Rows(self, cells)
+
+    def powers(self, windows: Windows, power: int) -> NDArray[np.float64]:
+        """One weight, 1."""
+        del power
+        return self.equal(windows).astype(np.float64)[:, None]
+
+    def equal(self, windows: Windows) -> NDArray[np.int64]:
+        """One row for every window."""
+        return np.ones_like(self.numbers(windows))
+
+    def numbers(self, windows: Windows) -> NDArray[np.int64]:
+        """The row of each window.  Raises SpecError unless all are measured windows."""
+        numbers, rests = np.divmod(windows.last - self.span, self.stride)
+        outside = (numbers < 0) | (rests != 0) | (windows.last - windows.after != self.span)
+        if self.readings is not None:
+            outside |= numbers >= self.readings
+        if outside.any():
+            raise SpecError("a sliding release measures its own windows alone")
+        return numbers
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
         """One unit changes at most as many windows as T3 says."""
@@ -137,6 +157,22 @@ class Sliding(Strategy):
         found = row_paths(rows, case=case, domain=domain(exposure, 1))
         _, M = spread(exposure)
         return None if found is None else (M * Fraction(found[0]), M**2 * Fraction(found[1]))
+
+
+class _Rows(Decoding):
+    """Keeps the rows."""
+
+    def __init__(self, strategy: Sliding, cells: int) -> None:
+        self._strategy, self._rows = strategy, Growing(cells)
+
+    def add(self, rows: NDArray[np.float64]) -> None:
+        """Keep the rows."""
+        self._rows.add(rows)
+
+    def sums(self, windows: Windows) -> NDArray[np.float64]:
+        """The row of each window."""
+        found: NDArray[np.float64] = self._rows.values[self._strategy.numbers(windows)]
+        return found
 
 
 def _candidates(search: Search) -> Iterator[Sliding]:

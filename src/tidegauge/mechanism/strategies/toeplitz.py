@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 import numpy as np
 
 from tidegauge.errors import SpecError
+from tidegauge.mechanism.decoding.kernel import Convolved, Kernel, lag_difference
 from tidegauge.mechanism.exposure import most_changes, over_cases, spread, square_of, stock_square
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategy import Exposure, Row, Strategy, StrategyKind, refuse_running_values, says
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tidegauge.mechanism.decoding.windows import Windows
     from tidegauge.mechanism.exposure import Flow
     from tidegauge.mechanism.search.task import Search
     from tidegauge.theory.paths.path import BinCase, Domain
@@ -129,10 +131,13 @@ class Toeplitz(Strategy):
         return np.zeros(max(through - self.first + 1, 0), dtype=np.int64)
 
     def _decoder(self, count: int) -> Floats:
-        """The weights of the rows in a running value, by their age."""
+        """The weights of the rows in a running value, by their age; no more than there are bins."""
+        if self.bins is not None:
+            count = min(count, self.bins - self.first)
         known: Floats = self.__dict__.get("_known", np.empty(0))
         if len(known) < count:
-            series = np.zeros(1 << (count - 1).bit_length())
+            whole = count if self.bins is None else self.bins - self.first  # the same on every call
+            series = np.zeros(1 << (whole - 1).bit_length())
             usable = self.coefficients[: len(series)]
             series[: len(usable)] = usable
             known = np.cumsum(shapes.inverse(series))
@@ -142,14 +147,25 @@ class Toeplitz(Strategy):
     def weights(self, bin_: int, span: int | None) -> Floats:
         """By the inverse series; there are as many rows as bins."""
         self._require_initial_load(bin_, span)
-        return shapes.lag_difference(self._decoder(bin_ - self.first + 1), span)[::-1]
+        return lag_difference(self._decoder(bin_ - self.first + 1), span)[::-1]
 
-    def variances(self, bins: NDArray[np.int64], span: int | None) -> Floats:
-        """In closed form for all bins at once."""
-        self._require_initial_load(int(bins.min()), span)
-        ages = bins - self.first
-        decoder = shapes.lag_difference(self._decoder(int(ages.max()) + 1), span)
-        return np.cumsum(decoder**2)[ages]
+    def decoding(self, cells: int) -> Convolved:
+        """A convolution of the rows with the inverse series."""
+        return Convolved(self._decoder, self.first, cells)
+
+    @cached_property
+    def _kernel(self) -> Kernel:
+        return Kernel(self._decoder, self.first)
+
+    def powers(self, windows: Windows, power: int) -> Floats:
+        """Sums over the inverse series, for all windows at once."""
+        if self.first and (windows.after < 0).any():
+            refuse_running_values()
+        return self._kernel.powers(windows, power)[:, None]
+
+    def equal(self, windows: Windows) -> Integers:
+        """As many as there are rows, if the series has one size."""
+        return self._kernel.equal(windows)
 
     def _require_initial_load(self, bin_: int, span: int | None) -> None:
         if self.first and (span is None or span > bin_):

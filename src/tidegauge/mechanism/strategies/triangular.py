@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from tidegauge.errors import SpecError
+from tidegauge.mechanism.decoding.sums import Growing, Levels
+from tidegauge.mechanism.decoding.weighted import equal_by_powers
+from tidegauge.mechanism.decoding.windows import Decoding
 from tidegauge.mechanism.strategies import shapes
 from tidegauge.mechanism.strategy import Row, Strategy, refuse_running_values
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from tidegauge.mechanism.decoding.windows import Windows
+
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int32]
 
 MOST_BINS = 4096
 """Most bins: beyond, the matrix and its inverse would take more than 200 megabytes."""
+
+
+_AT_A_TIME: Final = 256
+"""Readings whose weights are in memory together."""
 
 
 class Triangular(Strategy):
@@ -74,3 +83,47 @@ class Triangular(Strategy):
         elif self.first and (span is None or span > bin_):
             refuse_running_values()
         return found
+
+    def decoding(self, cells: int) -> Decoding:
+        """By the inverse of the matrix: a matrix takes the time of its elements."""
+        return _Inverted(self, cells)
+
+    def running(self, count: int) -> Floats:
+        """The weights of the rows in the sum of the first `count` bins."""
+        return self._decoder[count - 1, :count]
+
+    def powers(self, windows: Windows, power: int) -> Floats:
+        """From the inverse of the matrix, some rows at a time."""
+        if self.first and (windows.after < 0).any():
+            refuse_running_values()
+        found, ages, before = np.empty(len(windows)), windows.last - self.first, windows.after - self.first
+        for start in range(0, len(windows), _AT_A_TIME):
+            some = slice(start, start + _AT_A_TIME)
+            width = int(ages[some].max()) + 1
+            weights = self._decoder[ages[some], :width]
+            inside = np.flatnonzero(before[some] >= 0)
+            weights[inside] -= self._decoder[before[some][inside], :width]
+            found[some] = (np.abs(weights) ** power).sum(axis=1)
+        return found[:, None]
+
+    def equal(self, windows: Windows) -> NDArray[np.int64]:
+        """Looked at one by one where the powers allow it."""
+        return equal_by_powers(self, windows)
+
+
+class _Inverted(Decoding):
+    """Keeps all rows, and the running values that follow from them."""
+
+    def __init__(self, strategy: Triangular, cells: int) -> None:
+        self._strategy, self._rows, self._levels = strategy, Growing(cells), Levels(strategy.first, cells)
+
+    def add(self, rows: Floats) -> None:
+        """The next running values."""
+        for row in rows:
+            self._rows.add(row[None, :])
+            known = self._rows.values
+            self._levels.add((self._strategy.running(len(known)) @ known)[None, :])
+
+    def sums(self, windows: Windows) -> Floats:
+        """A running value, or the difference of two."""
+        return self._levels.sums(windows)

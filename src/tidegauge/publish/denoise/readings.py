@@ -13,6 +13,7 @@ import numpy as np
 from tidegauge.mechanism.aggregate import Estimate
 from tidegauge.mechanism.aggregates import aggregate_of
 from tidegauge.mechanism.aggregates.linear import Linear
+from tidegauge.mechanism.decoding.windows import Windows
 from tidegauge.mechanism.noise.error import ErrorDistribution
 from tidegauge.mechanism.noise.samplers import DiscreteGaussian
 from tidegauge.model.reading import ModelEstimate
@@ -87,12 +88,11 @@ def with_model(
 
 
 def _windows(series: Series, bins: int) -> list[_Window]:
-    schedule = series.plan.release.schedule
-    numbers = [(schedule.reading_of_bin(bin_), bin_) for bin_ in range(bins)]
+    readings = series.readings(range(bins))
+    windows = series.windows(readings)
     return [
-        _Window(number, bin_, series.decoder_at(number).span)
-        for number, bin_ in numbers
-        if number is not None and series.read_at(number)
+        _Window(number, int(bin_), windows.span(at))
+        for at, (number, bin_) in enumerate(zip(readings, windows.last, strict=True))
     ]
 
 
@@ -152,15 +152,15 @@ def _span(window: _Window, first: int | None) -> Span:
 
 def _plain(component_plan: ComponentPlan, windows: list[_Window], rows: Floats) -> Denoised:
     """The plain estimates of windows, in units of the base noise."""
-    strategy = component_plan.strategy
-    values, variances = np.empty((len(windows), rows.shape[1])), np.empty((len(windows), 1))
-    for at, window in enumerate(windows):
-        weights = strategy.weights(window.bin, window.span) * strategy.denominator
-        values[at] = weights @ rows[: len(weights)]
+    strategy, decoding = component_plan.strategy, component_plan.strategy.decoding(rows.shape[1])
+    decoding.add(rows)
+    ends = np.array([window.bin for window in windows], dtype=np.int64)
+    after = np.array([-1 if window.span is None else max(window.bin - window.span, -1) for window in windows])
+    values = decoding.sums(Windows(after.astype(np.int64), ends, ends)) * strategy.denominator
+    variances = np.empty((len(windows), 1))
     for span in {window.span for window in windows}:
         which = [at for at, window in enumerate(windows) if window.span == span]
-        ends = np.array([windows[at].bin for at in which])
-        variances[which, 0] = strategy.variances(ends, span) * float(strategy.denominator) ** 2
+        variances[which, 0] = strategy.variances(ends[which], span) * float(strategy.denominator) ** 2
     return Denoised(values, variances)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tidegauge.model.json import as_object, parse_json
 from tidegauge.model.tick import Published
-from tidegauge.store.database import FORMAT, Database
+from tidegauge.store.database import Database
 from tidegauge.store.public.journal import Journal
 from tidegauge.store.public.ledger import Ledger
 from tidegauge.store.public.outbox import cursor_of
@@ -80,7 +80,7 @@ class PublicPart:
         """Refuse an encrypted store whose signature or ledger does not hold."""
         if self._file.cipher is None:
             return
-        require = require_signed if self._file.version == FORMAT else require_old
+        require = require_old if self._file.version == 2 else require_signed
         require(self._db, self._file.cipher, self._file.path.name)
         self.ledger.prove()
 

@@ -5,27 +5,37 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from tidegauge.errors import StoreCorrupt
 from tidegauge.model.tick import NOTHING_YET, Clock, StreamState
 from tidegauge.store.secret.exact import ExactSums
-from tidegauge.store.secret.form import Plain, Sealed
+from tidegauge.store.secret.old_rows import old_rows
 from tidegauge.store.secret.pending import WAITING, Keys, Pending
 from tidegauge.store.secret.rows import RowDigests
-from tidegauge.store.secret.secrets import SECRETS, Secrets
-from tidegauge.store.secret.state import StoredState
+from tidegauge.store.secret.secrets import SECRETS, STATE, Secrets
 from tidegauge.store.secret.sums import SUMS, Sums
+from tidegauge.store.secret.table.directory import Directory, altered
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tidegauge.model.tick import Measured, TickResult
     from tidegauge.store.database import Database
     from tidegauge.store.secret.exact import Levels
-    from tidegauge.store.secret.form import Form
+    from tidegauge.store.secret.state import StoredState
+    from tidegauge.store.secret.tables import StateTables
 
     Layout = Mapping[str, Mapping[str, str]]
     """Table -> column -> type, as the engine declared the state."""
 
-TABLES: Final = (SECRETS, *SUMS, *WAITING)
+BLOCKS: Final = (
+    "CREATE TABLE blocks (number INTEGER PRIMARY KEY, margin BLOB NOT NULL, content BLOB NOT NULL)"
+)
+"""The blocks of the state (tidegauge.store.secret.table.file), as a statement.
+
+`margin` is as many zeros as a page has bytes.  It fills the part of a row that SQLite may copy from page to
+page, so that `content` lies on pages of its own, which are overwritten with zeros when the block is deleted.
+"""
+TABLES: Final = (SECRETS, *SUMS, *WAITING, BLOCKS)
 
 _VERSION: Final = "engine_version"
 _WIDTH: Final = 80
@@ -38,9 +48,9 @@ class SecretPart:
     def __init__(self, file: Database) -> None:
         self._file, self._sealed = file, file.cipher is not None
         db, cipher = file.connection, file.cipher
-        self._form: Form = Plain() if cipher is None else Sealed(cipher)
+        self._tables: StateTables | None = None
         self.secrets = Secrets(db, cipher, version=file.version)
-        self.digests = RowDigests(db, cipher, self.secrets)
+        self.digests = RowDigests(db, cipher, self.secrets, version=file.version)
         self.sums = Sums(db, cipher, self.digests)
         self.pending = Pending(db, cipher, self.digests)
         self.keys = Keys(db, cipher)
@@ -49,10 +59,9 @@ class SecretPart:
     # -- rows and units --------------------------------------------------------------------------------------
 
     def create_state(self, layout: Layout) -> None:
-        """Make the tables of the state, once, when the plan is committed."""
+        """Begin the state, once, when the plan is committed."""
         self._file.set("layout", json.dumps(layout, sort_keys=False))
-        self._state(layout).create()
-        self.digests.watch()
+        self.secrets.set(STATE, {})
         self.set_clock(Clock(None, NOTHING_YET, 0))
 
     @property
@@ -86,16 +95,57 @@ class SecretPart:
         known, more = self._layout(), self._missing(layout)
         extended = {table: {**known[table], **more.get(table, {})} for table in known}
         self._file.set("layout", json.dumps(extended, sort_keys=False))
-        self._state(extended).add_columns(more)
         if self.clock.watermark > NOTHING_YET:
             self.exact.begin(self.clock.watermark, levels)
 
     def state(self) -> StoredState:
         """The rows and units as they are known."""
-        return self._state(self._layout())
+        from tidegauge.store.secret.state import StoredState  # noqa: PLC0415  (slow to load)
 
-    def _state(self, layout: Layout) -> StoredState:
-        return StoredState(self._file.connection, layout, self._form, self.pending, self.keys)
+        return StoredState(self._file, self._layout(), self.tables, self.pending, self.keys)
+
+    @property
+    def tables(self) -> StateTables:
+        """The tables of the state."""
+        if self._tables is None:
+            from tidegauge.store.secret.tables import StateTables  # noqa: PLC0415  (slow to load)
+
+            self._tables = StateTables(self._file.connection, self._file.cipher, self.secrets)
+        return self._tables
+
+    def excess(self) -> Iterator[str]:
+        """Of every unit whose true contribution is not the accepted one, the difference, as the engine has
+        it.
+        """
+        if self._file.version >= 4:
+            yield from self.state().excess()
+            return
+        for rows in old_rows(self._file.connection, self._file.cipher, "units", self._layout()["units"]):
+            yield from rows["excess"].drop_null().to_pylist()
+
+    def begin(self) -> None:
+        """Follow the changes of rows from now on.  Raises StoreCorrupt where they were altered."""
+        self.digests.begin(self._file.path.name)
+        self._require_blocks(every=False)
+
+    def require_rows(self) -> None:
+        """Raise StoreCorrupt where rows of an encrypted store are not those that its last tick left."""
+        self.digests.require(self._file.path.name)
+        if self._file.version >= 4:
+            self._require_blocks(every=self._sealed)
+
+    def _require_blocks(self, *, every: bool) -> None:
+        if self._file.get("layout") is None:
+            return
+        if STATE not in self.secrets.names():
+            raise StoreCorrupt(f"{self._file.path.name} has a plan but no state: the store was altered")
+        tables = (self.secrets.get(STATE) or {}).get("tables", {}).values()
+        names = [name for table in tables for name in Directory.from_json(table).names]
+        there = self._file.connection.execute("SELECT number FROM blocks ORDER BY number")
+        if [number for (number,) in there] != sorted(name.number for name in names):
+            raise altered()
+        if every:
+            self.tables.open_all(names)
 
     # -- a tick ----------------------------------------------------------------------------------------------
 
@@ -118,10 +168,9 @@ class SecretPart:
         """Take over state, sums, counts and waiting changes; inside the tick's transaction."""
         if result.version is not None:
             self.secrets.set(_VERSION, result.version)
-        state = self.state() if result.folded else None
+        elif result.folded:
+            self.state().apply(result.folded)
         for folded in result.folded:
-            assert state is not None
-            state.apply(folded)
             self.sums.add(folded.totals)
             self.sums.count(folded.counts)
         if result.ended:
@@ -181,11 +230,15 @@ class SecretPart:
         self.sums.tidy()
         self.digests.save()
         self.secrets.write()
+        if self._tables is not None:
+            self._tables.saved()
 
     def forget(self) -> None:
         """The transaction was rolled back: drop what was set in memory."""
-        for part in (self._form, self.sums, self.secrets, self.digests):
+        for part in (self.sums, self.secrets, self.digests):
             part.forget()
+        if self._tables is not None:
+            self._tables.forget()
 
 
 def _shared(release: str, component: int) -> str:

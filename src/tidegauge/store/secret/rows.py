@@ -7,7 +7,8 @@ with the other secrets and signed.  Without the key, a person can neither comput
 of rows with the same sum: this is an additive multiset hash (Clarke, Devadas, van Dijk, Gassend and Suh,
 2003), and no sum is visible.
 
-A store is checked when it is opened for writing, and by `verify`.
+A store is checked when it is opened for writing, and by `verify`.  The state itself is not among these rows:
+its blocks are named in the directory (tidegauge.store.secret.tables), which is one of the secrets.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.errors import StoreCorrupt
+from tidegauge.store.secret.old_rows import TABLES as OLD
 
 if TYPE_CHECKING:
     import sqlite3
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from tidegauge.store.secret.secrets import Secrets
 
 _KEY: Final = "row_digests"
-_WATCHED: Final = ("entries", "units", "used", "keys")
+_WATCHED: Final = ("keys",)
 """Tables whose rows change one by one.  Triggers of this connection call the digest."""
 _NOTED: Final = ("totals", "counts", "pending")
 """Tables that a tick clears and writes again.  A trigger would make SQLite clear them row by row; instead,
@@ -35,8 +37,12 @@ _MODULUS: Final = 2**256
 class RowDigests:
     """The digests of the secret tables of one store.  Without a cipher they do nothing."""
 
-    def __init__(self, db: sqlite3.Connection, cipher: Cipher | None, secrets: Secrets) -> None:
+    def __init__(
+        self, db: sqlite3.Connection, cipher: Cipher | None, secrets: Secrets, *, version: int
+    ) -> None:
         self._db, self._cipher, self._secrets = db, cipher, secrets
+        self._old = version < 4
+        """Whether the rows of the state are rows of SQLite."""
         self._sums: dict[str, int] = {}
         self._moved = False
         """Whether a row changed since the digests were saved."""
@@ -53,7 +59,7 @@ class RowDigests:
         self.watch()
 
     def watch(self) -> None:
-        """Make the triggers of the tables that exist; also called once the plan has made its tables."""
+        """Make the triggers."""
         if self._cipher is None:
             return
         for table in _WATCHED:
@@ -83,6 +89,11 @@ class RowDigests:
             self._moved = True
             for row in rows:
                 self._row_changed(1, table, *row)
+
+    def restart(self) -> None:
+        """The tables that are followed have changed: begin with the rows that are there."""
+        if self._cipher is not None:
+            self._sums, self._moved = self._found(), True
 
     def save(self) -> None:
         """Keep the digests with the secrets; inside the transaction."""
@@ -117,7 +128,7 @@ class RowDigests:
     def _found(self) -> dict[str, int]:
         """The digests of the rows that are there."""
         sums = {}
-        for table in (*_WATCHED, *_NOTED):
+        for table in (*(OLD if self._old else ()), *_WATCHED, *_NOTED):
             total = 0
             for row in self._rows(table):
                 total += self._hash(table, *row)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SECRETS: Final = "CREATE TABLE secrets (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
 """The table, as a statement."""
+STATE: Final = "state"
+"""The name of the directory of the blocks of the state (tidegauge.store.secret.tables)."""
 _OLD: Final = {"veils": "shared_noise", "carried": "stream_state"}
 """How names began in format 2, and how they begin now."""
 WERE_META: Final = " OR ".join(["key = 'clock'", *(f"key GLOB '{name}:*'" for name in _OLD)])
@@ -48,6 +50,13 @@ class Secrets:
         if row is None:
             return None
         return json.loads(row[0]) if self._cipher is None else self._cipher.open(self._place(name), row[0])
+
+    def stored(self, key: str) -> object:
+        """The value as it is in the table, for comparing; None where there is none, or it was set since."""
+        if key in self._fresh:
+            return None
+        row = self._db.execute(f"SELECT value FROM {self._table} WHERE key = ?", (key,)).fetchone()
+        return None if row is None else row[0]
 
     def set(self, key: str, value: Any) -> None:
         """Keep a value, or with None drop it; `write` puts it into the table."""

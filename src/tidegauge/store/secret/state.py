@@ -2,67 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
-from tidegauge.store.secret.form import key_of
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegauge.store.secret.table.hashes import hashed
+from tidegauge.store.secret.tables import OWNERS
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    import pyarrow as pa
-
-    from tidegauge.model.program import Folded, Record
-    from tidegauge.store.secret.form import Form
+    from tidegauge.model.program import Folded, Record, Texts
+    from tidegauge.store.database import Database
     from tidegauge.store.secret.pending import Keys, Pending
-
-_ARROW: Final = {"VARCHAR": "string", "BIGINT": "int64"}
-_PART: Final = 10_000
-"""So many keys are looked up, and so many rows converted, at a time.  SQLite takes at most 32,766 in one
-statement."""
-
-
-def quote(name: str) -> str:
-    """An SQL identifier, whatever it contains."""
-    return '"' + name.replace('"', '""') + '"'
+    from tidegauge.store.secret.table.sorted_table import SortedTable
+    from tidegauge.store.secret.tables import StateTables
 
 
 class StoredState:
-    """Rows, counters and clips in SQLite, with the columns that the engine declared."""
+    """Rows, counters and clips, with the columns that the engine declared."""
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
+        file: Database,
         layout: Mapping[str, Mapping[str, str]],
-        form: Form,
+        tables: StateTables,
         pending: Pending,
         keys: Keys,
     ) -> None:
-        self._db = connection
+        self._file = file
         self._layout = layout
-        self._form = form
+        self._tables = tables
         self._pending = pending
         self._keys = keys
-
-    def create(self) -> None:
-        """Make the tables, once, when the plan is committed."""
-        for table, declared in self._layout.items():
-            columns = self._form.columns(table, declared)
-            fields = ", ".join(f"{quote(name)} {kind}" for name, kind in columns.items())
-            key = ", ".join(map(quote, key_of(table, declared)))
-            self._db.execute(f"CREATE TABLE {table} ({fields}, PRIMARY KEY ({key})) WITHOUT ROWID")
-        if "unit" in self._form.columns("entries", self._layout["entries"]):
-            self._db.execute('CREATE INDEX entries_of_unit ON entries ("unit")')
-        if "expires" in self._form.columns("units", self._layout["units"]):
-            self._db.execute('CREATE INDEX units_expiring ON units ("expires") WHERE "expires" IS NOT NULL')
-
-    def add_columns(self, more: Mapping[str, Mapping[str, str]]) -> None:
-        """Add columns to the tables; a sealed row has them in its one piece."""
-        for table, declared in more.items():
-            there = {name for (name,) in self._db.execute(f"SELECT name FROM pragma_table_info('{table}')")}
-            for name, kind in self._form.columns(table, declared).items():
-                if name not in there:
-                    self._db.execute(f"ALTER TABLE {table} ADD COLUMN {quote(name)} {kind}")
 
     def excess(self) -> Iterator[str]:
         """Of every unit whose true contribution is not the accepted one, the difference, as the engine has
@@ -70,32 +43,47 @@ class StoredState:
         """
         if "excess" not in self._layout["units"]:
             return iter(())
-        found = self._select("units", self._form.where_present("units", "excess"))["excess"].to_pylist()
-        return (one for one in found if one is not None)
+        with self._file.snapshot():
+            return iter(self._use("units").present("excess").table["excess"].to_pylist())
 
-    def entries(self, names: Sequence[str]) -> pa.Table:
+    def entries(self, names: Texts) -> pa.Table:
         """The living rows with these names."""
-        return self._matching("entries", "entry", names)
+        if "unit" not in self._layout["entries"]:
+            return self._matching("entries", "entry", names)
+
+        with self._file.snapshot():
+            table = self._use("entries")
+            if table.empty:
+                return table.shape.columns.empty_table()
+            wanted = _texts(names)
+            owners = _only(self._use(OWNERS).find(hashed(wanted)).table, "entry", wanted)
+            return _only(table.find(hashed(owners["unit"])).table, "entry", wanted)
 
     def all_entries(self) -> pa.Table:
         """Every living row."""
-        return self._select("entries", "entries")
+        return self.all_of("entries")
 
-    def entries_of(self, units: Sequence[str]) -> pa.Table:
+    def all_of(self, name: str) -> pa.Table:
+        """Every row of a table of the state."""
+        with self._file.snapshot():
+            return pa.concat_tables(rows.table for rows in self._use(name).scan())
+
+    def entries_of(self, units: Texts) -> pa.Table:
         """All living rows of these units."""
         return self._matching("entries", "unit", units)
 
-    def units(self, units: Sequence[str]) -> pa.Table:
+    def units(self, units: Texts) -> pa.Table:
         """The counters of these units."""
         return self._matching("units", "unit", units)
 
-    def used(self, units: Sequence[str]) -> pa.Table:
+    def used(self, units: Texts) -> pa.Table:
         """The clips of these units."""
         return self._matching("used", "unit", units)
 
-    def expiring(self, upto: int) -> list[str]:
+    def expiring(self, upto: int) -> pa.Array:
         """Units that must leave by this instant."""
-        return self._form.expiring(self._db, list(self._layout["units"]), upto)
+        with self._file.snapshot():
+            return pc.unique(self._use("units").upto("expires", upto).table["unit"])
 
     def waiting(self) -> Iterator[pa.Table]:
         """The changes that have arrived and have not taken effect."""
@@ -109,55 +97,32 @@ class StoredState:
         """Whether any key has a record."""
         return self._keys.any()
 
-    def apply(self, folded: Folded) -> None:
-        """Take over what changes led to; inside the caller's transaction."""
-        named = key_of("entries", self._layout["entries"])
-        where = " AND ".join(f"{quote(name)} = ?" for name in named)
-        self._db.executemany(
-            f"DELETE FROM entries WHERE {where}",
-            self._form.places("entries", named, _tuples(folded.gone, named)),
-        )
-        for table, rows in (("entries", folded.entries), ("units", folded.units), ("used", folded.used)):
-            names = list(self._layout[table])
-            columns = {name: quote(name) for name in self._form.columns(table, self._layout[table])}
-            key = key_of(table, names)
-            updates = ", ".join(
-                f"{column} = excluded.{column}" for name, column in columns.items() if name not in key
-            )
-            self._db.executemany(
-                f"INSERT INTO {table} ({', '.join(columns.values())}) VALUES "
-                f"({', '.join('?' * len(columns))}) "
-                f"ON CONFLICT DO UPDATE SET {updates}",
-                self._form.pack(table, names, _tuples(rows, names)),
-            )
+    def apply(self, parts: Sequence[Folded]) -> None:
+        """Take over what changes led to, in parts that have no unit in common; inside the transaction."""
+        self._tables.use(self._layout)
+        self._tables.apply("entries", [part.entries for part in parts], [part.gone for part in parts])
+        self._tables.apply("units", [part.units for part in parts])
+        self._tables.apply("used", [part.used for part in parts])
 
-    def _matching(self, table: str, column: str, keys: Sequence[str]) -> pa.Table:
-        import pyarrow as pa  # noqa: PLC0415  (slow to load)
+    def _use(self, name: str) -> SortedTable:
+        return self._tables.use(self._layout)[name]
 
-        wanted = list(self._form.keys(table, column, keys))
-        return pa.concat_tables(
-            self._select(table, f"{table} WHERE {quote(column)} IN ({', '.join('?' * len(part))})", part)
-            for part in (wanted[n : n + _PART] for n in range(0, max(1, len(wanted)), _PART))
-        )
-
-    def _select(self, table: str, origin: str, values: Sequence[Any] = ()) -> pa.Table:
-        """The rows of a table that an SQL expression picks, with the columns that the engine declared."""
-        import pyarrow as pa  # noqa: PLC0415  (slow to load)
-
-        declared = self._layout[table]
-        names = ", ".join(f"{table}.{quote(name)}" for name in self._form.columns(table, declared))
-        rows = self._form.unpack(table, self._db.execute(f"SELECT {names} FROM {origin}", values).fetchall())
-        if any(len(row) < len(declared) for row in rows):  # sealed before a column was added
-            rows = [(*row, *[None] * (len(declared) - len(row))) for row in rows]
-        fields = zip(*rows, strict=True) if rows else [[] for _ in declared]
-        arrays = [
-            pa.array(values, _ARROW[kind]) for values, kind in zip(fields, declared.values(), strict=True)
-        ]
-        return pa.Table.from_arrays(arrays, names=list(declared))
+    def _matching(self, name: str, column: str, keys: Texts) -> pa.Table:
+        with self._file.snapshot():
+            table = self._use(name)
+            if table.empty or not len(keys):
+                return table.shape.columns.empty_table()
+            wanted = _texts(keys)
+            return _only(table.find(hashed(wanted)).table, column, wanted)
 
 
-def _tuples(rows: pa.Table, names: Sequence[str]) -> Iterable[tuple[Any, ...]]:
-    """The rows of a table, some at a time: a million rows are a gigabyte as Python's values."""
-    for first in range(0, rows.num_rows, _PART):
-        part = rows.slice(first, _PART)
-        yield from zip(*(part[name].to_pylist() for name in names), strict=True)
+def _texts(values: Texts) -> pa.Array:
+    if isinstance(values, pa.ChunkedArray):
+        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], pa.string())
+    return values.cast(pa.string()) if isinstance(values, pa.Array) else pa.array(values, pa.string())
+
+
+def _only(rows: pa.Table, column: str, wanted: pa.Array) -> pa.Table:
+    """The rows with one of these values: two values can have the same hash."""
+    fits = pc.is_in(rows[column], value_set=wanted)
+    return rows if pc.all(fits).as_py() else rows.filter(fits)

@@ -1,0 +1,1 @@
+"""Decoding many readings at once, or one after another, in about the time that their measurements take."""
