@@ -1,4 +1,4 @@
-"""Gauges on Spark: the same readings as with the embedded engine, from files, tables and streams."""
+"""Gauges on Spark: the same readings as with the embedded engine, from files and tables."""
 
 from __future__ import annotations
 
@@ -131,27 +131,6 @@ def test_a_table_of_the_session_is_read_on_by_its_order(spark: SparkSession, tmp
             base=tmp_path, now=partial(instant, until),
         )  # fmt: skip
         found = read(one)
-    assert found == embedded
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("spark")
-def test_micro_batches_of_a_stream_count_once_each(tmp_path: Path) -> None:
-    rows = sorted(changes(3), key=lambda row: row["at"])
-    (tmp_path / "log").mkdir()
-    written(rows, tmp_path / "log.parquet")
-    embedded = read(gauge(tmp_path, {"kind": "files", "path": "log.parquet"}, "duckdb"))
-    declared = {"kind": "spark", "path": "log", "stream": True}
-    for n in range(3):
-        part = rows[n * 100 : n * 100 + 100]
-        written(part, tmp_path / "log" / f"{n}.parquet")
-        one = gauge(tmp_path, declared, "spark", "2026-01-20" if n == 2 else part[-1]["at"].isoformat())
-        found = read(one)
-        if n == 1:  # Spark did not come to write down that the last batch was done: it comes again
-            done = sorted(
-                (tmp_path / "spark.stream" / "commits").glob("[0-9]*"), key=lambda path: int(path.name)
-            )
-            done[-1].unlink()
     assert found == embedded
 
 

@@ -23,10 +23,7 @@ class SparkKind(SourceKind[SparkSpec]):
     def open(self, spec: SparkSpec, where: Location) -> OpenSource:
         """Open the source; the session starts when the columns are first needed."""
         from tidegauge.engine.spark.source import SparkFiles, SparkTable  # noqa: PLC0415
-        from tidegauge.engine.spark.stream import SparkStream  # noqa: PLC0415
 
-        if spec.stream:
-            return SparkStream(spec, where)
         return SparkTable(spec) if spec.path is None else SparkFiles(spec, where.base)
 
 

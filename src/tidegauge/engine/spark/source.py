@@ -47,7 +47,7 @@ _TYPES: Final = {
 
 
 class SessionSource(OpenSource):
-    """What files, tables and streams of the session have in common."""
+    """What files and tables of the session have in common."""
 
     engine = "spark"
 

@@ -29,7 +29,6 @@ class SparkSpec(SourceSpec):
     order: Name | None = None
     types: dict[str, str] = Field(default_factory=dict)
     time_unit: Literal["seconds", "milliseconds", "microseconds"] | None = None
-    stream: bool = False
 
     @model_validator(mode="after")
     def _one_place(self) -> SparkSpec:
