@@ -25,6 +25,7 @@ from tidegauge.model.tick import (
 )
 from tidegauge.plan.grow import begun, in_order, program_of_all
 from tidegauge.publish.journal import as_arrays, decode, decodings
+from tidegauge.run.arrive import arrive
 from tidegauge.run.spill import spilled
 
 if TYPE_CHECKING:
@@ -238,17 +239,7 @@ def fold(
 
     `reached`: the end of the last bin that has ended; None: all changes of the batch wait.
     """
-    import pyarrow.compute as pc  # noqa: PLC0415  (slow to load)
-
-    keeps = isinstance(engine, KeepingEngine)
-    if batch.remote is None:
-        arrived = engine.arrive(batch.rows, state=state, now=now, arrivals=since.arrivals)
-    else:
-        assert isinstance(engine, KeepingEngine), "the gauge checks that source and engine fit"
-        arrived = engine.arrive_remote(batch.remote, now=now, arrivals=since.arrivals)
-    if not keeps:  # an engine that keeps its state counts late changes itself
-        late = pc.sum(pc.less_equal(batch.rows["time"], since.watermark)).as_py() or 0
-        arrived = replace(arrived, counts={**arrived.counts, "late": late})
+    arrived = arrive(engine, state, batch, since=since, now=now)
     watermark = since.watermark if reached is None else max(since.watermark, reached)
     clock = Clock(batch.position, watermark, since.arrivals + batch.places)
     folded: tuple[Folded, ...] = ()

@@ -118,6 +118,7 @@ class SparkEngine:
 
     def begin(self, releases: Collection[str], *, state: State) -> None:
         """Never called: the state keeps no columns for releases that are added (Layout refuses them)."""
+        del releases, state
         raise AssertionError("a plan that can grow is refused")
 
     def forget(self) -> None:
