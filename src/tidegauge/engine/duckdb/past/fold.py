@@ -15,6 +15,7 @@ import os
 from collections import Counter, deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
@@ -25,6 +26,7 @@ from tidegauge.engine.duckdb.past.distinct import DistinctRows, can_encode
 from tidegauge.engine.duckdb.past.enforce import ALIVE, BEFORE, INFORMED, Rules, Versions, enforce
 from tidegauge.engine.duckdb.past.parts import Part, Texts, named, pairs_of, together
 from tidegauge.engine.duckdb.past.shuffle import Shuffle
+from tidegauge.engine.duckdb.past.stamps import stamped
 from tidegauge.engine.duckdb.past.views import PastViews
 from tidegauge.engine.duckdb.render import quote
 from tidegauge.engine.duckdb.views import NEVER, arrow_schema
@@ -70,8 +72,18 @@ class Past:
         self._threads = max(1, min(os.cpu_count() or 1, 16))
         self.arrivals = 0
 
-    def fold(self, history: History, *, reached: int, report: Report) -> Iterator[Folded]:
-        """The result of the history, in parts that have no unit in common."""
+    def fold(
+        self,
+        history: History,
+        *,
+        reached: int,
+        report: Report,
+        write: Callable[[pa.Table], None] | None = None,
+    ) -> Iterator[Folded]:
+        """The result of the history, in parts that have no unit in common.
+
+        `write`: takes the stamped changes of each part of the history, before the first result.
+        """
         with ExitStack() as held:
             pool = held.enter_context(ThreadPoolExecutor(self._threads))
             shuffle = Shuffle(history.rows)
@@ -83,12 +95,17 @@ class Past:
 
             def work(number: int) -> Part | None:
                 part = shuffle.part(number)
-                return None if part is None else self._enforced(part, rules, outside, ends, reached)
+                if part is None:
+                    return None
+                return self._enforced(part, rules, outside, ends, reached, stamp=write is not None)
 
             found = []
             for number, part in enumerate(self._in_turn(pool, work, range(shuffle.parts))):
                 if part is not None:
-                    found.append(part)
+                    for table in part.stamps:
+                        assert write is not None
+                        write(table)
+                    found.append(replace(part, stamps=()))
                 report(6 * shuffle.parts + 3 * (number + 1), 10 * shuffle.parts)
             shuffle.close()
             digests = self._digests(history, found)
@@ -218,18 +235,21 @@ class Past:
         return ends
 
     def _enforced(
-        self, part: pa.Table, rules: Sequence[Rules], outside: Ints, ends: Ints, reached: int
+        self, part: pa.Table, rules: Sequence[Rules], outside: Ints, ends: Ints, reached: int, *, stamp: bool
     ) -> Part:
         rows = Versions.of(part, ends)
         exists = np.flatnonzero(rows.last & rows.alive)
+        names = named(rows.names)
+        lives = [enforce(rows, one, ends=ends, reached=reached, stamp=stamp) for one in rules]
         return Part(
-            named(rows.names),
+            names,
             rows.key[exists],
             rows.picture[exists],
             rows.row[exists],
-            tuple(enforce(rows, one, ends=ends, reached=reached) for one in rules),
+            tuple(replace(life, stamps=None) for life in lives),
             rows.counts,
             int(outside[part["picture"].to_numpy()].sum()) if outside.any() else 0,
+            tuple(stamped(s, names, life) for s, life in enumerate(lives)) if stamp else (),
         )
 
     def _digests(self, history: History, parts: Sequence[Part]) -> tuple[Ints, Ints]:
