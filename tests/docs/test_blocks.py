@@ -1,6 +1,7 @@
 """Every code block of the docs: declarations are accepted, commands exist, programs run, outputs are as shown.
 
-Blocks of docs/sql.md run in tests/plan/sql/test_docs.py as well, and those of docs/local in
+Blocks of docs/sql.md run in tests/plan/sql/test_docs.py as well, that of docs/stamp.md in
+tests/engine/test_stamps.py, and those of docs/local in
 tests/local/test_docs_local.py.
 """
 
@@ -44,7 +45,7 @@ TEXT: Final = {
     "docs/sources/files.md": "messages, compared in tests/source/files",
 }
 """Pages with blocks that are neither run nor parsed, and why.  Formulas in docs/theory need no reason."""
-ELSEWHERE: Final = {"docs/sql.md", "docs/local/guide.md", "docs/local/memoized.md"}
+ELSEWHERE: Final = {"docs/sql.md", "docs/stamp.md", "docs/local/guide.md", "docs/local/memoized.md"}
 RUN: Final = {"docs/tutorial.md"}
 """Pages whose commands are run, one after the other, and compared with the output that the page shows."""
 

@@ -8,7 +8,7 @@ sums are a plain GROUP BY in any engine.  Ordinals depend on the releases, scope
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from tidegauge.model.history import Backfilled, History, Report
     from tidegauge.model.program import Folded, State
+
+MARK: Final = b"tidegauge.stamped"
+"""The key, in the metadata of every Parquet file of a stamped changelog, that has the hash of its plan."""
 
 
 @dataclass(frozen=True)

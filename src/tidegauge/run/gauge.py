@@ -295,8 +295,8 @@ class Gauge:
         Default: beside the store.  Changes neither store nor source and spends nothing.
         """
         limit = self._now() if until is None else min(self._now(), instant(until))
-        folder = Path(output or self.path.with_suffix(".stamped"))
         with self._source() as source:
+            folder = Path(output or self.path.with_suffix(".stamped"))
             return stamp(self.plan(), self.spec, source, folder, limit=limit, report=progress)
 
     # -- running ---------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from tidegauge.errors import SpecError, StoreError
 from tidegauge.model.quantity import rfc3339
 from tidegauge.model.stamp import StampEngine
 from tidegauge.run.ready import require_ready
-from tidegauge.store.secret.stamped import Origin, open_stamped, stamping
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +33,8 @@ def stamp(
     Raises SpecError where the gauge cannot be stamped, and SourceError where the changelog cannot be read or
     the folder exists.
     """
+    from tidegauge.store.secret.stamped import Origin, stamping  # noqa: PLC0415  (slow to load)
+
     _require_stampable(plan, spec)
     ends = (one.release.schedule.last_end(0, limit) for one in plan.releases)
     reached = max((end for end in ends if end is not None), default=None)
@@ -69,6 +70,8 @@ def open_for(
 
     Raises StoreError where this is not the first run, and SourceError unless it was stamped for this plan.
     """
+    from tidegauge.store.secret.stamped import open_stamped  # noqa: PLC0415  (slow to load)
+
     if store.public.plan is not None and store.secret.clock.position is not None:
         raise StoreError(
             "the store has read changes already, and a stamped changelog is for a first run. Nothing was "

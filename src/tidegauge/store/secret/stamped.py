@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from tidegauge.durable import private_file, sync_folder
 from tidegauge.errors import SourceError
 from tidegauge.model.json import as_list, as_object, as_text, as_whole
-from tidegauge.model.stamp import Stamped
+from tidegauge.model.stamp import MARK, Stamped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from tidegauge.model.stamp import Stamps
 
 FORMAT: Final = 1
-MARK: Final = b"tidegauge.stamped"
-"""The key, in the metadata of every file, under which the hash of the plan is."""
 _STAMP: Final = "stamp.json"
 _FILES: Final = ("changes", "views", "bins", "rows", "units")
 _BLOCK: Final = 1 << 23
@@ -194,11 +192,6 @@ def open_stamped(folder: Path, *, plan: str, layout: Mapping[str, Mapping[str, s
         parts=lambda: _parts(folder, sizes),
         intact=intact,
     )
-
-
-def is_stamped(metadata: Mapping[bytes, bytes] | None) -> bool:
-    """Whether the metadata of a Parquet file say that it belongs to a stamped changelog."""
-    return MARK in (metadata or {})
 
 
 def _parts(folder: Path, sizes: list[list[int]]) -> Iterator[tuple[pa.Table, pa.Table]]:

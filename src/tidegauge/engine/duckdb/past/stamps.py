@@ -75,7 +75,8 @@ def views_table(db: duckdb.DuckDBPyConnection, scopes: int) -> pa.Table:
 def bins_table(db: duckdb.DuckDBPyConnection) -> pa.Table:
     """The releases' own bins, from the tables of a fold."""
     return db.sql(
-        "SELECT bin::INTEGER AS bin, release::INTEGER AS release, own::BIGINT AS number FROM places ORDER BY ALL"
+        """SELECT bin::INTEGER AS bin, release::INTEGER AS release, own::BIGINT AS number
+           FROM places ORDER BY ALL"""
     ).to_arrow_table()
 
 
