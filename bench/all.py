@@ -28,7 +28,7 @@ ROOT: Final = Path(__file__).parents[1]
 KEPT: Final = ROOT / ".bench"
 ORDER: Final = (
     "accuracy", "libraries", "usefulness", "denoise", "excess", "growing", "local", "thresholds", "throughput",
-    "oneshot", "scale", "spark", "engine", "state", "live", "decode", "api", "pages", "audit", "startup", "size",
+    "oneshot", "scale", "spark", "files", "engine", "state", "live", "decode", "api", "pages", "audit", "startup", "size",
 )  # fmt: skip
 """The order on the page.  A script that is not named here comes last."""
 PARTS: Final = {
@@ -43,10 +43,11 @@ def scripts() -> list[str]:
     return [name for name in ORDER if name in found] + sorted(found - set(ORDER))
 
 
-def code() -> str:
-    """A hash of everything that a result depends on."""
-    found = hashlib.sha256()
-    for path in sorted([*ROOT.glob("src/**/*.py"), *ROOT.glob("bench/**/*.py")]):
+def code(name: str) -> str:
+    """A hash of everything that the result of a script depends on: Tidegauge, the script and the parts."""
+    found, home = hashlib.sha256(), Path(__file__).parent
+    own = [home / f"{part}.py" for part in (name, *PARTS - {"all", "page", "charts"})]
+    for path in sorted([*ROOT.glob("src/**/*.py"), *own, *home.glob("outside/*.py")]):
         found.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
     return found.hexdigest()[:16]
 
@@ -98,9 +99,9 @@ def main(arguments: list[str] | None = None) -> int:
     if unknown := sorted(set(asked.names) - set(scripts())):
         parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(scripts())}")
     folder = KEPT / "quick" if asked.quick else KEPT
-    failed, now = [], code()
+    failed = []
     for name in [] if asked.render else asked.names or scripts():
-        before = kept(folder).get(name)
+        before, now = kept(folder).get(name), code(name)
         if before and before["code"] == now and "failed" not in before and not asked.again:
             print(f"{name}: kept", flush=True)
             continue

@@ -125,7 +125,7 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(runner, "run", run)
     monkeypatch.setattr(runner, "ROOT", tmp_path)
     monkeypatch.setattr(runner, "KEPT", tmp_path / ".bench")
-    monkeypatch.setattr(runner, "code", lambda: "now")
+    monkeypatch.setattr(runner, "code", lambda name: f"now {name}")
     return names
 
 
@@ -133,7 +133,7 @@ def test_an_interrupted_run_goes_on(ran: list[str], monkeypatch: pytest.MonkeyPa
     assert runner.main(["audit", "local"]) == 0
     assert runner.main(["audit", "local", "decode"]) == 0
     assert ran == ["audit", "local", "decode"]
-    monkeypatch.setattr(runner, "code", lambda: "later")
+    monkeypatch.setattr(runner, "code", lambda name: f"later {name}")
     runner.main(["audit"])
     runner.main(["--again", "audit"])
     assert ran[3:] == ["audit", "audit"]
@@ -142,6 +142,11 @@ def test_an_interrupted_run_goes_on(ran: list[str], monkeypatch: pytest.MonkeyPa
         f"| `bench.{name}` | 2 s | 0.5 | 1 of 2 wanted ratios reached |"
         for name in ("local", "decode", "audit")
     ]
+
+
+def test_a_result_depends_on_its_script_and_not_on_others() -> None:
+    assert runner.code("audit") == runner.code("audit")
+    assert runner.code("audit") != runner.code("decode")
 
 
 def test_a_failure_is_said_and_tried_again(ran: list[str], tmp_path: Path) -> None:
