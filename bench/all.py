@@ -113,7 +113,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{found['seconds']:.0f} s" + (f", failed: {found['failed']}" if "failed" in found else ""))
     page = folder / "benchmarks.md" if asked.quick else ROOT / "docs" / "benchmarks.md"
     if everything := kept(folder):
-        write(page, everything)
+        write(page, everything, [name for name in scripts() if name not in everything])
         print(f"wrote {page.relative_to(ROOT)}")
     return 1 if failed else 0
 

@@ -169,7 +169,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
-    found = result([64], 40, 500, 8) if asked.quick else result([256, 1024], 400, 4000, 16)
+    found = result([64], 40, 500, 8) if asked.quick else result([256, 1024], 200, 4000, 16)
     return say(found, as_json=asked.json)
 
 

@@ -9,6 +9,7 @@ from bench.charts import svg
 from bench.result import Result, Table, markdown, result_from
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 WIDTH: Final = 110
@@ -84,12 +85,18 @@ def section(name: str, one: dict[str, Any], folder: Path, prefix: str) -> str:
     return "\n\n".join(parts)
 
 
-def write(page: Path, everything: dict[str, dict[str, Any]]) -> None:
-    """Write the page, and its figures into a folder of its name beside it."""
+def write(page: Path, everything: dict[str, dict[str, Any]], never: Sequence[str] = ()) -> None:
+    """Write the page, and its figures into a folder of its name beside it.
+
+    `never`: scripts of which nothing is kept.
+    """
     folder = page.with_suffix("")
     for old in folder.glob("*.svg"):
         old.unlink()
     sections = [section(name, one, folder, folder.name) for name, one in everything.items()]
-    parts = ["# Benchmarks", HEAD, machines(everything), runs(everything).markdown(), *sections]
+    parts = ["# Benchmarks", HEAD, machines(everything), runs(everything).markdown()]
+    if never:
+        parts.append(f"Not run for this page: {', '.join(f'`bench.{name}`' for name in never)}.")
+    parts += sections
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(filled("\n\n".join(parts)) + "\n", "utf-8")

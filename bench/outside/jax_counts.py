@@ -23,14 +23,16 @@ def main(asked: dict[str, Any]) -> dict[str, Any]:
     root = toeplitz.optimal_max_error_strategy_coefs(bins)
     found: dict[str, dict[str, float]] = {"square root": {}}
     if asked["optimise"]:
-        found |= {"buffered Toeplitz": {}, "dense": {}}
+        found |= {"buffered Toeplitz, 3 buffers": {}, "dense": {}}
         matrix = dense.optimize(bins, epochs=1, max_optimizer_steps=300)
         error = float(jnp.sqrt(dense.per_query_error(strategy_matrix=matrix).max()))
     for k in asked["changes"]:
         found["square root"][str(k)] = of_coefficients(root, bins, k)
         if asked["optimise"]:
-            blt = buffered_toeplitz.optimize(n=bins, min_sep=1, max_participations=k, max_buffers=4)
-            found["buffered Toeplitz"][str(k)] = of_coefficients(blt.toeplitz_coefs(bins), bins, k)
+            blt = buffered_toeplitz.optimize(
+                n=bins, min_sep=1, max_participations=k, min_buffers=3, max_buffers=3
+            )
+            found["buffered Toeplitz, 3 buffers"][str(k)] = of_coefficients(blt.toeplitz_coefs(bins), bins, k)
             bound = sensitivity.get_min_sep_sensitivity_upper_bound(matrix, 1, k)
             found["dense"][str(k)] = error * float(bound)
     return found

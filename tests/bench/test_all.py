@@ -84,12 +84,13 @@ def test_the_page(tmp_path: Path) -> None:
         "accuracy": kept(result=asdict(FOUND)),
         "spark": kept(text="changes seconds\n100 2\n"),
         "live": kept(failed="PostgreSQL is not installed"),
-    })  # fmt: skip
+    }, ["scale"])  # fmt: skip
     text = page.read_text("utf-8")
     assert "Machine: processor Abacus, cores 2." in text
     assert "| `bench.accuracy` | 2 s | 0.5 | 1 of 2 wanted ratios reached |" in text
     assert "| ours | 3 s | theirs | 2 s | 1.5 | at most 1.2 **missed** |" in text
     assert "Not measured: PostgreSQL is not installed" in text
+    assert "Not run for this page: `bench.scale`." in text
     assert "```text\nchanges seconds\n100 2\n```" in text
     assert all(len(line) <= 110 for line in text.splitlines() if not line.startswith("|"))
     for figure in ("accuracy-1", "accuracy-2"):
