@@ -36,7 +36,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One chart of a figure; logarithmic axes have powers of ten as ticks."""
+    """One chart of a figure; logarithmic axes have powers of ten as ticks, short ones 1, 2 and 5 times them."""
 
     title: str
     across: str
@@ -53,7 +53,12 @@ def _axis(values: list[float], logarithmic: bool) -> tuple[float, float, list[tu
     if logarithmic:
         first, last = floor(log10(min(values)) + 1e-9), ceil(log10(max(values)) - 1e-9)
         last = max(last, first + 1)
-        return first, last, [(power, f"{10.0**power:,g}") for power in range(first, last + 1)]
+        steps = (1, 2, 5) if last - first <= 2 else (1,)
+        marks = [step * 10.0**power for power in range(first, last + 1) for step in steps]
+        start = max((one for one in marks if one <= min(values) * (1 + 1e-9)), default=marks[0])
+        end = min((one for one in marks if one >= max(values) * (1 - 1e-9)), default=marks[-1])
+        end = max(end, marks[marks.index(start) + 1])
+        return log10(start), log10(end), [(log10(one), f"{one:,g}") for one in marks if start <= one <= end]
     low, high, step = extent(values, values, 6)
     return low, high, [(value, tick_text(value, step)) for value in ticks(low, high, step)]
 
