@@ -27,6 +27,7 @@ INFORMED: Final = 2
 """Bit of `flags`: the old row was delivered, or that there was none."""
 BEFORE: Final = 4
 """Bit of `flags`: the old row was delivered and exists."""
+_HALF, _LOW = np.uint32(16), np.uint32(2**16 - 1)
 _MOST: Final = 2**62
 """A longer time in a constraint becomes this one, so that no sum overflows."""
 
@@ -53,7 +54,7 @@ class Rules:
 class Lives:
     """What became of the units of a part in one scope: one element per unit that ever contributed."""
 
-    units: Ints
+    units: NDArray[np.int32]
     """Their places among the keys of the part."""
     moves: Ints
     first: Ints
@@ -77,12 +78,13 @@ class Versions:
 
     names: pa.Array
     """The keys of the part, as the source has them."""
-    key: Ints
+    key: NDArray[np.int32]
     time: Ints
     bin: Ints
-    picture: NDArray[np.int32]
+    picture: Ints
     alive: Flags
-    row: Ints
+    place: Ints
+    """Its place in the part."""
     fresh: Flags
     """Whether it is the first version of its key."""
     counts: Mapping[str, int]
@@ -91,21 +93,23 @@ class Versions:
     def of(cls, part: pa.Table, ends: Ints) -> Versions:
         """Sort the changes of a part, which come in the order of the log.  `ends`: of all bins."""
         found = part["key"].combine_chunks().dictionary_encode(null_encoding="encode")
-        key = found.indices.to_numpy()
-        time = part["time"].to_numpy()
+        key, time = found.indices.to_numpy(), part["time"].to_numpy()
+        bins = np.searchsorted(ends, time)  # before sorting: most logs are in the order of time
         order = _order(key, time, len(found.dictionary))
-        key, time = key[order].astype(np.int64), time[order]
-        picture, flags = part["picture"].to_numpy()[order], part["flags"].to_numpy()[order]
-        same = key[1:] == key[:-1]
-        tie = same & (time[1:] == time[:-1])
+        key, time, bins, version = (one[order] for one in (key, time, bins, part["version"].to_numpy()))
+        flags = (version & 7).astype(np.uint8)
+        begins = flags
+        hashes = part["hashes"].to_numpy()[order] if "hashes" in part.schema.names else None
+        before = hashes
+        tie = (key[1:] == key[:-1]) & (time[1:] == time[:-1])
         if tie.any():
             last, first = np.append(~tie, [True]), np.append([True], ~tie)
-            last, first = last[: len(key)], first[: len(key)]
-        else:
-            last = first = np.ones(len(key), bool)
-        begins = flags[first]
-        net = order[last]
-        key, time, picture, flags = key[last], time[last], picture[last], flags[last]
+            begins = flags[first]
+            before = None if hashes is None else hashes[first]
+            hashes = None if hashes is None else hashes[last]
+            key, time, bins, version, order, flags = (
+                one[last] for one in (key, time, bins, version, order, flags)
+            )
         fresh = np.append([True], key[1:] != key[:-1])[: len(key)]
         alive = (flags & ALIVE) > 0
         existed = np.append([False], alive[:-1])[: len(key)] & ~fresh
@@ -116,22 +120,10 @@ class Versions:
             "inserted_twice": _count(((begins & INFORMED) > 0) & ~told & alive & existed),
             "deleted_unknown": _count(((begins & ALIVE) == 0) & ~existed),
         }
-        if told.any():
-            after = part["after_hash"].to_numpy()[net]
-            before = part["before_hash"].to_numpy()[order[first]]
-            differs = before[1:] != after[:-1]
+        if hashes is not None and before is not None:
+            differs = (before[1:] & _LOW) != (hashes[:-1] >> _HALF)
             counts["other_before"] = _count(told[1:] & existed[1:] & differs)
-        return cls(
-            found.dictionary,
-            key,
-            time,
-            np.searchsorted(ends, time),
-            picture,
-            alive,
-            part["row"].to_numpy()[net],
-            fresh,
-            counts,
-        )
+        return cls(found.dictionary, key, time, bins, version >> 3, alive, order, fresh, counts)
 
     @property
     def last(self) -> Flags:
