@@ -3,8 +3,8 @@
 Format 3 seals the journal once an instant instead of once a tick, lets changes wait until they take effect,
 keeps secrets in a table of their own and, in an encrypted store, signs everything that is kept once.  What
 format 2 sealed stays as it is: the beginning of the chain.  Format 4 keeps the state in blocks of many rows
-(tidegauge.store.secret.tables) instead of one row of SQLite for each row.  Format 5 can erase a row of a block
-in its place; a table of format 4 is written again by the first tick that changes it.
+(tidegauge.store.secret.tables) instead of one row of SQLite for each row.  Format 5 can erase a row of a
+block in its place; a table of format 4 is written again by the first tick that changes it.
 
 A process that is killed in between leaves the store as it was.  Digests of rows
 (tidegauge.engine.duckdb.digest) need no upgrade: old and new ones differ in form, and a row gets a new one

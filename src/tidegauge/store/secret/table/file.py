@@ -1,10 +1,10 @@
 """The blocks of a store: one row of SQLite each.
 
 In an encrypted store every block is sealed with a key of its own (tidegauge.store.cipher), derived from the
-block's random name, in pieces: a tick that rewrites rows in their place seals again the pieces that it changes.  The names are
-in the directory with a hash of all pieces' nonces and tags, and the directory is sealed with the other
-secrets and signed: so a block or a piece that was altered, exchanged or put back from an older copy cannot be
-opened.
+block's random name, in pieces: a tick that rewrites rows in their place seals the pieces that it changes
+again.  The names are in the directory with a hash of all pieces' nonces and tags, and the directory is sealed
+with the other secrets and signed: so a block or a piece that was altered, exchanged or put back from an older
+copy cannot be opened.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rewrite and erase rows of a block in their place: their bytes are overwritten, and no other byte moves.
 
-Until its block is written again, a row that was erased leaves nothing but the lengths of its texts and the fact
-that a row was at this place of the order.  Texts that are no keys have a multiple of 32 bytes.
+Until its block is written again, a row that was erased leaves nothing but the lengths of its texts and the
+fact that a row was at this place of the order.  Texts that are no keys have a multiple of 32 bytes.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ the overlay has for it.  Merges go round: each begins where the last one ended, 
 the first.  So the cost of a tick depends on its changes and not on the size of the table, and a block of the
 overlay is deleted once the merges have gone round since it was written.
 
-No older version of a row outlives the tick, and nothing of a deleted one but the length of its key: the overlay
-keeps copies of rows that were merged, which are erased when the row changes.  So all copies of a row that are
-not erased are of its newest version.
+No older version of a row outlives the tick, and nothing of a deleted one but the length of its key: the
+overlay keeps copies of rows that were merged, which are erased when the row changes.  So all copies of a row
+that are not erased are of its newest version.
 """
 
 from __future__ import annotations
