@@ -26,6 +26,7 @@ from tidegauge.model.tick import (
 from tidegauge.plan.grow import begun, in_order, program_of_all
 from tidegauge.publish.journal import as_arrays, decode, decodings
 from tidegauge.run.arrive import arrive
+from tidegauge.run.past import fold_history
 from tidegauge.run.spill import spilled
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from tidegauge.model.history import History, Report
     from tidegauge.model.mutation import Batch
     from tidegauge.model.program import Folded, Program, State
+    from tidegauge.model.stamp import Stamped
     from tidegauge.model.tick import Known, Published, Sums
     from tidegauge.plan.plan import Plan, ReleasePlan
     from tidegauge.publish.journal import Rows
@@ -112,7 +114,9 @@ class Ticker:
         single = len(self._parts) == 1 and self.plan.program.terms is None
         return single and isinstance(self.engine, HistoryEngine)
 
-    def backfill(self, history: History, *, now: int, report: Report = lambda _, __: None) -> list[Published]:
+    def backfill(
+        self, history: History | Stamped, *, now: int, report: Report = lambda _, __: None
+    ) -> list[Published]:
         """Everything that a whole history leads to, durable when it returns: one tick.
 
         The store has read nothing yet, and the history ends with a bin.  `report`: called with what is done
@@ -249,25 +253,6 @@ def fold(
     version = engine.version() if isinstance(engine, KeepingEngine) else None
     ended = reached is not None
     return TickResult(since, clock, arrived, waiting, ended=ended, folded=folded, version=version)
-
-
-def fold_history(
-    engine: Engine,
-    state: State,
-    history: History,
-    until: ExitStack,
-    *,
-    since: Clock,
-    now: int,
-    report: Report,
-) -> TickResult:
-    """What becomes of a whole history; no change waits after it."""
-    assert isinstance(engine, HistoryEngine)
-    found = engine.backfill(history, state=state, reached=history.upto, now=now, report=report)
-    folded = spilled(found.parts, until)
-    arrived = replace(found.arrived, counts={**found.arrived.counts, "late": 0})
-    clock = Clock(history.position, history.upto, since.arrivals + found.arrivals)
-    return TickResult(since, clock, arrived, engine.waiting(), ended=True, folded=folded)
 
 
 def add_sums(known: Sums, folded: Iterable[Folded], release: str) -> Sums:

@@ -51,6 +51,20 @@ class Rules:
 
 
 @dataclass(frozen=True)
+class Stamps:
+    """Every change of the contributions in one scope, and when a unit leaves without one (`ordinal` 0)."""
+
+    key: Ints
+    time: Ints
+    ordinal: Ints
+    first: Ints
+    bin: Ints
+    was: NDArray[np.int32]
+    now: NDArray[np.int32]
+    accepted: Flags
+
+
+@dataclass(frozen=True)
 class Lives:
     """What became of the units of a part in one scope: one element per unit that ever contributed."""
 
@@ -70,6 +84,8 @@ class Lives:
     """(bin * contributions + number) and how often: accepted changes."""
     all_changes: tuple[Ints, Ints]
     dropped: int
+    stamps: Stamps | None = None
+    """Where they were asked for."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +147,8 @@ class Versions:
         return np.append(self.fresh[1:], [True])[: len(self.fresh)]
 
 
-def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int) -> Lives:
-    """Which changes of the contributions in one scope count."""
+def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int, stamp: bool = False) -> Lives:
+    """Which changes of the contributions in one scope count.  `stamp`: with every change by itself."""
     width = int(rules.codes.max(initial=0)) + 1
     code = rules.codes[rows.picture]
     was = np.append(np.zeros(1, np.int32), code[:-1])[: len(code)]
@@ -160,9 +176,23 @@ def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int) -> Lives:
     standing = np.where(count > 0, now[np.maximum(starts + count - 1, 0)], 0) if len(starts) else now
     left = declared & (leaves <= reached) if rules.retire else np.zeros(len(starts), bool)
     moved = [(spot[accepts] + now[accepts], 1), (spot[accepts] + was[accepts], -1)]
+    gone = left & (standing > 0)
+    goes = np.searchsorted(ends, leaves[gone])
     if left.any():
-        gone = left & (standing > 0)
-        moved.append((np.searchsorted(ends, leaves[gone]) * width + standing[gone], -1))
+        moved.append((goes * width + standing[gone], -1))
+    stamps = None
+    if stamp:
+        none = np.zeros(len(goes), np.int32)
+        stamps = Stamps(
+            key=np.concatenate([key, key[starts][gone]]),
+            time=np.concatenate([time, leaves[gone]]),
+            ordinal=np.concatenate([ordinal, none]),
+            first=np.concatenate([np.repeat(first, lengths), first[gone]]),
+            bin=np.concatenate([rows.bin[at], goes]),
+            was=np.concatenate([was, standing[gone].astype(np.int32)]),
+            now=np.concatenate([now, none]),
+            accepted=np.concatenate([accepts, np.ones(len(goes), bool)]),
+        )
     return Lives(
         units=key[starts],
         moves=np.where(declared, np.minimum(lengths, most), lengths),
@@ -175,6 +205,7 @@ def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int) -> Lives:
         changes=_net(moved, width),
         all_changes=_net([(spot + now, 1), (spot + was, -1)], width),
         dropped=len(inside) - _count(inside),
+        stamps=stamps,
     )
 
 

@@ -12,10 +12,11 @@ has no effect: sums are sums of integers, and parts have no unit in common.
 from __future__ import annotations
 
 import os
-from collections import Counter, deque
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -25,16 +26,15 @@ from tidegauge.engine.duckdb.past.distinct import DistinctRows, can_encode
 from tidegauge.engine.duckdb.past.enforce import ALIVE, BEFORE, INFORMED, Rules, Versions, enforce
 from tidegauge.engine.duckdb.past.parts import Part, Texts, named, pairs_of, ranked, together
 from tidegauge.engine.duckdb.past.shuffle import Shuffle
+from tidegauge.engine.duckdb.past.stamps import stamped
+from tidegauge.engine.duckdb.past.threads import in_turn
 from tidegauge.engine.duckdb.past.views import PastViews
 from tidegauge.engine.duckdb.render import quote
 from tidegauge.engine.duckdb.views import NEVER, arrow_schema
 from tidegauge.model.program import Folded, Total
 
-S = TypeVar("S")
-T = TypeVar("T")
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import duckdb
     from numpy.typing import NDArray
@@ -71,8 +71,18 @@ class Past:
         self._threads = max(1, min(os.cpu_count() or 1, 16))
         self.arrivals = 0
 
-    def fold(self, history: History, *, reached: int, report: Report) -> Iterator[Folded]:
-        """The result of the history, in parts that have no unit in common."""
+    def fold(
+        self,
+        history: History,
+        *,
+        reached: int,
+        report: Report,
+        write: Callable[[pa.Table], None] | None = None,
+    ) -> Iterator[Folded]:
+        """The result of the history, in parts that have no unit in common.
+
+        `write`: takes the stamped changes of each part of the history, before the first result.
+        """
         with ExitStack() as held:
             pool = held.enter_context(ThreadPoolExecutor(self._threads))
             shuffle = Shuffle(history.rows)
@@ -84,12 +94,17 @@ class Past:
 
             def work(number: int) -> Part | None:
                 part = shuffle.part(number)
-                return None if part is None else self._enforced(part, rules, outside, ends, reached)
+                if part is None:
+                    return None
+                return self._enforced(part, rules, outside, ends, reached, stamp=write is not None)
 
             found = []
-            for number, part in enumerate(self._in_turn(pool, work, range(shuffle.parts))):
+            for number, part in enumerate(in_turn(pool, self._threads, work, range(shuffle.parts))):
                 if part is not None:
-                    found.append(part)
+                    for table in part.stamps:
+                        assert write is not None
+                        write(table)
+                    found.append(replace(part, stamps=()))
                 report(6 * shuffle.parts + 3 * (number + 1), 10 * shuffle.parts)
             shuffle.close()
             digests = self._digests(history, found, pool)
@@ -137,7 +152,7 @@ class Past:
             shuffle.add(pa.record_batch(columns), block["part"].to_numpy(), first)
             return int(block["time"].to_numpy().min())
 
-        for time in self._in_turn(pool, work, numbered()):
+        for time in in_turn(pool, self._threads, work, numbered()):
             earliest = time if earliest is None else min(time, earliest)
         shuffle.finish()
         combinations = distinct.table()
@@ -149,20 +164,6 @@ class Past:
     def _values(self) -> list[str]:
         """The columns of a scan that have the used values."""
         return [f"u{n}" for n in range(len(self._columns))]
-
-    def _in_turn(self, pool: ThreadPoolExecutor, work: Callable[[S], T], things: Iterable[S]) -> Iterator[T]:
-        """The results in order; only so many are begun ahead that memory stays bounded."""
-        ahead: deque[Future[T]] = deque()
-        try:
-            for thing in things:
-                ahead.append(pool.submit(work, thing))
-                if len(ahead) > self._threads:
-                    yield ahead.popleft().result()
-            while ahead:
-                yield ahead.popleft().result()
-        finally:
-            for future in ahead:
-                future.cancel()
 
     # -- enforcing -------------------------------------------------------------------------------------------
 
@@ -214,18 +215,21 @@ class Past:
         return ends
 
     def _enforced(
-        self, part: pa.Table, rules: Sequence[Rules], outside: Ints, ends: Ints, reached: int
+        self, part: pa.Table, rules: Sequence[Rules], outside: Ints, ends: Ints, reached: int, *, stamp: bool
     ) -> Part:
         rows = Versions.of(part, ends)
         exists = np.flatnonzero(rows.last & rows.alive)
+        names = named(rows.names)
+        lives = [enforce(rows, one, ends=ends, reached=reached, stamp=stamp) for one in rules]
         return Part(
-            named(rows.names),
+            names,
             rows.key[exists],
             rows.picture[exists],
             part["row"].to_numpy()[rows.place[exists]],
-            tuple(enforce(rows, one, ends=ends, reached=reached) for one in rules),
+            tuple(replace(life, stamps=None) for life in lives),
             rows.counts,
             int(outside[part["version"].to_numpy() >> 3].sum()) if outside.any() else 0,
+            tuple(stamped(s, names, life) for s, life in enumerate(lives)) if stamp else (),
         )
 
     def _digests(self, history: History, parts: Sequence[Part], pool: ThreadPoolExecutor) -> Ints:
@@ -250,7 +254,7 @@ class Past:
                 return _integers(db.sql(f"SELECT {digest} AS digest FROM found"))
 
         found = np.empty(len(rows), np.int64)
-        found[order] = np.concatenate([np.zeros(0, np.int64), *self._in_turn(pool, work, needed())])
+        found[order] = np.concatenate([np.zeros(0, np.int64), *in_turn(pool, self._threads, work, needed())])
         return found
 
     # -- the result ------------------------------------------------------------------------------------------
@@ -279,7 +283,7 @@ class Past:
             entries = self._entries(some, names, ranks, pictures, own)
             return entries, self._units(some, names, ranks, rules, texts)
 
-        for entries, units in self._in_turn(pool, work, together(parts, digests)):
+        for entries, units in in_turn(pool, self._threads, work, together(parts, digests)):
             yield Folded(
                 totals=totals,
                 entries=entries,

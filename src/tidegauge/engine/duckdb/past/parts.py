@@ -35,6 +35,8 @@ class Part:
     lives: tuple[Lives, ...]
     counts: Mapping[str, int]
     outside: int
+    stamps: tuple[pa.Table, ...] = ()
+    """The stamped changes, where they were asked for."""
 
 
 @dataclass(frozen=True)
