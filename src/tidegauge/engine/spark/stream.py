@@ -1,14 +1,14 @@
-"""Structured Streaming: a continuous query whose micro-batches become batches of the gauge, each exactly once.
+"""Structured Streaming: micro-batches of a continuous query become batches of the gauge, exactly once.
 
-The query writes each micro-batch into a folder of its own, named by the number of the micro-batch, beside the
-store.  A folder appears complete or not at all.  The gauge reads the folders in the order of their numbers and
-commits the number of the last one with everything that came of it:
+The query writes each micro-batch into a folder of its own beside the store, named by the number of the
+micro-batch.  A folder appears complete or not at all.  The gauge reads the folders in the order of their
+numbers and commits the number of the last one with everything that came of it:
 
 * A micro-batch that Spark repeats after a kill has the same number.  Its folder is there already and stays.
 * A folder is read again if the tick was not committed, and is removed once a later one was committed.  The
   last one stays, because only the last micro-batch can be repeated.
-* The query's checkpoint lies in the same folder.  The position names the query and has a digest of the offsets
-  that its last micro-batch ended with, so a checkpoint of another query or an older copy is refused.
+* The checkpoint of the query lies in the same folder.  The position names the query and has a digest of the
+  offsets of its last micro-batch, so a checkpoint of another query or an older copy is refused.
 """
 
 from __future__ import annotations
@@ -225,8 +225,8 @@ class SparkStream(SessionSource):
     def _foreign(self) -> SourceError:
         return SourceError(
             f"the folder {self._folder.name} is not the one that this store has read: it belongs to another "
-            "gauge or to an older copy. Nothing was read or spent. Bring back store and folder, both from the "
-            "same copy; for a new store, remove the folder, and the stream is read from its beginning"
+            "gauge or to an older copy. Nothing was read or spent. Bring back store and folder, both from "
+            "the same copy; for a new store, remove the folder, and the stream is read from its beginning"
         )
 
 
