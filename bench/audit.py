@@ -113,7 +113,7 @@ def result(runs: int, sizes: list[int]) -> Result:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Power of the audit's canaries.")
-    parser.add_argument("--runs", type=int, default=20, help="runs with 500 cells; a fifth with 5,000")
+    parser.add_argument("--runs", type=int, default=10, help="runs with 500 cells; a fifth with 5,000")
     parser.add_argument("--quick", action="store_true", help="three runs, with 500 cells alone")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()

@@ -169,7 +169,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--changes", type=int, nargs="+", default=[1_000_000, 10_000_000])
+    parser.add_argument("--changes", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--large", action="store_true", help="100 million changes as well")
     parser.add_argument("--folder", type=Path, help="keep the changelogs here")
     parser.add_argument(
