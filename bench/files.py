@@ -1,6 +1,6 @@
 """Reading changelogs in text files: what the source of kind `files` takes, beside DuckDB's own reader.
 
-    python -m bench.files [--rows 5000000]
+    python -m bench.files [--rows 1000000]
 
 Every format is read in a process of its own: all rows are checked, put into the order of time and delivered.
 The plain reader parses the same columns and adds them up.
@@ -101,7 +101,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--quick", action="store_true", help="50,000 rows")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--one", choices=WORK, help=argparse.SUPPRESS)
