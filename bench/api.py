@@ -24,7 +24,7 @@ from pathlib import Path
 
 import httpx
 
-from bench.result import Chart, Ratio, Result, Table, say
+from bench.result import Chart, Ratio, Result, Table, not_here, say
 from tests.publish.ward import Ward
 from tidegauge.model.quantity import DAY, instant
 from tidegauge.model.tick import Seal
@@ -283,7 +283,8 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     if shutil.which("wrk") is None:
-        raise SystemExit("bench/api.py needs wrk (Debian: apt-get install wrk)")
+        reason = "It is not installed (Debian: apt-get install wrk)."
+        return say(not_here("API", "wrk", reason), as_json=asked.json)
     found = result(DAYS // 10, 2) if asked.quick else result(DAYS, 8)
     return say(found, as_json=asked.json)
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from bench.result import Ratio, Result, Table, say
+from bench.result import Ratio, Result, Table, not_here, say
 from tests.servers.postgres import Server, binaries
 from tidegauge.run.gauge import Gauge
 
@@ -256,6 +256,9 @@ def main() -> int:
     parser.add_argument("--units", type=int)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
+    if not binaries():
+        reason = "It is not installed (Debian: apt-get install postgresql)."
+        return say(not_here("A live PostgreSQL", "PostgreSQL", reason), as_json=given.json)
     changes = given.changes or (300_000 if given.quick else 10_000_000)
     units = given.units or (100_000 if given.quick else 1_000_000)
     found = result(units, changes, 100_000 if given.quick else 1_000_000)

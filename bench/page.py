@@ -58,6 +58,8 @@ def _outcome(one: dict[str, Any]) -> str:
     if "text" in one:
         return "ran"
     found = result_from(one["result"])
+    if found.absent and not found.ratios and not found.tables:
+        return "not run here"
     missed = sum(not ratio.reached for ratio in found.ratios)
     wanted = sum(ratio.wanted is not None for ratio in found.ratios)
     return f"{wanted - missed} of {wanted} wanted ratios reached" if wanted else "ran"

@@ -153,6 +153,11 @@ def markdown(found: Result) -> str:
     return "\n\n".join(parts)
 
 
+def not_here(title: str, what: str, reason: str) -> Result:
+    """The result of a script that cannot run on this machine."""
+    return Result(title, "", absent={what: reason})
+
+
 def say(found: Result, *, as_json: bool) -> int:
     """Print a result; returns the exit code: 1 where a ratio is not as wanted."""
     print(json.dumps(asdict(found)) if as_json else f"# {found.title}\n\n{markdown(found)}", flush=True)

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.result import Chart, Ratio, Series, Table, say
+from bench.result import Chart, Ratio, Series, Table, not_here, say
 from bench.result import Result as Found
 from tidegauge.model import kinds
 from tidegauge.model.quantity import instant
@@ -240,7 +240,8 @@ def main() -> int:
     asked = parser.parse_args()
     named = asked.folder or os.environ.get("TIDEGAUGE_DATA")
     if not named:
-        raise SystemExit("Name the folder of the real changelogs, or set TIDEGAUGE_DATA to it.")
+        reason = "Name the folder that holds them, or set TIDEGAUGE_DATA to it."
+        return say(not_here("Usefulness", "real changelogs", reason), as_json=asked.json)
     results, draws = [], 20 if asked.quick else asked.draws
     for case in CASES[3:4] if asked.quick else CASES:
         results.append(measured(case, Path(named), draws))
