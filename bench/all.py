@@ -1,6 +1,6 @@
 """Run the benchmarks one after another, keep what each found, and write docs/benchmarks.md.
 
-    python -m bench.all                  every script; those that ran before with the same code are not run again
+    python -m bench.all                  every script, except for those that ran with the same code
     python -m bench.all local audit      these alone; the page is written from everything that is kept
     python -m bench.all --quick          small sizes; the page goes to .bench/quick instead of docs
     python -m bench.all --render         write the page from what is kept, run nothing
@@ -30,8 +30,9 @@ from bench.result import not_here
 ROOT: Final = Path(__file__).parents[1]
 KEPT: Final = ROOT / ".bench"
 ORDER: Final = (
-    "accuracy", "libraries", "usefulness", "denoise", "excess", "growing", "local", "thresholds", "throughput",
-    "oneshot", "scale", "spark", "files", "engine", "state", "live", "decode", "api", "pages", "audit", "startup", "size",
+    "accuracy", "libraries", "usefulness", "denoise", "excess", "growing", "local", "thresholds",
+    "throughput", "oneshot", "scale", "spark", "files", "engine", "state", "live", "decode", "api", "pages",
+    "audit", "startup", "size",
 )  # fmt: skip
 """The order on the page.  A script that is not named here comes last."""
 PARTS: Final = {
@@ -72,7 +73,7 @@ def without(name: str, reason: str) -> dict[str, Any]:
 
 
 def run(name: str, *, quick: bool) -> dict[str, Any]:
-    """Run a script in a process of its own: its JSON, or its text where it has no --json, or why it failed."""
+    """Run a script in a process of its own: its JSON, its text if it has no --json, or why it failed."""
     speaks = "--json" in (Path(__file__).parent / f"{name}.py").read_text("utf-8")
     words = [sys.executable, "-m", f"bench.{name}"]
     words += (["--json"] + (["--quick"] if quick else [])) if speaks else []

@@ -90,8 +90,9 @@ def result(rows: int) -> Result:
             )  # fmt: skip
     return Result(
         "Reading files",
-        f"{rows:,} changes in text files and in Parquet: checked, put into the order of time and delivered by the "
-        "source, beside DuckDB's own reader, which parses the same values. Start-up is included in both.",
+        f"{rows:,} changes in text files and in Parquet: checked, put into the order of time and delivered "
+        "by the source, beside DuckDB's own reader, which parses the same values. Start-up is included in "
+        "both.",
         ratios=ratios,
         tables=[Table("", ["format", "size", "what", "seconds", "processors", "peak memory"], lines)],
     )

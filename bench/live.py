@@ -236,8 +236,9 @@ def result(units: int, changes: int, burst: int) -> Result:
     rows = [[name, str(round(one, 3) if isinstance(one, float) else one)] for name, one in found.items()]
     return Result(
         "A live PostgreSQL",
-        f"A whole gauge follows {changes:,} changes of {units:,} rows while the database writes them; server, "
-        "writer and gauge share the machine. Its readings, without noise, must equal the answers of the database.",
+        f"A whole gauge follows {changes:,} changes of {units:,} rows while the database writes them; "
+        "server, writer and gauge share the machine. Its readings, without noise, must equal the answers "
+        "of the database.",
         ratios=[
             Ratio("changes written and followed", wrote + behind, "changes written", wrote, "s"),
             Ratio("a burst, until it is followed", found["burst writing s"] + found["burst gone after s"],

@@ -134,7 +134,8 @@ def result_from(found: dict[str, Any]) -> Result:
         charts=[
             Chart(**{
                 **one,
-                "lines": [Series(line["label"], [(x, y) for x, y in line["points"]]) for line in one["lines"]],
+                "lines": [Series(line["label"], [(x, y) for x, y in line["points"]])
+                          for line in one["lines"]],
                 "bars": [(label, value) for label, value in one["bars"]],
             })
             for one in found["charts"]

@@ -122,8 +122,9 @@ def result(sizes: list[int]) -> Result:
     spark.stop()
     return Result(
         "Spark",
-        "A first load on Spark, in one session of two cores: the constraint is enforced, daily sums of 50 groups "
-        "are added up and the new state is written, beside Spark's own GROUP BY of the same file without privacy.",
+        "A first load on Spark, in one session of two cores: the constraint is enforced, daily sums of 50 "
+        "groups are added up and the new state is written, beside Spark's own GROUP BY of the same file "
+        "without privacy.",
         ratios=ratios,
     )
 
