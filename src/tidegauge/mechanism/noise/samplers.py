@@ -75,7 +75,8 @@ class DiscreteLaplace(Noise):
     def __post_init__(self) -> None:
         if not 0 < self.scale <= _MOST:
             raise SpecError(
-                "the scale must be above 0 and at most 2^52 grid steps: give a coarser grid, or a larger budget",
+                "the scale must be above 0 and at most 2^52 grid steps: give a coarser grid, or "
+                "a larger budget",
                 key="noise",
             )
 

@@ -100,7 +100,8 @@ class Ahead(Strategy):
             raise SpecError("branching must be 2 or more, height 1 or more, and first 0 or 1")
         if not self.first < self.bins <= _MOST_BINS:
             raise SpecError(
-                f"noise is drawn ahead for at most {_MOST_BINS:,} bins: give a shorter 'for' or a longer 'every'"
+                f"noise is drawn ahead for at most {_MOST_BINS:,} bins: give a shorter 'for' or "
+                "a longer 'every'"
             )
         if self.branching ** (self.height - 1) > self.branching * _MOST_BINS:
             raise SpecError(

@@ -70,7 +70,8 @@ class Hierarchy(Strategy):
             )
         if self.relative and (len(self.relative) != self.height + 1 or min(self.relative) <= 0):
             raise SpecError(
-                "scales must be numbers above 0: one for each layer and one for the rows that exist at the start"
+                "scales must be numbers above 0: one for each layer and one for the rows that "
+                "exist at the start"
             )
 
     @property

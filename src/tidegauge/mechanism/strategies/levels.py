@@ -100,7 +100,8 @@ class Levels(Strategy):
         """Outside of its term a unit moves no row; inside, each by all that it contributes."""
         if exposure.returns_after is None or exposure.kind != "stock":
             raise SpecError(
-                "levels need a constraint that renews: declare [constraint] renews, or choose another strategy"
+                "levels need a constraint that renews: declare [constraint] renews, or choose "
+                "another strategy"
             )
         _, magnitude = spread(exposure)
         most, bins = exposure.rows * magnitude, exposure.returns_after

@@ -167,7 +167,8 @@ def _walk(data: Letters, at: Places, here: Flags, fields: int) -> tuple[Tuples, 
     at = np.where(here, at, 0)
     if np.any(here & (_number(data, at, 2) != fields)):
         raise SourceError(
-            "a row of the change stream does not have the columns that were announced for it. Nothing of it was "
+            "a row of the change stream does not have the columns that were announced for it. "
+            "Nothing of it was "
             'read. Run again; if that does not help, read the table whole: [source] on_lost = "reload"'
         )
     where, count = at.copy(), len(at)

@@ -45,7 +45,8 @@ class PostgresReader:
             names = catalog.tables(connection, self._schema)
             raise SourceError(
                 f"there is no table {quote(self._schema)}.{quote(self.table)} that this role may see; "
-                f"{nearest(self.table, names)} Nothing was read. Correct [source] table or schema, or grant the "
+                f"{nearest(self.table, names)} Nothing was read. Correct [source] table or "
+                "schema, or grant the "
                 "role SELECT."
             )
         return found

@@ -72,7 +72,8 @@ class SQLiteReader:
                     yield [from_values(column, kind) for column, kind in zip(columns, kinds, strict=True)]
             except sqlite3.Error as error:
                 raise SourceError(
-                    f"{quote(self.table)} cannot be read ({type(error).__name__}). Nothing was delivered. Check "
+                    f"{quote(self.table)} cannot be read ({type(error).__name__}). Nothing was "
+                    "delivered. Check "
                     "the file with: sqlite3 FILE 'PRAGMA integrity_check'",
                     path=str(self._path),
                 ) from None

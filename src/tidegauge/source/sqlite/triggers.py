@@ -298,7 +298,8 @@ def recorder(
         raise SpecError(f"{no_column(table, missing, known)} Correct [source] key or unit.", key="source")
     if set(keys) not in _unique_sets(connection, table):
         raise SpecError(
-            f"{listed(keys)} is neither the primary key of {quote(table)} nor unique. Name columns that are, or "
+            f"{listed(keys)} is neither the primary key of {quote(table)} nor unique. Name "
+            "columns that are, or "
             "make a unique index on these",
             key="source.key",
         )

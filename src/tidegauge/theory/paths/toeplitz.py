@@ -197,7 +197,8 @@ def _checked(coefficients: Floats, offset: float, changes: int, *, quick: bool) 
     convex = _falls(a) and bool((np.diff(a, 2) >= 0).all())
     if offset and not convex:
         raise SpecError(
-            "with a shared offset the coefficients must be convex: not negative, falling, and ever more slowly"
+            "with a shared offset the coefficients must be convex: not negative, falling, and "
+            "ever more slowly"
         )
     return Stationary(a, changes=changes, quick=quick), convex
 
