@@ -120,6 +120,13 @@ def between(hashes: Hashes, low: int, high: int) -> slice:
     return slice(first, len(hashes) if high >= END else int(np.searchsorted(hashes, np.uint64(high))))
 
 
+def different(hashes: Hashes) -> Hashes:
+    """The hashes in ascending order, each once.  Much faster than np.unique, which builds a hash table."""
+    ordered = np.sort(hashes)
+    found: Hashes = ordered[np.concatenate([ordered[:1] == ordered[:1], ordered[1:] != ordered[:-1]])]
+    return found
+
+
 def matching(hashes: Hashes, wanted: Hashes) -> NDArray[np.intp]:
     """The places of sorted hashes that are among the wanted ones, which are sorted too."""
     first = np.searchsorted(hashes, wanted)

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegauge.store.secret.table.directory import END, Based, Laid, Range
-from tidegauge.store.secret.table.rows import between, matching, newest
+from tidegauge.store.secret.table.rows import between, different, matching, newest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -62,7 +62,7 @@ class SortedTable:
 
     def find(self, wanted: Hashes) -> Rows:
         """The rows with these hashes."""
-        wanted = np.unique(wanted)
+        wanted = different(wanted)
         return newest([*self._in_overlay(wanted), *self._in_base(wanted)], self.shape).living()
 
     def scan(self) -> Iterator[Rows]:
