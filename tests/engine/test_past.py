@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tests.engine.oracle import Mutation, Row
+    from tidegauge.model.history import Backfilled
 
 ENDS = 90
 
@@ -106,13 +107,7 @@ class Result:
 
     def __init__(self, engine: DuckEngine, rows: pa.Table, reached: int) -> None:
         self.run = Run(engine)
-        found = engine.backfill(
-            TableHistory(rows, reached),
-            state=self.run.memory,
-            reached=reached,
-            now=10**9,
-            report=lambda _, __: None,
-        )
+        found = self.backfilled(engine, TableHistory(rows, reached))
         self.run._count(found.arrived.counts)
         seen: set[str] = set()
         for part in found.parts:
@@ -126,6 +121,11 @@ class Result:
                     spot = one.release, one.component, one.bin, one.cell
                     kept[spot] = kept.get(spot, 0) + one.amount
         self.arrivals = found.arrivals
+
+    def backfilled(self, engine: DuckEngine, history: TableHistory) -> Backfilled:
+        return engine.backfill(
+            history, state=self.run.memory, reached=history.upto, now=10**9, report=lambda _, __: None
+        )
 
 
 def by_batches(engine: DuckEngine, rows: pa.Table, reached: int, cuts: list[int]) -> Run:

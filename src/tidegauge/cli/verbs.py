@@ -19,6 +19,7 @@ import typer
 from tidegauge.cli import source
 from tidegauge.cli.amend import amend
 from tidegauge.cli.audit import audit
+from tidegauge.cli.demonstrate import demo
 from tidegauge.cli.ending import ENDING, Stopped
 from tidegauge.cli.ledger import ledger
 from tidegauge.cli.local import app as local
@@ -37,6 +38,7 @@ from tidegauge.cli.publishing import publish, serve, show_undelivered
 from tidegauge.cli.refuse import refuse
 from tidegauge.cli.service import internal_error, setup_log
 from tidegauge.cli.simulate import simulate
+from tidegauge.cli.stamp import stamp
 from tidegauge.errors import SpecError, TidegaugeError
 
 app = typer.Typer(
@@ -173,6 +175,12 @@ def run(
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Commit the plan without asking (for services).")
     ] = False,
+    stamped: Annotated[
+        Path | None,
+        typer.Option(
+            help="First run: begin with this folder, which tidegauge stamp wrote.", metavar="FOLDER"
+        ),
+    ] = None,
     log: Annotated[str, typer.Option(help="Log to stderr: none, text or json.")] = "none",
     serve: Annotated[
         bool, typer.Option("--serve", help="Also serve the public file, in a process of its own.")
@@ -206,7 +214,7 @@ def run(
         ENDING.careful(_STOPPED),
         beside(gauge, file.parent, listen if serve else None, operator, partial(typer.echo, err=True)),
         progress_bar("Publishing") as progress,
-        closing(gauge.run(until, plan=agreed, follow=not once, progress=progress)) as found,
+        closing(gauge.run(until, plan=agreed, follow=not once, stamped=stamped, progress=progress)) as found,
     ):
         said.bar = progress
         for reading in found:
@@ -336,21 +344,8 @@ def verify(
         typer.echo(f"All {proved.compared:,} readings in {against.name} equal those in the store.")
 
 
-for verb in (audit, source.doctor, source.install, source.uninstall, publish, serve):
+for verb in (audit, stamp, source.doctor, source.install, source.uninstall, publish, serve, demo):
     app.command()(verb)
-
-
-@app.command()
-def demo(
-    folder: Annotated[Path, typer.Argument(help="The folder to create.")] = Path("demo"),
-    people: Annotated[int, typer.Option(min=1000, help="Number of people in the year.")] = 100_000,
-) -> None:
-    """Publish an invented town's year and compare it with the truth."""
-    from rich.console import Console  # noqa: PLC0415
-
-    from tidegauge.demo import make_demo  # noqa: PLC0415
-
-    make_demo(folder, people=people, console=Console(highlight=False))
 
 
 def main() -> None:

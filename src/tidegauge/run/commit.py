@@ -57,15 +57,17 @@ class Commits:
     shared: Sharing
     sampler: Sampler
 
-    def first(self, store: Store, source: OpenSource, plan: Plan, *, now: int) -> Plan:
+    def first(self, store: Store, source: OpenSource, plan: Plan, *, now: int, checked: bool = False) -> Plan:
         """Check the source and commit the first plan.  The source keeps what it read for the check.
 
-        A plan that was amended is committed as it was: its parts one after the other.
+        A plan that was amended is committed as it was: its parts one after the other.  `checked`: the source
+        was checked before, when its changelog was stamped.
         """
         if plan.declaration != self.spec.canonical():
             raise SpecError("the plan was made from another declaration; make it with plan() of this gauge")
         store.public.witness.require_writable()
-        require_ready(source, plan.program.wanted(source.columns))
+        if not checked:
+            require_ready(source, plan.program.wanted(source.columns))
         time = rfc3339(now)
         if plan.choice is not None:
             from tidegauge.run.choose import choose  # noqa: PLC0415  (slow to load)

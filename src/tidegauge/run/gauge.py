@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import time as system_time
 from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from time import sleep
+from typing import TYPE_CHECKING, Unpack
 
+from tidegauge.engine.registry import left_in_the_clear, require_fit
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.noise.samplers import SecureSampler
 from tidegauge.model import kinds
@@ -33,16 +33,19 @@ from tidegauge.run.loop import Loop
 from tidegauge.run.outlets import delivering, open_senders, require_declared, waiting
 from tidegauge.run.reader import Reader, StoreFile, committed
 from tidegauge.run.ready import hidden_by_noise, require_columns
+from tidegauge.run.setting import Setting, system_now
 from tidegauge.run.shared import Sharing
+from tidegauge.run.stamp import open_for, stamp
 from tidegauge.run.tick import Ticker
 from tidegauge.run.whole_error import running_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
+    from datetime import datetime
 
     import pyarrow as pa
 
-    from tidegauge.mechanism.noise.samplers import Sampler
+    from tidegauge.model.history import Report
     from tidegauge.model.ledger import LedgerEntry
     from tidegauge.model.mutation import Source
     from tidegauge.model.source import Check, OpenSource
@@ -52,22 +55,6 @@ if TYPE_CHECKING:
     from tidegauge.publish.verify import Verified
     from tidegauge.store import Store
     from tidegauge.store.public.part import PublicPart
-
-
-def _now() -> int:
-    return instant(datetime.now(UTC))
-
-
-class Setting(TypedDict, total=False):
-    """The clock and the randomness of a gauge, which are arguments so that tests can hold them."""
-
-    now: Callable[[], int]
-    """The time of day, in microseconds."""
-    sleep: Callable[[float], None]
-    steady: Callable[[], float] | None
-    """Seconds of a clock that cannot be set.  Without it, and with `now` given, jumps of the time of day are
-    not noticed."""
-    sampler: Sampler
 
 
 class Gauge:
@@ -116,10 +103,10 @@ class Gauge:
             | {"store": {"key": key, "witness": None if witness is None else str(witness)}}
         )
         self.path, self._base = Path(store), Path(base)
-        self._now, self._sleep = setting.get("now", _now), setting.get("sleep", system_time.sleep)
+        self._now, self._sleep = setting.get("now", system_now), setting.get("sleep", sleep)
         self._sampler = setting.get("sampler") or SecureSampler()
         self._commits = Commits(self.spec, Sharing(self.spec.ledger, self._base), self._sampler)
-        self._steady = setting.get("steady") or (clock.steady if self._now is _now else None)
+        self._steady = setting.get("steady") or (clock.steady if self._now is system_now else None)
         self._certified: tuple[tuple[str, str], Plan] | None = None
         """The committed plan, certified once, with its record and its last ledger entry."""
         self.undelivered: list[Failure] = []
@@ -156,12 +143,12 @@ class Gauge:
 
     @property
     def _file(self) -> StoreFile:
-        if self.spec.store.key is not None and (left := self.spec.source.keeps) is not None:
-            raise SpecError(
-                f"{left} beside the store, which are not encrypted. Remove the key, or use another kind of "
-                "source",
-                key="store.key",
+        left = self.spec.source.keeps or left_in_the_clear(self.spec.engine.kind)
+        if self.spec.store.key is not None and left is not None:
+            what = (
+                f"Remove the key, or use another kind of {'source' if self.spec.source.keeps else 'engine'}"
             )
+            raise SpecError(f"{left} beside the store, which are not encrypted. {what}", key="store.key")
         return StoreFile(self.path, self._base, self.spec.store)
 
     @property
@@ -197,13 +184,9 @@ class Gauge:
 
         now = self._now()
         with self._source() as source:
-            yield lambda spec: first_plan(
-                spec,
-                source,
-                now=now,
-                cache=self.path.with_suffix(".matrices"),
-                ask=optimise,
-            )
+            require_fit(self.spec.engine.kind, self.spec.source.kind, source.engine)
+            cache = self.path.with_suffix(".matrices")
+            yield lambda spec: first_plan(spec, source, now=now, cache=cache, ask=optimise)
 
     def what_if(self, wanted: Mapping[str, Sequence[str]]) -> list[Choice]:
         """The plan for each combination of other values, for example {"epsilon": ["1", "2"]}."""
@@ -297,6 +280,22 @@ class Gauge:
         with self._source() as source:
             return source.uninstall(position)
 
+    def stamp(
+        self,
+        output: str | Path | None = None,
+        *,
+        until: str | datetime | None = None,
+        progress: Report | None = None,
+    ) -> Path:
+        """Write the changelog, stamped for this plan, into a new folder for `run(stamped=...)`: secret.
+
+        Default: beside the store.  Changes neither store nor source and spends nothing.
+        """
+        limit = self._now() if until is None else min(self._now(), instant(until))
+        with self._source() as source:
+            folder = Path(output or self.path.with_suffix(".stamped"))
+            return stamp(self.plan(), self.spec, source, folder, limit=limit, report=progress)
+
     # -- running ---------------------------------------------------------------------------------------------
 
     def run(
@@ -305,12 +304,14 @@ class Gauge:
         *,
         plan: Plan | None = None,
         follow: bool = False,
-        progress: Callable[[int, int], None] | None = None,
+        stamped: str | Path | None = None,
+        progress: Report | None = None,
     ) -> Generator[Reading, None, None]:
         """Commit the plan if this is the first run, catch up, and yield each reading once it is durable.
 
         `plan`: commit this plan, which `plan()` returned; it is ignored if one was committed before.
-        With `follow`, go on as time passes, until `until` or the last reading of all.
+        With `follow`, go on as time passes, until `until` or the last reading of all.  `stamped`: the first
+        run begins with this folder, which `stamp()` wrote.
         """
         limit = None if until is None else instant(until)
         with self._file.open(write=True) as store, ExitStack() as held:
@@ -318,14 +319,16 @@ class Gauge:
             with self._source() as source:
                 source.reach(wait=follow)
             source = held.enter_context(self._source())  # the check and the first read are of one source
-            if store.public.plan is None:
-                plan = self._commits.first(store, source, plan or self._make_plan(), now=self._now())
-            else:
-                plan = self._committed(store.public)
+            first, past = store.public.plan is None, None
+            plan = plan or self._make_plan() if first else self._committed(store.public)
+            if stamped is not None:
+                past = open_for(plan, self.spec, store, Path(stamped), now=self._now(), limit=limit)
+            if first:
+                plan = self._commits.first(store, source, plan, now=self._now(), checked=past is not None)
             self._commits.require_own_noise(store)
             self._commits.shared.confirm(store, plan, time=rfc3339(self._now()))
             store.public.attest()
-            with Engines(self.spec.engine.kind, plan.columns) as engines:
+            with Engines(self.spec.engine.kind, plan.columns, store=self.path) as engines:
                 require_columns(plan, source)
                 program = program_of_all(begun(plan, store.secret.clock.watermark))
                 engine = engines.open(program)
@@ -338,7 +341,7 @@ class Gauge:
                     loop = Loop(
                         ticker, source, now=now, sleep=self._sleep, progress=progress, released=released
                     )
-                    for published in loop.run(limit, follow=follow):
+                    for published in loop.run(limit, follow=follow, stamped=past):
                         yield plan_reading(plan, published)
 
     def _senders(self, plan: Plan, only: str | None = None) -> list[Sender]:

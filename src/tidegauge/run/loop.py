@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tidegauge.model.history import History
     from tidegauge.model.schedule import Schedule
     from tidegauge.model.source import OpenSource
+    from tidegauge.model.stamp import Stamped
     from tidegauge.model.tick import Published
     from tidegauge.run.tick import Ticker
 
@@ -45,10 +46,15 @@ class Loop:
         self._now, self._sleep = now, sleep
         self._behind = False
 
-    def run(self, limit: int | None, *, follow: bool) -> Iterator[Published]:
-        """Catch up, and with `follow` go on until `limit` or the last reading of all."""
+    def run(self, limit: int | None, *, follow: bool, stamped: Stamped | None = None) -> Iterator[Published]:
+        """Catch up, and with `follow` go on until `limit` or the last reading of all.
+
+        `stamped`: the first changes of a store that has read nothing yet; the source goes on after them.
+        """
         self._source.select(self._ticker.plan.program.wanted(self._source.columns))
         log.info("started", extra={"plan": self._ticker.plan.hash[:12]})
+        if stamped is not None:
+            yield from self._publish(self._ticker.backfill(stamped, now=self._now(), report=self._report))
         while True:
             begins = self._source.follows and self._ticker.progress.clock.position is None
             for _ in range(2 if begins else 1):  # again for what came due while the table was loaded

@@ -15,25 +15,33 @@ from tidegauge.engine.duckdb.arrival import Arrival
 from tidegauge.engine.duckdb.digest import is_old, probe
 from tidegauge.engine.duckdb.excess import any_excess, dropped, excess, known_excess
 from tidegauge.engine.duckdb.past.fold import Past, can_fold
+from tidegauge.engine.duckdb.past.stamps import SCHEMA, StampedFold, bins_table, views_table
 from tidegauge.engine.duckdb.render import quote, render
 from tidegauge.engine.duckdb.statements import Statements
 from tidegauge.engine.duckdb.terms import TermStatements, terms_table
 from tidegauge.engine.duckdb.views import BEGINNING, arrow_schema
-from tidegauge.errors import QueryError
+from tidegauge.errors import QueryError, SpecError
 from tidegauge.model.history import Backfilled
 from tidegauge.model.program import Arrived, Folded, Total
+from tidegauge.model.stamp import Stamps
 from tidegauge.model.tick import NOTHING_YET
 from tidegauge.scratch import ScratchFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from tidegauge.model.engine import StateLayout
     from tidegauge.model.history import History, Report
     from tidegauge.model.program import Program, Release, State
+    from tidegauge.model.stamp import Stamped
 
 _PART: Final = 2_000_000
 """At most this many changes are folded at once; more are folded in parts that have no unit in common."""
+
+CANNOT_STAMP: Final = (
+    "this gauge cannot be stamped: only gauges whose units are rows, without flows and without a constraint "
+    "that renews, can. Nothing was written. Run it on the changelog itself: tidegauge run"
+)
 
 
 class DuckEngine:
@@ -129,9 +137,7 @@ class DuckEngine:
     ) -> Backfilled:
         """Enforce and fold a whole history; the store has nothing yet."""
         self._arrival.load(state)
-        used = {name: kind for name, kind in self._columns.items() if name in self.program.used}
-        if can_fold(self.program, self._sql, used):
-            past = Past(self._db, self.program, self._sql, used)
+        if (past := self._fast()) is not None:
             parts = past.fold(history, reached=reached, report=report)
             first = next(parts)  # the history is read before its length is known
             return Backfilled(Arrived({}, {}), past.arrivals, chain([first], parts))
@@ -142,6 +148,36 @@ class DuckEngine:
             report(arrivals, 2 * max(1, history.rows, arrivals))
         parts = self.fold(state=state, watermark=NOTHING_YET, reached=reached)
         return Backfilled(Arrived(dict(counts), {}), arrivals, parts)
+
+    def _fast(self) -> Past | None:
+        """Folds a history over arrays; None where the program needs the statements of a tick."""
+        used = {name: kind for name, kind in self._columns.items() if name in self.program.used}
+        if not can_fold(self.program, self._sql, used):
+            return None
+        return Past(self._db, self.program, self._sql, used)
+
+    def stamp(
+        self,
+        history: History,
+        *,
+        reached: int,
+        write: Callable[[pa.Table], None],
+        report: Report,
+    ) -> Stamps:
+        """Hand over the stamped changes of a history.  Raises SpecError where they cannot be stamped."""
+        if (past := self._fast()) is None:
+            raise SpecError(CANNOT_STAMP)
+        write(SCHEMA.empty_table())
+        parts = past.fold(history, reached=reached, report=report, write=write)
+        first = next(parts)
+        views = views_table(self._db, len(self.program.scopes))
+        return Stamps(past.arrivals, views, bins_table(self._db), chain([first], parts))
+
+    def fold_stamped(self, stamped: Stamped, *, state: State) -> Backfilled:
+        """Fold a stamped history; the store has nothing yet."""
+        self._arrival.load(state)
+        parts = StampedFold(self.program, self.layout).fold(stamped)
+        return Backfilled(Arrived({}, {}), stamped.arrivals, parts)
 
     def _parts(self, state: State, watermark: int, reached: int) -> Iterator[pa.ChunkedArray]:
         """Make `arrivals` for each part in turn; yields the units of the part that must leave."""

@@ -119,6 +119,8 @@ class Files(OpenSource):
         if table is None:
             relation, order = f"SELECT *, entry AS key, {changes} FROM mutation", "ORDER BY time, file, row"
         else:
+            keyed = "key IS NOT NULL" if self._layout.key_type(table) != "VARCHAR" else "entry <> ''"
+            changes = f"{informed} AND {keyed} AS informed"
             relation, order = f"SELECT *, {changes} FROM ({self._layout.mutations(table, native=True)})", ""
         return FilesHistory(
             engine=loaded.engine,

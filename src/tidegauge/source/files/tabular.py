@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
+from tidegauge.model.stamp import MARK
 from tidegauge.scratch import temporary_folder
 from tidegauge.source.batch.refusal import refusal
 from tidegauge.source.batch.workbench import sql_types
@@ -36,6 +37,10 @@ _NEWLINE: Final = re.compile(r"\r\n|\r|\n")
 _SEPARATOR: Final = "\x01"
 """Forbidden in JSON: to the parser of delimited text, a whole line is then one field."""
 NO_OBJECT: Final = "the line is not a JSON object with distinct keys"
+_STAMPED: Final = (
+    "this is a stamped changelog, not a changelog. Name the changelog that it was stamped from; a first run "
+    "takes the stamped folder with: tidegauge run --stamped FOLDER"
+)
 _HEAD_LINES: Final = 1000
 DELIMITERS: Final = (",", ";", "\t", "|")
 _PARQUET_ROWS: Final = 1 << 17
@@ -286,6 +291,8 @@ class Parquet:
         """The columns and types of the file."""
         with self._open() as file:
             arrow = file.schema_arrow
+        if MARK in (arrow.metadata or {}):
+            raise refusal(_STAMPED, path=self.name)
         _distinct(arrow.names, self.name)
         return sql_types(arrow)
 

@@ -31,7 +31,7 @@ class DistinctRows:
         self._count = 1
         self._lock = threading.Lock()
 
-    def number(self, columns: Sequence[pa.Array], exists: NDArray[np.bool_]) -> NDArray[np.int32]:
+    def number(self, columns: Sequence[pa.Array], exists: NDArray[np.bool_]) -> NDArray[np.int64]:
         """The number of every row of a block; may be called by several threads at once."""
         if columns:
             ids, places = _combined(columns)
@@ -43,7 +43,9 @@ class DistinctRows:
         with self._lock:
             first, self._count = self._count, self._count + len(places)
             self._tables.append(table.append_column("number", pa.array(np.arange(first, self._count))))
-        return np.where(exists, ids + first, 0).astype(np.int32)
+        ids += first
+        ids *= exists
+        return ids
 
     def table(self) -> pa.Table | None:
         """Every combination: its number, and the values as u0, u1, ...; None: there was no block."""

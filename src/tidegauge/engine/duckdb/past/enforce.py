@@ -27,6 +27,7 @@ INFORMED: Final = 2
 """Bit of `flags`: the old row was delivered, or that there was none."""
 BEFORE: Final = 4
 """Bit of `flags`: the old row was delivered and exists."""
+_HALF, _LOW = np.uint32(16), np.uint32(2**16 - 1)
 _MOST: Final = 2**62
 """A longer time in a constraint becomes this one, so that no sum overflows."""
 
@@ -50,10 +51,24 @@ class Rules:
 
 
 @dataclass(frozen=True)
+class Stamps:
+    """Every change of the contributions in one scope, and when a unit leaves without one (`ordinal` 0)."""
+
+    key: Ints
+    time: Ints
+    ordinal: Ints
+    first: Ints
+    bin: Ints
+    was: NDArray[np.int32]
+    now: NDArray[np.int32]
+    accepted: Flags
+
+
+@dataclass(frozen=True)
 class Lives:
     """What became of the units of a part in one scope: one element per unit that ever contributed."""
 
-    units: Ints
+    units: NDArray[np.int32]
     """Their places among the keys of the part."""
     moves: Ints
     first: Ints
@@ -69,6 +84,8 @@ class Lives:
     """(bin * contributions + number) and how often: accepted changes."""
     all_changes: tuple[Ints, Ints]
     dropped: int
+    stamps: Stamps | None = None
+    """Where they were asked for."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +94,13 @@ class Versions:
 
     names: pa.Array
     """The keys of the part, as the source has them."""
-    key: Ints
+    key: NDArray[np.int32]
     time: Ints
     bin: Ints
-    picture: NDArray[np.int32]
+    picture: Ints
     alive: Flags
-    row: Ints
+    place: Ints
+    """Its place in the part."""
     fresh: Flags
     """Whether it is the first version of its key."""
     counts: Mapping[str, int]
@@ -91,21 +109,23 @@ class Versions:
     def of(cls, part: pa.Table, ends: Ints) -> Versions:
         """Sort the changes of a part, which come in the order of the log.  `ends`: of all bins."""
         found = part["key"].combine_chunks().dictionary_encode(null_encoding="encode")
-        key = found.indices.to_numpy()
-        time = part["time"].to_numpy()
+        key, time = found.indices.to_numpy(), part["time"].to_numpy()
+        bins = np.searchsorted(ends, time)  # before sorting: most logs are in the order of time
         order = _order(key, time, len(found.dictionary))
-        key, time = key[order].astype(np.int64), time[order]
-        picture, flags = part["picture"].to_numpy()[order], part["flags"].to_numpy()[order]
-        same = key[1:] == key[:-1]
-        tie = same & (time[1:] == time[:-1])
+        key, time, bins, version = (one[order] for one in (key, time, bins, part["version"].to_numpy()))
+        flags = (version & 7).astype(np.uint8)
+        begins = flags
+        hashes = part["hashes"].to_numpy()[order] if "hashes" in part.schema.names else None
+        before = hashes
+        tie = (key[1:] == key[:-1]) & (time[1:] == time[:-1])
         if tie.any():
             last, first = np.append(~tie, [True]), np.append([True], ~tie)
-            last, first = last[: len(key)], first[: len(key)]
-        else:
-            last = first = np.ones(len(key), bool)
-        begins = flags[first]
-        net = order[last]
-        key, time, picture, flags = key[last], time[last], picture[last], flags[last]
+            begins = flags[first]
+            before = None if hashes is None else hashes[first]
+            hashes = None if hashes is None else hashes[last]
+            key, time, bins, version, order, flags = (
+                one[last] for one in (key, time, bins, version, order, flags)
+            )
         fresh = np.append([True], key[1:] != key[:-1])[: len(key)]
         alive = (flags & ALIVE) > 0
         existed = np.append([False], alive[:-1])[: len(key)] & ~fresh
@@ -116,22 +136,10 @@ class Versions:
             "inserted_twice": _count(((begins & INFORMED) > 0) & ~told & alive & existed),
             "deleted_unknown": _count(((begins & ALIVE) == 0) & ~existed),
         }
-        if told.any():
-            after = part["after_hash"].to_numpy()[net]
-            before = part["before_hash"].to_numpy()[order[first]]
-            differs = before[1:] != after[:-1]
+        if hashes is not None and before is not None:
+            differs = (before[1:] & _LOW) != (hashes[:-1] >> _HALF)
             counts["other_before"] = _count(told[1:] & existed[1:] & differs)
-        return cls(
-            found.dictionary,
-            key,
-            time,
-            np.searchsorted(ends, time),
-            picture,
-            alive,
-            part["row"].to_numpy()[net],
-            fresh,
-            counts,
-        )
+        return cls(found.dictionary, key, time, bins, version >> 3, alive, order, fresh, counts)
 
     @property
     def last(self) -> Flags:
@@ -139,8 +147,8 @@ class Versions:
         return np.append(self.fresh[1:], [True])[: len(self.fresh)]
 
 
-def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int) -> Lives:
-    """Which changes of the contributions in one scope count."""
+def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int, stamp: bool = False) -> Lives:
+    """Which changes of the contributions in one scope count.  `stamp`: with every change by itself."""
     width = int(rules.codes.max(initial=0)) + 1
     code = rules.codes[rows.picture]
     was = np.append(np.zeros(1, np.int32), code[:-1])[: len(code)]
@@ -168,9 +176,23 @@ def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int) -> Lives:
     standing = np.where(count > 0, now[np.maximum(starts + count - 1, 0)], 0) if len(starts) else now
     left = declared & (leaves <= reached) if rules.retire else np.zeros(len(starts), bool)
     moved = [(spot[accepts] + now[accepts], 1), (spot[accepts] + was[accepts], -1)]
+    gone = left & (standing > 0)
+    goes = np.searchsorted(ends, leaves[gone])
     if left.any():
-        gone = left & (standing > 0)
-        moved.append((np.searchsorted(ends, leaves[gone]) * width + standing[gone], -1))
+        moved.append((goes * width + standing[gone], -1))
+    stamps = None
+    if stamp:
+        none = np.zeros(len(goes), np.int32)
+        stamps = Stamps(
+            key=np.concatenate([key, key[starts][gone]]),
+            time=np.concatenate([time, leaves[gone]]),
+            ordinal=np.concatenate([ordinal, none]),
+            first=np.concatenate([np.repeat(first, lengths), first[gone]]),
+            bin=np.concatenate([rows.bin[at], goes]),
+            was=np.concatenate([was, standing[gone].astype(np.int32)]),
+            now=np.concatenate([now, none]),
+            accepted=np.concatenate([accepts, np.ones(len(goes), bool)]),
+        )
     return Lives(
         units=key[starts],
         moves=np.where(declared, np.minimum(lengths, most), lengths),
@@ -183,6 +205,7 @@ def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int) -> Lives:
         changes=_net(moved, width),
         all_changes=_net([(spot + now, 1), (spot + was, -1)], width),
         dropped=len(inside) - _count(inside),
+        stamps=stamps,
     )
 
 

@@ -12,10 +12,11 @@ has no effect: sums are sums of integers, and parts have no unit in common.
 from __future__ import annotations
 
 import os
-from collections import Counter, deque
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -23,18 +24,17 @@ import pyarrow as pa
 from tidegauge.engine.duckdb.digest import row_digest
 from tidegauge.engine.duckdb.past.distinct import DistinctRows, can_encode
 from tidegauge.engine.duckdb.past.enforce import ALIVE, BEFORE, INFORMED, Rules, Versions, enforce
-from tidegauge.engine.duckdb.past.parts import Part, Texts, named, pairs_of, together
+from tidegauge.engine.duckdb.past.parts import Part, Texts, named, pairs_of, ranked, together
 from tidegauge.engine.duckdb.past.shuffle import Shuffle
+from tidegauge.engine.duckdb.past.stamps import stamped
+from tidegauge.engine.duckdb.past.threads import in_turn
 from tidegauge.engine.duckdb.past.views import PastViews
 from tidegauge.engine.duckdb.render import quote
 from tidegauge.engine.duckdb.views import NEVER, arrow_schema
 from tidegauge.model.program import Folded, Total
 
-S = TypeVar("S")
-T = TypeVar("T")
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import duckdb
     from numpy.typing import NDArray
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from tidegauge.model.program import Program, Scope
 
 
-_HASHES: Final = {"after_hash": '"after"', "before_hash": '"before"'}
+_HASHES: Final = '((hash("after") & 65535) * 65536 + (hash("before") & 65535))::UINTEGER'
+"""16 bits of each: enough to count, for the operator, old rows that are not those that are known."""
 
 
 def can_fold(program: Program, views: Views, columns: Mapping[str, str]) -> bool:
@@ -70,8 +71,18 @@ class Past:
         self._threads = max(1, min(os.cpu_count() or 1, 16))
         self.arrivals = 0
 
-    def fold(self, history: History, *, reached: int, report: Report) -> Iterator[Folded]:
-        """The result of the history, in parts that have no unit in common."""
+    def fold(
+        self,
+        history: History,
+        *,
+        reached: int,
+        report: Report,
+        write: Callable[[pa.Table], None] | None = None,
+    ) -> Iterator[Folded]:
+        """The result of the history, in parts that have no unit in common.
+
+        `write`: takes the stamped changes of each part of the history, before the first result.
+        """
         with ExitStack() as held:
             pool = held.enter_context(ThreadPoolExecutor(self._threads))
             shuffle = Shuffle(history.rows)
@@ -83,32 +94,37 @@ class Past:
 
             def work(number: int) -> Part | None:
                 part = shuffle.part(number)
-                return None if part is None else self._enforced(part, rules, outside, ends, reached)
+                if part is None:
+                    return None
+                return self._enforced(part, rules, outside, ends, reached, stamp=write is not None)
 
             found = []
-            for number, part in enumerate(self._in_turn(pool, work, range(shuffle.parts))):
+            for number, part in enumerate(in_turn(pool, self._threads, work, range(shuffle.parts))):
                 if part is not None:
-                    found.append(part)
+                    for table in part.stamps:
+                        assert write is not None
+                        write(table)
+                    found.append(replace(part, stamps=()))
                 report(6 * shuffle.parts + 3 * (number + 1), 10 * shuffle.parts)
             shuffle.close()
-            digests = self._digests(history, found)
+            digests = self._digests(history, found, pool)
             report(1, 1)
-            yield from self._folded(found, rules, digests)
+            yield from self._folded(found, rules, digests, pool)
 
     # -- reading ---------------------------------------------------------------------------------------------
 
-    def _selected(self, history: History) -> dict[str, str]:
+    def _selected(self, history: History, parts: int) -> dict[str, str]:
         """What is needed of every change."""
         there = 'CASE WHEN informed AND "before" IS NOT NULL THEN'
         columns = {
             "time": "time",
             "key": "key",
-            "hash": "hash(key)",
+            "part": f"(hash(key) % {parts})::USMALLINT",
             "flags": f"""(CASE WHEN "after" IS NOT NULL THEN {ALIVE} ELSE 0 END + CASE WHEN informed THEN
                 {INFORMED} ELSE 0 END + {there} {BEFORE} ELSE 0 END)::UTINYINT""",
         }
-        if history.informed:  # 32 bits are enough to count, for the operator, old rows that do not fit
-            columns |= {name: f"(hash({row}) & 4294967295)::UINTEGER" for name, row in _HASHES.items()}
+        if history.informed:
+            columns["hashes"] = _HASHES
         for n, (name, kind) in enumerate(self._columns.items()):
             columns[f"u{n}"] = f'TRY_CAST("after".{quote(name)} AS {kind})'
         return columns
@@ -120,7 +136,7 @@ class Past:
         distinct, earliest = DistinctRows(), None
 
         def numbered() -> Iterator[tuple[pa.RecordBatch, int]]:
-            for block in history.scan(self._selected(history)):
+            for block in history.scan(self._selected(history, shuffle.parts)):
                 if block.num_rows:
                     yield block, self.arrivals
                     self.arrivals += block.num_rows
@@ -129,19 +145,14 @@ class Past:
         def work(one: tuple[pa.RecordBatch, int]) -> int:
             block, first = one
             flags = block["flags"].to_numpy()
-            values = [block[name] for name in self._values()]
-            columns = {
-                "time": block["time"],
-                "key": block["key"],
-                "flags": block["flags"],
-                "picture": pa.array(distinct.number(values, (flags & ALIVE) > 0)),
-                "row": pa.array(np.arange(first, first + len(flags))),
-            }
-            columns |= {name: block[name] for name in _HASHES if name in block.schema.names}
-            shuffle.add(pa.record_batch(columns), block["hash"].to_numpy())
+            picture = distinct.number([block[name] for name in self._values()], (flags & ALIVE) > 0)
+            columns = {"time": block["time"], "key": block["key"], "version": pa.array(picture << 3 | flags)}
+            if history.informed:
+                columns["hashes"] = block["hashes"]
+            shuffle.add(pa.record_batch(columns), block["part"].to_numpy(), first)
             return int(block["time"].to_numpy().min())
 
-        for time in self._in_turn(pool, work, numbered()):
+        for time in in_turn(pool, self._threads, work, numbered()):
             earliest = time if earliest is None else min(time, earliest)
         shuffle.finish()
         combinations = distinct.table()
@@ -153,20 +164,6 @@ class Past:
     def _values(self) -> list[str]:
         """The columns of a scan that have the used values."""
         return [f"u{n}" for n in range(len(self._columns))]
-
-    def _in_turn(self, pool: ThreadPoolExecutor, work: Callable[[S], T], things: Iterable[S]) -> Iterator[T]:
-        """The results in order; only so many are begun ahead that memory stays bounded."""
-        ahead: deque[Future[T]] = deque()
-        try:
-            for thing in things:
-                ahead.append(pool.submit(work, thing))
-                if len(ahead) > self._threads:
-                    yield ahead.popleft().result()
-            while ahead:
-                yield ahead.popleft().result()
-        finally:
-            for future in ahead:
-                future.cancel()
 
     # -- enforcing -------------------------------------------------------------------------------------------
 
@@ -218,39 +215,52 @@ class Past:
         return ends
 
     def _enforced(
-        self, part: pa.Table, rules: Sequence[Rules], outside: Ints, ends: Ints, reached: int
+        self, part: pa.Table, rules: Sequence[Rules], outside: Ints, ends: Ints, reached: int, *, stamp: bool
     ) -> Part:
         rows = Versions.of(part, ends)
         exists = np.flatnonzero(rows.last & rows.alive)
+        names = named(rows.names)
+        lives = [enforce(rows, one, ends=ends, reached=reached, stamp=stamp) for one in rules]
         return Part(
-            named(rows.names),
+            names,
             rows.key[exists],
             rows.picture[exists],
-            rows.row[exists],
-            tuple(enforce(rows, one, ends=ends, reached=reached) for one in rules),
+            part["row"].to_numpy()[rows.place[exists]],
+            tuple(replace(life, stamps=None) for life in lives),
             rows.counts,
-            int(outside[part["picture"].to_numpy()].sum()) if outside.any() else 0,
+            int(outside[part["version"].to_numpy() >> 3].sum()) if outside.any() else 0,
+            tuple(stamped(s, names, life) for s, life in enumerate(lives)) if stamp else (),
         )
 
-    def _digests(self, history: History, parts: Sequence[Part]) -> tuple[Ints, Ints]:
-        """The digests of all rows that exist, and where in the scan their last versions are, sorted."""
-        rows = np.sort(np.concatenate([part.row for part in parts])) if parts else np.zeros(0, np.int64)
-        found, first = [], 0
-        for block in history.scan({"after": '"after"'}):
-            low, high = np.searchsorted(rows, [first, first + block.num_rows])
-            if high > low:
-                last = pa.table(block.take(pa.array(rows[low:high] - first)))
-                digest = row_digest('"after"', block.schema.field("after").type)
-                self._db.register("found", last)
-                found.append(self._numbers(f"SELECT {digest} AS digest FROM found"))
-                self._db.unregister("found")
-            first += block.num_rows
-        return rows, np.concatenate(found) if found else np.zeros(0, np.int64)
+    def _digests(self, history: History, parts: Sequence[Part], pool: ThreadPoolExecutor) -> Ints:
+        """The digests of the last versions of all rows that exist, part by part."""
+        rows = np.concatenate([np.zeros(0, np.int64), *(part.row for part in parts)])
+        order = np.argsort(rows)
+        rows = rows[order]
+
+        def needed() -> Iterator[tuple[pa.RecordBatch, Ints]]:
+            first = 0
+            for block in history.scan({"after": '"after"'}):
+                low, high = np.searchsorted(rows, [first, first + block.num_rows])
+                if high > low:
+                    yield block, rows[low:high] - first
+                first += block.num_rows
+
+        def work(one: tuple[pa.RecordBatch, Ints]) -> Ints:
+            block, places = one
+            digest = row_digest('"after"', block.schema.field("after").type)
+            with self._db.cursor() as db:
+                db.register("found", pa.table(block.take(pa.array(places))))
+                return _integers(db.sql(f"SELECT {digest} AS digest FROM found"))
+
+        found = np.empty(len(rows), np.int64)
+        found[order] = np.concatenate([np.zeros(0, np.int64), *in_turn(pool, self._threads, work, needed())])
+        return found
 
     # -- the result ------------------------------------------------------------------------------------------
 
     def _folded(
-        self, parts: Sequence[Part], rules: Sequence[Rules], digests: tuple[Ints, Ints]
+        self, parts: Sequence[Part], rules: Sequence[Rules], digests: Ints, pool: ThreadPoolExecutor
     ) -> Iterator[Folded]:
         """All parts, some together; the first has the sums and counts of all."""
         for s, one in enumerate(rules):
@@ -265,20 +275,21 @@ class Past:
         texts = [self._excess(s, [part.lives[s] for part in parts]) for s in range(scopes)]
         pictures = self._db.sql("SELECT * FROM pictures ORDER BY number").to_arrow_table()
         layout = self._views.layout
-        no_entries, no_units, no_used = (
-            arrow_schema(columns).empty_table() for columns in (layout.entries, layout.units, layout.used)
-        )
-        for some in together(parts):
-            entries = [self._entries(part, pictures, digests) for part in some]
-            units = [self._units(part, s, rules[s], texts[s]) for part in some for s in range(len(rules))]
+        gone, used = arrow_schema(layout.entries).empty_table(), arrow_schema(layout.used).empty_table()
+
+        def work(one: tuple[list[Part], Ints]) -> tuple[pa.Table, pa.Table]:
+            some, own = one
+            names, ranks = ranked([part.names for part in some])
+            entries = self._entries(some, names, ranks, pictures, own)
+            return entries, self._units(some, names, ranks, rules, texts)
+
+        for entries, units in in_turn(pool, self._threads, work, together(parts, digests)):
             yield Folded(
                 totals=totals,
-                entries=pa.concat_tables(entries or [no_entries]).sort_by("entry"),
-                gone=no_entries.select(["entry"]),
-                units=pa.concat_tables(units or [no_units]).sort_by(
-                    [("unit", "ascending"), ("scope", "ascending")]
-                ),
-                used=no_used,
+                entries=entries,
+                gone=gone.select(["entry"]),
+                units=units,
+                used=used,
                 counts=dict(counts),
                 dropped=dropped,
             )
@@ -309,39 +320,42 @@ class Past:
         self._db.unregister("pairs")
         return Texts(texts["number"].to_numpy(), texts["excess"].combine_chunks())
 
-    def _entries(self, part: Part, pictures: pa.Table, digests: tuple[Ints, Ints]) -> pa.Table:
-        """The state of the rows that exist."""
-        rows, values = digests
-        seen = pictures.take(pa.array(part.picture))
-        columns = {
-            "entry": part.names.take(pa.array(part.place)),
-            "digest": pa.array(values[np.searchsorted(rows, part.row)]),
-        }
+    def _entries(
+        self, parts: Sequence[Part], names: pa.Array, ranks: Sequence[Ints], pictures: pa.Table, digests: Ints
+    ) -> pa.Table:
+        """The state of the rows that exist, sorted by name; `ranks`: of the names of each part."""
+        empty = np.zeros(0, np.int64)
+        rank = np.concatenate([empty, *(own[part.place] for own, part in zip(ranks, parts, strict=True))])
+        order = np.argsort(rank)
+        seen = pictures.take(pa.array(np.concatenate([empty, *(part.picture for part in parts)])[order]))
+        columns = {"entry": names.take(pa.array(rank[order])), "digest": pa.array(digests[order])}
         schema = arrow_schema(self._views.layout.entries)
         return pa.table(
             {name: columns[name] if name in columns else seen[name] for name in schema.names}
         ).cast(schema)
 
-    def _units(self, part: Part, s: int, rules: Rules, texts: Texts) -> pa.Table:
-        """The counters of the units that ever contributed in a scope."""
-        life = part.lives[s]
-        differs = life.accepted != life.true
-        place = np.searchsorted(texts.pairs, pairs_of(life))
-        excess = texts.texts.take(pa.array(np.where(differs, place, 0), mask=~differs))
-        count = len(life.units)
-        label = pa.nulls(count, pa.string())
-        if life.labels is not None:
-            label = pa.array(rules.texts, pa.string()).take(pa.array(life.labels))
-        columns = {
-            "unit": part.names.take(pa.array(life.units)),
-            "scope": np.full(count, s, np.int64),
-            "moves": life.moves,
-            "first": life.first,
-            "label": label,
-            "expires": pa.array(life.leaves, mask=life.stays),
-            "excess": excess,
-        }
-        return pa.table(columns).cast(arrow_schema(self._views.layout.units))
+    def _units(
+        self,
+        parts: Sequence[Part],
+        names: pa.Array,
+        ranks: Sequence[Ints],
+        rules: Sequence[Rules],
+        texts: Sequence[Texts],
+    ) -> pa.Table:
+        """The counters of the units that ever contributed in a scope, sorted by name and scope."""
+        schema = arrow_schema(self._views.layout.units)
+        tables, found = [schema.empty_table().drop_columns(["unit", "scope"])], [np.zeros(0, np.int64)]
+        for own, part in zip(ranks, parts, strict=True):
+            for s, life in enumerate(part.lives):
+                found.append(own[life.units] * len(rules) + s)
+                tables.append(_counters(life, rules[s], texts[s]).cast(tables[0].schema))
+        rank = np.concatenate(found)
+        order = np.argsort(rank)
+        counters = pa.concat_tables(tables).take(pa.array(order))
+        unit, scope = np.divmod(rank[order], len(rules)) if len(rules) > 1 else (rank[order], 0 * order)
+        columns = {"unit": names.take(pa.array(unit)), "scope": pa.array(scope)}
+        return pa.table([columns[name] if name in columns else counters[name] for name in schema.names],
+                        schema=schema)  # fmt: skip
 
     def _totals(self, statement: str) -> list[Total]:
         names = [release.name for release in self._program.releases]
@@ -352,11 +366,34 @@ class Past:
 
     def _numbers(self, statement: str) -> Ints:
         """One column of integers."""
-        found: Ints = self._db.sql(statement).to_arrow_table().column(0).to_numpy().astype(np.int64)
-        return found
+        return _integers(self._db.sql(statement))
 
     def _made(self, name: str, table: pa.Table, statement: str) -> None:
         """Run a statement that makes a table from one in memory, which it knows by this name."""
         self._db.register(name, table)
         self._db.execute(statement)
         self._db.unregister(name)
+
+
+def _counters(life: Lives, rules: Rules, texts: Texts) -> pa.Table:
+    """The columns of `units` but unit and scope."""
+    differs = life.accepted != life.true
+    excess = label = pa.nulls(len(differs), pa.string())
+    if differs.any():
+        place = np.searchsorted(texts.pairs, pairs_of(life))
+        excess = texts.texts.take(pa.array(np.where(differs, place, 0), mask=~differs))
+    if life.labels is not None:
+        label = pa.array(rules.texts, pa.string()).take(pa.array(life.labels))
+    return pa.table({
+        "moves": life.moves,
+        "first": life.first,
+        "label": label,
+        "expires": pa.array(life.leaves, mask=life.stays),
+        "excess": excess,
+    })  # fmt: skip
+
+
+def _integers(found: duckdb.DuckDBPyRelation) -> Ints:
+    """The first column."""
+    integers: Ints = found.to_arrow_table().column(0).to_numpy().astype(np.int64)
+    return integers

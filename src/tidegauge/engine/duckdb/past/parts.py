@@ -27,14 +27,16 @@ class Part:
     """What became of the keys of one part."""
 
     names: pa.Array
-    place: Ints
+    place: NDArray[np.int32]
     """Of each row that exists: the place of its name ..."""
-    picture: NDArray[np.int32]
+    picture: Ints
     row: Ints
     """... its distinct row, and where in the scan its last version is."""
     lives: tuple[Lives, ...]
     counts: Mapping[str, int]
     outside: int
+    stamps: tuple[pa.Table, ...] = ()
+    """The stamped changes, where they were asked for."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +52,28 @@ def pairs_of(life: Lives) -> Ints:
     return (life.true.astype(np.int64) << 32) | life.accepted
 
 
-def together(parts: Sequence[Part]) -> Iterator[list[Part]]:
-    """Parts that are handed over at once; at least one list."""
+def together(parts: Sequence[Part], digests: Ints) -> Iterator[tuple[list[Part], Ints]]:
+    """Parts that are handed over at once, with the digests of their rows; at least one list."""
     some: list[Part] = []
+    first = last = 0
     for part in parts:
         some.append(part)
-        if sum(len(one.row) for one in some) >= ROWS:
-            yield some
-            some = []
+        last += len(part.row)
+        if last - first >= ROWS:
+            yield some, digests[first:last]
+            some, first = [], last
     if some or not parts:
-        yield some
+        yield some, digests[first:last]
+
+
+def ranked(names: Sequence[pa.Array]) -> tuple[pa.Array, list[Ints]]:
+    """All names, sorted, and where among them those of each part are."""
+    every = pa.chunked_array(names, pa.string()).combine_chunks()
+    order = pc.sort_indices(every)
+    rank = np.empty(len(every), np.int64)
+    rank[order.to_numpy()] = np.arange(len(every))
+    bounds = np.cumsum([len(one) for one in names[:-1]])
+    return every.take(order), np.split(rank, bounds) if names else []
 
 
 def named(keys: pa.Array) -> pa.Array:

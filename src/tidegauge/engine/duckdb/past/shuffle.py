@@ -35,19 +35,18 @@ class Shuffle:
         self._lock = threading.Lock()
         self._finished = False
 
-    def add(self, block: pa.RecordBatch, hashes: NDArray[np.uint64]) -> None:
-        """Divide one block; may be called by several threads at once."""
-        part = (hashes % np.uint64(self.parts)).astype(np.uint16)
+    def add(self, block: pa.RecordBatch, part: NDArray[np.uint16], first: int) -> None:
+        """Divide one block, whose rows are numbered from `first`; several threads may call it at once."""
         order = np.argsort(part, kind="stable")
         bounds = np.concatenate([[0], np.cumsum(np.bincount(part, minlength=self.parts))]).astype(np.int64)
-        block = block.take(pa.array(order))
+        block = block.take(pa.array(order)).append_column("row", pa.array(order + first))
         with self._lock:
             if self._folder is None:
                 self._blocks.append((block, bounds))
                 return
-            for number, (first, last) in enumerate(pairwise(bounds)):
-                if last > first:
-                    self._writer(number, block.schema).write_batch(block.slice(first, last - first))
+            for number, (begin, end) in enumerate(pairwise(bounds)):
+                if end > begin:
+                    self._writer(number, block.schema).write_batch(block.slice(begin, end - begin))
 
     def _writer(self, number: int, schema: pa.Schema) -> pa.ipc.RecordBatchStreamWriter:
         if not self._writers:

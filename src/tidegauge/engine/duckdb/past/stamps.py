@@ -1,0 +1,163 @@
+"""Stamped changes: written by the fold of a history, folded again by a plain GROUP BY."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from tidegauge.engine.duckdb.past.views import PastViews
+from tidegauge.engine.duckdb.views import arrow_schema
+from tidegauge.model.program import Folded, Total
+from tidegauge.scratch import ScratchFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidegauge.engine.duckdb.past.enforce import Lives
+    from tidegauge.model.engine import StateLayout
+    from tidegauge.model.program import Program
+    from tidegauge.model.stamp import Stamped
+
+_TIME: Final = pa.timestamp("us", tz="UTC")
+SCHEMA: Final = pa.schema(
+    {
+        "scope": pa.int32(),
+        "unit": pa.dictionary(pa.int32(), pa.string()),
+        "time": _TIME,
+        "ordinal": pa.int32(),
+        "first": _TIME,
+        "bin": pa.int32(),
+        "was": pa.int32(),
+        "now": pa.int32(),
+        "accepted": pa.bool_(),
+    }
+)
+"""The columns of stamped changes."""
+_DENSE: Final = 20
+"""Up to 2 to this power combinations of bin and contribution are counted in an array, not in a hash table."""
+
+
+def stamped(s: int, names: pa.Array, life: Lives) -> pa.Table:
+    """The changes of the units of a part in scope s.  `names`: of the keys of the part.
+
+    A unit that the constraint removes leaves by a change without an ordinal, from its contribution to 0.
+    """
+    found = life.stamps
+    assert found is not None
+    count = len(found.key)
+    columns = {
+        "scope": pa.array(np.full(count, s, np.int32)),
+        "unit": pa.DictionaryArray.from_arrays(pa.array(found.key.astype(np.int32)), names),
+        "time": pa.array(found.time).view(_TIME),
+        "ordinal": pa.array(found.ordinal.astype(np.int32), mask=found.ordinal == 0),
+        "first": pa.array(found.first).view(_TIME),
+        "bin": pa.array(found.bin.astype(np.int32)),
+        "was": pa.array(found.was),
+        "now": pa.array(found.now),
+        "accepted": pa.array(found.accepted),
+    }
+    return pa.table(columns, schema=SCHEMA)
+
+
+def views_table(db: duckdb.DuckDBPyConnection, scopes: int) -> pa.Table:
+    """What each contribution adds to the sums, from the tables of a fold."""
+    found = " UNION ALL ".join(
+        f"SELECT {s}::INTEGER AS scope, code::INTEGER AS view, release::INTEGER AS release, "
+        f"component::INTEGER AS component, cell::BIGINT AS cell, amount::BIGINT AS amount FROM parts_{s}"
+        for s in range(scopes)
+    )
+    return db.sql(f"SELECT * FROM ({found}) ORDER BY ALL").to_arrow_table()
+
+
+def bins_table(db: duckdb.DuckDBPyConnection) -> pa.Table:
+    """The releases' own bins, from the tables of a fold."""
+    return db.sql(
+        """SELECT bin::INTEGER AS bin, release::INTEGER AS release, own::BIGINT AS number
+           FROM places ORDER BY ALL"""
+    ).to_arrow_table()
+
+
+class StampedFold:
+    """Folds stamped changes of one program."""
+
+    def __init__(self, program: Program, layout: StateLayout) -> None:
+        self._program, self._layout = program, layout
+
+    def fold(self, found: Stamped) -> Iterator[Folded]:
+        """The result of the history; the first part has the sums and counts of all."""
+        totals, dropped = self._sums(found)
+        counts = dict(found.counts)
+        entries, units, used = (
+            arrow_schema(columns) for columns in (self._layout.entries, self._layout.units, self._layout.used)
+        )
+        for rows, counters in found.parts():
+            yield Folded(
+                totals=totals,
+                entries=rows.cast(entries),
+                gone=entries.empty_table().select(["entry"]),
+                units=counters.cast(units),
+                used=used.empty_table(),
+                counts=counts,
+                dropped=dropped,
+            )
+            totals, dropped, counts = [], [], {}
+        found.intact()
+
+    def _sums(self, found: Stamped) -> tuple[list[Total], list[Total]]:
+        """The accepted sums, and the true ones less these."""
+        scopes = range(len(self._program.scopes))
+        with ScratchFolder() as spill, duckdb.connect(config=_settings(spill.name)) as db:
+            db.execute("SET enable_progress_bar = false")
+            db.execute(f"SET perfect_ht_threshold = {_DENSE}")
+            db.register("views", found.views)
+            db.register("bins", found.bins)
+            changes = db.read_parquet(_pattern(str(found.changes)))
+            changes.create_view("changes")
+            db.execute("CREATE TEMP TABLE places AS SELECT release, bin, number AS own FROM bins")
+            for s in scopes:
+                db.execute(f"""
+                    CREATE TEMP TABLE parts_{s} AS SELECT view AS code, release, component, cell, amount
+                    FROM views WHERE scope = {s}""")
+                db.execute(_net(s, alone=len(scopes) == 1))
+            return tuple(  # type: ignore[return-value]
+                self._totals(db, PastViews.totals(len(scopes), amount))
+                for amount in ("accepted", "true_ - accepted")
+            )
+
+    def _totals(self, db: duckdb.DuckDBPyConnection, statement: str) -> list[Total]:
+        names = [release.name for release in self._program.releases]
+        return [
+            Total(names[release], component, bin_, cell, int(amount))
+            for release, component, bin_, cell, amount in db.execute(statement).fetchall()
+        ]
+
+
+def _net(s: int, *, alone: bool) -> str:
+    """SQL of `net_s`, as PastViews has it.  `alone`: all changes are of this scope."""
+    mine = "" if alone else f"WHERE scope = {s}"
+    sides = " UNION ALL ".join(
+        f"""SELECT bin, {side} AS code, {sign}count(*) FILTER (accepted) AS accepted,
+                   {sign}count(ordinal) AS true_ FROM changes {mine} GROUP BY bin, {side}"""
+        for side, sign in (("now", ""), ("was", "-"))
+    )
+    return f"""
+        CREATE TEMP TABLE net_{s} AS
+        SELECT bin, code, sum(accepted) AS accepted, sum(true_) AS true_ FROM ({sides}) WHERE code <> 0
+        GROUP BY bin, code HAVING sum(accepted) <> 0 OR sum(true_) <> 0"""
+
+
+def _settings(spill: str) -> dict[str, str | bool | int | float | list[str]]:
+    return {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "preserve_insertion_order": "false",
+        "temp_directory": spill,
+    }
+
+
+def _pattern(path: str) -> str:
+    """The path as a pattern that matches nothing else."""
+    return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in path)

@@ -1,0 +1,41 @@
+"""The fold of a whole history, stamped or not, before anything is measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tidegauge.model.history import HistoryEngine
+from tidegauge.model.stamp import Stamped, StampEngine
+from tidegauge.model.tick import Clock, TickResult
+from tidegauge.run.spill import spilled
+
+if TYPE_CHECKING:
+    from contextlib import ExitStack
+
+    from tidegauge.model.engine import Engine
+    from tidegauge.model.history import History, Report
+    from tidegauge.model.program import State
+
+
+def fold_history(
+    engine: Engine,
+    state: State,
+    history: History | Stamped,
+    until: ExitStack,
+    *,
+    since: Clock,
+    now: int,
+    report: Report,
+) -> TickResult:
+    """What becomes of a whole history; no change waits after it."""
+    if isinstance(history, Stamped):
+        assert isinstance(engine, StampEngine)
+        found = engine.fold_stamped(history, state=state)
+    else:
+        assert isinstance(engine, HistoryEngine)
+        found = engine.backfill(history, state=state, reached=history.upto, now=now, report=report)
+    folded = spilled(found.parts, until)
+    arrived = replace(found.arrived, counts={**found.arrived.counts, "late": 0})
+    clock = Clock(history.position, history.upto, since.arrivals + found.arrivals)
+    return TickResult(since, clock, arrived, engine.waiting(), ended=True, folded=folded)

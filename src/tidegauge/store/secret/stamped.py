@@ -1,0 +1,262 @@
+"""The folder of a stamped changelog: Parquet files that any engine can read, and stamp.json.
+
+    changes.parquet   the stamped changes (tidegauge.model.stamp)
+    views.parquet     what each contribution adds to the sums
+    bins.parquet      the bins of the releases
+    rows.parquet      the state after the history: rows that exist, ...
+    units.parquet     ... and counters of units; both in parts that have no unit in common
+    stamp.json        the plan that it was stamped for, and size and hash of every file
+
+Everything in it is secret and in the clear, for its owner alone.  The folder is written under another name
+and renamed once it is complete: a kill leaves at most FOLDER.new, which the next stamp replaces.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidegauge.durable import private_file, sync_folder
+from tidegauge.errors import SourceError
+from tidegauge.model.json import as_list, as_object, as_text, as_whole
+from tidegauge.model.stamp import MARK, Stamped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from tidegauge.model.json import Json, JsonObject
+    from tidegauge.model.stamp import Stamps
+
+FORMAT: Final = 1
+_STAMP: Final = "stamp.json"
+_FILES: Final = ("changes", "views", "bins", "rows", "units")
+_BLOCK: Final = 1 << 23
+_AGAIN: Final = "Remove it and stamp again: tidegauge stamp"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a changelog was stamped for, and where its source goes on after it."""
+
+    plan: str
+    layout: Mapping[str, Mapping[str, str]]
+    """The columns of the state."""
+    upto: int
+    position: str
+
+
+@dataclass
+class StampWriter:
+    """Writes the files of one stamped changelog."""
+
+    folder: Path
+    origin: Origin
+    held: ExitStack
+    _writers: dict[str, pq.ParquetWriter] = field(default_factory=dict)
+
+    def write(self, name: str, table: pa.Table) -> None:
+        """Append a table to one of the files, as a row group of its own."""
+        if name not in self._writers:
+            handle = self.held.enter_context(os.fdopen(private_file(self.folder / f"{name}.parquet"), "wb"))
+            schema = table.schema.with_metadata({MARK: self.origin.plan})
+            self._writers[name] = pq.ParquetWriter(handle, schema, compression="zstd", compression_level=1)
+        if table.num_rows:
+            self._writers[name].write_table(
+                table.replace_schema_metadata(None), row_group_size=table.num_rows
+            )
+
+    def finish(self, stamps: Stamps) -> None:
+        """Write everything that follows from the changes."""
+        counts: Counter[str] = Counter()
+        parts: list[Json] = []
+        for part in stamps.parts:
+            self.write("rows", part.entries)
+            self.write("units", part.units)
+            parts.append([part.entries.num_rows, part.units.num_rows])
+            counts.update(part.counts)
+        self.write("views", stamps.views)
+        self.write("bins", stamps.bins)
+        for writer in self._writers.values():
+            writer.close()
+        self.held.close()
+        for name in _FILES:
+            _sync(self.folder / f"{name}.parquet")
+        said: dict[str, Json] = {
+            "format": FORMAT,
+            "secret": True,
+            "plan": self.origin.plan,
+            "layout": {name: dict(columns) for name, columns in self.origin.layout.items()},
+            "upto": self.origin.upto,
+            "position": self.origin.position,
+            "arrivals": stamps.arrivals,
+            "counts": {name: int(count) for name, count in counts.items()},
+            "parts": parts,
+            "files": {f"{name}.parquet": _summary(self.folder / f"{name}.parquet") for name in _FILES},
+        }
+        said["seal"] = _seal(said)
+        with os.fdopen(private_file(self.folder / _STAMP), "w", encoding="utf-8") as file:
+            json.dump(said, file, indent=1)
+        _sync(self.folder / _STAMP)
+        sync_folder(self.folder)
+
+
+@contextmanager
+def stamping(folder: Path, origin: Origin) -> Iterator[StampWriter]:
+    """Write a stamped changelog completely and durably, or not at all.
+
+    Raises SourceError where the folder exists already, or another process writes it.
+    """
+    _require_absent(folder)
+    if not folder.parent.is_dir():
+        raise SourceError("there is no such folder. Nothing was written", path=str(folder.parent))
+    beside = folder.with_name(f"{folder.name}.new")
+    handle = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SourceError(
+                "another process is stamping in this folder. Wait until it ends", path=str(folder.parent)
+            ) from None
+        shutil.rmtree(beside, ignore_errors=True)
+        beside.mkdir(mode=0o700)
+        try:
+            with ExitStack() as held:
+                yield StampWriter(beside, origin, held)
+            _require_absent(folder)
+            beside.rename(folder)
+        except BaseException:
+            shutil.rmtree(beside, ignore_errors=True)
+            raise
+        sync_folder(folder.parent)
+    finally:
+        os.close(handle)
+
+
+def _require_absent(folder: Path) -> None:
+    if folder.exists() or folder.is_symlink():
+        raise SourceError(f"exists and was not changed. {_AGAIN}", path=str(folder))
+
+
+def open_stamped(folder: Path, *, plan: str, layout: Mapping[str, Mapping[str, str]]) -> Stamped:
+    """The stamped changelog in a folder, every byte of it checked.
+
+    Raises SourceError unless it is complete, unchanged and was stamped for this plan.
+    """
+    name = str(folder)
+    if not folder.is_dir():
+        raise SourceError("there is no such folder. Make it with: tidegauge stamp", path=name)
+    said = _stamp(folder)
+    if as_text(said["plan"]) != plan:
+        raise SourceError(
+            f"was stamped for another plan ({as_text(said['plan'])[:12]}, this one is {plan[:12]}); the "
+            "number of a change depends on the plan's releases and constraint. Nothing was read or spent. "
+            f"{_AGAIN}",
+            path=name,
+        )
+    if said["layout"] != {table: dict(columns) for table, columns in layout.items()}:
+        raise SourceError(f"was stamped by another version or engine. {_AGAIN}", path=name)
+    known = {}
+    for file, summary in as_object(said["files"]).items():
+        known[file] = _identity(folder, file)
+        if _summary(folder / file) != summary:
+            raise SourceError(
+                f"{file} was changed or cut short. Nothing was read or spent. {_AGAIN}", path=name
+            )
+
+    def intact() -> None:
+        if any(_identity(folder, file) != one for file, one in known.items()):
+            raise SourceError("changed while it was read; run again", path=name)
+
+    sizes = [[as_whole(one) for one in as_list(part)] for part in as_list(said["parts"])]
+    return Stamped(
+        upto=as_whole(said["upto"]),
+        position=as_text(said["position"]),
+        arrivals=as_whole(said["arrivals"]),
+        counts={reason: as_whole(count) for reason, count in as_object(said["counts"]).items()},
+        changes=folder / "changes.parquet",
+        views=pq.read_table(folder / "views.parquet"),
+        bins=pq.read_table(folder / "bins.parquet"),
+        parts=lambda: _parts(folder, sizes),
+        intact=intact,
+    )
+
+
+def _parts(folder: Path, sizes: list[list[int]]) -> Iterator[tuple[pa.Table, pa.Table]]:
+    """Rows and counters, part by part; each part that has any is one row group."""
+    with (
+        pq.ParquetFile(folder / "rows.parquet") as rows,
+        pq.ParquetFile(folder / "units.parquet") as units,
+    ):
+        groups = {rows: 0, units: 0}
+
+        def following(file: pq.ParquetFile, size: int) -> pa.Table:
+            if not size:
+                return file.schema_arrow.empty_table()
+            groups[file] += 1
+            return file.read_row_group(groups[file] - 1)
+
+        for some, others in sizes:
+            yield following(rows, some), following(units, others)
+
+
+def _stamp(folder: Path) -> JsonObject:
+    """The content of stamp.json."""
+    try:
+        text = (folder / _STAMP).read_text("utf-8")
+    except FileNotFoundError:
+        raise SourceError(
+            f"is not a stamped changelog: {_STAMP} is missing. Make one with: tidegauge stamp",
+            path=str(folder),
+        ) from None
+    try:
+        said = as_object(json.loads(text))
+        whole = said.get("seal") == _seal({name: value for name, value in said.items() if name != "seal"})
+    except (ValueError, TypeError):
+        said, whole = {}, False
+    if not whole:
+        raise SourceError(f"{_STAMP} was changed or cut short. {_AGAIN}", path=str(folder))
+    if said["format"] != FORMAT:
+        raise SourceError(f"was stamped by another version. {_AGAIN}", path=str(folder))
+    return said
+
+
+def _seal(said: JsonObject) -> str:
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def _summary(path: Path) -> dict[str, Json]:
+    """The size of a file, and a hash over the hashes of its blocks, which several threads compute."""
+    with path.open("rb") as file, ThreadPoolExecutor(min(os.cpu_count() or 1, 8)) as pool:
+        size = os.fstat(file.fileno()).st_size
+
+        def block(at: int) -> bytes:
+            return hashlib.sha256(os.pread(file.fileno(), _BLOCK, at)).digest()
+
+        hashes = b"".join(pool.map(block, range(0, size, _BLOCK)))
+    return {"size": size, "sha256": hashlib.sha256(hashes).hexdigest()}
+
+
+def _identity(folder: Path, file: str) -> tuple[int, ...]:
+    try:
+        found = (folder / file).stat()
+    except OSError:
+        raise SourceError(f"{file} is missing. {_AGAIN}", path=str(folder)) from None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
