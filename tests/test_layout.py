@@ -21,7 +21,7 @@ ALLOWED = {
     "durable": set(),
     "scratch": {"errors"},
     "source": {"errors", "model", "scratch", "durable"},
-    "engine": {"errors", "model", "scratch"},
+    "engine": {"errors", "model", "scratch", "durable"},
     "store": {"errors", "model", "durable"},
     "publish": _BELOW_RUN | {"store"},
     "serve": _BELOW_RUN | {"store", "publish", "run"},

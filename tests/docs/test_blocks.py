@@ -1,8 +1,8 @@
 """Every code block of the docs: declarations are accepted, commands exist, programs run, outputs are as shown.
 
-Blocks of docs/sql.md run in tests/plan/sql/test_docs.py as well, that of docs/stamp.md in
-tests/engine/test_stamps.py, and those of docs/local in
-tests/local/test_docs_local.py.
+Blocks of docs/sql.md run in tests/plan/sql/test_docs.py as well, those of docs/local in
+tests/local/test_docs_local.py, those of docs/sources/spark.md in tests/engine/spark/test_docs.py, and that of
+docs/stamp.md in tests/engine/test_stamps.py.
 """
 
 from __future__ import annotations
@@ -45,7 +45,13 @@ TEXT: Final = {
     "docs/sources/files.md": "messages, compared in tests/source/files",
 }
 """Pages with blocks that are neither run nor parsed, and why.  Formulas in docs/theory need no reason."""
-ELSEWHERE: Final = {"docs/sql.md", "docs/stamp.md", "docs/local/guide.md", "docs/local/memoized.md"}
+ELSEWHERE: Final = {
+    "docs/sql.md",
+    "docs/stamp.md",
+    "docs/local/guide.md",
+    "docs/local/memoized.md",
+    "docs/sources/spark.md",
+}
 RUN: Final = {"docs/tutorial.md"}
 """Pages whose commands are run, one after the other, and compared with the output that the page shows."""
 

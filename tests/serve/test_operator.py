@@ -11,7 +11,7 @@ import pytest
 from tests.serve.served import serving
 from tidegauge.errors import SpecError
 from tidegauge.model.status import ReleaseStatus, Status
-from tidegauge.serve.operator import Watch, open_metrics, operator_app
+from tidegauge.serve.operator import Exit, Watch, open_metrics, operator_app
 
 TOKEN = "sesame-open-4711-sesame"
 STATUS = Status(
@@ -26,7 +26,7 @@ STATUS = Status(
 
 
 def metrics() -> str:
-    return open_metrics(STATUS, now=1767225600_000000 + 90_000_000, running=True)
+    return open_metrics(STATUS, now=1767225600_000000 + 90_000_000, last=Exit(1767225000.5, 2))
 
 
 def test_only_the_right_token_opens(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,6 +74,9 @@ def test_metrics_are_open_metrics() -> None:
     assert 'tidegauge_lag_seconds{release="a\\"b\\\\"} 90.000000' in text
     assert 'tidegauge_lag_seconds{release="c"} 0.000000' in text
     assert 'tidegauge_outbox_readings{publisher="page"} 5' in text
+    assert "tidegauge_last_exit_code 2\n" in text
+    assert "tidegauge_last_exit_timestamp_seconds 1767225000.500000\n" in text
+    assert "last_exit_code " not in re.sub("#.*", "", open_metrics(STATUS, now=0))
     assert 'tidegauge_operator_only{count="dropped"} 17' in text
     typed = set(re.findall(r"# TYPE (\S+)", text))
     for line in text.splitlines():

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from tidegauge.plan.spec.declaration import GaugeSpec
     from tidegauge.run.gauge import Gauge
+    from tidegauge.serve.operator import Exit
 
 TOKEN: Final = "TIDEGAUGE_OPERATOR_TOKEN"  # noqa: S105  (the name of a variable)
 _PASSED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "PYTHONPATH", "VIRTUAL_ENV")
@@ -168,13 +169,14 @@ def operator_routes(gauge: Gauge, listen: str | None) -> Iterator[None]:
         yield
         return
     uvicorn = _uvicorn()
+    from tidegauge.cli.exit_state import recorded_end  # noqa: PLC0415
     from tidegauge.serve.operator import Watch, operator_app, require_token  # noqa: PLC0415
 
     token = os.environ.get(TOKEN, "")
     require_token(token)
     door: socket.socket = listening(listen)
-    with closing(door):
-        app = operator_app(Watch(gauge.status, partial(_metrics, gauge)), token)
+    with closing(door), recorded_end(gauge.path) as last:
+        app = operator_app(Watch(gauge.status, partial(_metrics, gauge, last)), token)
         config = uvicorn.Config(app, access_log=False, log_level="warning", server_header=False)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=_quietly, args=(server, door), daemon=True, name="operator")
@@ -186,11 +188,11 @@ def operator_routes(gauge: Gauge, listen: str | None) -> Iterator[None]:
             thread.join(3)
 
 
-def _metrics(gauge: Gauge) -> str:
+def _metrics(gauge: Gauge, last: Exit | None) -> str:
     from tidegauge.model.quantity import instant  # noqa: PLC0415
     from tidegauge.serve.operator import open_metrics  # noqa: PLC0415
 
-    return open_metrics(gauge.status(), now=instant(datetime.now(UTC)), running=True)
+    return open_metrics(gauge.status(), now=instant(datetime.now(UTC)), last=last)
 
 
 @contextmanager

@@ -6,10 +6,11 @@ import difflib
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SpecError
-from tidegauge.model.engine import EngineKind
+from tidegauge.model.engine import EngineKind, KeepingEngine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from tidegauge.model.engine import Engine
     from tidegauge.model.grid import GridEngine, Variant
@@ -30,7 +31,24 @@ def _duckdb_grid(
     return DuckGrid(program, columns, variants)
 
 
-_KINDS: Final = {kind.name: kind for kind in [EngineKind("duckdb", _duckdb, _duckdb_grid)]}
+def _spark(program: Program, columns: Mapping[str, str]) -> Engine:
+    from tidegauge.engine.spark.engine import SparkEngine  # noqa: PLC0415  (loaded when first used)
+
+    return SparkEngine(program, columns)
+
+
+_KINDS: Final = {
+    kind.name: kind
+    for kind in [
+        EngineKind("duckdb", _duckdb, _duckdb_grid),
+        EngineKind(
+            "spark",
+            _spark,
+            leaves="the engine 'spark' keeps rows and units in files",
+            sources=frozenset({"spark", "files"}),
+        ),
+    ]
+}
 
 
 def register(kind: EngineKind) -> None:
@@ -58,12 +76,43 @@ def open_grid(
     return grid(program, columns, variants)
 
 
-def open_engine(kind: str, program: Program, columns: Mapping[str, str]) -> Engine:
+def left_in_the_clear(kind: str) -> str | None:
+    """What an engine of this kind leaves on the disk unencrypted, as the start of a sentence."""
+    return _find(kind).leaves
+
+
+def require_fit(kind: str, source: str, only: str | None) -> None:
+    """Raise SpecError unless an engine of this kind takes the changes of this kind of source.
+
+    only: the only kind of engine that the source can feed; None: any.
+    """
+    taken = _find(kind).sources
+    if only is not None and only != kind:
+        raise SpecError(
+            f"a source of kind '{source}' needs the engine '{only}': write [engine] kind = '{only}'",
+            key="engine.kind",
+        )
+    if taken is not None and source not in (*taken, "object"):
+        raise SpecError(
+            f"the engine '{kind}' does not take a source of kind '{source}' yet; "
+            f"it takes {' and '.join(sorted(taken))}. Use kind = 'duckdb'",
+            key="engine.kind",
+        )
+
+
+def open_engine(
+    kind: str, program: Program, columns: Mapping[str, str], *, store: Path | None = None
+) -> Engine:
     """An engine of this kind for a program over a table with these columns.
+
+    store: the path of the store, beside which an engine that keeps its state itself keeps it.
 
     Raises SpecError for a kind that does not exist and QueryError for a query that the engine cannot compute.
     """
-    return _find(kind).open(program, columns)
+    engine = _find(kind).open(program, columns)
+    if store is not None and isinstance(engine, KeepingEngine):
+        engine.keep_in(store)
+    return engine
 
 
 def _find(kind: str) -> EngineKind:

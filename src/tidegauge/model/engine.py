@@ -11,14 +11,16 @@ docs/expressions.md says what each operation of a query means.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     import pyarrow as pa
 
     from tidegauge.model.grid import GridEngine, Variant
+    from tidegauge.model.mutation import RemoteRows
     from tidegauge.model.program import Arrived, Folded, Program, State
 
 StateType = Literal["VARCHAR", "BIGINT"]
@@ -114,6 +116,32 @@ class Engine(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
+@runtime_checkable
+class KeepingEngine(Engine, Protocol):
+    """An engine that keeps state and waiting changes itself, in versions, instead of in the store.
+
+    A tick calls `resume` with the committed version, then `arrive` (or `arrive_remote`) and `fold`, then
+    `version`, whose text the store commits with everything else.  Until then the version before must remain:
+    a tick that is not committed is repeated from there.  The store's tables of the state stay empty.
+    """
+
+    def keep_in(self, store: Path) -> None:
+        """Keep everything beside the store at this path.  Called once, before the first tick."""
+        ...
+
+    def resume(self, version: str | None) -> None:
+        """Go on from this version; None: from an empty state.  Raises StoreCorrupt if it is not complete."""
+        ...
+
+    def arrive_remote(self, rows: RemoteRows, *, now: int, arrivals: int) -> Arrived:
+        """Take a batch that is elsewhere; the arguments are those of `arrive`."""
+        ...
+
+    def version(self) -> str:
+        """The state as this tick leaves it, durable."""
+        ...
+
+
 @dataclass(frozen=True)
 class EngineKind:
     """A kind of engine, by the name that `[engine] kind` has for it."""
@@ -126,3 +154,7 @@ class EngineKind:
     """
     grid: Callable[[Program, Mapping[str, str], Sequence[Sequence[Variant]]], GridEngine] | None = None
     """Opens an engine for many constraints at once; the variants of each scope.  None: it has none."""
+    leaves: str | None = None
+    """What the engine leaves on the disk unencrypted, as the start of a sentence; None: nothing."""
+    sources: frozenset[str] | None = None
+    """The kinds of source whose changes it can take, besides objects; None: all."""

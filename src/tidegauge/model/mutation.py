@@ -36,6 +36,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+class RemoteRows:
+    """Changes that lie where an engine computes and do not pass through this process.
+
+    Source and engine agree on what they are: `OpenSource.engine` names the engine that takes them.
+    """
+
+
 @dataclass(frozen=True)
 class Batch:
     """Changes, and how far the source has come.  The place where a batch is cut has no effect on readings."""
@@ -45,6 +52,13 @@ class Batch:
     """Every change up to this instant has been delivered; None: nothing is known to be complete yet."""
     position: str
     """Where the source goes on after this batch; opaque, stored with the changes of the batch."""
+    remote: RemoteRows | None = None
+    """The changes of the batch, if they are elsewhere; `rows` is empty then."""
+
+    @property
+    def places(self) -> int:
+        """How many places of the log the batch takes up; changes that are elsewhere share one."""
+        return self.rows.num_rows if self.remote is None else 1
 
 
 class Source(Protocol):

@@ -45,6 +45,8 @@ class OpenSource(ABC):
     """Whether a read delivers everything in the source's log, not just the changes up to a time."""
     installs: ClassVar[bool] = False
     """Whether something must be installed in the database before the first read."""
+    engine: ClassVar[str | None] = None
+    """The only kind of engine that takes what the source delivers; None: any."""
     leaves_out: int | None = None
     """Unchanged values of at least so many bytes may be missing from a new row (`kept`); None: never."""
 

@@ -129,6 +129,8 @@ class Loaded:
     state: State
     """Rows and units as they are known; the engine reads from it what it needs."""
     releases: Mapping[str, Known]
+    version: str | None = None
+    """The committed version of an engine that keeps its state itself."""
 
 
 @dataclass(frozen=True)
@@ -162,3 +164,5 @@ class TickResult:
     """Whether bins have ended."""
     folded: tuple[Folded, ...] = ()
     measured: tuple[Measured, ...] = ()
+    version: str | None = None
+    """The new version of an engine that keeps its state itself; None: the store keeps it."""

@@ -8,6 +8,7 @@ from tidegauge.engine.registry import open_engine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from tidegauge.model.engine import Engine
     from tidegauge.model.program import Program
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
 class Engines:
     """One engine at a time, for one program after the other over the same columns."""
 
-    def __init__(self, kind: str, columns: Mapping[str, str]) -> None:
-        self._kind, self._columns = kind, columns
+    def __init__(self, kind: str, columns: Mapping[str, str], *, store: Path | None = None) -> None:
+        self._kind, self._columns, self._store = kind, columns, store
         self._engine: Engine | None = None
 
     def open(self, program: Program) -> Engine:
         """The engine for this program; the one before is closed."""
         self.close()
-        self._engine = open_engine(self._kind, program, self._columns)
+        self._engine = open_engine(self._kind, program, self._columns, store=self._store)
         return self._engine
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING, Unpack
 
+from tidegauge.engine.registry import left_in_the_clear, require_fit
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.noise.samplers import SecureSampler
 from tidegauge.model import kinds
@@ -142,12 +143,12 @@ class Gauge:
 
     @property
     def _file(self) -> StoreFile:
-        if self.spec.store.key is not None and (left := self.spec.source.keeps) is not None:
-            raise SpecError(
-                f"{left} beside the store, which are not encrypted. Remove the key, or use another kind of "
-                "source",
-                key="store.key",
+        left = self.spec.source.keeps or left_in_the_clear(self.spec.engine.kind)
+        if self.spec.store.key is not None and left is not None:
+            what = (
+                f"Remove the key, or use another kind of {'source' if self.spec.source.keeps else 'engine'}"
             )
+            raise SpecError(f"{left} beside the store, which are not encrypted. {what}", key="store.key")
         return StoreFile(self.path, self._base, self.spec.store)
 
     @property
@@ -183,6 +184,7 @@ class Gauge:
 
         now = self._now()
         with self._source() as source:
+            require_fit(self.spec.engine.kind, self.spec.source.kind, source.engine)
             yield lambda spec: first_plan(
                 spec,
                 source,
@@ -284,19 +286,15 @@ class Gauge:
             return source.uninstall(position)
 
     def stamp(
-        self,
-        output: str | Path | None = None,
-        *,
-        until: str | datetime | None = None,
-        progress: Report | None = None,
+        self, output: Path | None = None, *, until: str | None = None, progress: Report | None = None
     ) -> Path:
-        """Write the changelog, stamped for this plan, into a new folder for `run(stamped=...)`: secret.
+        """Write the changelog, stamped for this plan, into a new folder, by default beside the store: secret.
 
-        Default: beside the store.  Changes neither store nor source and spends nothing.
+        A first run can begin with it: run(stamped=folder).  Spends nothing.
         """
         limit = self._now() if until is None else min(self._now(), instant(until))
+        folder = Path(output or self.path.with_suffix(".stamped"))
         with self._source() as source:
-            folder = Path(output or self.path.with_suffix(".stamped"))
             return stamp(self.plan(), self.spec, source, folder, limit=limit, report=progress)
 
     # -- running ---------------------------------------------------------------------------------------------
@@ -331,7 +329,7 @@ class Gauge:
             self._commits.require_own_noise(store)
             self._commits.shared.confirm(store, plan, time=rfc3339(self._now()))
             store.public.attest()
-            with Engines(self.spec.engine.kind, plan.columns) as engines:
+            with Engines(self.spec.engine.kind, plan.columns, store=self.path) as engines:
                 require_columns(plan, source)
                 program = program_of_all(begun(plan, store.secret.clock.watermark))
                 engine = engines.open(program)

@@ -11,6 +11,7 @@ import numpy as np
 
 from tidegauge.errors import StoreCorrupt
 from tidegauge.mechanism.encode import draw_ahead, measure
+from tidegauge.model.engine import KeepingEngine
 from tidegauge.model.history import HistoryEngine
 from tidegauge.model.tick import (
     Clock,
@@ -24,6 +25,7 @@ from tidegauge.model.tick import (
 )
 from tidegauge.plan.grow import begun, in_order, program_of_all
 from tidegauge.publish.journal import as_arrays, decode, decodings
+from tidegauge.run.arrive import arrive
 from tidegauge.run.past import fold_history
 from tidegauge.run.spill import spilled
 
@@ -77,7 +79,7 @@ class Ticker:
         for at in self._beginnings(reached):
             if self.progress.clock.watermark < at:
                 published += self._tick(batch, at, now=now)
-                batch = replace(batch, rows=batch.rows.slice(0, 0))
+                batch = replace(batch, rows=batch.rows.slice(0, 0), remote=None)
             self._begin(at)
         return published + self._tick(batch, reached, now=now)
 
@@ -98,7 +100,7 @@ class Ticker:
     def _tick(self, batch: Batch, reached: int | None, *, now: int) -> list[Published]:
         """One transaction: what the batch leads to up to `reached`; None: no bin has ended."""
         clock = self.progress.clock
-        if reached is None and not batch.rows.num_rows and batch.position == clock.position:
+        if reached is None and not batch.places and batch.position == clock.position:
             return []
 
         def folded(state: State, tick: ExitStack) -> TickResult:
@@ -138,6 +140,8 @@ class Ticker:
             with ExitStack() as tick:
                 wanted = [self._wanted(one) for one in ended]
                 loaded = self.store.load(wanted, since=self.progress.clock)
+                if isinstance(self.engine, KeepingEngine):
+                    self.engine.resume(loaded.version)
                 if self._fresh:
                     self.engine.begin(self._fresh, state=loaded.state)
                 result = folded(loaded.state, tick)
@@ -239,18 +243,16 @@ def fold(
 
     `reached`: the end of the last bin that has ended; None: all changes of the batch wait.
     """
-    import pyarrow.compute as pc  # noqa: PLC0415  (slow to load)
-
-    arrived = engine.arrive(batch.rows, state=state, now=now, arrivals=since.arrivals)
-    late = pc.sum(pc.less_equal(batch.rows["time"], since.watermark)).as_py() or 0
-    arrived = replace(arrived, counts={**arrived.counts, "late": late})
+    arrived = arrive(engine, state, batch, since=since, now=now)
     watermark = since.watermark if reached is None else max(since.watermark, reached)
-    clock = Clock(batch.position, watermark, since.arrivals + batch.rows.num_rows)
-    if reached is None:
-        return TickResult(since, clock, arrived, engine.waiting(since.arrivals), ended=False)
-    parts = engine.fold(state=state, watermark=since.watermark, reached=reached)
-    folded = spilled(parts, until)
-    return TickResult(since, clock, arrived, engine.waiting(), ended=True, folded=folded)
+    clock = Clock(batch.position, watermark, since.arrivals + batch.places)
+    folded: tuple[Folded, ...] = ()
+    if reached is not None:
+        folded = spilled(engine.fold(state=state, watermark=since.watermark, reached=reached), until)
+    waiting = engine.waiting(since.arrivals if reached is None else None)
+    version = engine.version() if isinstance(engine, KeepingEngine) else None
+    ended = reached is not None
+    return TickResult(since, clock, arrived, waiting, ended=ended, folded=folded, version=version)
 
 
 def add_sums(known: Sums, folded: Iterable[Folded], release: str) -> Sums:

@@ -46,6 +46,16 @@ class Watch:
     """The metrics in the text form of OpenMetrics."""
 
 
+@dataclass(frozen=True)
+class Exit:
+    """How the run before the present one ended."""
+
+    at: float
+    """Seconds since 1970; of a run that was killed: when it began."""
+    code: int
+    """Its exit code."""
+
+
 def require_token(token: str) -> None:
     """Raise SpecError for a token that can be guessed, or that no header can carry."""
     if len(token) < SHORTEST or not token.isascii() or not token.isprintable() or " " in token:
@@ -127,19 +137,26 @@ def _guarded(answer: Response) -> Response:
     return answer
 
 
-def open_metrics(status: Status, *, now: int, running: bool) -> str:
-    """Metrics of a gauge as OpenMetrics text.
+def open_metrics(status: Status, *, now: int, last: Exit | None = None) -> str:
+    """Metrics of a running gauge as OpenMetrics text.
 
     now: microseconds.
-    running: whether the loop runs; 0 after it ended by an error.
+    last: how the run before this one ended; None: there was none.
     """
     releases, reached = status.releases, status.processed_to
     late = {
         name: 0.0 if one.next is None else max(0.0, (now - one.next) / 1e6) for name, one in releases.items()
     }
     lines = [
-        *_family("running", "gauge", "Whether the loop runs."),
-        f"tidegauge_running {int(running)}",
+        *_family("running", "gauge", "1: this process runs the loop."),
+        "tidegauge_running 1",
+        *_family("last_exit_code", "gauge", "The exit code of the run before this one; 137: it was killed."),
+        *([] if last is None else [f"tidegauge_last_exit_code {last.code}"]),
+        *_family(
+            "last_exit_timestamp_seconds", "gauge", "When that run ended, or began if it was killed.",
+            unit="seconds",
+        ),
+        *([] if last is None else [f"tidegauge_last_exit_timestamp_seconds {last.at:.6f}"]),
         *_family(
             "last_tick_timestamp_seconds", "gauge", "The end of the last measured window.", unit="seconds"
         ),

@@ -9,3 +9,4 @@ register("postgres", "tidegauge.source.postgres.kind")
 register("sqlite", "tidegauge.source.sqlite.kind")
 register("debezium", "tidegauge.source.debezium.kind")
 register("snapshots", "tidegauge.source.snapshots.kind")
+register("spark", "tidegauge.engine.spark.kind")  # beside its engine: both speak to one session

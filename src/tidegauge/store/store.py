@@ -180,6 +180,7 @@ class Store:
                 )
                 for one in wanted
             },
+            self.secret.version,
         )
 
     def commit(self, result: TickResult) -> None:

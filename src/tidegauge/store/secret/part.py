@@ -38,6 +38,7 @@ page, so that `content` lies on pages of its own, which are overwritten with zer
 """
 TABLES: Final = (SECRETS, *SUMS, *WAITING, BLOCKS)
 
+_VERSION: Final = "engine_version"
 _WIDTH: Final = 80
 """Characters of a sealed number, so that its length says nothing of its size."""
 
@@ -162,9 +163,17 @@ class SecretPart:
         """Move on; inside the tick's transaction."""
         self.secrets.set("clock", [clock.position, clock.watermark, clock.arrivals])
 
+    @property
+    def version(self) -> str | None:
+        """The committed version of an engine that keeps its state itself; None: it has none."""
+        found: str | None = self.secrets.get(_VERSION)
+        return found
+
     def take(self, result: TickResult) -> None:
         """Take over state, sums, counts and waiting changes; inside the tick's transaction."""
-        if result.folded:
+        if result.version is not None:
+            self.secrets.set(_VERSION, result.version)
+        elif result.folded:
             self.state().apply(result.folded)
         for folded in result.folded:
             self.sums.add(folded.totals)

@@ -36,7 +36,7 @@ class Shuffle:
         self._finished = False
 
     def add(self, block: pa.RecordBatch, part: NDArray[np.uint16], first: int) -> None:
-        """Divide one block, whose rows are numbered from `first`; may be called by several threads at once."""
+        """Divide one block, whose rows are numbered from `first`; several threads may call it at once."""
         order = np.argsort(part, kind="stable")
         bounds = np.concatenate([[0], np.cumsum(np.bincount(part, minlength=self.parts))]).astype(np.int64)
         block = block.take(pa.array(order)).append_column("row", pa.array(order + first))

@@ -1,0 +1,124 @@
+"""Spark: a first load with the constraint enforced, beside Spark's own GROUP BY without privacy.
+
+    python bench/spark.py [CHANGES ...]
+
+Both read the same Parquet file in one session of two cores, one after the other, several times; the ratio is
+that of the medians.  Each row of the file is one change: a key, a time and a group.  The load enforces
+at_most = 8, adds up daily sums of 50 groups and writes the new state.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+from pyspark.sql import SparkSession
+
+from tidegauge.engine.spark.changes import Changes, Roles, where_of
+from tidegauge.engine.spark.engine import SparkEngine
+from tidegauge.model.expression import Column, Constant, call
+from tidegauge.model.program import Limit, Program, Release, Scope
+from tidegauge.model.quantity import Span
+from tidegauge.model.query import Component, Group, Query
+from tidegauge.model.schedule import Schedule
+from tidegauge.model.tick import NOTHING_YET
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+
+DAY = 86_400_000_000
+GROUPS = tuple(f"g{n:02d}" for n in range(50))
+DAYS = 400
+
+
+def changelog(path: Path, changes: int) -> None:
+    """Ten changes a row on average, over 400 days."""
+    duckdb.sql(f"""
+        COPY (SELECT make_timestamp((random() * {DAYS * DAY})::BIGINT) AS at,
+                     (random() * {changes // 10})::BIGINT AS id,
+                     'g' || lpad((random() * 49)::INTEGER::VARCHAR, 2, '0') AS region
+              FROM range({changes}))
+        TO '{path}' (FORMAT PARQUET)""")
+
+
+def program() -> Program:
+    """A running count by group, every day, at most 8 changes a row."""
+    cell = call("place", Column("after", "region"), *GROUPS)
+    count = Component("count", Constant(1), 0, 1, Fraction(1))
+    query = Query(
+        "stock",
+        "count",
+        "log",
+        "",
+        cell,
+        Constant(False),
+        (count,),
+        (Group("region", GROUPS),),
+        (),
+        ("region",),
+    )
+    release = Release("now", query, Schedule(DAY, Span(micros=DAY)))
+    return Program((release,), (Scope(("now",), ((None, Limit(at_most=8)),)),))
+
+
+def plain(spark: SparkSession, path: Path) -> None:
+    """The same sums without a constraint, as anyone would write them."""
+    spark.read.parquet(str(path)).createOrReplaceTempView("log")
+    spark.sql("SELECT region, CAST(at AS DATE) AS day, count(*) FROM log GROUP BY ALL").collect()
+
+
+def private(path: Path, folder: Path) -> None:
+    """A first load: enforced, summed, and the state written."""
+
+    def load(spark: SparkSession) -> DataFrame:
+        return spark.read.parquet(str(path)).selectExpr("*", "_metadata.row_index AS _seq")
+
+    until = DAYS * DAY
+    with SparkEngine(program(), {"id": "BIGINT", "region": "VARCHAR"}) as engine:
+        engine.keep_in(folder / "gauge.db")
+        engine.resume(None)
+        rows = Changes(load, Roles(time="at", key="id"), where_of([], until))
+        engine.arrive_remote(rows, now=until, arrivals=0)
+        (found,) = engine.fold(state=None, watermark=NOTHING_YET, reached=until)  # type: ignore[arg-type]
+        assert found.totals
+        engine.version()
+
+
+def timed(task: Callable[[], None]) -> float:
+    """Seconds that a task takes."""
+    begin = time.perf_counter()
+    task()
+    return time.perf_counter() - begin
+
+
+def main(sizes: list[int]) -> None:
+    """Print seconds and ratio for each number of changes."""
+    builder = SparkSession.builder.master("local[2]").config("spark.driver.memory", "4g")
+    builder = builder.config("spark.ui.enabled", "false").config("spark.log.level", "OFF")
+    spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    print(f"{'changes':>12} {'GROUP BY':>10} {'load':>10} {'ratio':>7}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for changes in sizes:
+            path = folder / f"{changes}.parquet"
+            changelog(path, changes)
+            plain(spark, path)  # a session that is warm
+            tasks = partial(plain, spark, path), partial(private, path, folder)
+            both = [[timed(task) for task in tasks] for _ in range(3)]
+            first, second = (statistics.median(one) for one in zip(*both, strict=True))
+            print(f"{changes:>12,} {first:>9.2f}s {second:>9.2f}s {second / first:>7.1f}", flush=True)
+            path.unlink()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main([int(one) for one in sys.argv[1:]] or [1_000_000, 10_000_000])

@@ -1,0 +1,1 @@
+"""The distributed engine: enforcement and folding in a Spark session."""

@@ -1,0 +1,364 @@
+"""The distributed engine: a fold is a few statements of Spark, and only sums come to this process."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegauge.engine.spark.digest import digest_sql
+from tidegauge.engine.spark.files import StateFiles, Version
+from tidegauge.engine.spark.fold import NO_RELEASE, Fold
+from tidegauge.engine.spark.layout import Layout
+from tidegauge.engine.spark.render import quote
+from tidegauge.engine.spark.session import session, settled
+from tidegauge.errors import QueryError, SourceError
+from tidegauge.model.program import Arrived, Folded, Total
+from tidegauge.scratch import ScratchFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from tidegauge.engine.spark.changes import Changes
+    from tidegauge.model.engine import StateLayout
+    from tidegauge.model.mutation import RemoteRows
+    from tidegauge.model.program import Program, State
+
+_SEGMENTS: Final = 8
+"""So many folders of the state are read together before they become one."""
+_engines: Final = count()
+
+
+class SparkEngine:
+    """Enforces and folds one program in the active Spark session."""
+
+    def __init__(self, program: Program, columns: Mapping[str, str]) -> None:
+        self.program = program
+        self._columns = Layout(program, columns)
+        self._spark = session()
+        self._name = f"tidegauge_{next(_engines)}"
+        self._own: ScratchFolder | None = None
+        self._files: StateFiles | None = None
+        self._version = Version()
+        self._committed: str | None = None
+        self._fresh: list[tuple[DataFrame, bool]] = []
+        self._checked = False
+        self._arrived = 0
+        """The number of the next batch."""
+        self._check()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def layout(self) -> StateLayout:
+        """The tables of the store; they stay empty."""
+        return self._columns.stored()
+
+    def close(self) -> None:
+        """Drop the names that statements used.  The session goes on: it may not be ours."""
+        for name in ("raw", "waiting", "timed", "known", "decided", "leaving", "touched"):
+            self._spark.catalog.dropTempView(self._view(name))
+        if self._own is not None:
+            self._own.cleanup()
+
+    def _check(self) -> None:
+        """Bind every expression to the columns.  Raises QueryError for a query that cannot run."""
+        from pyspark.errors import AnalysisException  # noqa: PLC0415  (loaded when first used)
+
+        with settled(self._spark):
+            shape = self._columns.shape()
+            rows = f"(SELECT CAST(NULL AS {shape}) AS before, CAST(NULL AS {shape}) AS after)"
+            for release in self.program.releases:
+                query, render = release.query, self._columns.render
+                parts = [query.cell, query.outside, *(part.value for part in query.components)]
+                try:
+                    texts = [f"{render(part)} AS x{n}" for n, part in enumerate(parts)]
+                    self._spark.sql(f"SELECT {', '.join(texts)} FROM {rows}")
+                except AnalysisException as error:
+                    reason = f"cannot be computed in Spark ({error.getCondition()})"
+                    raise QueryError(reason, key=f"release.{release.name}.sql") from None
+                except QueryError as error:
+                    raise QueryError(str(error), key=f"release.{release.name}.sql") from None
+
+    # -- the state -------------------------------------------------------------------------------------------
+
+    def keep_in(self, store: Path) -> None:
+        """Keep the state in a folder beside the store."""
+        self._files = StateFiles(self._spark, store.with_suffix(".spark").resolve())
+
+    @property
+    def files(self) -> StateFiles:
+        """The files of the state; of an engine without a store, temporary ones."""
+        if self._files is None:
+            self._own = ScratchFolder()
+            self._files = StateFiles(self._spark, Path(self._own.name) / "state")
+        return self._files
+
+    def resume(self, version: str | None) -> None:
+        """Go on from the committed version of the state.  Raises StoreCorrupt if a part of it is missing."""
+        if not self._checked or version != self._committed:
+            self._version, self._committed, self._fresh = Version.parse(version), version, []
+            self.files.require(self._version)
+            self._checked = True
+
+    def version(self) -> str:
+        """The state after this tick, as a text to commit.  Everything in it is durable."""
+        if self._fresh:
+            self._write_waiting()
+        return str(self._version)
+
+    def begin(self, releases: Collection[str], *, state: State) -> None:
+        """Never called: the state keeps no columns for releases that are added (Layout refuses them)."""
+        del releases, state
+        raise AssertionError("a plan that can grow is refused")
+
+    def forget(self) -> None:
+        """Go on from the committed version: a transaction was rolled back."""
+        self._fresh, self._checked = [], False
+
+    # -- arrival ---------------------------------------------------------------------------------------------
+
+    def arrive(self, rows: pa.Table, *, state: State, now: int, arrivals: int) -> Arrived:
+        """Take a batch of this process."""
+        del state
+        self._arrived = arrivals + rows.num_rows
+        if rows.num_rows:
+            with settled(self._spark):
+                self._take(self._of_table(rows), now=now, place=arrivals, in_order=False)
+        return Arrived({}, {})
+
+    def arrive_remote(self, rows: RemoteRows, *, now: int, arrivals: int) -> Arrived:
+        """Take a batch that lies in the session."""
+        changes: Changes = rows  # type: ignore[assignment]
+        self._arrived = arrivals + 1
+        with settled(self._spark):
+            frame = changes.frame(self._spark, self._columns)
+            self._take(frame, now=now, place=arrivals, in_order=changes.in_order)
+        return Arrived({}, {})
+
+    def _take(self, frame: DataFrame, *, now: int, place: int, in_order: bool) -> None:
+        raw = self._named(frame, "raw")
+        digest = "digest" if "digest" in frame.columns else "CAST(NULL AS BIGINT)"
+        valued = self._spark.sql(self._columns.valued(raw, now=now, place=place, digest=digest))
+        self._fresh.append((valued, in_order))
+
+    def _of_table(self, rows: pa.Table) -> DataFrame:
+        """An Arrow table as a frame: the columns that are used, and with flows the digest of all."""
+        odd = rows["entry"].null_count > 0
+        for name in ("previous", "kept"):
+            odd = odd or (name in rows.column_names and rows[name].null_count < rows.num_rows)
+        if odd:
+            raise SourceError(
+                "the engine 'spark' takes plain changes: no renamed key, no emptied table, no value left "
+                "out. Nothing of this batch was read or spent. Use kind = 'duckdb'"
+            )
+        table = pa.table(
+            {
+                "time": rows["time"],
+                "entry": rows["entry"].cast(pa.string()),
+                "informed": rows["informed"],
+                "before": pc.is_valid(rows["before"]),
+                "row": rows["after"],
+                "seq": pa.array(range(rows.num_rows), pa.int64()),
+            }
+        )
+        raw = self._named(self._spark.createDataFrame(_plain_types(table)), "raw")
+        fields = [
+            f"try_cast(row.{quote(name)} AS {kind}) AS {quote(name)}"
+            for name, kind in self._columns.columns.items()
+        ]
+        after = f"CASE WHEN row IS NOT NULL THEN struct({', '.join(fields) or 'TRUE AS _'}) END"
+        digest = ""
+        if self._columns.flows:
+            whole = [f"row.{quote(one.name)}" for one in table.schema.field("row").type]
+            digest = f", CASE WHEN row IS NOT NULL THEN {digest_sql(whole)} END AS digest"
+        return self._spark.sql(
+            f"SELECT time, entry, informed, before, {after} AS after, 0L AS rank, seq{digest} FROM {raw}"
+        )
+
+    def waiting(self, since: int | None = None) -> pa.Table:
+        """Nothing: changes wait in files of the session."""
+        del since
+        return pa.table({})
+
+    def _write_waiting(self) -> None:
+        with settled(self._spark):
+            frame = self._union([frame for frame, _ in self._fresh])
+            number = self._version.number + 1
+            name = f"waiting-{number:08d}"
+            found = self.files.write(frame, name)
+            waiting = (*self._version.waiting, name) if found else self._version.waiting
+            self._version, self._fresh = self._version.next(waiting=waiting), []
+
+    # -- folding ---------------------------------------------------------------------------------------------
+
+    def fold(self, *, state: State, watermark: int, reached: int) -> Iterator[Folded]:
+        """Enforce and fold what takes effect by `reached`, all units at once."""
+        del state
+        with settled(self._spark):
+            yield self._fold(watermark, reached)
+
+    def _fold(self, watermark: int, reached: int) -> Folded:
+        from pyspark import StorageLevel  # noqa: PLC0415  (loaded when first used)
+
+        version, layout = self._version, self._columns
+        in_order = not version.waiting and len(self._fresh) == 1 and self._fresh[0][1]
+        frames = [*(self.files.read(name) for name in version.waiting), *(frame for frame, _ in self._fresh)]
+        fold = Fold(
+            layout, watermark=watermark, reached=reached, since=version.since, in_order=in_order,
+            known=bool(version.state),
+        )  # fmt: skip
+        totals: list[Mapping[str, int]] = []
+        written: list[DataFrame] = []
+        number = version.number + 1
+        waiting: tuple[str, ...] = ()
+        if frames:
+            every = self._named(self._union(frames), "waiting")
+            timed = self._named(self._spark.sql(fold.timed(every)), "timed")
+            rest = f"waiting-{number:08d}"
+            if self.files.write(self._spark.sql(fold.later(timed)), rest):
+                waiting = (rest,)
+            known = self._known(timed, reached) if version.state else None
+            frame = self._spark.sql(fold.decided(timed, known)).persist(StorageLevel.DISK_ONLY)
+            decided = self._named(frame, "decided")
+            totals += self._collected(fold.totals(decided))
+            written.append(self._spark.sql(fold.new_state(decided)))
+        if version.state and fold.some_leave:
+            touched = (
+                self._named(
+                    self._spark.sql(f"SELECT DISTINCT unit FROM {timed} WHERE instant <= {reached}L"),
+                    "touched",
+                )
+                if frames
+                else None
+            )
+            anti = "" if touched is None else f" AND unit NOT IN (SELECT unit FROM {touched})"
+            state = self._named(self._newest(), "known_all")
+            leaving = self._named(
+                self._spark.sql(f"SELECT * FROM {state} WHERE ({fold.leaves()}){anti}"), "leaving"
+            )
+            totals += self._collected(fold.left_totals(leaving))
+            written.append(self._spark.sql(fold.left_state(leaving)))
+        segments = version.state
+        if written:
+            segments = self._write_state(self._union(written), number)
+        if frames:
+            frame.unpersist()
+        since = self._arrived
+        self._version, self._fresh = version.next(state=segments, waiting=waiting, since=since), []
+        return self._folded(fold, totals)
+
+    def _union(self, frames: Sequence[DataFrame]) -> DataFrame:
+        whole = frames[0]
+        for frame in frames[1:]:
+            whole = whole.unionByName(frame)
+        return whole
+
+    def _newest(self) -> DataFrame:
+        """The state: of several rows of a unit, that of the last folder."""
+        names, columns = self._version.state, ", ".join(self._columns.state())
+        if len(names) == 1:
+            return self.files.read(names[0])
+        whole = self._union(
+            [self.files.read(name).selectExpr("*", f"{n} AS folder") for n, name in enumerate(names)]
+        )
+        view = self._named(whole, "segments")
+        return self._spark.sql(
+            f"SELECT {columns} FROM {view} "
+            "QUALIFY row_number() OVER (PARTITION BY unit ORDER BY folder DESC) = 1"
+        )
+
+    def _known(self, timed: str, reached: int) -> str:
+        """The state of the units that change."""
+        state = self._named(self._newest(), "known_all")
+        due = f"(SELECT DISTINCT unit FROM {timed} WHERE instant <= {reached}L)"
+        return self._named(
+            self._spark.sql(f"SELECT * FROM {state} LEFT SEMI JOIN {due} USING (unit)"), "known"
+        )
+
+    def _write_state(self, fresh: DataFrame, number: int) -> tuple[str, ...]:
+        """Write the new rows of the state; many folders become one."""
+        name, before = f"state-{number:08d}", self._version.state
+        if not self.files.write(fresh, name, by_unit=True):
+            return before
+        if len(before) < _SEGMENTS:
+            return (*before, name)
+        whole = f"state-{number:08d}-whole"
+        kept, self._version = self._version, Version(state=(*before, name))
+        self.files.write(self._newest(), whole, by_unit=True)
+        self._version = kept
+        return (whole,)
+
+    def _collected(self, statement: str) -> list[Mapping[str, int]]:
+        return [row.asDict() for row in self._spark.sql(statement).collect()]
+
+    def _folded(self, fold: Fold, found: Sequence[Mapping[str, int]]) -> Folded:
+        sums: dict[tuple[int, int, int, int], list[int]] = {}
+        counts: dict[str, int] = {}
+        for row in found:
+            truly, counted = (
+                (row[f"{name}_high"] << 32) + row[f"{name}_low"] if fold.large else row[name]
+                for name in ("truly", "counted")
+            )
+            if row["release"] == NO_RELEASE:
+                for reason, times in fold.unpacked(row["cell"]).items():
+                    counts[reason] = counts.get(reason, 0) + times * truly
+                continue
+            both = sums.setdefault((row["release"], row["component"], row["bin"], row["cell"]), [0, 0])
+            both[0] += counted
+            both[1] += truly - counted
+        names = [release.name for release in self.program.releases]
+        empty = pa.table({})
+        totals = [
+            [Total(names[i], j, b, c, both[n]) for (i, j, b, c), both in sorted(sums.items()) if both[n]]
+            for n in range(2)
+        ]
+        return Folded(
+            totals=totals[0],
+            entries=empty, gone=empty, units=empty, used=empty, counts=counts,
+            dropped=totals[1],
+        )  # fmt: skip
+
+    def _named(self, frame: DataFrame, name: str) -> str:
+        frame.createOrReplaceTempView(self._view(name))
+        return self._view(name)
+
+    def _view(self, name: str) -> str:
+        return f"{self._name}_{name}"
+
+
+def _plain_types(table: pa.Table) -> pa.Table:
+    """The table with types that Spark has: no unsigned integers, no dictionaries, no times of day."""
+    place = table.schema.get_field_index("row")
+    row = table["row"].combine_chunks() if table["row"].num_chunks else pa.array([], table["row"].type)
+    if isinstance(row, pa.ChunkedArray):
+        row = row.chunk(0)
+    fields = [(field.name, _plain(row.field(n))) for n, field in enumerate(row.type)]
+    if not fields:
+        fields = [("_", pa.array([True] * len(row)))]
+    struct = pa.StructArray.from_arrays(
+        [one for _, one in fields], [name for name, _ in fields], mask=pc.is_null(row)
+    )
+    return table.set_column(place, "row", struct)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return _plain(column.cast(kind.value_type))
+    if pa.types.is_unsigned_integer(kind):
+        return column.cast(pa.decimal128(20, 0)) if kind == pa.uint64() else column.cast(pa.int64())
+    if pa.types.is_time(kind):
+        return column.cast(pa.string())
+    if pa.types.is_timestamp(kind) and kind.unit != "us":
+        return column.cast(pa.timestamp("us", kind.tz), safe=False)
+    return column

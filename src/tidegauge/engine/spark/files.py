@@ -1,0 +1,106 @@
+"""The files of an engine's state: folders of Parquet that are written once and never changed.
+
+The text of a version names the folders that belong to it; the store commits this text with the tick.  A
+folder that no committed version names is left over from a tick that was not committed, and is removed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tidegauge.durable import private_folder, sync_folder
+from tidegauge.errors import StoreCorrupt
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BUCKETS: Final = 16
+"""So many files a folder of the state has, one a bucket of units."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """The folders of one version of the state, oldest first, and how far it has come.
+
+    state:   of several rows of one unit that of the last folder counts.
+    waiting: the changes that have not taken effect.
+    since:   the number of the first batch that arrived after the last fold.
+    """
+
+    number: int = 0
+    state: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    since: int = 0
+
+    def __str__(self) -> str:
+        return json.dumps([self.number, self.state, self.waiting, self.since])
+
+    @classmethod
+    def parse(cls, text: str | None) -> Version:
+        """The version of a text; None: the first, which is empty."""
+        if text is None:
+            return cls()
+        number, state, waiting, since = json.loads(text)
+        return cls(number, tuple(state), tuple(waiting), since)
+
+    def next(self, **changes: Any) -> Version:
+        """The version after this one."""
+        return replace(self, number=self.number + 1, **changes)
+
+
+class StateFiles:
+    """The folder of a gauge's state."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self._spark, self._folder = spark, folder
+
+    def write(self, frame: DataFrame, name: str, *, by_unit: bool = False) -> bool:
+        """Write a folder durably.  Returns whether it has rows; one without is removed.
+
+        by_unit: one sorted file per bucket of units.
+        """
+        private_folder(self._folder)
+        place = self._folder / name
+        if by_unit:
+            frame = frame.repartition(BUCKETS, "unit").sortWithinPartitions("unit")
+        frame.write.mode("overwrite").parquet(place.as_uri())
+        if self.read(name).isEmpty():
+            self._remove(place)
+            return False
+        for file in sorted(place.iterdir()):
+            handle = os.open(file, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+        sync_folder(place)
+        sync_folder(self._folder)
+        return True
+
+    def read(self, name: str) -> DataFrame:
+        """The rows of a folder."""
+        return self._spark.read.parquet((self._folder / name).as_uri())
+
+    def require(self, version: Version) -> None:
+        """Raise StoreCorrupt unless all folders of the version are complete; remove all others."""
+        wanted = {*version.state, *version.waiting}
+        found = {path.name for path in self._folder.iterdir()} if self._folder.is_dir() else set()
+        missing = sorted(name for name in wanted if not (self._folder / name / "_SUCCESS").exists())
+        if missing:
+            raise StoreCorrupt(
+                f"the state of the gauge is not complete: {self._folder.name}/{missing[0]} is missing. "
+                "Nothing was read or spent. Bring back store and folder, both from the same copy."
+            )
+        for name in found - wanted:
+            self._remove(self._folder / name)
+
+    @staticmethod
+    def _remove(place: Path) -> None:
+        for file in sorted(place.iterdir()) if place.is_dir() else ():
+            file.unlink()
+        if place.is_dir():
+            place.rmdir()

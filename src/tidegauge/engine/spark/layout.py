@@ -1,0 +1,203 @@
+"""The columns of changes and of the state, for one program in which every row is its own unit.
+
+A change has been read and valued when it waits: the row itself is kept only where a flow looks at it.
+
+    unit      the row's name
+    time      its own time stamp, not later than the clock when it arrived
+    place     the number of its batch; rank, seq: its order in the batch
+    flags     1: the row exists after the change; 2: the old row was delivered as missing, 4: as existing;
+              8 times the number of releases whose WHERE accepts it outside of every declared cell
+    c{i}      its cell in release i; v{i}_{j}: the amount of component j, where it is not always the same
+    label{n}  the value of the n-th column that names a limit
+    image     the columns that flows look at; digest: of all columns
+
+The state has one row a unit: `alive`, the same columns, and
+
+    m{s}      how many changes counted in scope s; NULL: none
+    f{s}      the instant of the first; l{s}: the label of its limit; e{s}: when it must leave
+    b{i}      the last bin in which a clipped flow used up n{i} changes
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tidegauge.engine.spark.render import Renderer, literal, quote
+from tidegauge.errors import QueryError, SpecError
+from tidegauge.model.engine import StateLayout
+from tidegauge.model.expression import Column, Constant, call
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tidegauge.model.program import Program, Release, Scope
+
+ALIVE: Final = 1
+TOLD_ABSENT: Final = 2
+TOLD: Final = 4
+OUTSIDE: Final = 8
+_MARK: Final = "\\u001F"
+"""The first character of names of rows that were renamed; a key that begins with it gets a longer name."""
+_TYPES: Final = {
+    "VARCHAR": "STRING", "BOOLEAN": "BOOLEAN", "DATE": "DATE", "TIMESTAMP": "TIMESTAMP", "DOUBLE": "DOUBLE",
+    "FLOAT": "FLOAT", "TINYINT": "TINYINT", "SMALLINT": "SMALLINT", "INTEGER": "INT", "BIGINT": "BIGINT",
+    "UTINYINT": "SMALLINT", "USMALLINT": "INT", "UINTEGER": "BIGINT", "UBIGINT": "DECIMAL(20, 0)",
+    "TIMESTAMP WITH TIME ZONE": "TIMESTAMP",
+}  # fmt: skip
+
+
+def spark_type(kind: str, column: str) -> str:
+    """The type that a column of the embedded engine's type has in Spark.  Raises QueryError."""
+    if kind.startswith("DECIMAL("):
+        return kind
+    if kind not in _TYPES:
+        raise QueryError(
+            f"the engine 'spark' does not read columns of type {kind} ('{column}'); cast it in the source, "
+            "or use kind = 'duckdb'",
+            key="engine.kind",
+        )
+    return _TYPES[kind]
+
+
+class Layout:
+    """What changes and state of one program consist of.
+
+    Raises SpecError for a program that is not supported.
+    """
+
+    def __init__(self, program: Program, columns: Mapping[str, str]) -> None:
+        _require_supported(program)
+        self.program = program
+        self.stocks = [(i, r) for i, r in enumerate(program.releases) if r.query.kind == "stock"]
+        self.flows = [(i, r) for i, r in enumerate(program.releases) if r.query.kind == "flow"]
+        self.labels = sorted({scope.by for scope in program.scopes if scope.by})
+        self.columns = {
+            name: spark_type(columns[name], name) for name in sorted(program.used) if name in columns
+        }
+        self.render = Renderer(self.columns)
+        looked_at = {name for _, flow in self.flows for name in (*flow.query.before, *flow.query.after)}
+        self.image = [name for name in self.columns if name in looked_at]
+        """The columns that flows look at."""
+
+    def values(self, i: int, release: Release) -> list[str]:
+        """The amounts of a stock's components: columns, or constants."""
+        return [
+            constant if (constant := _constant(release, j)) is not None else f"v{i}_{j}"
+            for j in range(len(release.query.components))
+        ]
+
+    def views(self) -> list[str]:
+        """The columns of cells and amounts."""
+        found = []
+        for i, release in self.stocks:
+            found += [f"c{i}", *(one for one in self.values(i, release) if one.startswith("v"))]
+        return found
+
+    def rest(self) -> list[str]:
+        """The columns of a version of a row besides cells and amounts."""
+        return [*(f"label{n}" for n in range(len(self.labels))), *(["image", "digest"] if self.flows else [])]
+
+    def in_scope(self, scope: Scope) -> list[tuple[int, Release]]:
+        """The stocks of a scope."""
+        return [(i, release) for i, release in self.stocks if release.name in scope.releases]
+
+    def flows_in(self, scope: Scope) -> list[tuple[int, Release]]:
+        """The flows of a scope."""
+        return [(i, release) for i, release in self.flows if release.name in scope.releases]
+
+    def clipped(self) -> list[tuple[int, Release]]:
+        """The flows with a clip."""
+        return [(i, release) for i, release in self.flows if release.clip is not None]
+
+    def counters(self) -> list[str]:
+        """The columns of the state that count."""
+        scopes = range(len(self.program.scopes))
+        return [
+            *(f"{name}{s}" for s in scopes for name in "mfle"),
+            *(f"{name}{i}" for i, _ in self.clipped() for name in "bn"),
+        ]
+
+    def state(self) -> list[str]:
+        """The columns of the state."""
+        return ["unit", "alive", *self.views(), *self.rest(), *self.counters()]
+
+    def changes(self) -> list[str]:
+        """The columns of changes that wait."""
+        return ["unit", "time", "place", "rank", "seq", "flags", *self.views(), *self.rest()]
+
+    def shape(self) -> str:
+        """The type of a row in Spark, narrowed to the columns that are used."""
+        fields = [f"{quote(name)}: {kind}" for name, kind in self.columns.items()] or ["`_`: BOOLEAN"]
+        return f"STRUCT<{', '.join(fields)}>"
+
+    def valued(self, view: str, *, now: int, place: int, digest: str) -> str:
+        """SQL: changes as they wait, of a relation with time, entry, informed, before, after, rank and seq.
+
+        before: whether an old row was delivered.  digest: SQL of the digest of the new row.
+        """
+        outside = " + ".join(
+            f"CAST({self.render(release.query.outside)} AS BIGINT)"
+            for _, release in self.stocks
+            if release.query.outside != Constant(False)
+        )
+        told = f"CASE WHEN NOT informed THEN 0L WHEN before THEN {TOLD}L ELSE {TOLD_ABSENT}L END"
+        flags = f"CASE WHEN after IS NOT NULL THEN {ALIVE}L ELSE 0L END + {told}"
+        if outside:
+            flags += f" + CASE WHEN after IS NOT NULL THEN {OUTSIDE}L * ({outside}) ELSE 0L END"
+        named = f"CASE WHEN startswith(entry, '{_MARK}') THEN concat('{_MARK}0{_MARK}', entry) ELSE entry END"
+        computed = [
+            f"{named} AS unit", f"least(time, {now}L) AS time", f"{place}L AS place", "rank", "seq",
+            f"{flags} AS flags",
+        ]  # fmt: skip
+        for i, release in self.stocks:
+            amounts = [self.render.amount(part) for part in release.query.components]
+            some = " OR ".join(f"{one} <> 0" for one in amounts)
+            cell = f"CAST({self.render(release.query.cell)} AS BIGINT)"
+            computed.append(f"CASE WHEN after IS NOT NULL AND ({some}) THEN {cell} END AS c{i}")
+            computed += [
+                f"{one} AS {name}"
+                for one, name in zip(amounts, self.values(i, release), strict=True)
+                if name.startswith("v")
+            ]
+        for n, column in enumerate(self.labels):
+            written = "time text" if self.columns[column] == "TIMESTAMP" else "text"
+            text = self.render(call(written, Column("after", column)))
+            computed.append(f"CASE WHEN after IS NOT NULL THEN coalesce({text}, '') END AS label{n}")
+        if self.flows:
+            image = ", ".join(f"{literal(name)}, after.{quote(name)}" for name in self.image) or "'_', TRUE"
+            computed += [
+                f"CASE WHEN after IS NOT NULL THEN named_struct({image}) END AS image",
+                f"{digest} AS digest",
+            ]
+        return f"SELECT {', '.join(computed)} FROM {view}"
+
+    def stored(self) -> StateLayout:
+        """The tables of the store, which stay empty: the state lies in files of Spark."""
+        return StateLayout(
+            {"entry": "VARCHAR", "kept_by": "VARCHAR"},
+            {"unit": "VARCHAR", "scope": "BIGINT", "expires": "BIGINT", "kept_by": "VARCHAR"},
+            {"unit": "VARCHAR", "release": "BIGINT", "kept_by": "VARCHAR"},
+        )
+
+
+def _constant(release: Release, j: int) -> str | None:
+    """The amount of a component that is the same for all rows."""
+    part = release.query.components[j]
+    value = part.value
+    if isinstance(value, Constant) and isinstance(value.value, int) and not isinstance(value.value, bool):
+        return f"{max(min(value.value, max(part.upper, 0)), min(part.lower, 0))}L"
+    return None
+
+
+def _require_supported(program: Program) -> None:
+    missing = None
+    if program.max_rows is not None:
+        missing, key = "units that own several rows ('unit' and 'max_rows')", "source.unit"
+    elif program.terms is not None:
+        missing, key = "constraints that renew", "constraint.renews"
+    elif program.keeps:
+        missing, key = "releases that are added later", "budget.reserve"
+    elif program.partial:
+        missing, key = "sources that leave out values that did not change", "source.kind"
+    if missing is not None:
+        raise SpecError(f"the engine 'spark' does not support {missing} yet; use kind = 'duckdb'", key=key)

@@ -1,0 +1,105 @@
+"""The Spark session, and the settings under which Tidegauge computes in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from tidegauge.errors import SourceError, SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+_SETTINGS: Final = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.optimizer.excludedRules": "",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+"""What the value of an expression may depend on.  Set for the time of a statement, then put back."""
+_GIGABYTE: Final = 2**30
+
+
+def session() -> SparkSession:
+    """The active session, or a new one with the settings of the installation (spark-defaults.conf).
+
+    Raises SpecError if PySpark or Java is missing.
+    """
+    # PySpark says on import that it does not know the newest pandas, which is not used here.
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    try:
+        from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415  (loaded when first used)
+        from pyspark.sql import SparkSession  # noqa: PLC0415
+    except ImportError:
+        raise SpecError(
+            "PySpark is not installed; it comes with the extra 'spark' of the package", key="engine.kind"
+        ) from None
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ and "SPARK_REMOTE" not in os.environ:
+        raise SpecError(
+            "Spark needs Java 17 or later, and there is no java on the path. Install it, or set JAVA_HOME",
+            key="engine.kind",
+        )
+    builder = SparkSession.builder.appName("tidegauge").config("spark.ui.showConsoleProgress", "false")
+    if not {"PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME"} & set(os.environ):
+        # Nothing is configured: this is one machine, and Spark's own limit of one gigabyte is for trying out.
+        builder = builder.config("spark.driver.memory", f"{_memory()}g").config("spark.ui.enabled", "false")
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        raise SpecError(
+            f"the Spark session cannot be started ({error.getCondition()}). Java 17 or later is needed",
+            key="engine.kind",
+        ) from None
+
+
+def _memory() -> int:
+    """Gigabytes for a session on this machine: half of its memory, at most four."""
+    installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1, min(4, installed // _GIGABYTE // 2))
+
+
+REFUSED: Final = "tidegauge refuses a row: "
+"""How the message of a row begins that cannot be read.  The message has no value of the row."""
+
+
+@contextmanager
+def settled(spark: SparkSession) -> Iterator[None]:
+    """Compute under the settings of Tidegauge; those of the session are put back at the end.
+
+    Raises SourceError if a row cannot be read.
+    """
+    from pyspark.errors import PySparkException  # noqa: PLC0415  (loaded when first used)
+
+    before: dict[str, str | None] = {name: spark.conf.get(name, None) for name in _SETTINGS}
+    for name, value in _SETTINGS.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    except PySparkException as error:
+        _, refused, message = str(error).partition(REFUSED)
+        if not refused:
+            raise
+        raise SourceError(
+            message.partition(" SQLSTATE")[0].partition("\n")[0].rstrip(". ")
+            + ". Nothing of this read was committed"
+        ) from None
+    finally:
+        for name, known in before.items():
+            if known is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, known)

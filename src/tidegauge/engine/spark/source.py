@@ -1,0 +1,220 @@
+"""Files and tables of the Spark session as changelogs.
+
+Files are read whole and are not changed afterwards; new files may be added.  Rows of a new file whose time
+has passed are delivered late.  A table is read by its column `order`: rows above the last one are new.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from tidegauge.engine.spark.changes import Changes, Roles, time_of, where_of
+from tidegauge.engine.spark.render import quote
+from tidegauge.engine.spark.session import session, settled
+from tidegauge.errors import SourceError, SpecError
+from tidegauge.model.mutation import Batch
+from tidegauge.model.source import OpenSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+    from tidegauge.engine.spark.spec import SparkSpec
+
+_SLASHES: Final = re.compile("^([A-Za-z0-9+.-]+):/+")
+_FILE: Final = "regexp_replace(url_decode(_metadata.file_path), '^([A-Za-z0-9+.-]+):/+', '$1:/')"
+"""SQL: the name of a row's file, in the one form in which positions have it."""
+_MOST_FILES: Final = 2**15
+NOTHING: Final = pa.table({"time": pa.array([], pa.int64()), "entry": pa.array([], pa.string())})
+"""The rows of a batch whose changes are elsewhere."""
+_DECLARED: Final = {
+    "text": "VARCHAR", "integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN", "date": "DATE",
+    "time": "TIMESTAMP", "timestamp": "TIMESTAMP",
+}  # fmt: skip
+_TYPES: Final = {
+    "string": "VARCHAR", "boolean": "BOOLEAN", "tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INTEGER",
+    "bigint": "BIGINT", "float": "FLOAT", "double": "DOUBLE", "date": "DATE", "timestamp": "TIMESTAMP",
+    "timestamp_ntz": "TIMESTAMP",
+}  # fmt: skip
+
+
+class SessionSource(OpenSource):
+    """What files and tables of the session have in common."""
+
+    engine = "spark"
+
+    def __init__(self, spec: SparkSpec) -> None:
+        self._spec = spec
+        self._roles = Roles(
+            time=spec.time, key=spec.key, before=spec.before, after=spec.after or "", op=spec.op,
+            time_unit=spec.time_unit, types=spec.types, order=spec.order,
+        )  # fmt: skip
+
+    @property
+    def table(self) -> str:
+        """The table's name in SQL."""
+        return self._spec.table.rpartition(".")[2]
+
+    @cached_property
+    def columns(self) -> Mapping[str, str]:
+        """The columns of the table, with the types that the embedded engine would call them."""
+        schema = self._schema()
+        with settled(self._spark):
+            time_of(self._roles, schema)
+        found = {}
+        for name, (old, new) in self._roles.columns(schema).items():
+            declared = self._spec.types.get(name)
+            if declared is not None and declared not in _DECLARED:
+                raise SpecError(f"must be one of {', '.join(_DECLARED)}", key=f"source.types.{name}")
+            found[name] = _DECLARED[declared] if declared else _embedded(schema[str(new or old)])
+        return found
+
+    @property
+    def _spark(self) -> SparkSession:
+        return session()
+
+    def _schema(self) -> dict[str, str]:
+        """The columns as the session names their types.  Raises SourceError if they cannot be read."""
+        from pyspark.errors import PySparkException  # noqa: PLC0415  (loaded when first used)
+
+        try:
+            with settled(self._spark):
+                return dict(self._load(self._spark).drop("_seq").dtypes)
+        except PySparkException as error:
+            what = self._spec.path or self._spec.table
+            raise SourceError(f"Spark cannot read it ({error.getCondition()})", path=what) from None
+
+    def _load(self, spark: SparkSession) -> DataFrame:
+        raise NotImplementedError
+
+
+class SparkFiles(SessionSource):
+    """A changelog in files that any reader of the session can read."""
+
+    def __init__(self, spec: SparkSpec, base: Path) -> None:
+        super().__init__(spec)
+        path = str(spec.path)
+        self._path = path if "://" in path or path.startswith("/") else str(base.resolve() / path)
+        self._places: dict[str, str] = {}
+        """Where each file is, by its name in positions."""
+
+    def read(self, position: str | None, until: int) -> Iterator[Batch]:
+        """Everything up to `until` that was not delivered, in one batch."""
+        marks: list[tuple[dict[str, int], int]] = [] if position is None else json.loads(position)
+        files = self._files()
+        for known, _ in marks:
+            self._require_unchanged(known, files)
+        if len(files) > _MOST_FILES:
+            raise SourceError("there are too many files; put several of them together", path=self._path)
+        covered = [f"_time <= {upto}L AND _file IN ({_texts(known)})" for known, upto in marks]
+        ahead = [[known, upto] for known, upto in marks if upto > until]
+        changes = Changes(self._loader(sorted(files)), self._roles, where_of(covered, until))
+        yield Batch(NOTHING, until, json.dumps([*ahead, [files, until]]), changes)
+
+    @staticmethod
+    def _require_unchanged(known: Mapping[str, int], files: Mapping[str, int]) -> None:
+        for name, size in known.items():
+            if files.get(name) != size:
+                what = "is gone" if name not in files else "has changed"
+                raise SourceError(
+                    f"the file was read before and {what}; add changes in new files, and put this one back "
+                    "as it was",
+                    path=name,
+                )
+
+    def _files(self) -> dict[str, int]:
+        """The files that the path names, with their sizes."""
+        frame = self._reader(self._spark).load(self._path)
+        names = frame.inputFiles()
+        jvm: Any = self._spark._jvm
+        hadoop = self._spark._jsparkSession.sessionState().newHadoopConf()
+        found = {}
+        for name in names:
+            path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(name))
+            label = _SLASHES.sub(r"\1:/", unquote(name))
+            self._places[label] = unquote(name)
+            found[label] = int(path.getFileSystem(hadoop).getFileStatus(path).getLen())
+        return found
+
+    def _reader(self, spark: SparkSession) -> DataFrameReader:
+        reader = spark.read.format(self._spec.file_format)
+        if self._spec.file_format == "csv":
+            reader = reader.option("header", "true").option("nullValue", "").option("mode", "FAILFAST")
+        return reader.options(**self._spec.options)
+
+    def _load(self, spark: SparkSession) -> DataFrame:
+        return self._reader(spark).load(self._path)
+
+    def _loader(self, files: list[str]) -> Callable[[SparkSession], DataFrame]:
+        """Reads the files; `_seq`: file and row, or where the file is text, file, block and row."""
+        schema_of = self._load
+        kind = self._spec.file_format
+
+        def load(spark: SparkSession) -> DataFrame:
+            schema = schema_of(spark).schema
+            frame = self._reader(spark).schema(schema).load([self._places[name] for name in files])
+            names = ", ".join(f"{_text(name)}, {n}L" for n, name in enumerate(sorted(files)))
+            number = f"element_at(map({names}), _file)" if len(files) > 1 else "0L"
+            row = (
+                "_metadata.row_index"
+                if kind == "parquet"
+                else "shiftleft(_metadata.file_block_start DIV 4194304, 30) + "
+                "(monotonically_increasing_id() & 1073741823L)"
+            )
+            named = frame.selectExpr("*", f"{_FILE} AS _file", f"{row} AS _row")
+            return named.selectExpr("*", f"shiftleft({number}, 48) + _row AS _seq").drop("_row")
+
+        return load
+
+
+class SparkTable(SessionSource):
+    """A table or view of the session, whose rows have a number that only grows."""
+
+    def read(self, position: str | None, until: int) -> Iterator[Batch]:
+        """The rows up to `until` that were not delivered, in one batch."""
+        order = quote(str(self._spec.order))
+        marks: list[list[int | None]] = [] if position is None else json.loads(position)
+        last = self._last()
+        covered = [f"_time <= {upto}L AND {order} <= {seen}L" for seen, upto in marks if seen is not None]
+        ahead = [mark for mark in marks if (mark[1] or 0) > until]
+        changes = Changes(self._load, self._roles, where_of(covered, until) + f" AND {order} <= {last or 0}L")
+        done = json.dumps([*ahead, [last, until]])
+        yield Batch(NOTHING, until, done, None if last is None else changes)
+
+    def _last(self) -> int | None:
+        ((found,),) = self._spark.sql(
+            f"SELECT max({quote(str(self._spec.order))}) FROM {_qualified(self._spec.table)}"
+        ).collect()
+        return None if found is None else int(found)
+
+    def _load(self, spark: SparkSession) -> DataFrame:
+        frame = spark.table(_qualified(self._spec.table))
+        return frame.selectExpr("*", f"CAST({quote(str(self._spec.order))} AS BIGINT) AS _seq")
+
+
+def _qualified(name: str) -> str:
+    """A name of a table of the session; each part is quoted."""
+    return ".".join(quote(part) for part in name.split("."))
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _texts(values: Mapping[str, int]) -> str:
+    return ", ".join(map(_text, values))
+
+
+def _embedded(kind: str) -> str:
+    if kind.startswith("decimal("):
+        digits, places = kind.removeprefix("decimal(").removesuffix(")").split(",")
+        return f"DECIMAL({int(digits)}, {int(places)})"
+    return _TYPES.get(kind, "BLOB")

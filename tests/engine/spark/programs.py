@@ -1,0 +1,135 @@
+"""The programs of the oracle's tests in expressions that every engine renders, and a run in Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from tests.engine.harness import COLUMNS, START, World, batch_table, last_end
+from tidegauge.engine.spark.engine import SparkEngine
+from tidegauge.model.expression import Column, Constant, call
+from tidegauge.model.query import Component, Group, Query
+
+if TYPE_CHECKING:
+    from tests.engine.harness import Passes, Spot
+    from tests.engine.oracle import Mutation
+    from tidegauge.model.expression import Expression
+    from tidegauge.model.program import Program
+
+S, X, OLD = Column("after", "s"), Column("after", "x"), Column("before", "s")
+
+
+def query(kind: str, cell: Expression, *values: Expression, groups: tuple[Group, ...] = ()) -> Query:
+    return Query(
+        kind=kind,  # type: ignore[arg-type]
+        aggregate="count",
+        table="t",
+        text=str(cell),
+        cell=cell,
+        outside=Constant(False),
+        components=tuple(Component("sum", value, -9, 9, Fraction(1)) for value in values),
+        groups=groups,
+        before=("s",),
+        after=("s", "x"),
+    )
+
+
+QUERIES = {
+    "state": query("stock", call("place", S, "a", "b"), Constant(1), groups=(Group("s", ("a", "b")),)),
+    "sum": query(
+        "stock",
+        Constant(0),
+        call("steps", call("double", X), -9.0, 9.0, 1.0, 1.0, 0),
+        call("case", call(">", X, 3), 1, None),
+    ),
+    "flow": query(
+        "flow",
+        call(
+            "case", call("and", call("=", OLD, "a"), call("in", S, "b", "c")), 0, call("is null", S), 1, None
+        ),
+        Constant(1),
+    ),
+    "rise": query("flow", call("case", call(">", X, 3), 0, None), Constant(1)),
+}
+
+
+def plain_program(world: World) -> Program:
+    """The program of a world, with rows as units."""
+    releases = tuple(replace(one, query=QUERIES[one.name]) for one in world.program.releases)
+    return replace(world.program, releases=releases, max_rows=None, owner=None, partial=())
+
+
+class SparkRun:
+    """An engine whose versions are committed, tick after tick."""
+
+    def __init__(self, program: Program, store: Any) -> None:
+        self.program, self.store = program, store
+        self.committed: str | None = None
+        self.watermark, self.arrivals = START, 0
+        self.totals: dict[Spot, int] = {}
+        self.true: dict[Spot, int] = {}
+        self.counts: dict[str, int] = {}
+        self.engine = self.open()
+
+    def open(self) -> SparkEngine:
+        engine = SparkEngine(self.program, COLUMNS)
+        engine.keep_in(self.store)
+        return engine
+
+    def batch(
+        self,
+        mutations: list[Mutation],
+        *,
+        now: int,
+        upto: int | None,
+        restart: bool = False,
+        fails: bool = False,
+    ) -> None:
+        """One tick; `restart`: of the engine, before.  `fails`: everything is computed and nothing committed."""
+        if restart:
+            self.engine.close()
+            self.engine = self.open()
+        self.engine.resume(self.committed)
+        table = batch_table(mutations, owned=False)
+        self.engine.arrive(table, state=None, now=now, arrivals=self.arrivals)  # type: ignore[arg-type]
+        reached = None if upto is None else last_end(self.program, self.watermark, upto)
+        folds = []
+        if reached is not None:
+            folds = list(self.engine.fold(state=None, watermark=self.watermark, reached=reached))  # type: ignore[arg-type]
+        version = self.engine.version()
+        if fails:
+            self.engine.forget()
+            return
+        self.committed, self.arrivals = version, self.arrivals + len(mutations)
+        for fold in folds:
+            assert reached is not None
+            self.watermark = reached
+            for found, sums in ((fold.totals, (self.totals, self.true)), (fold.dropped, (self.true,))):
+                for one in found:
+                    spot = one.release, one.component, one.bin, one.cell
+                    for total in sums:
+                        total[spot] = total.get(spot, 0) + one.amount
+            for name, times in fold.counts.items():
+                self.counts[name] = self.counts.get(name, 0) + times
+
+    @property
+    def sums(self) -> dict[Spot, int]:
+        return {spot: amount for spot, amount in self.totals.items() if amount}
+
+
+def run_spark(
+    program: Program, log: Passes, store: Any, cuts: tuple[int, ...] = (), *, rough: bool = False
+) -> SparkRun:
+    """Read the log, each pass cut into batches; `rough`: every tick fails once, and the engine starts anew."""
+    run, behind = SparkRun(program, store), 0
+    for mutations, now, until in log:
+        inside = sorted({cut - behind for cut in cuts if behind < cut < behind + len(mutations)})
+        for first, last in zip([0, *inside], [*inside, len(mutations)], strict=True):
+            upto = until if last == len(mutations) else None
+            if rough:
+                run.batch(mutations[first:last], now=now, upto=upto, restart=True, fails=True)
+            run.batch(mutations[first:last], now=now, upto=upto, restart=rough)
+        behind += len(mutations)
+    run.engine.close()
+    return run
