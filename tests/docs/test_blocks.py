@@ -1,8 +1,8 @@
 """Every code block of the docs: declarations are accepted, commands exist, programs run, outputs are as shown.
 
-Blocks of docs/sql.md run in tests/plan/sql/test_docs.py as well, those of docs/local in
-tests/local/test_docs_local.py, those of docs/sources/spark.md in tests/engine/spark/test_docs.py, and that of
-docs/stamp.md in tests/engine/test_stamps.py.
+Blocks of docs/sql.md run in tests/plan/sql/test_docs.py as well, that of docs/stamp.md in
+tests/engine/test_stamps.py, those of docs/local in tests/local/test_docs_local.py, and those of
+docs/sources/spark.md in tests/engine/spark/test_docs.py.
 """
 
 from __future__ import annotations

@@ -185,13 +185,8 @@ class Gauge:
         now = self._now()
         with self._source() as source:
             require_fit(self.spec.engine.kind, self.spec.source.kind, source.engine)
-            yield lambda spec: first_plan(
-                spec,
-                source,
-                now=now,
-                cache=self.path.with_suffix(".matrices"),
-                ask=optimise,
-            )
+            cache = self.path.with_suffix(".matrices")
+            yield lambda spec: first_plan(spec, source, now=now, cache=cache, ask=optimise)
 
     def what_if(self, wanted: Mapping[str, Sequence[str]]) -> list[Choice]:
         """The plan for each combination of other values, for example {"epsilon": ["1", "2"]}."""

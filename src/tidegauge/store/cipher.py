@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from tidegauge.errors import SpecError, StoreCorrupt, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
 SCHEME: Final = "aes-256-gcm-siv, blake2b-128"
 _NONCE: Final = 12
+OVERHEAD: Final = _NONCE + 16
+"""Bytes that sealing adds to a piece of a block: a nonce and a tag."""
 _GRAIN: Final = 32
 """Texts are filled up to a multiple of this length, so that lengths reveal little."""
 _PROOF: Final = b"the key of this store"
@@ -149,25 +151,37 @@ class Cipher:
             raise StoreCorrupt("something secret in the store is not encrypted: the store was altered")
         return self._open(place, sealed)
 
-    def seal_block(self, name: bytes, place: bytes, content: bytes) -> bytes:
-        """Bytes that can be opened at this place only, with this name, which is random and used once.
-
-        AES-256-GCM, fifteen times as fast as GCM-SIV, with a key for this name alone: so no nonce can be
-        used twice with one key.
-        """
-        return self._block(self._block_key(name)).encrypt(bytes(_NONCE), content, place)
-
     def open_block(self, name: bytes, place: bytes, sealed: object) -> bytes:
-        """The bytes, or StoreCorrupt where they were altered or are not at their place."""
+        """A block of format 4, which was sealed in one piece, or StoreCorrupt as `open_pieces`."""
         if not isinstance(sealed, bytes):
             raise StoreCorrupt("something secret in the store is not encrypted: the store was altered")
         try:
             return self._block(self._block_key(name)).decrypt(bytes(_NONCE), sealed, place)
         except (self._invalid, ValueError):
-            raise StoreCorrupt(
-                "a part of the secret state cannot be opened at its place: it was altered, moved or put back "
-                "from an older copy"
-            ) from None
+            raise _unopened() from None
+
+    def seal_pieces(self, name: bytes, place: bytes, pieces: Mapping[int, bytes]) -> dict[int, bytes]:
+        """Pieces of a block, by number, that can be opened at this place only, with the block's name.
+
+        AES-256-GCM, fifteen times as fast as GCM-SIV, with a key for this name alone and random nonces.  The
+        nonce comes first and the tag last, `OVERHEAD` bytes together.
+        """
+        block, sealed = self._block(self._block_key(name)), {}
+        for number, piece in pieces.items():
+            nonce = os.urandom(_NONCE)
+            sealed[number] = nonce + block.encrypt(nonce, piece, b"%b\0%d" % (place, number))
+        return sealed
+
+    def open_pieces(self, name: bytes, place: bytes, sealed: Sequence[bytes]) -> bytes:
+        """All pieces of a block, or StoreCorrupt where one was altered or is not at its place."""
+        block = self._block(self._block_key(name))
+        try:
+            return b"".join(
+                block.decrypt(one[:_NONCE], one[_NONCE:], b"%b\0%d" % (place, number))
+                for number, one in enumerate(sealed)
+            )
+        except (self._invalid, ValueError):
+            raise _unopened() from None
 
     def _block_key(self, name: bytes) -> bytes:
         return hashlib.blake2b(name, key=self._blocks, digest_size=32).digest()
@@ -183,6 +197,13 @@ class Cipher:
             raise StoreCorrupt(
                 "something secret in the store cannot be opened at its place: it was altered or moved"
             ) from None
+
+
+def _unopened() -> StoreCorrupt:
+    return StoreCorrupt(
+        "a part of the secret state cannot be opened at its place: it was altered, moved or put back from an "
+        "older copy"
+    )
 
 
 def _derived(key: bytes, salt: bytes, use: bytes) -> bytes:

@@ -1,9 +1,10 @@
-"""From formats 2 and 3 to format 4, in one transaction.
+"""From formats 2, 3 and 4 to format 5, in one transaction.
 
 Format 3 seals the journal once an instant instead of once a tick, lets changes wait until they take effect,
 keeps secrets in a table of their own and, in an encrypted store, signs everything that is kept once.  What
 format 2 sealed stays as it is: the beginning of the chain.  Format 4 keeps the state in blocks of many rows
-(tidegauge.store.secret.tables) instead of one row of SQLite for each row.
+(tidegauge.store.secret.tables) instead of one row of SQLite for each row.  Format 5 can erase a row of a
+block in its place; a table of format 4 is written again by the first tick that changes it.
 
 A process that is killed in between leaves the store as it was.  Digests of rows
 (tidegauge.engine.duckdb.digest) need no upgrade: old and new ones differ in form, and a row gets a new one
@@ -41,6 +42,11 @@ def upgrade(file: Database) -> None:
     """Bring a store to the newest format; refused, and nothing changed, where it is not as it was left."""
     db, old = file.connection, Secrets(file.connection, file.cipher, version=file.version)
     found: JsonObject = {}
+    if file.version == 4:
+        with file.transaction():
+            db.execute("PRAGMA user_version = 5")
+        file.version = 5
+        return
     if file.version == 2:
         found = _of_format_2(file, old)
         _scrub(file)
@@ -64,11 +70,11 @@ def upgrade(file: Database) -> None:
             digests.restart()
             digests.save()
             fresh.write()
-            db.execute("PRAGMA user_version = 4")
+            db.execute("PRAGMA user_version = 5")
             file.sign()
     finally:
         db.execute("PRAGMA foreign_keys = ON")
-    file.version = 4
+    file.version = 5
 
 
 def _of_format_2(file: Database, old: Secrets) -> JsonObject:

@@ -14,7 +14,6 @@ from tidegauge.errors import StoreCorrupt
 from tidegauge.model.program import Folded
 from tidegauge.store import Store
 from tidegauge.store.secret.table import hashes, rows, sorted_table
-from tidegauge.store.secret.table.block import Block
 from tidegauge.store.secret.table.directory import Directory
 from tidegauge.testing import Crashed
 
@@ -188,9 +187,9 @@ def live(model: Model) -> None:
 
 
 def test_the_twin_that_must_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row of the overlay that was merged must not hide a newer one of the base after an opening."""
+    """A row of the overlay that was merged must get no new version: its block is deleted with it."""
     monkeypatch.setattr(sorted_table, "BLOCK", 8)
-    monkeypatch.setattr(Directory, "merged_since", lambda *_: [])
+    monkeypatch.setattr(Directory, "was_merged", lambda _, __, hashes: np.zeros(len(hashes), bool))
     model = Model(tmp_path / "store.db", 1, owned=False, key=None)
     try:
         model.tick(300, 400, crash=False)
@@ -207,13 +206,13 @@ def test_a_tick_writes_no_more_than_its_changes_need(tmp_path: Path, monkeypatch
     try:
         model.tick(500, 10**6, crash=False)
         base = len(model.store.secret.tables.use(model.layout)["units"].directory.base)
-        written, real = [0], Block.__init__
+        written, real = [0], sorted_table.SortedTable._write
 
-        def count(self: Block, content: Any) -> None:
-            real(self, content)
-            written[0] += len(self)
+        def count(self: sorted_table.SortedTable, fresh: rows.Rows) -> Any:
+            written[0] += len(fresh)
+            return real(self, fresh)
 
-        monkeypatch.setattr(Block, "__init__", count)
+        monkeypatch.setattr(sorted_table.SortedTable, "_write", count)
         most = 0
         for _ in range(base + 5):
             written[0] = 0

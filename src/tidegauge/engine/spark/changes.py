@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from tidegauge.engine.spark.layout import Layout
 
+    Load = Callable[[SparkSession], DataFrame]
+
 INSERTS: Final = ("i", "insert", "c", "create", "r", "read", "inserted", "created", "add", "added")
 UPDATES: Final = ("u", "update", "updated", "upsert", "modified", "changed")
 DELETES: Final = ("d", "delete", "deleted", "remove", "removed")
@@ -83,13 +85,15 @@ class Roles:
 class Changes(RemoteRows):
     """Changes of the session: how they are read, which of them, and what their columns are."""
 
-    load: Callable[[SparkSession], DataFrame]
+    load: Load
     """Reads the rows; with the column `_seq`, their order among those of one time."""
     roles: Roles
     where: str
     """SQL: the rows that are delivered, over `_time` and the columns of the table."""
     in_order: bool = True
     """Whether the order of the log is that of the time stamps."""
+    rank: str = "_time"
+    """SQL: what orders the changes of the batch, before `_seq`."""
 
     def frame(self, spark: SparkSession, layout: Layout) -> DataFrame:
         """The changes, with the columns of the table that are used."""
@@ -97,7 +101,7 @@ class Changes(RemoteRows):
         schema = dict(loaded.dtypes)
         name = "tidegauge_source"
         loaded.createOrReplaceTempView(name)
-        own = {column: kind for column, kind in schema.items() if column not in ("_seq", "_file")}
+        own = {column: kind for column, kind in schema.items() if column not in ("_seq", "_file", "_batch")}
         both = self.roles.columns(own)
         wanted = {one: kind for one, kind in layout.columns.items() if one in both}
         fields = [
@@ -116,7 +120,7 @@ class Changes(RemoteRows):
         return spark.sql(f"""
             SELECT _time AS time, {key} AS entry, {informed} AND {key} <> '' AS informed,
                    NOT _fresh AS before, CASE WHEN {key} <> '' THEN {after} END AS after,
-                   _time AS rank, _seq AS seq{digest}
+                   {self.rank} AS rank, _seq AS seq{digest}
             FROM ({inner}) WHERE {self.where}""")
 
     def _value(self, schema: Mapping[str, str], column: str | None, kind: str) -> str:
@@ -136,7 +140,7 @@ class Changes(RemoteRows):
             op = f"lower(trim(CAST({quote(roles.op)} AS STRING)))"
             listed = [", ".join(f"'{one}'" for one in words) for words in (DELETES, INSERTS)]
             known = ", ".join(f"'{one}'" for one in (*INSERTS, *UPDATES, *DELETES))
-            refused = f"raise_error('{REFUSED}column {_plain(roles.op)} (op) contains no operation')"
+            refused = f"raise_error('{REFUSED}column {plain(roles.op)} (op) contains no operation')"
             gone = f"CASE WHEN {op} IN ({known}) THEN {op} IN ({listed[0]}) ELSE {refused} END"
             return gone, "TRUE" if roles.before is None else f"coalesce({op} IN ({listed[1]}), TRUE)"
         del schema
@@ -166,14 +170,14 @@ def time_of(roles: Roles, schema: Mapping[str, str]) -> str:
             f"column {roles.time!r} (time) is of type {kind}, not a time. If it counts from 1970, declare "
             f"time_unit ({', '.join(TIME_UNITS)}); else name another column"
         )
-    what = f"column {_plain(roles.time)} (time) is empty or contains no time of the years 1 to 9999"
+    what = f"column {plain(roles.time)} (time) is empty or contains no time of the years 1 to 9999"
     refused = f"raise_error('{REFUSED}{what}')"
     return let(
         found, lambda one: f"CASE WHEN {one} BETWEEN {_FIRST}L AND {_LAST}L THEN {one} ELSE {refused} END"
     )
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
     """A column's name inside of a message in SQL."""
     return "".join(one if one.isalnum() or one in " _-." else "?" for one in name)
 

@@ -52,6 +52,26 @@ class Version:
         return replace(self, number=self.number + 1, **changes)
 
 
+def make_durable(place: Path) -> None:
+    """Let a folder of files, which was just written, survive a power cut."""
+    for file in sorted(place.iterdir()):
+        handle = os.open(file, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    sync_folder(place)
+    sync_folder(place.parent)
+
+
+def remove(place: Path) -> None:
+    """Remove a folder of files, if it is there."""
+    for file in sorted(place.iterdir()) if place.is_dir() else ():
+        file.unlink()
+    if place.is_dir():
+        place.rmdir()
+
+
 class StateFiles:
     """The folder of a gauge's state."""
 
@@ -69,16 +89,9 @@ class StateFiles:
             frame = frame.repartition(BUCKETS, "unit").sortWithinPartitions("unit")
         frame.write.mode("overwrite").parquet(place.as_uri())
         if self.read(name).isEmpty():
-            self._remove(place)
+            remove(place)
             return False
-        for file in sorted(place.iterdir()):
-            handle = os.open(file, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
-        sync_folder(place)
-        sync_folder(self._folder)
+        make_durable(place)
         return True
 
     def read(self, name: str) -> DataFrame:
@@ -96,11 +109,4 @@ class StateFiles:
                 "Nothing was read or spent. Bring back store and folder, both from the same copy."
             )
         for name in found - wanted:
-            self._remove(self._folder / name)
-
-    @staticmethod
-    def _remove(place: Path) -> None:
-        for file in sorted(place.iterdir()) if place.is_dir() else ():
-            file.unlink()
-        if place.is_dir():
-            place.rmdir()
+            remove(self._folder / name)

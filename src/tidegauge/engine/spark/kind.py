@@ -6,13 +6,10 @@ reads it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tidegauge.engine.spark.spec import SparkSpec
 from tidegauge.model.source import Location, OpenSource, SourceKind
-
-if TYPE_CHECKING:
-    pass
 
 
 class SparkKind(SourceKind[SparkSpec]):
@@ -23,7 +20,10 @@ class SparkKind(SourceKind[SparkSpec]):
     def open(self, spec: SparkSpec, where: Location) -> OpenSource:
         """Open the source; the session starts when the columns are first needed."""
         from tidegauge.engine.spark.source import SparkFiles, SparkTable  # noqa: PLC0415
+        from tidegauge.engine.spark.stream import SparkStream  # noqa: PLC0415
 
+        if spec.stream:
+            return SparkStream(spec, where.base, where.store)
         return SparkTable(spec) if spec.path is None else SparkFiles(spec, where.base)
 
 

@@ -76,23 +76,36 @@ REFUSED: Final = "tidegauge refuses a row: "
 """How the message of a row begins that cannot be read.  The message has no value of the row."""
 
 
+def condition(error: Exception) -> str:
+    """The name that Spark has for an error: no value of a row is in it."""
+    named: str | None = getattr(error, "getCondition", lambda: None)()
+    return named or type(error).__name__
+
+
 @contextmanager
 def settled(spark: SparkSession) -> Iterator[None]:
     """Compute under the settings of Tidegauge; those of the session are put back at the end.
 
-    Raises SourceError if a row cannot be read.
+    Raises SourceError if a row cannot be read or a statement fails.  Spark's own messages may have values of
+    rows in them, so the error has the name of Spark's condition alone.
     """
-    from pyspark.errors import PySparkException  # noqa: PLC0415  (loaded when first used)
+    from py4j.protocol import Py4JError  # noqa: PLC0415  (loaded when first used)
+    from pyspark.errors import AnalysisException, PySparkException  # noqa: PLC0415
 
     before: dict[str, str | None] = {name: spark.conf.get(name, None) for name in _SETTINGS}
     for name, value in _SETTINGS.items():
         spark.conf.set(name, value)
     try:
         yield
-    except PySparkException as error:
+    except AnalysisException:  # about names and types, before any row is read
+        raise
+    except (PySparkException, Py4JError) as error:
         _, refused, message = str(error).partition(REFUSED)
         if not refused:
-            raise
+            raise SourceError(
+                f"Spark could not carry out a statement ({condition(error)}); the log of Spark says more. "
+                "Nothing of this read was committed"
+            ) from None
         raise SourceError(
             message.partition(" SQLSTATE")[0].partition("\n")[0].rstrip(". ")
             + ". Nothing of this read was committed"

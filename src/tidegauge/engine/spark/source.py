@@ -10,28 +10,36 @@ import json
 import re
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
 
-from tidegauge.engine.spark.changes import Changes, Roles, time_of, where_of
+from tidegauge.engine.spark.changes import Changes, Roles, plain, time_of, where_of
 from tidegauge.engine.spark.render import quote
-from tidegauge.engine.spark.session import session, settled
+from tidegauge.engine.spark.session import REFUSED, condition, session, settled
 from tidegauge.errors import SourceError, SpecError
 from tidegauge.model.mutation import Batch
 from tidegauge.model.source import OpenSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamReader
+    from pyspark.sql.types import StructType
 
+    from tidegauge.engine.spark.changes import Load
     from tidegauge.engine.spark.spec import SparkSpec
+
+    Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 
 _SLASHES: Final = re.compile("^([A-Za-z0-9+.-]+):/+")
 _FILE: Final = "regexp_replace(url_decode(_metadata.file_path), '^([A-Za-z0-9+.-]+):/+', '$1:/')"
 """SQL: the name of a row's file, in the one form in which positions have it."""
+_TEXT: Final = ("csv", "json")
+_UNREAD: Final = "_tidegauge_unread"
+"""The column in which Spark's readers of text put lines that they cannot read."""
 _MOST_FILES: Final = 2**15
 NOTHING: Final = pa.table({"time": pa.array([], pa.int64()), "entry": pa.array([], pa.string())})
 """The rows of a batch whose changes are elsewhere."""
@@ -90,7 +98,7 @@ class SessionSource(OpenSource):
                 return dict(self._load(self._spark).drop("_seq").dtypes)
         except PySparkException as error:
             what = self._spec.path or self._spec.table
-            raise SourceError(f"Spark cannot read it ({error.getCondition()})", path=what) from None
+            raise SourceError(f"Spark cannot read it ({condition(error)})", path=what) from None
 
     def _load(self, spark: SparkSession) -> DataFrame:
         raise NotImplementedError
@@ -132,8 +140,7 @@ class SparkFiles(SessionSource):
 
     def _files(self) -> dict[str, int]:
         """The files that the path names, with their sizes."""
-        frame = self._reader(self._spark).load(self._path)
-        names = frame.inputFiles()
+        names = self.static(self._spark).inputFiles()
         jvm: Any = self._spark._jvm
         hadoop = self._spark._jsparkSession.sessionState().newHadoopConf()
         found = {}
@@ -144,23 +151,40 @@ class SparkFiles(SessionSource):
             found[label] = int(path.getFileSystem(hadoop).getFileStatus(path).getLen())
         return found
 
-    def _reader(self, spark: SparkSession) -> DataFrameReader:
-        reader = spark.read.format(self._spec.file_format)
+    def _set_up(self, reader: Reader) -> Reader:
+        reader = reader.format(self._spec.file_format)
+        if self._spec.file_format in _TEXT:
+            reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", _UNREAD)
         if self._spec.file_format == "csv":
-            reader = reader.option("header", "true").option("nullValue", "").option("mode", "FAILFAST")
+            reader = reader.option("header", "true").option("nullValue", "").option("enforceSchema", "false")
         return reader.options(**self._spec.options)
 
-    def _load(self, spark: SparkSession) -> DataFrame:
-        return self._reader(spark).load(self._path)
+    def _schema_of(self, spark: SparkSession) -> StructType:
+        """The columns of the files; those of text have one more, for lines that cannot be read."""
+        from pyspark.sql.types import StructType  # noqa: PLC0415  (loaded when first used)
 
-    def _loader(self, files: list[str]) -> Callable[[SparkSession], DataFrame]:
+        found = self._set_up(spark.read).load(self._path).schema
+        schema = StructType([one for one in found.fields if one.name != _UNREAD])
+        return schema.add(_UNREAD, "string") if self._spec.file_format in _TEXT else schema
+
+    def static(self, spark: SparkSession) -> DataFrame:
+        """Every file, with the columns of the table."""
+        return self._set_up(spark.read).load(self._path).drop(_UNREAD)
+
+    def stream(self, spark: SparkSession) -> DataFrame:
+        """The files and those that are added, as a stream."""
+        return self._set_up(spark.readStream).schema(self._schema_of(spark)).load(self._path)
+
+    def _load(self, spark: SparkSession) -> DataFrame:
+        return self.static(spark)
+
+    def _loader(self, files: list[str]) -> Load:
         """Reads the files; `_seq`: file and row, or where the file is text, file, block and row."""
-        schema_of = self._load
         kind = self._spec.file_format
 
         def load(spark: SparkSession) -> DataFrame:
-            schema = schema_of(spark).schema
-            frame = self._reader(spark).schema(schema).load([self._places[name] for name in files])
+            places = [self._places[name] for name in files]
+            frame = self._set_up(spark.read).schema(self._schema_of(spark)).load(places)
             names = ", ".join(f"{_text(name)}, {n}L" for n, name in enumerate(sorted(files)))
             number = f"element_at(map({names}), _file)" if len(files) > 1 else "0L"
             row = (
@@ -170,7 +194,7 @@ class SparkFiles(SessionSource):
                 "(monotonically_increasing_id() & 1073741823L)"
             )
             named = frame.selectExpr("*", f"{_FILE} AS _file", f"{row} AS _row")
-            return named.selectExpr("*", f"shiftleft({number}, 48) + _row AS _seq").drop("_row")
+            return readable(named, f"shiftleft({number}, 48) + _row").drop("_row")
 
         return load
 
@@ -191,16 +215,31 @@ class SparkTable(SessionSource):
 
     def _last(self) -> int | None:
         ((found,),) = self._spark.sql(
-            f"SELECT max({quote(str(self._spec.order))}) FROM {_qualified(self._spec.table)}"
+            f"SELECT max({quote(str(self._spec.order))}) FROM {qualified(self._spec.table)}"
         ).collect()
         return None if found is None else int(found)
 
     def _load(self, spark: SparkSession) -> DataFrame:
-        frame = spark.table(_qualified(self._spec.table))
-        return frame.selectExpr("*", f"CAST({quote(str(self._spec.order))} AS BIGINT) AS _seq")
+        frame = spark.table(qualified(self._spec.table))
+        return frame.selectExpr("*", f"{numbered(str(self._spec.order))} AS _seq")
 
 
-def _qualified(name: str) -> str:
+def readable(frame: DataFrame, number: str) -> DataFrame:
+    """The rows with their numbers as `_seq`; a line of text that cannot be read is refused."""
+    if _UNREAD not in frame.columns:
+        return frame.selectExpr("*", f"{number} AS _seq")
+    refused = f"raise_error('{REFUSED}a line of a file does not have the form of the others')"
+    checked = f"CASE WHEN {_UNREAD} IS NULL THEN {number} ELSE {refused} END AS _seq"
+    return frame.selectExpr("*", checked).drop(_UNREAD)
+
+
+def numbered(order: str) -> str:
+    """SQL: the number of a change; a row without one is refused."""
+    refused = f"raise_error('{REFUSED}column {plain(order)} (order) is empty or contains no integer')"
+    return f"coalesce(try_cast({quote(order)} AS BIGINT), {refused})"
+
+
+def qualified(name: str) -> str:
     """A name of a table of the session; each part is quoted."""
     return ".".join(quote(part) for part in name.split("."))
 

@@ -14,7 +14,7 @@ FORMATS: Final = ("parquet", "csv", "json", "orc", "delta", "iceberg", "avro")
 class SparkSpec(SourceSpec):
     """A changelog in a Spark session: `path` for files, else the table `table` of the session."""
 
-    REACH: ClassVar[frozenset[str]] = frozenset({"options"})
+    REACH: ClassVar[frozenset[str]] = frozenset({"options", "trigger"})
 
     kind: Literal["spark"]
     table: Name
@@ -29,19 +29,28 @@ class SparkSpec(SourceSpec):
     order: Name | None = None
     types: dict[str, str] = Field(default_factory=dict)
     time_unit: Literal["seconds", "milliseconds", "microseconds"] | None = None
+    stream: bool = False
+    trigger: Name | None = None
 
     @model_validator(mode="after")
     def _one_place(self) -> SparkSpec:
         if self.path is None and (self.format is not None or self.options):
             raise ValueError("format: goes with 'path'; a table of the session has a format already")
-        if self.path is None and self.order is None:
+        if self.order is None and (self.stream or self.path is None):
             raise ValueError(
-                "order: name the column that numbers the changes of the table (a log position or version); "
-                "new changes are found by it"
+                "order: name the column that numbers the changes (a log position or version); "
+                + ("changes of a stream are ordered by it" if self.stream else "new changes are found by it")
             )
-        if self.path is not None and self.order is not None:
-            raise ValueError("order: belongs to a table; files are read in the order of their rows")
+        if self.path is not None and self.order is not None and not self.stream:
+            raise ValueError("order: belongs to a table or stream; files are read in the order of their rows")
+        if self.trigger is not None and not self.stream:
+            raise ValueError("trigger: goes with stream = true")
         return self
+
+    @property
+    def keeps(self) -> str | None:
+        """What a stream keeps; the engine says the same of its state."""
+        return "micro-batches of the stream lie in files" if self.stream else None
 
     @property
     def file_format(self) -> str:

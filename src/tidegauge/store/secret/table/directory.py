@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
 from tidegauge.errors import StoreCorrupt
 from tidegauge.model.json import as_list, as_text, as_whole, lists
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from tidegauge.model.json import Json, JsonObject
+    from tidegauge.store.secret.table.hashes import Hashes
 
 END: Final = 2**64
 """The end of all hashes."""
@@ -25,11 +30,28 @@ class Range(NamedTuple):
 
 
 class Name(NamedTuple):
-    """Where a block is.  `secret`: random, in hexadecimal; empty in a store without a key."""
+    """Where a block is."""
 
     number: int
     secret: str
+    """Random, in hexadecimal; empty in a store without a key."""
     rows: int
+    """As many as were written; some may have been erased since."""
+    seal: str | None = None
+    """A hash of the block as it is, in hexadecimal; empty in a store without a key.
+
+    None: written by format 4, which could not erase a row in its place.
+    """
+
+    @classmethod
+    def from_json(cls, stored: Sequence[Json]) -> Name:
+        """As it was stored."""
+        number, secret, rows, *seal = stored
+        return cls(as_whole(number), as_text(secret), as_whole(rows), as_text(seal[0]) if seal else None)
+
+    def as_json(self) -> list[Json]:
+        """For the store."""
+        return list(self if self.seal is not None else self[:3])
 
 
 class Based(NamedTuple):
@@ -61,17 +83,18 @@ class Directory:
     def as_json(self) -> JsonObject:
         """For the store."""
         return {
-            "base": [[one.low, *one.name] for one in self.base],
-            "overlay": [[one.round, one.at, *one.name] for one in self.overlay],
+            "base": [[one.low, *one.name.as_json()] for one in self.base],
+            "overlay": [[one.round, one.at, *one.name.as_json()] for one in self.overlay],
             "merged": [self.round, self.at],
         }
 
     @classmethod
     def from_json(cls, stored: JsonObject) -> Directory:
         """As it was stored."""
-        base = [Based(as_whole(one[0]), _name(one[1:])) for one in lists(stored["base"])]
+        base = [Based(as_whole(one[0]), Name.from_json(one[1:])) for one in lists(stored["base"])]
         overlay = [
-            Laid(as_whole(one[0]), as_whole(one[1]), _name(one[2:])) for one in lists(stored["overlay"])
+            Laid(as_whole(one[0]), as_whole(one[1]), Name.from_json(one[2:]))
+            for one in lists(stored["overlay"])
         ]
         round_, at = as_list(stored["merged"])
         return cls(base, overlay, as_whole(round_), as_whole(at))
@@ -85,16 +108,10 @@ class Directory:
         """Whether the base has all rows of a block of the overlay."""
         return (one.round + 1, one.at) <= (self.round, self.at)
 
-    def merged_since(self, one: Laid) -> list[Range]:
-        """The hashes that were merged since a block of the overlay was written."""
-        if one.round == self.round:
-            return [Range(one.at, self.at)]
-        return [Range(one.at, END), Range(0, self.at)]
-
-
-def _name(stored: Sequence[Json]) -> Name:
-    number, secret, rows = stored
-    return Name(as_whole(number), as_text(secret), as_whole(rows))
+    def was_merged(self, one: Laid, hashes: Hashes) -> NDArray[np.bool_]:
+        """For each of these hashes, whether it was merged since a block of the overlay was written."""
+        reached, since = hashes < np.uint64(self.at), hashes >= np.uint64(one.at)
+        return reached & since if one.round == self.round else reached | since
 
 
 def altered() -> StoreCorrupt:

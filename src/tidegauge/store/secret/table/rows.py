@@ -72,6 +72,14 @@ class Rows:
     def __len__(self) -> int:
         return len(self.hashes)
 
+    def part(self, places: slice | NDArray[np.intp]) -> Part:
+        """The rows at these places."""
+        some = self.take(np.arange(len(self))[places] if isinstance(places, slice) else places)
+        batches = some.table.combine_chunks().to_batches() or [
+            pa.RecordBatch.from_pylist([], some.table.schema)
+        ]
+        return Part(some.hashes, batches[0], some.gone)
+
     def take(self, places: NDArray[np.intp]) -> Rows:
         """The rows at these places, in this order."""
         return Rows(self.hashes[places], self.table.take(pa.array(places)), self.gone[places])
@@ -128,6 +136,13 @@ def matching(hashes: Hashes, wanted: Hashes) -> NDArray[np.intp]:
     return np.repeat(first - before, counts) + np.arange(int(counts.sum()))
 
 
+def distinct(hashes: Hashes) -> Hashes:
+    """Sorted hashes, each once."""
+    first = np.ones(len(hashes), bool)
+    first[1:] = np.diff(hashes) != 0
+    return hashes[first]
+
+
 def nothing(shape: Shape) -> Rows:
     """No rows."""
     return Rows(np.empty(0, np.uint64), shape.columns.empty_table(), np.empty(0, bool))
@@ -164,6 +179,24 @@ def _older(table: pa.Table, places: NDArray[np.intp], key: Sequence[str]) -> NDA
     for code in codes:
         again[1:] &= np.diff(code[order]) == 0
     return places[order[again]]
+
+
+def found(some: pa.Table, others: pa.Table, key: Sequence[str]) -> NDArray[np.intp]:
+    """For each of these rows, the first place of the others that has the same key; -1 where there is none."""
+    if len(key) == 1:
+        places: NDArray[np.intp] = (
+            pc.index_in(some[key[0]], value_set=others[key[0]]).fill_null(-1).to_numpy().astype(np.intp)
+        )
+        return places
+    both = pa.concat_tables([others.select(key), some.select(key)], promote_options="permissive")
+    codes = np.zeros(both.num_rows, np.int64)
+    for name in key:
+        code = np.unique(_numbered(both[name]), return_inverse=True)[1]
+        codes = np.unique(codes * (int(code.max(initial=0)) + 1) + code, return_inverse=True)[1]
+    first = np.full(both.num_rows, -1, np.intp)
+    known = codes[: others.num_rows]
+    first[known[::-1]] = np.arange(others.num_rows)[::-1]
+    return first[codes[others.num_rows :]]
 
 
 def _table(batch: pa.RecordBatch) -> pa.Table:

@@ -1,17 +1,20 @@
 """A table of the state: a base of sorted blocks, and an overlay of what recent ticks changed.
 
-Every tick writes its rows as one more block of the overlay, and merges a part of the base with everything the
-overlay has for it.  Merges go round: each begins where the last one ended, and after the last block with the
-first.  So the cost of a tick depends on its changes and not on the size of the table, and a block of the
+A tick rewrites the rows that it changes in their place, where the new values fit, and erases those that it
+deletes.  It writes the others as one more block of the overlay, and merges a part of the base with everything
+the overlay has for it.  Merges go round: each begins where the last one ended, and after the last block with
+the first.  So the cost of a tick depends on its changes and not on the size of the table, and a block of the
 overlay is deleted once the merges have gone round since it was written.
 
-A row that was replaced or deleted is in the file no longer than this one round: as many ticks as the base has
-blocks, at most, and not at all where the base is one block.
+No older version of a row outlives the tick, and nothing of a deleted one but the length of its key: the
+overlay keeps copies of rows that were merged, which are erased when the row changes.  So all copies of a row
+that are not erased are of its newest version.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -20,15 +23,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegauge.store.secret.table.directory import END, Based, Laid, Range
-from tidegauge.store.secret.table.rows import between, matching, newest
+from tidegauge.store.secret.table.patch import Patch, Values
+from tidegauge.store.secret.table.rows import between, distinct, found, matching, newest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from tidegauge.store.secret.table.block import Block
-    from tidegauge.store.secret.table.directory import Directory
+    from tidegauge.store.secret.table.directory import Directory, Name
     from tidegauge.store.secret.table.file import BlockFile
     from tidegauge.store.secret.table.hashes import Hashes
     from tidegauge.store.secret.table.rows import Part, Rows, Run, Shape
@@ -134,10 +138,9 @@ class SortedTable:
         known = [self._index()]
         for one in added:
             hashes = self._file.read(one.name).hashes
-            live = np.ones(len(hashes), bool)
-            for low, high in self.directory.merged_since(one):
-                live[between(hashes, low, high)] = False
-            places = np.flatnonzero(live)
+            places = np.arange(len(hashes))
+            if one.name.seal is None:  # format 4 left older versions of rows in the overlay
+                places = places[~self.directory.was_merged(one, hashes)]
             known.append((hashes[places], (one.name.number << 32) + places))
         hashes, numbers = (np.concatenate(both) for both in zip(*known, strict=True))
         order = np.argsort(hashes, kind="stable")
@@ -153,20 +156,23 @@ class SortedTable:
         here, count = self.directory, sum(len(run.hashes) for run in runs)
         if not count and not here.overlay:
             return False
-        known, quota = sum(one.name.rows for one in here.base), max(BLOCK, _RATE * count)
-        if quota >= known or _WHOLE * count >= known:
+        known = sum(one.name.rows for one in here.base)
+        old = any(name.seal is None for name in here.names)
+        if max(BLOCK, _RATE * count) >= known or _WHOLE * count >= known or old:
             self._merge(0, len(here.base), runs)
             self._drop_overlay(len(here.overlay))
             here.round, here.at = here.round + 1, 0
             self._overlaid = None
             return True
-        self._index()  # while the directory says what the base has
+        left, deleted = self._patch(_Fresh.of(runs, self.shape))
+        if not (len(left) or deleted or here.overlay):
+            return True
         before = here.round, here.at
-        spans, merged = self._advance(quota)
+        spans, merged = self._advance(max(BLOCK, _RATE * (len(left) + deleted)))
         for first, last in sorted(spans, reverse=True):  # the last ones first: places before them stay
-            self._merge(first, last, runs)
+            self._merge(first, last, [left])
         self._drop_overlay(sum(here.is_merged(one) for one in here.overlay))
-        self._lay_over(runs, merged, before)
+        self._lay_over(left, merged, before)
         return True
 
     def _advance(self, quota: int) -> tuple[list[Range], list[Range]]:
@@ -229,7 +235,65 @@ class SortedTable:
         lows = {int(rows.hashes[len(rows) * n // count]) for n in range(1, count)} - {int(rows.hashes[0])}
         for begin, end in pairwise([low, *sorted(lows), END]):
             places = np.arange(*between(rows.hashes, begin, end).indices(len(rows)))
-            yield Based(begin, self._file.write(rows.take(places) if count > 1 else rows))
+            yield Based(begin, self._write(rows.take(places) if count > 1 else rows))
+
+    def _write(self, rows: Rows) -> Name:
+        return self._file.write(rows, self.shape.key)
+
+    def _patch(self, fresh: _Fresh) -> tuple[Rows, int]:
+        """Rewrite and erase in their place what the file has of these rows.
+
+        Returns the rows that are still to be written, and how many were deleted.
+        """
+        here = self.directory
+        for place, (low, name) in enumerate(here.base):
+            _, high = self._range(place, place + 1)
+            cut = np.arange(*between(fresh.hashes, low, high).indices(len(fresh.hashes)))
+            if len(cut):
+                slots = matching(self._file.read(name).hashes, distinct(fresh.hashes[cut]))
+                here.base[place] = Based(low, self._patch_block(name, slots, fresh, cut))
+        hashes, places = self._index()
+        numbers = np.sort(places[matching(hashes, distinct(fresh.hashes))])
+        for place, one in enumerate(here.overlay):
+            first, last = np.searchsorted(numbers, [one.name.number << 32, (one.name.number + 1) << 32])
+            if first < last:
+                slots = (numbers[first:last] & 0xFFFFFFFF).astype(np.intp)
+                hashes = self._file.read(one.name).hashes[slots]
+                cut, lasting = matching(fresh.hashes, distinct(hashes)), ~here.was_merged(one, hashes)
+                here.overlay[place] = one._replace(
+                    name=self._patch_block(one.name, slots, fresh, cut, lasting)
+                )
+        left = np.flatnonzero(~fresh.written & ~fresh.gone)
+        return fresh.rows.take(left), int(fresh.gone.sum())
+
+    def _patch_block(
+        self,
+        name: Name,
+        slots: NDArray[np.intp],
+        fresh: _Fresh,
+        cut: NDArray[np.intp],
+        lasting: NDArray[np.bool_] | None = None,
+    ) -> Name:
+        """Patch these slots of a block with the fresh rows at the places `cut`, where the keys are the same.
+
+        `lasting`: which slots may get a new version; all in the base.  The others are copies of rows of the
+        base, and the block is deleted without merging them.
+        """
+        block, key, some = self._file.read(name), self.shape.key, fresh.keys.take(pa.array(cut))
+        which = found(block.keys(slots, key), some, key)
+        same = which >= 0
+        lasts = np.ones(int(same.sum()), bool) if lasting is None else lasting[same]
+        slots, which = slots[same], cut[which[same]]
+        deleted = fresh.gone[which]
+        living = block.alive(slots) & ~deleted
+        stale, which, lasts = slots[living], which[living], lasts[living]
+        values = {column: all_.take(which) for column, all_ in fresh.values.items()}
+        fits = block.fits(stale, values) & ~fresh.written[which] & lasts
+        fresh.written[which[fits]] = True
+        if not fits.all():
+            values = {column: some.take(np.flatnonzero(fits)) for column, some in values.items()}
+        change = Patch(stale[fits], values, stale[~fits], slots[deleted], key)
+        return self._file.patch(name, change) if living.any() or deleted.any() else name
 
     def _drop_overlay(self, count: int) -> None:
         """Delete the oldest blocks of the overlay, which the base has now."""
@@ -237,21 +301,56 @@ class SortedTable:
         self._file.delete(one.name for one in here.overlay[:count])
         del here.overlay[:count]
 
-    def _lay_over(self, runs: Sequence[Run], merged: Sequence[Range], before: tuple[int, int]) -> None:
+    def _lay_over(self, left: Rows, merged: Sequence[Range], before: tuple[int, int]) -> None:
         """Write the new rows that were not merged as blocks of the overlay."""
         overlay = self.directory.overlay
         hashes, places = self._index()
         live = places >= (overlay[0].name.number if overlay else self._file.next) << 32
-        for low, high in merged:
-            live[between(hashes, low, high)] = False
         self._overlaid = hashes[live], places[live]
-        fresh, parts = [], [part for low, high in _rest(merged) for part in _between(runs, low, high)]
+        fresh, parts = [], [part for low, high in _rest(merged) for part in _between([left], low, high)]
         rows = newest(parts, self.shape)
         for start in range(0, len(rows), _MOST):
             some = rows.take(np.arange(start, min(len(rows), start + _MOST)))
-            fresh.append(Laid(*before, self._file.write(some)))
+            fresh.append(Laid(*before, self._write(some)))
         overlay += fresh
         self._add_to_index(fresh)
+
+
+@dataclass(frozen=True)
+class _Fresh:
+    """The rows of a tick in the order of their hashes."""
+
+    rows: Rows
+    keys: pa.Table
+    values: Mapping[str, Values]
+    """By column, without the key."""
+    written: NDArray[np.bool_]
+    """Which rows a block has."""
+
+    @classmethod
+    def of(cls, runs: Sequence[Run], shape: Shape) -> _Fresh:
+        rows = newest([run.part(slice(None)) for run in runs], shape)
+        table = rows.table.combine_chunks()
+        values = {
+            name: Values.of(_whole(table[name])) for name in table.column_names if name not in shape.key
+        }
+        return cls(rows, table.select(shape.key), values, np.zeros(len(rows), bool))
+
+    @property
+    def hashes(self) -> Hashes:
+        return self.rows.hashes
+
+    @property
+    def gone(self) -> NDArray[np.bool_]:
+        return self.rows.gone
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return (
+        column.chunk(0)
+        if column.num_chunks == 1
+        else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+    )
 
 
 def _between(runs: Iterable[Run], low: int, high: int) -> list[Part]:
