@@ -11,7 +11,8 @@
 `decoding`  bench/decode.py.
 
 Every measurement runs in a process of its own, --rounds times in turn with the others; the fastest counts.
-On a machine that does other work, read the ratios, not the seconds.  --quick: small sizes, one round.
+--processors counts seconds of all processors instead of the clock, for a machine that does other work at the
+same time.  --quick: small sizes, one round.
 """
 
 from __future__ import annotations
@@ -198,12 +199,15 @@ def work(what: str, path: Path, scratch: Path) -> float:
             "stamped": lambda: stamped(path, scratch)}[what]()  # fmt: skip
 
 
+PROCESSORS: Final = [option for option in sys.argv[1:] if option == "--processors"]
+
+
 def in_turn(wanted: Mapping[str, Path], rounds: int) -> dict[str, Measured]:
     """Every piece of work in a process of its own, in turn, so many times; the fastest of each."""
     best: dict[str, Measured] = {}
     for _ in range(rounds):
         for what, path in wanted.items():
-            command = [sys.executable, __file__, "--one", what, "--folder", str(path)]
+            command = [sys.executable, __file__, "--one", what, "--folder", str(path), *PROCESSORS]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 sys.exit(done.stderr)
@@ -284,8 +288,11 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=parts, default=parts)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="keep the changelogs here")
+    parser.add_argument("--processors", action="store_true", help="seconds of all processors, not the clock")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.processors:
+        setattr(time, "perf_counter", time.process_time)  # noqa: B010  (bench/throughput.py has this clock)
     with tempfile.TemporaryDirectory() as scratch:
         if options.one:
             seconds = work(options.one, options.folder, Path(scratch))
