@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 BEGINNING: Final = -(2**63)
 """The instant of the stored state, before every other."""
 NEVER: Final = 2**63 - 1
+_MOST_LATEST: Final = 1000
+"""The latest ends of so many rows of a unit are found by a heap, those of more by a sort."""
 _ARROW: Final = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
 
 
@@ -232,6 +234,10 @@ class Views:
             for name in self.view(r)
         )
         plain = ", ".join(n for n in self._row_columns() if n not in self.views)
+        most = self.program.max_rows
+        last_ends = f"max(ends, {most}) OVER earlier"  # the latest ends of earlier rows, latest first
+        if most > _MOST_LATEST:
+            last_ends = "list_reverse_sort(list(ends) OVER earlier)"
         return f"""
             CREATE OR REPLACE TEMP TABLE contributing_{s} AS
             WITH marked AS (
@@ -249,16 +255,12 @@ class Views:
                            {NEVER}) AS ends
                 FROM transitions WHERE enters OR leaves
             ), admissions AS (
-                SELECT own.unit, own.entry, own.begins, own.ends, any_value(own.since) AS since,
-                       any_value(own.order_) AS order_,
-                       CASE WHEN count(prior.entry) < {self.program.max_rows} THEN own.begins
-                            ELSE list_sort(list(prior.ends))[count(prior.entry) - {self.program.max_rows} + 1]
-                       END AS counted
-                FROM (SELECT * FROM presences WHERE enters) own
-                LEFT JOIN (SELECT * FROM presences WHERE enters) prior
-                  ON prior.unit = own.unit AND prior.ends > own.begins
-                     AND (prior.since < own.since OR (prior.since = own.since AND prior.order_ < own.order_))
-                GROUP BY own.unit, own.entry, own.begins, own.ends
+                SELECT * EXCLUDE (last_ends, enters),
+                       greatest(begins, coalesce(last_ends[{most}], begins)) AS counted
+                FROM (
+                    SELECT *, {last_ends} AS last_ends FROM presences WHERE enters
+                    WINDOW earlier AS (PARTITION BY unit ORDER BY since, order_
+                                       GROUPS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
             ), admitted AS (
                 SELECT transitions.* REPLACE (greatest(transitions.instant, admissions.counted) AS instant)
                 FROM admissions ASOF JOIN transitions
