@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 STEP = 10_000_000
 """The gauge's clock runs ahead of the database's: changes that come late count in the next reading."""
-RELEASES = {
+RELEASES: dict[str, dict[str, Any]] = {
     "ill": {
         "sql": "SELECT status, COUNT(*) FROM t GROUP BY status",
         "groups": {"status": ["ill", "well"]},
         "every": "10 seconds",
     }
 }
-ADDED = {
+ADDED: dict[str, dict[str, Any]] = {
     "ages": {"sql": "SELECT SUM(age) FROM t", "bounds": {"age": [0, 2000]}, "every": "10 seconds"},
     "adults": {"sql": "SELECT COUNT(*) FROM t WHERE age >= 18", "every": "10 seconds"},
 }

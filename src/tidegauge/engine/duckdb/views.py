@@ -328,8 +328,9 @@ class Views:
             now, was = f"coalesce({value}, 0)::HUGEINT", f"coalesce(was_{value}, 0)::HUGEINT"
             head = f"SELECT unit, instant, {i} AS release, {j} AS component"
             found += [
-                f"{head}, {cell} AS cell, {now} - CASE WHEN {cell} = was_{cell} THEN {was} ELSE 0 END AS amount "
-                f"FROM {origin} WHERE {cell} IS NOT NULL AND ({cell} IS DISTINCT FROM was_{cell} AND {now} <> 0 "
+                f"{head}, {cell} AS cell, "
+                f"{now} - CASE WHEN {cell} = was_{cell} THEN {was} ELSE 0 END AS amount FROM {origin} "
+                f"WHERE {cell} IS NOT NULL AND ({cell} IS DISTINCT FROM was_{cell} AND {now} <> 0 "
                 f"OR {cell} = was_{cell} AND {now} <> {was})",
                 f"{head}, was_{cell}, -{was} FROM {origin} "
                 f"WHERE was_{cell} IS NOT NULL AND {cell} IS DISTINCT FROM was_{cell} AND {was} <> 0",

@@ -58,8 +58,8 @@ def identify(connection: Connection) -> str:
 class Stream:
     """An open stream of one slot.
 
-    The thread alone reads from the connection.  Whoever uses the connection, to read or to write, holds
-    `_talks`.  Messages and positions wait in `_arrived`, in the order of the stream.
+    The thread alone reads from the connection.  Every use of the connection, to read or to write,
+    holds `_talks`.  Messages and positions wait in `_arrived`, in the order of the stream.
     """
 
     def __init__(self, connection: Connection, *, slot: str, publication: str, start: int) -> None:
