@@ -170,7 +170,7 @@ class _Sniffed:
         return span
 
     def _touching(self) -> tuple[str, str] | None:
-        """Two times of which the second is the first of the key's next row: versions, whatever their names."""
+        """Two times of which the second is the first of the key's next row: those of versions."""
         times = [
             column
             for column in self.plain
@@ -184,8 +184,8 @@ class _Sniffed:
             del self.unsure[said:]
             if key is not None and follow(self.first, self.found.notation, begins, ends, key):
                 self.unsure.append(
-                    f"each '{begins}' is the '{ends}' of the row before it with the same '{key}', so a row is "
-                    "read as a version that is there from the one to the other. If a row is a single change, "
+                    f"each '{begins}' is the '{ends}' of the row before it with the same '{key}', so a "
+                    "row is read as a version that is there from the one to the other. If a row is a single change, "
                     "run init again with --kind files"
                 )
                 return begins, ends
