@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 DEMO   ?= demo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test test-all package lint types lock clean
+.PHONY: help demo docs bench test test-all package lint types lock clean
 
 help:  ## list what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -23,6 +23,9 @@ demo: $(READY)  ## publish the year of an invented town, and compare with the tr
 
 docs: $(READY)  ## build the documentation site into site/; needs no network, neither here nor to read it
 	$(BIN)/python -m tools.docs
+
+bench: $(READY)  ## run the benchmarks and write docs/benchmarks.md; peers are installed from PyPI. BENCH="--quick" for a look
+	$(BIN)/python -m bench.all $(BENCH)
 
 test: $(READY) lint types  ## lint, types and the suite without its long tests; the same examples every time
 	HYPOTHESIS_PROFILE=fixed $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
@@ -46,4 +49,4 @@ lock:  ## write requirements.lock anew from pyproject.toml (needs uv)
 	  --upgrade --quiet --output-file requirements.lock
 
 clean:  ## remove the environment and what the tools left
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage* demo site
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage* demo site .bench

@@ -1,8 +1,8 @@
 """Errors at equal privacy, compared in one run: the paper's releases, other libraries, ours, and the limit.
 
-    python bench/accuracy.py              some cells, in under three minutes
-    python bench/accuracy.py --numbers    the numbers to reach, each with its limit; fails if one is missed
-    python bench/accuracy.py --full       every cell; writes docs/accuracy.md
+    python -m bench.accuracy              some cells, in under three minutes
+    python -m bench.accuracy --numbers    the numbers to reach, each with its limit; fails if one is missed
+    python -m bench.accuracy --full       every cell; writes docs/accuracy.md
 
 Gaussian errors are for rho = 1/2, Laplace errors for epsilon = 1; rows contribute 0 or 1; worst / mean over
 the readings.
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from peers import (
+from bench.peers import (
     BRANCHINGS,
     DAILY,
     Case,
@@ -33,6 +33,7 @@ from peers import (
     paper_sliding_tree,
     paper_tree,
 )
+from bench.result import Chart, Ratio, Result, Series, say
 from tidegauge.mechanism.search.candidates import candidates
 from tidegauge.mechanism.search.optimum import Problem, dense_problem, optimal_gram, optimise
 from tidegauge.mechanism.search.task import Search
@@ -319,51 +320,41 @@ def memories(report: Report) -> None:
 # --- the numbers to reach
 
 
-@dataclass(frozen=True)
-class Number:
-    """How ours stands to something: at most so many times a limit, or at least so many times below a peer."""
-
-    what: str
-    against: str
-    ours: float
-    other: float
-    wanted: float
-
-    @property
-    def ratio(self) -> float:
-        return self.ours / self.other
-
-    @property
-    def reached(self) -> bool:
-        return self.ratio <= self.wanted * (1 + 1e-4)
+def compared(what: str, against: str, ours: float, other: float, wanted: float) -> Ratio:
+    """Ours is at most so many times a limit, or at least so many times below a peer."""
+    return Ratio(what, ours, against, other, "", wanted)
 
 
-def numbers() -> Iterator[Number]:
-    for n in (256, 1024):
+def numbers(sizes: tuple[int, ...] = (256, 1024)) -> Iterator[Ratio]:
+    for n in sizes:
         for k in (1, 2, 4, 8, 16):
             case = Case(Schedule(0, DAILY, n), AtMost(k))
             found, what = ours(case)[0].worst, f"running value, k = {k}, n = {n}"
-            yield Number(what, "limit", found, KNOWN_LIMITS["at most"][n, k], 1.12)
-            yield Number(what, "paper, c = 2", found, paper_tree(case, [2], k).worst, 1 / 3)
-            yield Number(what, "paper, best c", found, paper_tree(case, BRANCHINGS, k).worst, 1 / 2.4)
+            yield compared(what, "limit", found, KNOWN_LIMITS["at most"][n, k], 1.12)
+            yield compared(what, "paper, c = 2", found, paper_tree(case, [2], k).worst, 1 / 3)
+            yield compared(what, "paper, best c", found, paper_tree(case, BRANCHINGS, k).worst, 1 / 2.4)
             case, what = Case(case.schedule, AtMost(k), pure=True), f"Laplace, k = {k}, n = {n}"
             found = ours(case)[0].worst
-            yield Number(what, "exact tree or noise that forgets", found, KNOWN_PURE[n, k], 1.0)
+            yield compared(what, "exact tree or noise that forgets", found, KNOWN_PURE[n, k], 1.0)
             if (n, k) == (1024, 16):
-                yield Number(what, "paper, best c", found, paper_tree(case, BRANCHINGS, k).worst, 1 / 1.8)
+                yield compared(what, "paper, best c", found, paper_tree(case, BRANCHINGS, k).worst, 1 / 1.8)
+    if 1024 not in sizes:
+        return
     for (n, bound), least in KNOWN_LIMITS["within"].items():
         found = ours(Case(Schedule(0, DAILY, n), Within(f"{bound} days")))[0].worst
-        yield Number(f"running value, within {bound}, n = {n}", "limit", found, least, 1.16)
+        yield compared(f"running value, within {bound}, n = {n}", "limit", found, least, 1.16)
     for (window, k), least in KNOWN_LIMITS["sliding"].items():
         case = sliding_case(365, window, k)
         found, what = ours(case)[0].worst, f"sliding window {window}, k = {k}, n = 365"
-        yield Number(what, "limit", found, least, 1.03 if k == 1 else 1.25)
+        yield compared(what, "limit", found, least, 1.03 if k == 1 else 1.25)
         better = min(paper_sliding(case).worst, paper_sliding_tree(case).worst)
-        yield Number(what, "better of SWCR and HDCR", found, better, 1 / 1.4)
+        yield compared(what, "better of SWCR and HDCR", found, better, 1 / 1.4)
     case = Case(Schedule(0, DAILY, 1024), AtMost(16), grouped=True)
     height = 11
     folds = Error.of(sqrt(31 * height), cover_sizes(np.arange(1, 1025), 2, height) - 1).worst
-    yield Number("histogram, k = 16, n = 1024", "tree, (2k - 1) h folds", ours(case)[0].worst, folds, 1 / 4.5)
+    yield compared(
+        "histogram, k = 16, n = 1024", "tree, (2k - 1) h folds", ours(case)[0].worst, folds, 1 / 4.5
+    )
 
 
 def reached(report: Report) -> bool:
@@ -377,12 +368,34 @@ def reached(report: Report) -> bool:
             one.what,
             one.against,
             f"{one.ours:.4g}",
-            f"{one.other:.4g}",
-            f"{one.ratio:.3f}",
+            f"{one.theirs:.4g}",
+            f"{one.value:.3f}",
             f"{one.wanted:.3f}",
         )
         report.say(f"| {' | '.join(cells)} | {'reached' if one.reached else '**missed**'} |")
     return all(one.reached for one in found)
+
+
+def result(sizes: tuple[int, ...]) -> Result:
+    """The numbers to reach, and the worst error by k of the longest release."""
+    found = list(numbers(sizes))
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for k in (1, 2, 4, 8, 16):
+        for one in found:
+            if one.what == f"running value, k = {k}, n = {sizes[-1]}":
+                lines.setdefault(one.against, []).append((k, one.theirs))
+                if one.against == "limit":
+                    lines.setdefault("Tidegauge", []).append((k, one.ours))
+    return Result(
+        "Accuracy",
+        "Worst root mean squared error of what the planner chooses by default, at equal privacy: Gaussian noise "
+        "at rho = 1/2, Laplace noise at epsilon = 1. A limit holds for every release with additive Gaussian "
+        "noise of this kind. [Accuracy](accuracy.md) has all settings.",
+        ratios=found,
+        charts=[Chart(f"Running count, {sizes[-1]:,} readings, rho = 1/2", "changes of a unit (k)",
+                      "worst root mean squared error",
+                      [Series(name, points) for name, points in lines.items()], log_x=True, log_y=True)],
+    )  # fmt: skip
 
 
 def planning(report: Report) -> None:
@@ -415,14 +428,18 @@ def main(arguments: list[str] | None = None) -> int:
     which.add_argument(
         "--numbers", action="store_true", help="the numbers to reach; fails where one is missed"
     )
+    which.add_argument("--json", action="store_true", help="the numbers to reach, as JSON")
+    parser.add_argument("--quick", action="store_true", help="with --json: 256 readings alone")
     chosen = parser.parse_args(arguments)
+    if chosen.json:
+        return say(result((256,) if chosen.quick else (256, 1024)), as_json=True)
     report = Report([])
     begun = perf_counter()
     report.say("# Accuracy\n")
     report.say(
         "Root mean squared errors at equal privacy: Gaussian at rho = 1/2, Laplace at epsilon = 1, entries "
         "contribute 0 or 1, "
-        "worst / mean over the readings. Written by `python bench/accuracy.py --full`. The limit holds for "
+        "worst / mean over the readings. Written by `python -m bench.accuracy --full`. The limit holds for "
         "every release "
         "with additive Gaussian noise (a dual bound, or below it the bound of one family of paths). For at "
         "most k changes the paper's releases are "

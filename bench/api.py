@@ -3,7 +3,7 @@
     python -m bench.api              the numbers to reach, each with its limit; fails if one is missed
     python -m bench.api --quick      a tenth of the readings, for a look
 
-Needs wrk (Debian: apt-get install wrk) and the extra 'serve'.
+The same load is put on a server that only sends the same bytes (bare.py).  Needs wrk (Debian: apt-get install wrk) and the extra 'serve'.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,7 @@ from pathlib import Path
 
 import httpx
 
+from bench.result import Chart, Ratio, Result, Table, say
 from tests.publish.ward import Ward
 from tidegauge.model.quantity import DAY, instant
 from tidegauge.model.tick import Seal
@@ -127,6 +129,34 @@ def server(path: Path, workers: int) -> Iterator[str]:
         process.wait()
 
 
+@contextmanager
+def bare(body: Path, workers: int) -> Iterator[str]:
+    """A server of the same kind that sends these bytes and does nothing else."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = [
+        sys.executable, "-m", "uvicorn", "bench.bare:app", "--port", str(port), "--workers", str(workers),
+        "--log-level", "error", "--no-access-log", "--loop", "uvloop", "--http", "httptools",
+    ]  # fmt: skip
+    process = subprocess.Popen(
+        words, env={**os.environ, "BENCH_BODY": str(body)}, cwd=Path(__file__).parents[1]
+    )
+    address = f"http://127.0.0.1:{port}/"
+    try:
+        for _ in range(600):
+            try:
+                httpx.get(address)
+                break
+            except httpx.TransportError:
+                time.sleep(0.05)
+        time.sleep(1.0)
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
+
+
 def wrk(address: str, *more: str, seconds: int = 8) -> float:
     """Requests per second; fails where an answer was an error."""
     words = ["wrk", "-t1", "-c32", f"-d{seconds}s", *more, address]
@@ -188,62 +218,75 @@ def tick_under_load(folder: Path) -> tuple[float, float]:
     return alone, busy
 
 
-def main() -> None:
-    """Measure, print, and fail where a limit is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    days = DAYS // 10 if parser.parse_args().quick else DAYS
-    if shutil.which("wrk") is None:
-        raise SystemExit("bench/api.py needs wrk (Debian: apt-get install wrk)")
-    missed = []
+def result(days: int, seconds: int) -> Result:
+    """Requests a second beside a bare server, and times and sizes beside their limits."""
+    rates: list[Ratio] = []
+    limits: list[Ratio] = []
 
-    def report(what: str, value: float, unit: str, limit: float, *, least: bool = False) -> None:
-        good = value >= limit if least else value <= limit
-        missed.extend([] if good else [what])
-        print(
-            f"{what:58} {value:10,.1f} {unit:6} {'≥' if least else '≤'} {limit:,.0f}{'' if good else '  MISSED'}"
-        )
+    def within(what: str, value: float, unit: str, limit: float, better: str = "lower") -> None:
+        limits.append(Ratio(what, value, "the limit", limit, unit, 1.0, better))
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         path = folder / "public.db"
         last = make(path, days)
-        print(f"{RELEASES} releases, {GROUPS} groups, {days} days: {path.stat().st_size / 1e6:,.0f} MB")
-        print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
-        report("adding one day to the public file", last * 1000, "ms", 2000)
+        size = path.stat().st_size / 1e6
+        within("adding one day to the public file", last * 1000, "ms", 2000)
         doc = document(1)
         batch = Batch("k", readings(doc, range(500)), doc, ())
         began = time.perf_counter()
         FolderPublisher(folder / "out", "csv").deliver(batch)
-        report("10,000 readings to a folder", (time.perf_counter() - began) * 1000, "ms", 2000)
+        within("10,000 readings to a folder", (time.perf_counter() - began) * 1000, "ms", 2000)
         with server(path, 2) as address:
             one = f"{address}api/v1/releases/release_07/readings"
-            tag = httpx.get(one).headers["etag"]
+            answer = httpx.get(one)
             script = pages_in_turn(folder, RELEASES, days)
-            report(
-                "readings, another query each time",
-                wrk(address, "-s", str(script)),
-                "req/s",
-                1000,
-                least=True,
-            )
-            report("readings, the same query", wrk(one), "req/s", 1000, least=True)
-            same = wrk(one, "-H", f"If-None-Match: {tag}", "-H", "x-expect: 304")
-            report("readings, the ETag matches", same, "req/s", 5000, least=True)
+            fresh = wrk(address, "-s", str(script), seconds=seconds)
+            same = wrk(one, seconds=seconds)
+            tag = answer.headers["etag"]
+            known = wrk(one, "-H", f"If-None-Match: {tag}", "-H", "x-expect: 304", seconds=seconds)
+        (folder / "body").write_bytes(answer.content)
+        with bare(folder / "body", 2) as address:
+            most = wrk(address, seconds=seconds)
+        for what, rate, limit in (
+            ("readings, another query each time", fresh, 1000),
+            ("readings, the same query", same, 1000),
+            ("readings, the ETag matches", known, 5000),
+        ):
+            rates.append(Ratio(what, rate, "a bare server", most, "requests/s", better="higher"))
+            within(what, rate, "requests/s", limit, "higher")
         with server(path, 1) as address:
-            if httpx.get(address).status_code == 200:
-                cold, warm, size = timed(address)
-                report("overview, first answer", cold, "ms", 1000)
-                report("overview, later", warm, "ms", 150)
-                report("overview, size", size / 1000, "kB", 300)
-                _, _, size = timed(f"{address}releases/release_07")
-                report("page of a release, size", size / 1000, "kB", 150)
+            cold, warm, weight = timed(address)
+            within("overview, first answer", cold, "ms", 1000)
+            within("overview, later", warm, "ms", 150)
+            within("overview, size", weight / 1000, "kB", 300)
+            _, _, weight = timed(f"{address}releases/release_07")
+            within("page of a release, size", weight / 1000, "kB", 150)
         alone, busy = tick_under_load(folder)
-        print(f"{'a run with one tick, no readers':58} {alone:10,.1f} ms")
-        print(f"{'the same while wrk reads':58} {busy:10,.1f} ms")
-    if missed:
-        raise SystemExit(f"missed: {', '.join(missed)}")
+    ticks = Ratio("a run with one tick while wrk reads", busy, "the same without readers", alone, "ms")
+    return Result(
+        "API",
+        f"A public file of {RELEASES} releases, {GROUPS} groups and {days} days ({size:,.0f} MB), served by two "
+        f"processes to wrk with 32 connections on the same machine. A bare server sends the same "
+        f"{len(answer.content) / 1000:.0f} kB and does nothing else, so it is the limit of this kind of server.",
+        ratios=[*rates, ticks, *limits],
+        tables=[Table("", ["what", "value"], [["load before the last part", f"{os.getloadavg()[0]:.1f}"]])],
+        charts=[Chart("Requests a second", "over those of a server that only sends the same bytes",
+                      bars=[(rate.what, rate.value) for rate in rates])],
+    )  # fmt: skip
+
+
+def main() -> int:
+    """Measure, print, and fail where a limit is missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    if shutil.which("wrk") is None:
+        raise SystemExit("bench/api.py needs wrk (Debian: apt-get install wrk)")
+    found = result(DAYS // 10, 2) if asked.quick else result(DAYS, 8)
+    return say(found, as_json=asked.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

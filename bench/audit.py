@@ -3,13 +3,12 @@
 Every run is a whole gauge with real noise.  The targets are those of an ideal observer of two normal worlds, at
 95 % confidence: 90 % (shift) and 77 % (exact) of mu with 500 cells, 96 % and 92 % with 5,000.
 
-    python bench/audit.py            # prints a table; exit code 1 where a target is missed
+    python -m bench.audit            prints a table; exit code 1 where a target is missed
 """
 
 from __future__ import annotations
 
 import argparse
-import platform
 import sys
 import tempfile
 import time
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.result import Chart, Ratio, Result, Table, say
 from tidegauge.audit.canaries import run_canaries
 from tidegauge.audit.palette import palette
 from tidegauge.audit.rehearsal import Subject
@@ -82,24 +82,43 @@ def power(name: str, cells: int, runs: int) -> Power:
     return Power(name, cells, runs, float(shift.mean()), float(exact.mean()), float(error), each)
 
 
+def result(runs: int, sizes: list[int]) -> Result:
+    """The certified parts of mu, beside those of an ideal observer, with so many cells a world."""
+    found = [
+        power(name, cells, runs if cells == 500 else max(3, runs // 5)) for cells in sizes for name in PLANS
+    ]
+    ratios = []
+    for one in found:
+        slack = 2 * one.error + 0.01
+        for way, value, target in zip(
+            ("shift", "exact"), (one.shift, one.exact), TARGETS[one.cells], strict=True
+        ):
+            ratios.append(
+                Ratio(f"{one.plan}, {one.cells:,} cells a world, {way}", value, "an ideal observer", target,
+                      "of mu", 1 - slack / target, "higher")
+            )  # fmt: skip
+    rows = [[one.plan, f"{one.cells:,}", str(one.runs), f"{one.seconds:.1f}"] for one in found]
+    return Result(
+        "Power of the audit",
+        "Part of the claimed mu that the audit's canaries certify as a lower bound, in whole gauges with real "
+        "noise. An ideal observer of two normal worlds certifies 90 % (shift) and 77 % (exact, without "
+        "assumptions) with 500 cells a world, 96 % and 92 % with 5,000. A ratio may fall short of 1 by a "
+        "hundredth of mu and two standard errors of the mean over the runs.",
+        ratios=ratios,
+        tables=[Table("Seconds of a run", ["plan (mu = 1)", "cells a world", "runs", "seconds a run"], rows)],
+        charts=[Chart("Power of the audit's canaries", "certified part of mu, over that of an ideal observer",
+                      bars=[(ratio.what, ratio.value) for ratio in ratios])],
+    )  # fmt: skip
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Power of the audit's canaries.")
-    parser.add_argument("--runs", type=int, default=20, help="runs with 500 cells; a fifth with 5,000")
-    runs = parser.parse_args().runs
-    print(f"Machine: {platform.machine()}, {platform.system()}, Python {platform.python_version()}")
-    print("| plan (mu = 1) | cells a world | runs | shift / mu | exact / mu | seconds a run |")
-    print("|---|---:|---:|---:|---:|---:|")
-    good = True
-    for cells in TARGETS:
-        for name in PLANS:
-            one = power(name, cells, runs if cells == 500 else max(3, runs // 5))
-            good &= one.reached
-            print(
-                f"| {name} | {cells:,} | {one.runs} | {one.shift:.3f} | {one.exact:.3f} | {one.seconds:.1f} |",
-                flush=True,
-            )
-    print("All targets reached." if good else "A target was missed.")
-    return 0 if good else 1
+    parser.add_argument("--runs", type=int, default=10, help="runs with 500 cells; a fifth with 5,000")
+    parser.add_argument("--quick", action="store_true", help="three runs, with 500 cells alone")
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    found = result(3, [500]) if asked.quick else result(asked.runs, list(TARGETS))
+    return say(found, as_json=asked.json)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How long decoding takes: all readings at once, tick after tick, and by weights as its definition has it.
 
-    python bench/decode.py [--bins 100000] [--cells 10] [--by-weights 2000]
+    python -m bench.decode [--bins 100000] [--cells 10] [--by-weights 2000]
 
 Prints, for each strategy, the seconds for values, errors and intervals of all readings, those for the last
 1,000 readings tick after tick, the seconds that weights take for a shorter release, and the ratio to them
@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import argparse
 import resource
+import sys
 from fractions import Fraction
 from time import process_time
 
 import numpy as np
 
+from bench.result import Ratio, Result, Table, say
 from tidegauge.mechanism.decoding.weighted import Weighted
 from tidegauge.mechanism.decoding.windows import Decoding, Windows
 from tidegauge.mechanism.encode import ComponentPlan
@@ -70,31 +72,47 @@ def by_weights(strategy: Strategy, cells: int, bins: int) -> tuple[float, float]
     return slow, readings(strategy, strategy.decoding(cells), rows, range(bins))
 
 
-def main() -> None:
+def result(bins: int, cells: int, by_weight_bins: int) -> Result:
+    """Seconds for each strategy, and the ratio to weights."""
+    rows, ratios = [], []
+    for name, strategy in strategies(bins).items():
+        rng = np.random.default_rng(1)
+        late = range(bins - TICKS, bins)
+        one_each = not isinstance(strategy, Hierarchy)  # long rows take long to list
+        counts = [1 if one_each else len(strategy.rows(bin_)) for bin_ in late]
+        stop = len(strategy.layers(late.start - 1))
+        numbers = np.rint(rng.normal(size=(stop + sum(counts), cells)) * 1e6)
+        decoding = strategy.decoding(cells)
+        whole = readings(strategy, decoding, numbers[:stop], range(bins - TICKS))
+        ticks = 0.0
+        for bin_, count in zip(late, counts, strict=True):
+            ticks += readings(strategy, decoding, numbers[stop : stop + count], range(bin_, bin_ + 1))
+            stop += count
+        slow, fast = by_weights(strategy, cells, by_weight_bins)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        ratios.append(Ratio(f"{name}, {by_weight_bins:,} bins", fast, "weights", slow, "s"))
+        rows.append([name, f"{whole:.2f} s", f"{ticks:.2f} s", f"{peak:.0f} MB"])
+    head = ["strategy", f"{bins:,} bins at once", f"{TICKS:,} ticks", "peak memory so far"]
+    return Result(
+        "Decoding",
+        f"Processor seconds for values, errors and intervals of all readings of {cells} cells: by the decoding "
+        "that the journal is read with, against the weights that define a strategy.",
+        ratios=ratios,
+        tables=[Table("Long releases", head, rows)],
+    )
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--bins", type=int, default=100_000)
     parser.add_argument("--cells", type=int, default=10)
     parser.add_argument("--by-weights", type=int, default=2000)
+    parser.add_argument("--quick", action="store_true", help="5,000 bins, 200 by weights")
+    parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
-    head = ("strategy", "at once", f"{TICKS} ticks", "by weights", "ratio", "peak MB")
-    print("{:16} {:>8} {:>11} {:>11} {:>7} {:>8}".format(*head))
-    for name, strategy in strategies(asked.bins).items():
-        rng = np.random.default_rng(1)
-        late = range(asked.bins - TICKS, asked.bins)
-        one_each = not isinstance(strategy, Hierarchy)  # long rows take long to list
-        counts = [1 if one_each else len(strategy.rows(bin_)) for bin_ in late]
-        stop = len(strategy.layers(late.start - 1))
-        rows = np.rint(rng.normal(size=(stop + sum(counts), asked.cells)) * 1e6)
-        decoding = strategy.decoding(asked.cells)
-        whole = readings(strategy, decoding, rows[:stop], range(asked.bins - TICKS))
-        ticks = 0.0
-        for bin_, count in zip(late, counts, strict=True):
-            ticks += readings(strategy, decoding, rows[stop : stop + count], range(bin_, bin_ + 1))
-            stop += count
-        slow, fast = by_weights(strategy, asked.cells, asked.by_weights)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"{name:16} {whole:8.2f} {ticks:11.2f} {slow:11.2f} {slow / fast:7.0f} {peak:8.0f}", flush=True)
+    bins, few = (5_000, 200) if asked.quick else (asked.bins, asked.by_weights)
+    return say(result(bins, asked.cells, few), as_json=asked.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

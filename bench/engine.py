@@ -1,6 +1,6 @@
 """How long a tick of 10,000 changes takes on a million units, and how fast a changelog is folded.
 
-    python bench/engine.py [--units 1000000] [--changes 10000] [--ticks 5]
+    python -m bench.engine [--units 1000000] [--changes 10000] [--ticks 5]
 
 Prints the seconds of every tick and how they divide (fold, store).  As a measure of the machine, it also
 prints how long a plain SQLite transaction takes that writes as many rows.
@@ -11,6 +11,8 @@ from __future__ import annotations
 import argparse
 import random
 import sqlite3
+import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 import tidegauge as tg
+from bench.result import Ratio, Result, Table, say
 from tidegauge.model.mutation import Batch
 from tidegauge.model.quantity import SECOND, instant, rfc3339
 
@@ -111,27 +114,47 @@ def plain_sqlite(path: Path, units: int, changes: int) -> float:
         return time.perf_counter() - begin
 
 
-def main() -> None:
+def result(units: int, changes: int, count: int) -> Result:
+    """Seconds of the first load and of each tick, beside a plain transaction."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Invented(units, changes)
+        end = START + count * SECOND
+        readings = len(list(gauge(source, Path(folder) / "gauge.db").run(until=rfc3339(end))))
+        first, *ticks = source.seconds
+        plain = plain_sqlite(Path(folder) / "plain.db", units, changes)
+    each = ", ".join(f"{one:.3f}" for one in ticks)
+    return Result(
+        "Ticks",
+        f"A whole gauge on {units:,} rows of which {changes:,} change at each tick: enforcement, sums, noise and "
+        "a durable commit, beside a plain SQLite transaction that replaces as many rows of a table of that size.",
+        ratios=[Ratio("a tick (median)", statistics.median(ticks), "a plain transaction", plain, "s")],
+        tables=[
+            Table(
+                "",
+                ["what", "value"],
+                [
+                    ["first load", f"{first:.2f} s, {units / first:,.0f} rows a second"],
+                    ["ticks", f"{each} s"],
+                    ["readings published", str(readings)],
+                ],
+            )
+        ],
+    )
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--units", type=int, default=1_000_000)
     parser.add_argument("--changes", type=int, default=10_000)
     parser.add_argument("--ticks", type=int, default=5)
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        source = Invented(options.units, options.changes)
-        end = START + options.ticks * SECOND
-        readings = len(list(gauge(source, Path(folder) / "gauge.db").run(until=rfc3339(end))))
-        first, *ticks = source.seconds
-        print(f"first load of {options.units:,} units: {first:.2f} s ({options.units / first:,.0f} a second)")
-        print(f"a tick with {options.changes:,} changes: " + ", ".join(f"{one:.3f}" for one in ticks) + " s")
-        print(
-            "a plain SQLite transaction that replaces as many rows: "
-            f"{plain_sqlite(Path(folder) / 'plain.db', options.units, options.changes):.3f} s"
-        )
-        print(f"readings: {readings}")
+    parser.add_argument("--quick", action="store_true", help="50,000 rows, 1,000 changes")
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    units, changes = (50_000, 1_000) if asked.quick else (asked.units, asked.changes)
+    return say(result(units, changes, asked.ticks), as_json=asked.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,14 +1,14 @@
 """What `on_excess` costs: the bias of running counts with freeze and with retire, on the demo and on real data.
 
-python bench/excess.py [NAME ...]
+    python -m bench.excess [NAME ...]
 
 Every gauge runs without noise (epsilon = 1e9), so that its readings differ from the truth by bias alone.
-TIDEGAUGE_DATA names the folder of the real changelogs; without it, only the demo is measured.  Prints a
-Markdown table.
+TIDEGAUGE_DATA names the folder of the real changelogs; without it, only the demo is measured.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import tempfile
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.result import Ratio, Result, Table, say
 from tidegauge.demo.town import KINDS, changelog, write
 from tidegauge.run.gauge import Gauge
 
@@ -33,9 +34,9 @@ class World:
     limits: tuple[int, ...]
 
 
-def worlds(folder: Path) -> list[World]:
+def worlds(folder: Path, people: int) -> list[World]:
     """The demo, and the real changelogs if they are there."""
-    write(folder / "care.csv.gz", changelog(100_000))
+    write(folder / "care.csv.gz", changelog(people))
     demo = World(
         "demo town, by kind of care, daily",
         {"path": str(folder / "care.csv.gz"), "table": "t", "time": "time", "key": "person", **SIDES},
@@ -115,19 +116,19 @@ def published(world: World, constraint: dict[str, Any], folder: Path, number: in
     return [reading.value or 0.0 for reading in gauge.run()]
 
 
-def main(names: list[str]) -> None:
-    print("| changelog | at_most | on_excess | mean bias | rms bias | last readings |")
-    print("|---|---|---|---|---|---|")
-    number = 0
+def result(names: list[str], people: int) -> Result:
+    """The bias of each world, constraint and policy."""
+    number, rows, ratios, skipped = 0, [], [], {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        for world in worlds(folder):
+        for world in worlds(folder, people):
             if names and not any(name in world.name for name in names):
                 continue
             truth = published(world, {"at_most": UNLIMITED}, folder, number := number + 1)
             typical = sum(truth) / len(truth)
             tail = len(truth) // 10
             for limit in world.limits:
+                sizes = {}
                 for policy in ("freeze", "retire"):
                     constraint = {"at_most": limit, "on_excess": policy}
                     found = published(world, constraint, folder, number := number + 1)
@@ -135,11 +136,35 @@ def main(names: list[str]) -> None:
                     mean = sum(errors) / len(errors) / typical
                     rms = (sum(error**2 for error in errors) / len(errors)) ** 0.5 / typical
                     last = sum(errors[-tail:]) / tail / (sum(truth[-tail:]) / tail or 1)
-                    print(
-                        f"| {world.name} | {limit} | {policy} | {mean:+.2%} | {rms:.2%} | {last:+.2%} |",
-                        flush=True,
+                    sizes[policy] = rms
+                    rows.append(
+                        [world.name, str(limit), policy, f"{mean:+.2%}", f"{rms:.2%}", f"{last:+.2%}"]
                     )
+                if min(sizes.values()) > 0:
+                    what = f"freeze, {world.name}, at most {limit}"
+                    ratios.append(Ratio(what, 100 * sizes["freeze"], "retire", 100 * sizes["retire"], "%"))
+    if not os.environ.get("TIDEGAUGE_DATA"):
+        skipped["real changelogs"] = "TIDEGAUGE_DATA names no folder that holds them."
+    head = ["changelog", "at_most", "on_excess", "mean bias", "rms bias", "last readings"]
+    return Result(
+        "Bias of freeze and retire",
+        "Readings without noise against the truth: what the constraint alone costs, as part of a typical reading "
+        "(rms bias).",
+        ratios=ratios,
+        tables=[Table("", head, rows)],
+        absent=skipped,
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="What on_excess costs.")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--quick", action="store_true", help="the demo alone, with a tenth of the people")
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    found = result(["demo"], 10_000) if asked.quick else result(asked.names, 100_000)
+    return say(found, as_json=asked.json)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main())

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
+from bench.result import Ratio, Result, Table, say
 from tests.servers.postgres import Server, binaries
 from tidegauge.run.gauge import Gauge
 
@@ -228,7 +229,25 @@ def measure(units: int, changes: int, burst: int) -> dict[str, Any]:
     return found
 
 
-def main() -> None:
+def result(units: int, changes: int, burst: int) -> Result:
+    """What `measure` found, beside the time that the database took to write."""
+    found = measure(units, changes, burst)
+    wrote, behind = found["writing s"], found["then behind s"]
+    rows = [[name, str(round(one, 3) if isinstance(one, float) else one)] for name, one in found.items()]
+    return Result(
+        "A live PostgreSQL",
+        f"A whole gauge follows {changes:,} changes of {units:,} rows while the database writes them; server, "
+        "writer and gauge share the machine. Its readings, without noise, must equal the answers of the database.",
+        ratios=[
+            Ratio("changes written and followed", wrote + behind, "changes written", wrote, "s"),
+            Ratio("a burst, until it is followed", found["burst writing s"] + found["burst gone after s"],
+                  "the burst written", found["burst writing s"], "s"),
+        ],
+        tables=[Table("", ["what", "value"], rows)],
+    )  # fmt: skip
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -239,13 +258,9 @@ def main() -> None:
     given = parser.parse_args()
     changes = given.changes or (300_000 if given.quick else 10_000_000)
     units = given.units or (100_000 if given.quick else 1_000_000)
-    found = measure(units, changes, 100_000 if given.quick else 1_000_000)
-    if given.json:
-        print(json.dumps(found))
-        return
-    for name, value in found.items():
-        print(f"{name:20} {round(value, 3) if isinstance(value, float) else value}")
+    found = result(units, changes, 100_000 if given.quick else 1_000_000)
+    return say(found, as_json=given.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

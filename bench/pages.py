@@ -1,20 +1,21 @@
 """Weight and time of pages: 50 releases with 20 groups and two years of daily readings in one public file.
 
-    python bench/pages.py
-
-Prints what docs/pages.md states.
+python -m bench.pages
 """
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import statistics
+import sys
 import tempfile
 import time
 from math import sin
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.result import Ratio, Result, Table, say
 from tidegauge.model.quantity import instant
 from tidegauge.model.tick import Seal
 from tidegauge.publish import pages
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 RELEASES, GROUPS, DAYS = 50, 20, 730
+LIMITS = {"overview": 300, "release": 150}
+"""Kilobytes that a page may weigh."""
 
 
 def release(number: int) -> ReleaseInfo:
@@ -69,9 +72,9 @@ def readings(infos: tuple[ReleaseInfo, ...]) -> Iterator[PublicReading]:
                 yield PublicReading(info.name, day, cell, time_, group, *numbers)
 
 
-def large(path: Path) -> None:
+def large(path: Path, releases: int) -> None:
     """The public file."""
-    infos = tuple(release(number) for number in range(RELEASES))
+    infos = tuple(release(number) for number in range(releases))
     guarantee = Guarantee(
         plan="0" * 64, epsilon=2.0, delta=1e-6, rho=None, measure="rho", total=0.07, reserved=0.07,
         epsilon_at=2.0, delta_at=1e-6, table="people", unit=None, max_rows=None, constraint={"at_most": 8},
@@ -90,11 +93,12 @@ def timed(work: Callable[[], str], times: int) -> tuple[str, list[float]]:
     return text, spent
 
 
-def main() -> None:
+def result(releases: int) -> Result:
+    """Weight and time of an overview and of one release."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "public.db"
-        large(path)
-        print(f"{RELEASES} releases, {GROUPS} groups, {DAYS} days: {path.stat().st_size / 1e6:.0f} MB")
+        large(path, releases)
+        size = path.stat().st_size / 1e6
         links = pages.served()
 
         def overview() -> str:
@@ -107,14 +111,29 @@ def main() -> None:
                 assert found is not None
                 return pages.release(*found, links)
 
+        rows, ratios = [], []
         for name, work in (("overview", overview), ("release", page)):
             text, spent = timed(work, 7)
-            packed = len(gzip.compress(text.encode()))
-            print(
-                f"{name}: {len(text.encode()) / 1000:.0f} kB ({packed / 1000:.0f} kB compressed), "
-                f"{spent[0]:.0f} ms the first time, {statistics.median(spent):.0f} ms after that"
-            )
+            weight, packed = len(text.encode()) / 1000, len(gzip.compress(text.encode())) / 1000
+            ratios.append(Ratio(f"weight of {name}", weight, "the limit", LIMITS[name], "kB", 1.0))
+            rows.append([name, f"{weight:.0f} kB", f"{packed:.0f} kB", f"{spent[0]:.0f} ms",
+                         f"{statistics.median(spent[1:]):.0f} ms"])  # fmt: skip
+    return Result(
+        "Pages",
+        f"A public file of {releases} releases with {GROUPS} groups and {DAYS} days each ({size:.0f} MB). A page "
+        "that takes longer to load than its limit allows on a slow line is refused by a test.",
+        ratios=ratios,
+        tables=[Table("", ["page", "weight", "compressed", "first", "later"], rows)],
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Weight and time of pages.")
+    parser.add_argument("--quick", action="store_true", help="10 releases")
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    return say(result(10 if asked.quick else RELEASES), as_json=asked.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

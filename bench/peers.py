@@ -5,7 +5,6 @@ Gaussian errors are for rho = 1/2, Laplace errors for epsilon = 1.
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass
 from math import ceil, log, sqrt
 from typing import TYPE_CHECKING
@@ -142,17 +141,11 @@ def opendp_tree(case: Case, changes: int) -> Error:
 
 
 def dpcrpy_honaker(case: Case, changes: int) -> Error:
-    """dpcrpy's Honaker: a binary tree with least squares over the past; dpcrpy's code if installed."""
+    """dpcrpy's Honaker by formula: a binary tree with least squares over the past; libraries.py runs dpcrpy's code."""
     order = max(1, ceil(log(case.bins, 2)))
     folds = (order + 1) * changes if case.pure else (order + 1) * changes**2
-    if importlib.util.find_spec("dpcrpy") is None:
-        variances = Hierarchy(2, order + 1, 2**order, "leaf").variances(np.arange(case.bins), None)
-        return case.error(folds, variances, "by formula, as dpcrpy 1.0.0 tells")
-    from dpcrpy.framework.noiMech import GaussNoiMech  # type: ignore[import-not-found]  # noqa: PLC0415
-    from dpcrpy.treeMethods.honaker import Honaker  # type: ignore[import-not-found]  # noqa: PLC0415
-
-    release = Honaker(kOrder=order, noiMech=GaussNoiMech(sigma0=1 / sqrt(order + 1)))
-    return case.error(folds, np.array([release.dpRelease(0)[1] for _ in range(case.bins)]))
+    variances = Hierarchy(2, order + 1, 2**order, "leaf").variances(np.arange(case.bins), None)
+    return case.error(folds, variances, "by formula, as dpcrpy 1.0.0 tells")
 
 
 def generic_root(case: Case, changes: int) -> Error:

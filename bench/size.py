@@ -1,21 +1,26 @@
 """How much disk the base install takes, and what each extra adds.
 
-    python bench/size.py            every extra, in environments of their own under a temporary folder
-    python bench/size.py serve      the base and this extra
+    python -m bench.size            every extra, in environments of their own under a temporary folder
+    python -m bench.size serve      the base and this extra
 
 Needs the network (or pip's cache).  The total is that of the files that pip installed, without pip itself.
 """
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import tempfile
 import tomllib
 from pathlib import Path
 
+from bench.result import Chart, Ratio, Result, Table, say
+
 ROOT = Path(__file__).parents[1]
 MEGABYTE = 1_000_000
+MOST = 770
+"""Megabytes that the base install may take."""
 
 
 def installed(folder: Path, extra: str) -> dict[str, int]:
@@ -35,19 +40,45 @@ def installed(folder: Path, extra: str) -> dict[str, int]:
     return sizes
 
 
-def main(asked: list[str]) -> None:
+def result(asked: list[str] | None) -> Result:
+    """The base install and what these extras add (None: all)."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = asked or sorted(project["optional-dependencies"])
+    extras = sorted(project["optional-dependencies"]) if asked is None else asked
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         base = installed(folder, "")
-        print(f"base: {sum(base.values()) / MEGABYTE:,.0f} MB")
-        for top, size in sorted(base.items(), key=lambda one: -one[1])[:12]:
-            print(f"    {size / MEGABYTE:8,.1f} MB  {top}")
-        for extra in extras:
-            more = sum(installed(folder, extra).values()) - sum(base.values())
-            print(f"{extra}: + {more / MEGABYTE:,.1f} MB")
+        whole = sum(base.values())
+        largest = sorted(base.items(), key=lambda one: -one[1])[:12]
+        more = {extra: sum(installed(folder, extra).values()) - whole for extra in extras}
+    tables = [
+        Table(
+            "What the base install is made of",
+            ["package", "MB"],
+            [[top, f"{size / MEGABYTE:,.1f}"] for top, size in largest],
+        )
+    ]
+    if more:
+        rows = [[extra, f"{size / MEGABYTE:,.1f}", f"{size / whole:.2f}"] for extra, size in more.items()]
+        tables.append(Table("What each extra adds", ["extra", "MB", "over the base install"], rows))
+    return Result(
+        "Size of the install",
+        "The files that pip installs, without pip itself. The limit is the size that the base install must not "
+        "exceed.",
+        ratios=[Ratio("base install", whole / MEGABYTE, "the limit", MOST, "MB", 1.0)],
+        tables=tables,
+        charts=[Chart("Where the base install goes", "part of the whole",
+                      bars=[(top, size / whole) for top, size in largest[:8]])],
+    )  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Size of the base install and of each extra.")
+    parser.add_argument("extras", nargs="*", metavar="EXTRA")
+    parser.add_argument("--quick", action="store_true", help="the base install alone")
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    return say(result([] if asked.quick else asked.extras or None), as_json=asked.json)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main())

@@ -1,6 +1,6 @@
 """Spark: a first load with the constraint enforced, beside Spark's own GROUP BY without privacy.
 
-    python bench/spark.py [CHANGES ...]
+    python -m bench.spark [CHANGES ...]
 
 Both read the same Parquet file in one session of two cores, one after the other, several times; the ratio is
 that of the medians.  Each row of the file is one change: a key, a time and a group.  The load enforces
@@ -9,6 +9,7 @@ at_most = 8, adds up daily sums of 50 groups and writes the new state.
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 import duckdb
 from pyspark.sql import SparkSession
 
+from bench.result import Ratio, Result, say
 from tidegauge.engine.spark.changes import Changes, Roles, where_of
 from tidegauge.engine.spark.engine import SparkEngine
 from tidegauge.model.expression import Column, Constant, call
@@ -100,12 +102,12 @@ def timed(task: Callable[[], None]) -> float:
     return time.perf_counter() - begin
 
 
-def main(sizes: list[int]) -> None:
-    """Print seconds and ratio for each number of changes."""
+def result(sizes: list[int]) -> Result:
+    """Seconds and ratio for each number of changes."""
     builder = SparkSession.builder.master("local[2]").config("spark.driver.memory", "4g")
     builder = builder.config("spark.ui.enabled", "false").config("spark.log.level", "OFF")
     spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
-    print(f"{'changes':>12} {'GROUP BY':>10} {'load':>10} {'ratio':>7}")
+    ratios = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for changes in sizes:
@@ -115,10 +117,25 @@ def main(sizes: list[int]) -> None:
             tasks = partial(plain, spark, path), partial(private, path, folder)
             both = [[timed(task) for task in tasks] for _ in range(3)]
             first, second = (statistics.median(one) for one in zip(*both, strict=True))
-            print(f"{changes:>12,} {first:>9.2f}s {second:>9.2f}s {second / first:>7.1f}", flush=True)
+            ratios.append(Ratio(f"first load, {changes:,} changes", second, "GROUP BY in Spark", first, "s"))
             path.unlink()
     spark.stop()
+    return Result(
+        "Spark",
+        "A first load on Spark, in one session of two cores: the constraint is enforced, daily sums of 50 groups "
+        "are added up and the new state is written, beside Spark's own GROUP BY of the same file without privacy.",
+        ratios=ratios,
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="A first load on Spark beside a plain GROUP BY.")
+    parser.add_argument("sizes", type=int, nargs="*", default=[1_000_000, 10_000_000], metavar="CHANGES")
+    parser.add_argument("--quick", action="store_true", help="100,000 changes")
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    return say(result([100_000] if asked.quick else asked.sizes), as_json=asked.json)
 
 
 if __name__ == "__main__":
-    main([int(one) for one in sys.argv[1:]] or [1_000_000, 10_000_000])
+    sys.exit(main())

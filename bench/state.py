@@ -1,6 +1,6 @@
 """How the state scales: first load, a tick and an opening, side by side with plain SQLite.
 
-    python bench/state.py [--rows 1000000] [--changes 10000] [--ticks 5] [--encrypted]
+    python -m bench.state [--rows 1000000] [--changes 10000] [--ticks 5]
 
 Writes and reads the state alone, without an engine; bench/engine.py measures whole ticks.  A tick looks up
 the rows and counters of the units that change, and replaces them in one durable transaction.
@@ -12,20 +12,23 @@ import argparse
 import random
 import sqlite3
 import statistics
+import sys
 import tempfile
 import time
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
+from bench.result import Ratio, Result, Table, say
 from tidegauge.model.program import Folded
 from tidegauge.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 LAYOUT: Final = {
     "entries": {
@@ -65,7 +68,7 @@ def part(keys: np.ndarray, rng: np.random.Generator) -> Folded:
     )  # fmt: skip
 
 
-def plain_sqlite(path: Path, rows: int, changes: int) -> Iterator[float]:
+def plain_sqlite(path: Path, rows: int, changes: int) -> Generator[float, None, None]:
     """Seconds of durable transactions that each replace as many rows in a plain table."""
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA journal_mode = WAL")
@@ -92,56 +95,105 @@ def tick(store: Store, fresh: Folded) -> None:
         state.apply([fresh])
 
 
-def main() -> None:
+@dataclass(frozen=True)
+class Times:
+    """Seconds, except for the size of a row in bytes."""
+
+    load: float
+    busy: float
+    opened: float
+    first: float
+    ticks: list[float]
+    plain: list[float]
+    """Those of plain transactions, in turns with the ticks, so that both share what else the machine does."""
+    row: float
+
+
+def measured(folder: Path, rows: int, changes: int, ticks: int, key: bytes | None) -> Times:
+    """Load the state, open it again, and replace rows."""
+    rng, path = np.random.default_rng(5), folder / f"gauge-{key is not None}.db"
+    with Store(path, write=True, key=key) as store:
+        with store.transaction():
+            store.secret.create_state(LAYOUT)
+        whole = [part(np.arange(first, min(first + PART, rows)), rng) for first in range(0, rows, PART)]
+        begin, busy = time.perf_counter(), time.process_time()
+        with store.transaction():
+            store.secret.state().apply(whole)
+        load, busy = time.perf_counter() - begin, time.process_time() - busy
+        del whole
+    begin = time.perf_counter()
+    store = Store(path, write=True, key=key)
+    opened = time.perf_counter() - begin
+    with store, closing(plain_sqlite(path.with_suffix(".plain"), rows, changes)) as transactions:
+        seconds, plain = [], [next(transactions)]
+        for _ in range(ticks + 1):
+            fresh = part(rng.choice(rows, changes, replace=False), rng)
+            begin = time.perf_counter()
+            tick(store, fresh)
+            seconds.append(time.perf_counter() - begin)
+            plain.append(next(transactions))
+    return Times(load, busy, opened, seconds[0], seconds[1:], plain[2:], path.stat().st_size / rows)
+
+
+def result(rows: int, changes: int, ticks: int) -> Result:
+    """A plain and an encrypted store beside plain SQLite."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        stores = {
+            "plain": measured(folder, rows, changes, ticks, None),
+            "encrypted": measured(folder, rows, changes, ticks, bytes(32)),
+        }
+    medians = {name: statistics.median(one.ticks) for name, one in stores.items()}
+    table = [
+        [
+            name,
+            f"{one.load:.2f} s ({rows / one.load:,.0f} rows a second)",
+            f"{one.busy:.2f} s",
+            f"{one.opened:.3f} s",
+            f"{one.first:.3f} s",
+            ", ".join(f"{each:.3f}" for each in one.ticks) + " s",
+            f"{one.row:.0f}",
+        ]
+        for name, one in stores.items()
+    ]
+    return Result(
+        "State",
+        f"The state alone, {rows:,} rows: a tick looks up {changes:,} rows and their counters and replaces them in "
+        "one durable transaction, beside a plain SQLite transaction that replaces as many rows.",
+        ratios=[
+            Ratio(
+                f"a tick, {name} store",
+                medians[name],
+                "a plain transaction",
+                statistics.median(one.plain),
+                "s",
+            )
+            for name, one in stores.items()
+        ]
+        + [Ratio("a tick, encrypted store", medians["encrypted"], "a plain store", medians["plain"], "s")],
+        tables=[
+            Table(
+                "",
+                ["store", "first load", "processor", "opening", "first tick", "ticks", "bytes a row"],
+                table,
+            )
+        ],
+    )
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--changes", type=int, default=10_000)
     parser.add_argument("--ticks", type=int, default=5)
-    parser.add_argument("--encrypted", action="store_true")
-    options = parser.parse_args()
-    key, rng = bytes(32) if options.encrypted else None, np.random.default_rng(5)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "gauge.db"
-        with Store(path, write=True, key=key) as store:
-            with store.transaction():
-                store.secret.create_state(LAYOUT)
-            whole = [
-                part(np.arange(first, min(first + PART, options.rows)), rng)
-                for first in range(0, options.rows, PART)
-            ]
-            begin, busy = time.perf_counter(), time.process_time()
-            with store.transaction():
-                store.secret.state().apply(whole)
-            load, busy = time.perf_counter() - begin, time.process_time() - busy
-            del whole
-        begin = time.perf_counter()
-        store = Store(path, write=True, key=key)
-        opened = time.perf_counter() - begin
-        with store:
-            seconds, plain = [], []
-            transactions = plain_sqlite(Path(folder) / "plain.db", options.rows, options.changes)
-            next(transactions)
-            for _ in range(options.ticks + 1):  # in turns, so that both share what else the machine does
-                fresh = part(rng.choice(options.rows, options.changes, replace=False), rng)
-                begin = time.perf_counter()
-                tick(store, fresh)
-                seconds.append(time.perf_counter() - begin)
-                plain.append(next(transactions))
-        first, *ticks = seconds
-        size = path.stat().st_size / options.rows
-        print(
-            f"first load of {options.rows:,} rows: {load:.2f} s ({options.rows / load:,.0f} a second), "
-            f"{busy:.2f} s of processor time"
-        )
-        print(f"opening: {opened:.3f} s; the first tick after it: {first:.3f} s")
-        print(f"a tick with {options.changes:,} changes: " + ", ".join(f"{one:.3f}" for one in ticks) + " s")
-        print("a plain SQLite transaction that replaces as many rows: "
-              + ", ".join(f"{one:.3f}" for one in plain[1:]) + " s")  # fmt: skip
-        print(f"ratio of the medians: {statistics.median(ticks) / statistics.median(plain):.2f}")
-        print(f"bytes a row: {size:.0f}")
+    parser.add_argument("--quick", action="store_true", help="50,000 rows, 1,000 changes")
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    rows, changes = (50_000, 1_000) if asked.quick else (asked.rows, asked.changes)
+    return say(result(rows, changes, asked.ticks), as_json=asked.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

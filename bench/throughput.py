@@ -1,6 +1,6 @@
 """How fast a whole history is folded, beside the same GROUP BY without privacy and a scan of the file.
 
-    python bench/throughput.py [--changes 1000000 10000000] [--large] [--folder FOLDER] [--what plain scan fold]
+    python -m bench.throughput [--changes 1000000 10000000] [--large] [--folder FOLDER] [--what plain scan fold]
 
 Invents a changelog (ten changes a row, 50 groups, 400 days) for every size, `--large` adds 100 million, and
 prints, all measured in one run: changes a second, peak memory, the ratios to the plain GROUP BY and to the
@@ -22,12 +22,14 @@ from pathlib import Path
 import duckdb
 
 import tidegauge as tg
+from bench.result import Chart, Ratio, Result, Series, Table, say
 from tidegauge.engine.registry import open_engine
 from tidegauge.model.tick import NOTHING_YET
 from tidegauge.source.files.source import Files
 
 GROUPS = [f"g{n:02d}" for n in range(50)]
 DAYS = 400
+ROOT = Path(__file__).parents[1]
 LARGE = 100_000_000
 SQL = "SELECT region, COUNT(*) FROM people GROUP BY region"
 
@@ -111,54 +113,82 @@ def run(path: Path, folder: Path) -> float:
     return time.perf_counter() - begin
 
 
+LABELS = {"plain": "GROUP BY", "scan": "scan", "fold": "fold", "run": "first run"}
 WORK = {"plain": lambda path, _: plain(path), "scan": lambda path, _: scan(path), "fold": fold, "run": run}
 
 
 def measured(what: str, path: Path) -> tuple[float, float, float]:
     """Seconds, seconds of processors (of the whole process) and peak GiB, in a process of its own."""
-    command = [sys.executable, __file__, "--one", what, "--folder", str(path)]
-    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    command = [sys.executable, "-m", "bench.throughput", "--one", what, "--folder", str(path.resolve())]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     return float(found[-3]), float(found[-2]), float(found[-1])
 
 
-def main() -> None:
+def result(sizes: list[int], names: list[str], folder: Path) -> Result:
+    """Every way of reading changelogs of these sizes, in processes of their own."""
+    known: dict[str, list[tuple[float, float]]] = {}
+    ratios, rows = [], []
+    for changes in sizes:
+        path = folder / f"{changes}.parquet"
+        if not path.exists():
+            invent(path.with_suffix(".part"), changes)
+            path.with_suffix(".part").rename(path)
+        found = {what: measured(what, path) for what in names}
+        for what, (seconds, processors, memory) in found.items():
+            known.setdefault(what, []).append((changes, seconds))
+            rows.append([f"{changes:,}", LABELS[what], f"{seconds:.2f} s", f"{changes / seconds:,.0f}",
+                         f"{processors:.2f} s", f"{memory:.2f} GiB"])  # fmt: skip
+            if what in {"fold", "run"}:
+                ratios += [
+                    Ratio(f"{LABELS[what]}, {changes:,} changes", seconds, LABELS[peer], found[peer][0], "s")
+                    for peer in ("plain", "scan")
+                ]
+    growth = []
+    for what, times in known.items():
+        if len(times) > 1:
+            (few, first), (many, last) = times[0], times[-1]
+            growth.append([LABELS[what], f"{math.log(last / first) / math.log(many / few):.2f}"])
+    tables = [Table("", ["changes", "what", "seconds", "changes a second", "processor", "peak memory"], rows)]
+    if growth:
+        tables.append(Table("Time grows with the size to the power of", ["what", "power"], growth))
+    return Result(
+        "Throughput",
+        "From a changelog in Parquet (ten changes a row, 50 groups, 400 days, at most 8 changes of a row) to "
+        "exact sums and state (fold), and to durable noisy readings (run), beside the GROUP BY without privacy "
+        "and a scan of the file in the same engine. Each in a process of its own.",
+        ratios=ratios,
+        tables=tables,
+        charts=[Chart("Reading a whole history", "changes", "seconds",
+                      [Series(LABELS[what], times) for what, times in known.items()], log_x=True, log_y=True)]
+        if growth
+        else [],
+    )  # fmt: skip
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--changes", type=int, nargs="+", default=[1_000_000, 10_000_000])
+    parser.add_argument("--changes", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--large", action="store_true", help="100 million changes as well")
     parser.add_argument("--folder", type=Path, help="keep the changelogs here")
     parser.add_argument(
         "--what", nargs="+", choices=WORK, default=list(WORK), help="plain and scan are needed"
     )
+    parser.add_argument("--quick", action="store_true", help="50,000 and 200,000 changes")
+    parser.add_argument("--json", action="store_true")
     parser.add_argument("--one", choices=WORK, help=argparse.SUPPRESS)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         if options.one:
             seconds = WORK[options.one](options.folder, Path(scratch))
             print(seconds, time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
-            return
-        folder = options.folder or Path(scratch)
-        known: dict[str, list[tuple[int, float]]] = {}
-        for changes in [*options.changes, *([LARGE] if options.large else [])]:
-            path = folder / f"{changes}.parquet"
-            if not path.exists():
-                invent(path.with_suffix(".part"), changes)
-                path.with_suffix(".part").rename(path)
-            found = {what: measured(what, path) for what in options.what}
-            base = found["plain"][0]
-            for what, (seconds, processors, memory) in found.items():
-                known.setdefault(what, []).append((changes, seconds))
-                print(f"{changes:>12,} changes  {what:<6} {seconds:8.2f} s {changes / seconds:>12,.0f} a s, "
-                      f"processors {processors:6.2f} s, "
-                      f"{memory:5.2f} GiB  {seconds / base:6.1f} times plain  "
-                      f"{seconds / found['scan'][0]:6.1f} times a scan", flush=True)  # fmt: skip
-        for what, times in known.items():
-            if len(times) > 1:
-                (few, first), (many, last) = times[0], times[-1]
-                exponent = math.log(last / first) / math.log(many / few)
-                print(f"{what}: time grows with the size to the power of {exponent:.2f}")
+            return 0
+        sizes = (
+            [50_000, 200_000] if options.quick else [*options.changes, *([LARGE] if options.large else [])]
+        )
+        return say(result(sizes, options.what, options.folder or Path(scratch)), as_json=options.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

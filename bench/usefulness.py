@@ -1,8 +1,8 @@
 """How at_most matters on real changelogs, and how good its private choice is.
 
-    python bench/usefulness.py FOLDER [--draws 200] [--write]
+    python -m bench.usefulness [FOLDER] [--draws 200] [--write]
 
-FOLDER holds traffic_fines, oulad and congress_committees (csv.gz).  Prints for every series the whole error
+FOLDER (or TIDEGAUGE_DATA) holds traffic_fines, oulad and congress_committees (csv.gz).  Prints for every series the whole error
 (noise and bias) by at_most and on_excess, and the whole error of the private choice over the best of its
 grid with hindsight.  --write puts the tables into docs/choosing-k.md.
 """
@@ -10,6 +10,8 @@ grid with hindsight.  --write puts the tables into docs/choosing-k.md.
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 import time
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -19,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from bench.result import Chart, Ratio, Series, Table, say
+from bench.result import Result as Found
 from tidegauge.model import kinds
 from tidegauge.model.quantity import instant
 from tidegauge.model.source import Location
@@ -155,10 +159,10 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def error_table(results: list[Result]) -> str:
+def error_table(results: list[Result]) -> Table:
     """Whole error at epsilon 1 by at_most, freeze / retire."""
-    head = "| series | unit and groups | " + " | ".join(f"k = {most}" for most in SHOWN) + " | best |"
-    lines = [head, "|---" * (len(SHOWN) + 3) + "|"]
+    head = ["series", "unit and groups", *(f"k = {most}" for most in SHOWN), "best"]
+    rows = []
     for one in results:
         whole = dict(zip(CANDIDATES, one.whole[Fraction(1)], strict=True))
         cells = []
@@ -166,27 +170,57 @@ def error_table(results: list[Result]) -> str:
             both = [whole[most, mode] for mode in ("freeze", "retire") if (most, mode) in whole]
             cells.append(" / ".join(map(number, both)))
         most, mode = min(whole, key=lambda key: whole[key])
-        lines.append(
-            f"| {one.case.name} | {one.case.what} | {' | '.join(cells)} | {most}, {mode}: {number(whole[most, mode])} |"
-        )
-    return "\n".join(lines)
+        rows.append([one.case.name, one.case.what, *cells, f"{most}, {mode}: {number(whole[most, mode])}"])
+    return Table("", head, rows)
 
 
-def choice_table(results: list[Result]) -> str:
+def choice_table(results: list[Result]) -> Table:
     """The private choice: whole error over the best with hindsight."""
-    lines = ["| series | epsilon | median | 95th percentile | above 1.5 |", "|---|---|---|---|---|"]
-    pooled = []
+    rows, pooled = [], []
     for one in results:
         for epsilon, ratios in one.ratios.items():
             pooled += ratios
-            lines.append(f"| {one.case.name} | {float(epsilon):g} | {summary(ratios)} |")
-    lines.append(f"| all | all | {summary(pooled)} |")
-    return "\n".join(lines)
+            rows.append([one.case.name, f"{float(epsilon):g}", *summary(ratios)])
+    rows.append(["all", "all", *summary(pooled)])
+    return Table("", ["series", "epsilon", "median", "95th percentile", "above 1.5"], rows)
 
 
-def summary(ratios: list[float]) -> str:
+def summary(ratios: list[float]) -> list[str]:
     over = sum(one > 1.5 for one in ratios) / len(ratios)
-    return f"{np.median(ratios):.3f} | {np.quantile(ratios, 0.95):.2f} | {100 * over:.1f} %"
+    return [f"{np.median(ratios):.3f}", f"{np.quantile(ratios, 0.95):.2f}", f"{100 * over:.1f} %"]
+
+
+def found_in(results: list[Result], draws: int) -> Found:
+    """The medians of the private choice over the best, and the error by k of every series."""
+    ratios = [
+        Ratio(
+            f"{one.case.name}, epsilon {float(epsilon):g}",
+            float(np.median(each)),
+            "the best with hindsight",
+            1.0,
+        )
+        for one in results
+        for epsilon, each in one.ratios.items()
+    ]
+    lines = []
+    for one in results:
+        whole = dict(zip(CANDIDATES, one.whole[Fraction(1)], strict=True))
+        best = min(whole.values())
+        points = [(float(most), whole[most, "freeze"] / best) for most in SHOWN if (most, "freeze") in whole]
+        lines.append(Series(one.case.name, points))
+    return Found(
+        "Usefulness",
+        "Noise and bias together on real changelogs, by the number of changes that a unit may make. The private "
+        f"choice of at_most (`at_most = \"auto\"`, {draws} draws) is compared with the best choice of its grid, "
+        "which only hindsight knows; the ratio is the median over the draws.",
+        ratios=ratios,
+        tables=[
+            replace(error_table(results), title="Whole error at epsilon 1, freeze / retire"),
+            replace(choice_table(results), title="Error of the private choice over the best with hindsight"),
+        ],
+        charts=[Chart("Error by at_most, epsilon = 1, freeze", "at_most (k)", "whole error over the best of the grid",
+                      lines, log_x=True, log_y=True)],
+    )  # fmt: skip
 
 
 def put(text: str, name: str, table: str) -> str:
@@ -196,26 +230,29 @@ def put(text: str, name: str, table: str) -> str:
     return f"{before}{begin}\n{table}\n{end}{rest.partition(end)[2]}"
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--draws", type=int, default=200)
     parser.add_argument("--write", action="store_true")
-    arguments = parser.parse_args()
-    results = []
-    for case in CASES:
-        results.append(measured(case, arguments.folder, arguments.draws))
+    parser.add_argument("--quick", action="store_true", help="one series, 20 draws")
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    named = asked.folder or os.environ.get("TIDEGAUGE_DATA")
+    if not named:
+        raise SystemExit("Name the folder of the real changelogs, or set TIDEGAUGE_DATA to it.")
+    results, draws = [], 20 if asked.quick else asked.draws
+    for case in CASES[3:4] if asked.quick else CASES:
+        results.append(measured(case, Path(named), draws))
         worst = max(map(np.median, results[-1].ratios.values()))
         print(f"{case.name}: {results[-1].seconds:.0f} s, worst median {worst:.3f}", flush=True)
-    tables = {"errors": error_table(results), "choices": choice_table(results)}
-    for table in tables.values():
-        print(f"\n{table}")
-    if arguments.write:
+    if asked.write:
         text = PAGE.read_text("utf-8")
-        for name, table in tables.items():
-            text = put(text, name, table)
+        for name, table in {"errors": error_table(results), "choices": choice_table(results)}.items():
+            text = put(text, name, table.markdown())
         PAGE.write_text(text, "utf-8")
+    return say(found_in(results, draws), as_json=asked.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -36,7 +36,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One chart of a figure; logarithmic axes have powers of ten as ticks."""
+    """One chart of a figure; logarithmic axes have powers of ten as ticks, short ones 1, 2 and 5 times them."""
 
     title: str
     across: str
@@ -51,9 +51,14 @@ class Panel:
 def _axis(values: list[float], logarithmic: bool) -> tuple[float, float, list[tuple[float, str]]]:
     """Both ends of an axis, and its ticks with their labels."""
     if logarithmic:
-        low, high = floor(log10(min(values)) + 1e-9), ceil(log10(max(values)) - 1e-9)
-        high = max(high, low + 1)
-        return low, high, [(power, f"{10.0**power:,g}") for power in range(low, high + 1)]
+        first, last = floor(log10(min(values)) + 1e-9), ceil(log10(max(values)) - 1e-9)
+        last = max(last, first + 1)
+        steps = (1, 2, 5) if last - first <= 2 else (1,)
+        marks = [step * 10.0**power for power in range(first, last + 1) for step in steps]
+        start = max((one for one in marks if one <= min(values) * (1 + 1e-9)), default=marks[0])
+        end = min((one for one in marks if one >= max(values) * (1 - 1e-9)), default=marks[-1])
+        end = max(end, marks[marks.index(start) + 1])
+        return log10(start), log10(end), [(log10(one), f"{one:,g}") for one in marks if start <= one <= end]
     low, high, step = extent(values, values, 6)
     return low, high, [(value, tick_text(value, step)) for value in ticks(low, high, step)]
 
@@ -63,7 +68,8 @@ def _panel(panel: Panel, top: float) -> list[Shape]:
     low_x, high_x, ticks_x = _axis([x for x, _ in every], panel.log_x)
     low_y, high_y, ticks_y = _axis([y for _, y in every], panel.log_y)
     x_scale = Scale(low_x, high_x, LEFT, WIDTH - 12)
-    y_scale = Scale(low_y, high_y, top + HEIGHT - BOTTOM, top + TOP)
+    places, more = _legend(panel.lines)
+    y_scale = Scale(low_y, high_y, top + HEIGHT - BOTTOM, top + TOP + more)
 
     def at(point: tuple[float, float]) -> tuple[float, float]:
         x, y = point
@@ -82,7 +88,7 @@ def _panel(panel: Panel, top: float) -> list[Shape]:
     shapes += [
         Stroke("axis", ((LEFT, y_scale.start), (WIDTH - 12, y_scale.start))),
         Words("day", ((LEFT + WIDTH) / 2, y_scale.start + 38), panel.across, "middle"),
-        Words("note", (0, top + 54), panel.up),
+        Words("note", (0, top + 54 + more), panel.up),
     ]
     for value, text in panel.notes:
         x = x_scale(log10(value) if panel.log_x else value)
@@ -90,10 +96,9 @@ def _panel(panel: Panel, top: float) -> list[Shape]:
             Stroke("zero", ((x, y_scale.start), (x, y_scale.end))),
             Words("note", (x + 6, y_scale.end + 10), text),
         ]
-    place = 0.0
-    for number, line in enumerate(panel.lines):
+    for number, (line, (place, below)) in enumerate(zip(panel.lines, places, strict=True)):
         points = tuple(map(at, line.points))
-        sample = (place, top + 36)
+        base = top + 36 + below
         drawn: list[Stroke | Area | Dot] = []
         if line.to:
             corners = (*points, *map(at, reversed(line.to)))
@@ -101,20 +106,29 @@ def _panel(panel: Panel, top: float) -> list[Shape]:
             drawn.append(
                 Area(
                     "band95",
-                    tuple((place + dx, top + 36 + dy) for dx, dy in ((0, -8), (14, -8), (14, 0), (0, 0))),
+                    tuple((place + dx, base + dy) for dx, dy in ((0, -8), (14, -8), (14, 0), (0, 0))),
                 )
             )
         elif line.dots:
             drawn += [Dot("dot", point, 3.0) for point in points]
-            drawn.append(Dot("dot", (place + 7, top + 32), 3.0))
+            drawn.append(Dot("dot", (place + 7, base - 4), 3.0))
         else:
-            drawn += [Stroke("line", points), Stroke("line", ((place, top + 32), (place + 14, top + 32)))]
-        shapes += [
-            Mark(number, line.label, tuple(drawn)),
-            Words("label", (sample[0] + 20, sample[1]), line.label),
-        ]
-        place += 36 + 6.6 * len(line.label)
+            drawn += [Stroke("line", points), Stroke("line", ((place, base - 4), (place + 14, base - 4)))]
+        shapes += [Mark(number, line.label, tuple(drawn)), Words("label", (place + 20, base), line.label)]
     return shapes
+
+
+def _legend(lines: Sequence[Line]) -> tuple[list[tuple[float, float]], float]:
+    """Where the name of each line is put, and how much further down the chart begins."""
+    places: list[tuple[float, float]] = []
+    x, y = 0.0, 0.0
+    for line in lines:
+        width = 36 + 6.6 * len(line.label)
+        if places and x + width > WIDTH + 16:
+            x, y = 0.0, y + 18
+        places.append((x, y))
+        x += width
+    return places, y
 
 
 def drawing(panels: Sequence[Panel], about: str) -> str:

@@ -379,7 +379,7 @@ def test_flows_add_up_in_one_bin(strategy: Strategy) -> None:
 
 @pytest.mark.parametrize("strategy", named([one for one in CHANGES if not isinstance(one, Sliding)]))
 def test_levels_are_refused_without_the_load(strategy: Strategy) -> None:
-    with pytest.raises(SpecError, match="does not measure the initial load"):
+    with pytest.raises(SpecError, match="measures changes alone"):
         strategy.weights(5, None)
 
 

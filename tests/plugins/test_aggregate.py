@@ -96,7 +96,7 @@ def test_without_its_registration_the_function_is_refused(tmp_path: Path) -> Non
 
 
 def test_a_name_is_registered_once_and_an_unknown_one_is_refused() -> None:
-    with pytest.raises(SpecError, match="two aggregates called 'avg'"):
+    with pytest.raises(SpecError, match="an aggregate called 'avg' is registered already"):
         register(aggregate_of("avg"))
     with pytest.raises(SpecError, match="there is no aggregate called 'median'; there are: avg, count, sum"):
         aggregate_of("median")

@@ -138,6 +138,6 @@ def test_the_contract_demands_a_description() -> None:
 
 
 def test_a_name_is_registered_once() -> None:
-    with pytest.raises(SpecError, match="two strategies called 'disjoint'"):
+    with pytest.raises(SpecError, match="a strategy called 'disjoint' is registered already"):
         register(kind_of("disjoint"))
     assert len({kind.name for kind in kinds()}) == len(kinds()) == 11

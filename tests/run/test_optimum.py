@@ -195,7 +195,7 @@ def test_a_changed_matrix_is_refused_before_anything_is_measured(tmp_path: Path)
 def test_it_cannot_be_pinned_where_there_is_none_or_by_parameters(tmp_path: Path) -> None:
     for strategy, what in (
         ("dense", "is not valid here"),
-        ({"name": "dense", "digest": "00"}, "found, not given"),
+        ({"name": "dense", "digest": "00"}, "no parameters that can be declared"),
     ):
         gauge, _ = world(tmp_path, 30, budget={"epsilon": 1}, strategy=strategy)
         with pytest.raises(SpecError, match=what):

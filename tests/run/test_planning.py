@@ -96,14 +96,20 @@ def test_several_releases_with_groups_are_planned_in_time_and_as_private_as_decl
             {"name": "hierarchy", "branching": 2.5, "height": 5, "bins": 31, "load": "leaf"},
             "branching is a whole number",
         ),
-        ({"name": "toeplitz", "shape": "root", "bins": 31, "beta": 1.5}, "0 <= beta <= 1"),
-        ({"name": "toeplitz", "shape": "root", "bins": 31, "white": -2.0}, "no negative noise"),
-        ({"name": "toeplitz", "shape": "banded", "bins": 31, "width": -3}, "no negative width"),
+        ({"name": "toeplitz", "shape": "root", "bins": 31, "beta": 1.5}, "beta must lie between 0 and 1"),
+        (
+            {"name": "toeplitz", "shape": "root", "bins": 31, "white": -2.0},
+            "neither width nor noise may be negative",
+        ),
+        (
+            {"name": "toeplitz", "shape": "banded", "bins": 31, "width": -3},
+            "neither width nor noise may be negative",
+        ),
         ({"name": "magic", "bins": 31}, "there is no strategy called 'magic'"),
         ("sliding", "there are: buffered, damped, disjoint, hierarchy, toeplitz"),
-        ({"name": "dense", "first": 0, "digest": "1"}, "is found, not given: pin it by its name alone"),
-        ({"name": "hierarchy", "branching": 4, "height": 900, "bins": 31}, "lower its height or branching"),
-        ({"name": "damped", "bins": 31, "beta": 0.9, "white": inf, "offset": 0.0}, "finite noise"),
+        ({"name": "dense", "first": 0, "digest": "1"}, "has no parameters that can be declared"),
+        ({"name": "hierarchy", "branching": 4, "height": 900, "bins": 31}, "lower height or branching"),
+        ({"name": "damped", "bins": 31, "beta": 0.9, "white": inf, "offset": 0.0}, "noise must be finite"),
     ],
 )
 def test_a_pinned_strategy_must_be_one_for_the_declared_windows(strategy: Any, told: str) -> None:

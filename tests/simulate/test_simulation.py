@@ -260,6 +260,16 @@ def test_a_history_of_its_own_takes_the_place_of_a_source_without_one(tmp_path: 
     assert simulated(file, "--at-most", "2", "--history", str(other)) == expected
 
 
+def test_a_history_is_the_declared_table_where_the_declaration_names_none(tmp_path: Path) -> None:
+    """The name is then that of the declared file, which the SELECTs have."""
+    file = declared(tmp_path, owned=False)
+    expected = simulated(file, "--at-most", "2")
+    text = "\n".join(line for line in file.read_text("utf-8").splitlines() if not line.startswith("table"))
+    file.write_text(text, "utf-8")
+    (tmp_path / "t.csv").rename(tmp_path / "another name.csv")
+    assert simulated(file, "--at-most", "2", "--history", str(tmp_path / "another name.csv")) == expected
+
+
 def test_a_chart_needs_two_points() -> None:
     with pytest.raises(SpecError, match="--chart"):
         chart(Simulation({}, 0, 0))

@@ -104,9 +104,12 @@ def _declared(file: Path, history: Path | None) -> tuple[GaugeSpec, Path]:
 def _sniffed(history: Path, spec: GaugeSpec) -> dict[str, object]:
     """The [source] that `init` would propose for a changelog, with the declared table, key and unit."""
     from tidegauge.cli.template import template  # noqa: PLC0415
+    from tidegauge.source.files.source import stem  # noqa: PLC0415
 
     declared = spec.source.model_dump()
-    draft = template(str(history), history.parent, kind="files", table=declared.get("table"), schema=None)
+    table = declared.get("table") or (stem(declared["path"]) if declared.get("path") else None)
+    draft = template(str(history), history.parent, kind="files", table=table, schema=None)
     source: dict[str, object] = tomllib.loads("\n".join(draft.source))["source"]
     source |= {name: declared[name] for name in ("key", "unit", "max_rows") if declared.get(name) is not None}
-    return {name: value for name, value in source.items() if name != "unit" or spec.source.unit is not None}
+    own = () if spec.source.unit is not None else ("unit", "max_rows")
+    return {name: value for name, value in source.items() if name not in own}

@@ -80,7 +80,10 @@ def measure(
     noise_ahead:   for a strategy whose noise is drawn ahead, the noise of these rows (rows by cells)
     """
     if (noise_ahead is None) != (component_plan.strategy.ahead is None):
-        raise TidegaugeError("the strategy adds noise that was drawn ahead, or noise was drawn for another")
+        raise TidegaugeError(
+            "the store keeps noise that was drawn ahead for another strategy than the committed one. Nothing "
+            "was measured. Bring back the newest copy of the store that tidegauge verify accepts."
+        )
     cells, stream = len(shared_noise), component_plan.strategy.stream
     if stream is None:
         sums_of_rows = _combinations(component_plan.strategy, totals, bins, cells)

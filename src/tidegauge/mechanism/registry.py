@@ -30,7 +30,7 @@ _KINDS: Final[dict[str, StrategyKind]] = {}
 def register(kind: StrategyKind) -> None:
     """Make a kind of strategy available to plans.  Raises SpecError if its name is taken."""
     if kind.name in _KINDS:
-        raise SpecError(f"there are two strategies called {kind.name!r}")
+        raise SpecError(f"a strategy called {kind.name!r} is registered already: give this one another name")
     _KINDS[kind.name] = kind
 
 

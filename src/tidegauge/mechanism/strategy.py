@@ -91,7 +91,10 @@ class Row:
 
 def refuse_running_values() -> NoReturn:
     """Refuse a running value, for a strategy that does not measure the initial load."""
-    raise SpecError("this strategy does not measure the initial load: it gives changes, not running values")
+    raise SpecError(
+        "this strategy measures changes alone, without the rows that exist at the start: choose another "
+        "strategy for a running value"
+    )
 
 
 class Stream(ABC):

@@ -180,6 +180,11 @@ def more_if_asked(search: Search, found: Sequence[Option]) -> bool:
     return len(found) > 1 and any(kind.asked(search) for kind in kinds() if kind.name not in offered)
 
 
+_BY_NAME: Final = (
+    "Write the strategy's name alone to have its parameters chosen; tidegauge plan --json then shows them"
+)
+
+
 def _pinned(release: Release, pinned: Mapping[str, int | float | str], search: Search) -> Strategy:
     name, parameters = str(pinned["name"]), {key: value for key, value in pinned.items() if key != "name"}
     at = f"release.{release.name}.strategy"
@@ -188,11 +193,10 @@ def _pinned(release: Release, pinned: Mapping[str, int | float | str], search: S
         if parameters and (search.pure or not kind.pure):
             return fitting(build(name, parameters), release)
     except SpecError as error:
-        raise SpecError(str(error), key=at) from None
+        raise SpecError(f"{error}. {_BY_NAME}" if parameters else str(error), key=at) from None
     except (TypeError, ValueError, KeyError, ArithmeticError):
         raise SpecError(
-            f"strategy '{name}' does not take these parameters, or needs more. Write its name alone "
-            "to have them chosen; tidegauge plan --json then shows all of them",
+            f"strategy '{name}' does not take these parameters, or needs more. {_BY_NAME}",
             key=at,
         ) from None
     for strategy in candidates(search, only=name):

@@ -18,7 +18,7 @@ def choice_spread_squared(*, cells: int, rows: int = 1, windows: bool = False) -
     Proof:    docs/theory/T22.md
     """
     if cells < 1 or rows < 1:
-        raise SpecError("there is at least one cell and one row")
+        raise SpecError("cells and rows must be 1 or more")
     return Fraction(min((4 if windows else 2) * rows, cells), cells)
 
 
@@ -29,7 +29,7 @@ def choice_steps(squares: int, *, readings: int, cells: int, weight: Fraction) -
     Proof:    docs/theory/T22.md
     """
     if squares < 0 or readings < 1 or weight < 0:
-        raise SpecError("squares and weights are not negative, and there is at least one reading")
+        raise SpecError("give at least one reading; squares and weights must not be negative")
     scaled = weight**2 * squares / (readings * cells)
     return isqrt(scaled.numerator // scaled.denominator)
 
@@ -50,7 +50,7 @@ def choice_rate(cost: Fraction, *, pure: bool) -> Fraction:
     Proof:    docs/theory/T22.md
     """
     if cost <= 0:
-        raise SpecError("a choice needs a privacy loss above 0")
+        raise SpecError("the privacy loss of a choice must be above 0: raise choice_share or the budget")
     if pure:
         return cost
     fine = 2**40

@@ -60,7 +60,7 @@ def dcr_folds(
     Proof:    docs/theory/T2.md, docs/theory/T7.md
     """
     if times is not None and (width is not None or count is not None):
-        raise SpecError("give times, or width and count, not both", key="times")
+        raise SpecError("give either times, or width and count", key="times")
     windows = _endless(count) if times is None else len(_distinct(alike(*times)))
     step = None if width is None else length(width, key="width")
 
@@ -193,7 +193,7 @@ def _endless(count: int | None) -> int | None:
 
 def _distinct(ends: list[Fraction]) -> list[Fraction]:
     if any(later < earlier for earlier, later in pairwise(ends)):
-        raise SpecError("must be in order", key="times")
+        raise SpecError("must be in order, the earliest first", key="times")
     return list(dict.fromkeys(ends))
 
 
@@ -205,7 +205,5 @@ def _ceiling(long: Exact, short: Exact) -> int:
 def _least(*limits: int | None) -> int:
     known = [limit for limit in limits if limit is not None]
     if not known:
-        raise SpecError(
-            "nothing bounds the loss: without a constraint on every unit a release must end (give its count)"
-        )
+        raise SpecError("nothing bounds the loss: give a constraint (AtMost, Within), or a count of windows")
     return min(known)

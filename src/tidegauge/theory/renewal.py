@@ -57,7 +57,7 @@ def _renewed(
 ) -> Constraint:
     k, bound = case
     if bound is not None and bound.temporal != longest.temporal:
-        raise SpecError("plain numbers and times or durations cannot be compared; use one or the other")
+        raise SpecError("give plain numbers only, or times and durations only")
     span = longest
     if kind == "flow":
         most = None if k is None else terms * k

@@ -84,6 +84,6 @@ def most_counted(*, mutations: int | None, clip: int | None) -> int:
     ]
     if not limits:
         raise SpecError(
-            "nothing bounds what one unit adds to a flow in one window: enforce at_most, or declare a clip"
+            "nothing bounds what one unit adds to a flow in one window: declare at_most, or a clip"
         )
     return min(limits)

@@ -17,7 +17,9 @@ _AGGREGATES: Final[dict[str, Aggregate]] = {}
 def register(aggregate: Aggregate) -> None:
     """Make an aggregate available to releases.  Raises SpecError if its name is taken."""
     if aggregate.name in _AGGREGATES:
-        raise SpecError(f"there are two aggregates called {aggregate.name!r}")
+        raise SpecError(
+            f"an aggregate called {aggregate.name!r} is registered already: give this one another name"
+        )
     _AGGREGATES[aggregate.name] = aggregate
 
 

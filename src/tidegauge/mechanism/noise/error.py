@@ -67,7 +67,7 @@ class ErrorDistribution:
     def half_width(self, level: float = 0.95) -> float:
         """The least h, rounded up, such that the error is in [-h, h] with this probability."""
         if not 0 < level < 1:
-            raise SpecError("lies between 0 and 1", key="level")
+            raise SpecError("must lie between 0 and 1, for example 0.95", key="level")
         silence = sum(sum(part.counts) * log(part.noise.masses(0)[0]) for part in self.parts)
         if silence >= log(level):
             return 0.0

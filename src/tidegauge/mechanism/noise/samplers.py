@@ -75,7 +75,9 @@ class DiscreteLaplace(Noise):
     def __post_init__(self) -> None:
         if not 0 < self.scale <= _MOST:
             raise SpecError(
-                "noise must have a scale above 0 and up to 2^52 grid steps; coarsen the grid", key="noise"
+                "the scale must be above 0 and at most 2^52 grid steps: give a coarser grid, or "
+                "a larger budget",
+                key="noise",
             )
 
     @property
@@ -109,7 +111,8 @@ class DiscreteGaussian(Noise):
     def __post_init__(self) -> None:
         if not 0 < self.sigma_squared <= _MOST**2:
             raise SpecError(
-                "noise must have a sigma above 0 and up to 2^52 grid steps; coarsen the grid", key="noise"
+                "sigma must be above 0 and at most 2^52 grid steps: give a coarser grid, or a larger budget",
+                key="noise",
             )
 
     @property
@@ -212,7 +215,10 @@ class SimulationSampler:
 
 def _positive(sensitivity: Fraction, loss: Fraction) -> None:
     if sensitivity <= 0 or loss <= 0:
-        raise SpecError("a sensitivity and the loss allowed for it must both be above 0", key="noise")
+        raise SpecError(
+            "the sensitivity and the loss that it may cost must both be above 0: give a larger budget",
+            key="noise",
+        )
 
 
 def _difference_of_geometrics(scale: float, count: int, rng: np.random.Generator) -> Integers:

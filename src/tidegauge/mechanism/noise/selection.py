@@ -49,7 +49,7 @@ class NoisyMinimum:
     def draw(self, scores: Sequence[int], sampler: Sampler) -> int:
         """The number of the candidate that was drawn."""
         if not scores or max(map(abs, scores)) >= 2**62:
-            raise SpecError("there is at least one score, and scores are below 2^62")
+            raise SpecError("give at least one score, each below 2^62 in absolute value")
         if sampler.simulated:
             (seed,) = sampler.draw(DiscreteLaplace(Fraction(2**40)), 1)
             return self.simulate(scores, np.random.Generator(np.random.PCG64(abs(seed))))

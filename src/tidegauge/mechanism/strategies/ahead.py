@@ -93,17 +93,22 @@ class Ahead(Strategy):
 
     def __post_init__(self) -> None:
         if self.bins is None:
-            raise SpecError("noise is drawn ahead for a release that ends: give 'for'")
-        if self.branching < 2 or self.height < 1 or self.first not in {0, 1}:
             raise SpecError(
-                "a tree branches at least in two, has at least one layer, and begins in bin 0 or 1"
+                "noise is drawn ahead for releases that end: give the release a 'for', such as '2 years'"
             )
+        if self.branching < 2 or self.height < 1 or self.first not in {0, 1}:
+            raise SpecError("branching must be 2 or more, height 1 or more, and first 0 or 1")
         if not self.first < self.bins <= _MOST_BINS:
-            raise SpecError(f"noise is drawn ahead for {_MOST_BINS:,} bins at most")
+            raise SpecError(
+                f"noise is drawn ahead for at most {_MOST_BINS:,} bins: give a shorter 'for' or "
+                "a longer 'every'"
+            )
         if self.branching ** (self.height - 1) > self.branching * _MOST_BINS:
-            raise SpecError("the layers of a tree have more than one node, except the topmost")
+            raise SpecError(
+                "height is too large for these bins: every layer but the topmost must have more than one node"
+            )
         if self.relative and (len(self.relative) != self.height or min(self.relative) <= 0):
-            raise SpecError("a tree needs a scale above 0 for each layer")
+            raise SpecError("scales must be as many numbers above 0 as the tree has layers")
 
     @property
     def parameters(self) -> dict[str, int | float | str]:

@@ -62,9 +62,7 @@ class Autoregressive(Strategy):
 
     def __post_init__(self) -> None:
         if not 0 <= self.memory <= _MEMORY or self.shared_noise < 0 or self.bins <= self.first:
-            raise SpecError(
-                "an autoregressive strategy has a memory from 0 to 65536 and shared noise of 0 or more"
-            )
+            raise SpecError("memory must lie between 0 and 65536, and shared_noise must be 0 or more")
 
     @property
     def parameters(self) -> dict[str, int | float | str]:
@@ -230,7 +228,7 @@ def _read(recorded: Recorded) -> Autoregressive:
     parameters = dict(recorded.parameters)
     known = [parameters.pop(name) for name in ("shared_noise", "veil") if name in parameters]
     if len(known) != 1:
-        raise SpecError("an autoregressive strategy needs shared_noise, once")
+        raise SpecError("an autoregressive strategy needs the parameter shared_noise, and only once")
     return Autoregressive(**parameters, shared_noise=Fraction(known[0]))
 
 

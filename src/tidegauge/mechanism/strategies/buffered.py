@@ -67,16 +67,16 @@ class Buffered(Strategy):
 
     def __post_init__(self) -> None:
         if not 0 < self.bins - self.first <= LONGEST:
-            raise SpecError(f"a buffered strategy has up to {LONGEST} bins")
+            raise SpecError(f"bins must be at most {LONGEST}")
         if not (self.offset == 0 or 1e-9 <= self.offset <= 1e9):  # false also for NaN
-            raise SpecError("a buffered strategy has an offset of 0, or between 1e-9 and 1e9")
+            raise SpecError("offset must be 0, or lie between 1e-9 and 1e9")
         weights, forgets = self._parts
         if not 0 < len(weights) <= _MOST_BUFFERS or min(weights) <= 0 or sum(weights) != MILLION:
             raise SpecError(
-                f"the weights of up to {_MOST_BUFFERS} buffers are above 0 and add up to 1 exactly"
+                f"buffers must be at most {_MOST_BUFFERS}, with weights above 0 that add up to exactly 1"
             )
         if not (min(forgets) >= 0 and max(forgets) <= BILLION):
-            raise SpecError("what buffers forget lies between 0 and 1")
+            raise SpecError("buffers: the second number of each pair must lie between 0 and 1")
 
     @cached_property
     def _parts(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -84,11 +84,11 @@ class Buffered(Strategy):
             parts = [part.split(":") for part in self.buffers.split()]
             found = [(Fraction(weight) * MILLION, Fraction(forgets) * BILLION) for weight, forgets in parts]
         except (AttributeError, ValueError, ArithmeticError):
-            raise SpecError("buffers are written as 'weight:forgets weight:forgets ...'") from None
-        if any(number.denominator != 1 for part in found for number in part):
             raise SpecError(
-                "buffers have weights in whole millionths, and forget whole billionths of themselves"
-            )
+                "buffers must be pairs 'weight:forgets' with blanks between them, such as '0.6:1 0.4:0.05'"
+            ) from None
+        if any(number.denominator != 1 for part in found for number in part):
+            raise SpecError("buffers: weights have at most 6 decimals, and the second numbers at most 9")
         return tuple(int(weight) for weight, _ in found), tuple(int(forgets) for _, forgets in found)
 
     @property

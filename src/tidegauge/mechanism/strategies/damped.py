@@ -66,8 +66,8 @@ class Damped(Triangular):
             and 0 <= self.offset < inf
         ):  # false also for NaN
             raise SpecError(
-                f"a damped strategy has up to {MOST_BINS} bins, 0 <= beta <= 1 and finite noise, "
-                "none of it negative"
+                f"bins must be at most {MOST_BINS}, beta must lie between 0 and 1, and noise must be finite "
+                "and not negative"
             )
 
     @property

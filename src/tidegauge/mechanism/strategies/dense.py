@@ -70,8 +70,8 @@ class Dense(Triangular):
             or whole.min() < -most
         ):
             raise SpecError(
-                f"a dense strategy is a lower-triangular matrix for up to {MOST_BINS} bins, "
-                f"of integers up to 2^{shapes.BITS}"
+                f"the matrix must be lower-triangular, for at most {MOST_BINS} bins, of integers up to "
+                f"2^{shapes.BITS}"
             )
         kept = whole.astype(np.int32)
         kept.flags.writeable = False
@@ -191,7 +191,7 @@ def _asked(search: Search) -> bool:
 def _read(recorded: Recorded) -> Dense:
     digest = str(recorded.parameters.get("digest", ""))
     if digest not in recorded.attachments:
-        raise SpecError("an optimised dense strategy is found, not given: pin it by its name alone")
+        raise SpecError("a dense strategy has no parameters that can be declared: its matrix is searched for")
     first = int(recorded.parameters["first"])
     return Dense.unpacked(recorded.attachments[digest], digest=digest, first=first)
 

@@ -67,9 +67,7 @@ class Epochs(Strategy):
 
     def __post_init__(self) -> None:
         if not 1 <= self.start <= _LONGEST or self.start & (self.start - 1) or self.branching in {-1, 1}:
-            raise SpecError(
-                "epochs begin with a power of two of bins, and branch in two or more or not at all"
-            )
+            raise SpecError("start must be a power of two, and branching 0 (none), or 2 or more")
 
     @property
     def parameters(self) -> dict[str, int | float | str]:

@@ -61,17 +61,18 @@ class Hierarchy(Strategy):
 
     def __post_init__(self) -> None:
         if self.branching < 2 or self.height < 1:
-            raise SpecError("a hierarchy branches at least in two and has at least one layer")
+            raise SpecError("branching must be 2 or more, and height 1 or more")
         if self.height > _HIGHEST or self.branching ** (self.height - 1) > 1 << _HIGHEST:
-            raise SpecError(
-                f"a node of a hierarchy spans 2^{_HIGHEST} bins at most; lower its height or branching"
-            )
+            raise SpecError(f"a node spans at most 2^{_HIGHEST} bins: lower height or branching")
         if self.load not in {"apart", "leaf", "none"}:
             raise SpecError(
-                "a hierarchy measures the initial load apart, as a leaf or not: 'apart', 'leaf' or 'none'"
+                "load must be 'apart', 'leaf' or 'none': how rows that exist at the start are measured"
             )
         if self.relative and (len(self.relative) != self.height + 1 or min(self.relative) <= 0):
-            raise SpecError("a hierarchy needs a scale above 0 for each layer and for the initial load")
+            raise SpecError(
+                "scales must be numbers above 0: one for each layer and one for the rows that "
+                "exist at the start"
+            )
 
     @property
     def parameters(self) -> dict[str, int | float | str]:

@@ -99,7 +99,10 @@ class Levels(Strategy):
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
         """Outside of its term a unit moves no row; inside, each by all that it contributes."""
         if exposure.returns_after is None or exposure.kind != "stock":
-            raise SpecError("only where the constraint renews does a unit stop changing running values")
+            raise SpecError(
+                "levels need a constraint that renews: declare [constraint] renews, or choose "
+                "another strategy"
+            )
         _, magnitude = spread(exposure)
         most, bins = exposure.rows * magnitude, exposure.returns_after
         return Sensitivity(l1=bins * most, l2_squared=bins * most**2)

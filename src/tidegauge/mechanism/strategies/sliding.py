@@ -45,13 +45,15 @@ class Sliding(Strategy):
 
     def __post_init__(self) -> None:
         if self.span < 1 or self.stride < 1:
-            raise SpecError("a sliding window is at least one bin long and domain by at least one bin")
+            raise SpecError("span and stride must be 1 or more")
 
     @classmethod
     def of(cls, schedule: Schedule) -> Sliding:
         """The strategy for the windows of this schedule.  Raises SpecError if they do not slide."""
         if schedule.span is None or not schedule.sliding:
-            raise SpecError("this schedule has no sliding window")
+            raise SpecError(
+                "this schedule has no sliding window: give the release a window longer than 'every'"
+            )
         return cls(schedule.span, schedule.stride, schedule.count)
 
     @property
@@ -81,7 +83,9 @@ class Sliding(Strategy):
         """Weight 1 for the window itself; other windows are not used."""
         reading = self._reading(bin_)
         if reading is None or span != self.span:
-            raise SpecError("a sliding release measures its own windows alone")
+            raise SpecError(
+                "a sliding strategy answers for the windows of its own release alone: choose another strategy"
+            )
         return np.append(np.zeros(reading), 1.0)
 
     def decoding(self, cells: int) -> Decoding:
@@ -104,7 +108,9 @@ class Sliding(Strategy):
         if self.readings is not None:
             outside |= numbers >= self.readings
         if outside.any():
-            raise SpecError("a sliding release measures its own windows alone")
+            raise SpecError(
+                "a sliding strategy answers for the windows of its own release alone: choose another strategy"
+            )
         return numbers
 
     def sensitivity(self, exposure: Exposure) -> Sensitivity:

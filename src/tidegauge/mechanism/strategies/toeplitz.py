@@ -63,9 +63,9 @@ class Toeplitz(Strategy):
 
     def __post_init__(self) -> None:
         if self.shape not in {"root", "window", "banded"} or (self.bins is None and self.shape != "banded"):
-            raise SpecError("a Toeplitz strategy is a root, a window or (also without end) banded")
+            raise SpecError("shape must be 'root', 'window' or 'banded'; only a banded one may have no end")
         if not (0 <= self.beta <= 1 and self.width >= 0 and 0 <= self.white < inf):  # false also for NaN
-            raise SpecError("a Toeplitz strategy has 0 <= beta <= 1, no negative width and no negative noise")
+            raise SpecError("beta must lie between 0 and 1, and neither width nor noise may be negative")
 
     @property
     def parameters(self) -> dict[str, int | float | str]:

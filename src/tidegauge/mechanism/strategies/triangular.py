@@ -71,7 +71,7 @@ class Triangular(Strategy):
 
         found, problem = dtrtri(np.asfortranarray(self.matrix, dtype=np.float64), lower=1, overwrite_c=1)
         if problem:
-            raise SpecError("this matrix cannot be decoded: a row does not speak of its own bin")
+            raise SpecError("this matrix cannot be decoded: its diagonal has a 0. Choose another strategy")
         return np.cumsum(found, axis=0, out=found)
 
     def weights(self, bin_: int, span: int | None) -> Floats:

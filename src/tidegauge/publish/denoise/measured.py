@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _MOST_LEVELS: Final = 24
 """Most past running values that a state contains; with more of them, the matrix is compressed."""
+_INSTEAD: Final = "Read the published values, or --smoothed ones"
 _LONGEST: Final = 1 << 14
 """Most bins for which a matrix is compressed: in about a minute."""
 _LONGEST_COVARIANCE: Final = 1 << 12
@@ -70,7 +71,7 @@ def _offset(strategy: Strategy, found: Sequence[Sequence[Row]], first: int) -> f
     for row in (row for some in found for row in some):
         loaded = sum(weight for begin, end, weight in row.ranges if begin <= first <= end)
         if abs(row.shared - times * loaded) > 1e-9 * abs(row.shared):
-            raise SpecError(f"the shared noise of strategy '{strategy.name}' cannot be denoised")
+            raise SpecError(f"the shared noise of strategy '{strategy.name}' cannot be denoised. {_INSTEAD}")
     return (float(strategy.shared) * times * strategy.denominator) ** 2
 
 
@@ -129,7 +130,9 @@ def _sum(strategy: Strategy, row: Row, first: int) -> _Sum:
 def _of_matrix(strategy: Strategy, found: Sequence[Sequence[Row]], first: int) -> list[Step]:
     """Steps of a strategy that measures one row in each bin from the first on."""
     if any(len(some) != 1 for some in found):
-        raise SpecError(f"strategy '{strategy.name}' combines too many bins in a row; it cannot be denoised")
+        raise SpecError(
+            f"strategy '{strategy.name}' cannot be denoised: a row combines too many bins. {_INSTEAD}"
+        )
     scales = [float(strategy.scales[some[0].layer]) for some in found]
 
     def row(at: int) -> Floats:
@@ -151,8 +154,8 @@ def _of_matrix(strategy: Strategy, found: Sequence[Sequence[Row]], first: int) -
 def _compressed(row: Callable[[int], Floats], count: int) -> list[Step]:
     if count > _LONGEST:
         raise SpecError(
-            f"a matrix for {count:,} bins is too long to be denoised ({_LONGEST:,} is the most); "
-            "a buffered strategy has no such limit"
+            f"a matrix for {count:,} bins cannot be denoised ({_LONGEST:,} is the most). {_INSTEAD}; another "
+            "gauge can use the strategy 'buffered', which has no such limit"
         )
     return compressed(row, count)
 
@@ -172,7 +175,7 @@ def _ahead(strategy: Ahead, bins: int, rows: Floats) -> Measured:
     if strategy.bins > _LONGEST_COVARIANCE:
         raise SpecError(
             f"noise that was drawn ahead for {strategy.bins:,} bins cannot be denoised "
-            f"({_LONGEST_COVARIANCE:,} is the most)"
+            f"({_LONGEST_COVARIANCE:,} is the most). {_INSTEAD}"
         )
     white = np.linalg.inv(np.linalg.cholesky(strategy.tree.covariance[:count, :count]))
     return Measured(System(_compressed(lambda at: white[at, : at + 1], count)), white @ rows, strategy.first)

@@ -3,13 +3,48 @@
 from __future__ import annotations
 
 import os
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_SHOWN: Final = 12
+"""So many names are listed in a message."""
 
 
 def quote(name: str) -> str:
     """An SQL identifier, whatever it contains."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def listed(names: Iterable[str]) -> str:
+    """SQL identifiers, with commas between them."""
+    return ", ".join(map(quote, names))
+
+
+def nearest(wanted: str, names: Iterable[str]) -> str:
+    """The end of a message: a name that is similar to the wanted one, or the names that there are."""
+    known = {name.lower(): name for name in names}
+    if near := get_close_matches(wanted.lower(), known, n=1):
+        return f"did you mean {quote(known[near[0]])}?"
+    found = sorted(known.values())
+    if not found:
+        return "there is none."
+    return f"there are: {listed(found[:_SHOWN])}{', ...' if len(found) > _SHOWN else ''}."
+
+
+def no_table(wanted: str, names: Iterable[str]) -> str:
+    """The message for a table that does not exist.  `names`: those of the tables that do."""
+    near = nearest(wanted, names)
+    return f"there is no table {quote(wanted)}; {near} Nothing was read. Correct [source] table."
+
+
+def no_column(table: str, missing: Sequence[str], columns: Iterable[str]) -> str:
+    """The message for columns that a table does not have.  `columns`: those that it has."""
+    return f"{quote(table)} has no column {listed(missing)}; {nearest(missing[0], columns)}"
 
 
 def literal(text: str) -> str:

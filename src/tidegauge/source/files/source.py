@@ -71,7 +71,7 @@ class Files(OpenSource):
         batch_rows: int = BATCH_ROWS,
     ) -> None:
         self._path, self._base, self._batch_rows = path, base or Path(), batch_rows
-        self._table = table or _stem(path)
+        self._table = table or stem(path)
         self._checked: tuple[ExitStack, Loaded] | None = None
         self._roles = Roles(
             time=time,
@@ -308,13 +308,13 @@ def _wanted(name: str, marks: Sequence[Mark], until: int | None) -> str:
     return f"{due} AND NOT ({' OR '.join(covered) or 'FALSE'})"
 
 
-def _stem(path: str) -> str:
-    """The name of a table: that of its file, or the part of the path before the first wildcard."""
+def stem(path: str) -> str:
+    """The name of a table that has none: its file's, or the part of the path before the first wildcard."""
     name = re.sub(r"(\.\w+)(\.gz)?$", "", Path(path).name)
-    stem = re.split(r"[*?\[]", name)[0].rstrip("-_. ")
-    if not stem:
+    found = re.split(r"[*?\[]", name)[0].rstrip("-_. ")
+    if not found:
         raise SpecError("give the table a name; the path has none to offer", key="source.table")
-    return stem
+    return found
 
 
 def _by_instants(reader: pa.RecordBatchReader, size: int) -> Iterator[tuple[pa.Table, bool]]:

@@ -189,7 +189,9 @@ def ordinary(target: Table | None, schema: str, name: str) -> Table:
     """The table.  Raises SourceError if its changes are not in the log."""
     if target is None:
         raise SourceError(
-            f"there is no table {quote(schema)}.{quote(name)} that this role may see. Nothing was read."
+            f"there is no table {quote(schema)}.{quote(name)} that this role may see. Nothing "
+            "was read. Correct "
+            "[source] table or schema, or grant the role USAGE on the schema and SELECT on the table."
         )
     if unlogged := [one.quoted for one in target.members if not one.logged]:
         raise SourceError(

@@ -166,7 +166,11 @@ def _walk(data: Letters, at: Places, here: Flags, fields: int) -> tuple[Tuples, 
     """Read the tuples that begin at these places, in the messages that have one; also return their ends."""
     at = np.where(here, at, 0)
     if np.any(here & (_number(data, at, 2) != fields)):
-        raise SourceError("a row of the change stream does not have the columns that were announced for it")
+        raise SourceError(
+            "a row of the change stream does not have the columns that were announced for it. "
+            "Nothing of it was "
+            'read. Run again; if that does not help, read the table whole: [source] on_lost = "reload"'
+        )
     where, count = at.copy(), len(at)
     where[here] += 2
     kinds = np.zeros((fields, count), np.uint8)

@@ -8,7 +8,7 @@ import psycopg
 import pyarrow.compute as pc
 
 from tidegauge.errors import SourceError
-from tidegauge.source.batch.names import quote
+from tidegauge.source.batch.names import nearest, quote
 from tidegauge.source.batch.values import from_text
 from tidegauge.source.postgres import catalog
 from tidegauge.source.postgres.access import Access, final, unreachable
@@ -42,8 +42,12 @@ class PostgresReader:
     def _found(self, connection: Connection) -> catalog.Table:
         found = catalog.table(connection, self._schema, self.table)
         if found is None:
+            names = catalog.tables(connection, self._schema)
             raise SourceError(
-                f"there is no table {quote(self._schema)}.{quote(self.table)} that this role may see"
+                f"there is no table {quote(self._schema)}.{quote(self.table)} that this role may see; "
+                f"{nearest(self.table, names)} Nothing was read. Correct [source] table or "
+                "schema, or grant the "
+                "role SELECT."
             )
         return found
 

@@ -11,7 +11,7 @@ import psycopg
 from tidegauge.errors import SourceError, SpecError
 from tidegauge.model.mutation import Batch
 from tidegauge.model.source import Check, FollowedSource
-from tidegauge.source.batch.names import literal, quote
+from tidegauge.source.batch.names import literal, no_column, quote
 from tidegauge.source.batch.rows import schema as batch_schema
 from tidegauge.source.batch.rows import truncation
 from tidegauge.source.batch.spool import Spool
@@ -366,7 +366,9 @@ class Postgres(FollowedSource):
         wanted = frozenset(known or types) if self._selected is None else self._selected
         used = [*wanted, *self._entry, *([self._unit] if self._unit else [])]
         if missing := [name for name in used if name not in types]:
-            raise SpecError(f"{found.quoted} has no column {', '.join(map(quote, missing))}", key="source")
+            raise SpecError(
+                f"{no_column(self._table, missing, types)} Correct [source] or the SELECT.", key="source"
+            )
         names = [name for name in types if name in wanted]
         columns = {name: types[name] for name in types if name in used}
         padded = frozenset(name for name, (oid, _) in columns.items() if oid == catalog.PADDED)

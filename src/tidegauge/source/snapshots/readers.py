@@ -11,10 +11,10 @@ import duckdb
 import pyarrow as pa
 
 from tidegauge.errors import SourceError, SpecError
-from tidegauge.source.batch.names import literal, quote
+from tidegauge.source.batch.names import literal, no_column, no_table, quote
 from tidegauge.source.batch.values import arrow_type, declared_types, from_values
 from tidegauge.source.sqlite.source import sql_type as sqlite_type
-from tidegauge.source.sqlite.triggers import connect, declared
+from tidegauge.source.sqlite.triggers import connect, declared, table_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -53,10 +53,11 @@ class SQLiteReader:
         """The columns as SQLite declares them."""
         with closing(connect(self._path)) as connection:
             found = declared(connection, self.table)
-        if not found:
-            raise SourceError(f"there is no table {quote(self.table)}", path=str(self._path))
+            if not found:
+                names = table_names(connection)
+                raise SourceError(no_table(self.table, names), path=str(self._path))
         if missing := self._types.keys() - found.keys():
-            raise SpecError(f"no column {', '.join(map(quote, sorted(missing)))}", key="source.types")
+            raise SpecError(no_column(self.table, sorted(missing), found), key="source.types")
         return {name: self._types.get(name) or sqlite_type(kind) for name, kind in found.items()}
 
     def scan(self, text: Sequence[str], typed: Mapping[str, str]) -> Iterator[list[pa.Array]]:
@@ -70,7 +71,12 @@ class SQLiteReader:
                     columns = zip(*rows, strict=True)
                     yield [from_values(column, kind) for column, kind in zip(columns, kinds, strict=True)]
             except sqlite3.Error as error:
-                raise SourceError(f"cannot be read ({type(error).__name__})", path=str(self._path)) from None
+                raise SourceError(
+                    f"{quote(self.table)} cannot be read ({type(error).__name__}). Nothing was "
+                    "delivered. Check "
+                    "the file with: sqlite3 FILE 'PRAGMA integrity_check'",
+                    path=str(self._path),
+                ) from None
 
 
 _PLAIN: Final = frozenset(
@@ -145,6 +151,8 @@ class DuckDBReader:
             raise self._refusal(error) from None
 
     def _refusal(self, error: duckdb.Error) -> SourceError:
+        if isinstance(error, duckdb.CatalogException):
+            return SourceError(no_table(self.table, self.tables()), path=str(self._path))
         return SourceError(
             f"cannot be read as {quote(self.table)} ({type(error).__name__}). A DuckDB file can be read "
             "while no other process has it open for writing.",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegauge.errors import SpecError
+from tidegauge.source.batch.names import no_column
 from tidegauge.source.batch.refusal import refusal
 from tidegauge.source.batch.values import arrow_type
 from tidegauge.source.batch.workbench import scratch
@@ -59,7 +60,7 @@ class TextReader:
         """The columns of the first file, with the declared types; others are text."""
         found = self._files()[0].schema
         if missing := [name for name in self._types if name not in found]:
-            raise SpecError(f"there is no column {', '.join(map(repr, missing))}", key="source.types")
+            raise SpecError(no_column(self.table, missing, found), key="source.types")
         return {
             name: SQL_TYPES[self._types[name]] if name in self._types else kind or "VARCHAR"
             for name, kind in found.items()

@@ -16,7 +16,7 @@ from tidegauge.errors import SourceError, SpecError
 from tidegauge.model.json import as_text, as_whole
 from tidegauge.model.mutation import Batch
 from tidegauge.model.source import Check, FollowedSource
-from tidegauge.source.batch.names import quote
+from tidegauge.source.batch.names import no_column, no_table, quote
 from tidegauge.source.batch.position import Position
 from tidegauge.source.batch.rows import assemble, image, key, schema, truncation
 from tidegauge.source.batch.spool import Spool
@@ -110,13 +110,14 @@ class SQLite(FollowedSource):
         """The table's columns; `types` overrides the types that the table declares."""
         with self._opened() as connection:
             found = triggers.declared(connection, self._table)
-        if not found:
-            raise SourceError(f"there is no table {quote(self._table)}", path=str(self._path))
+            if not found:
+                names = triggers.table_names(connection)
+                raise SourceError(no_table(self._table, names), path=str(self._path))
         return self._kinds(found)
 
     def _kinds(self, declared: Mapping[str, str]) -> dict[str, str]:
         if missing := self._types.keys() - declared.keys():
-            raise SpecError(f"no column {', '.join(map(quote, sorted(missing)))}", key="source.types")
+            raise SpecError(no_column(self._table, sorted(missing), declared), key="source.types")
         return {name: self._types.get(name) or sql_type(kind) for name, kind in declared.items()}
 
     def select(self, columns: Collection[str]) -> None:

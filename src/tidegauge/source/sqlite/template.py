@@ -26,11 +26,7 @@ def outline(asked: Asked) -> tuple[list[str], Outline]:
     """The lines that say where the table is, and its columns and key."""
     path = path_of(asked)
     with closing(triggers.connect(path)) as connection:
-        found = connection.execute(
-            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~' "
-            f"AND name NOT LIKE '~{triggers.META}%' ESCAPE '~' ORDER BY name"
-        )
-        name = chosen([name for (name,) in found], asked.table)
+        name = chosen(triggers.table_names(connection), asked.table)
         key = triggers.primary_key(connection, name)
     lines = [line("path", relative(path, asked.folder)), line("table", name)]
     return lines, Outline(name, SQLite(path, name).columns, key)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SourceError, SpecError
-from tidegauge.source.batch.names import quote
+from tidegauge.source.batch.names import listed, no_column, no_table, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -224,6 +224,15 @@ def primary_key(connection: sqlite3.Connection, table: str) -> tuple[str, ...]:
     return tuple(name for (name,) in found)
 
 
+def table_names(connection: sqlite3.Connection) -> list[str]:
+    """The names of the application's tables."""
+    found = connection.execute(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~' "
+        f"AND name NOT LIKE '~{META}%' ESCAPE '~' ORDER BY name"
+    )
+    return [name for (name,) in found]
+
+
 def declared(connection: sqlite3.Connection, table: str) -> dict[str, str]:
     """The table's stored columns and their declared types."""
     found = connection.execute(
@@ -278,7 +287,7 @@ def recorder(
     """The recorder for this table and these columns; all columns if none are named."""
     known = declared(connection, table)
     if not known:
-        raise SourceError(f"there is no table {quote(table)}. Nothing was read or installed.")
+        raise SourceError(no_table(table, table_names(connection)))
     keys = tuple(entry) or primary_key(connection, table)
     if not keys:
         raise SourceError(
@@ -286,12 +295,12 @@ def recorder(
             "read or installed. Name the columns that identify its rows ([source] key)."
         )
     if missing := [name for name in (*keys, *columns) if name not in known]:
-        raise SpecError(
-            f"the table {quote(table)} has no column {', '.join(map(quote, missing))}", key="source"
-        )
+        raise SpecError(f"{no_column(table, missing, known)} Correct [source] key or unit.", key="source")
     if set(keys) not in _unique_sets(connection, table):
         raise SpecError(
-            f"{', '.join(map(quote, keys))} is neither the primary key of {quote(table)} nor unique",
+            f"{listed(keys)} is neither the primary key of {quote(table)} nor unique. Name "
+            "columns that are, or "
+            "make a unique index on these",
             key="source.key",
         )
     recorded = tuple(name for name in known if not columns or name in columns or name in keys)

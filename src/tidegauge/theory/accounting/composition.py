@@ -62,7 +62,7 @@ def compose(
     Proof:    docs/theory/T8.md
     """
     if (epsilon is None) == (not events):
-        raise SpecError("compose takes events, or epsilon with delta and folds, one of the two")
+        raise SpecError("give either events, or epsilon, delta and folds")
     parts = flatten(*events) if epsilon is None else flatten(Approximate(epsilon, delta, folds))
     forced = _forced(parts)
     target = forced if target_delta is None else fraction(target_delta)
@@ -76,7 +76,8 @@ def compose(
     candidates = {name: value for name, value in tried.items() if value is not None}
     if not candidates:
         raise SpecError(
-            "no bound applies: Gaussian and zCDP losses need a target_delta above what the events force"
+            "Gaussian and zCDP losses have no pure epsilon: give a target_delta above the delta of the "
+            "events together"
         )
     best = min(candidates, key=candidates.__getitem__)
     reached = forced if best == "basic" else target
@@ -104,7 +105,7 @@ def worst(*compositions: Composition) -> Composition:
     Proof:    docs/theory/T8.md
     """
     if not compositions:
-        raise SpecError("the worst of nothing is not defined")
+        raise SpecError("give at least one event")
     loudest = max(compositions, key=lambda each: each.epsilon)
     shared = [name for name in loudest.candidates if all(name in each.candidates for each in compositions)]
     return Composition(

@@ -93,5 +93,5 @@ def _not_negative(value: Number | str, name: str) -> Fraction:
 def _probability(value: Number | str, name: str) -> Fraction:
     number = fraction(value)
     if not 0 < number < 1:
-        raise SpecError("must lie between 0 and 1: no finite epsilon belongs to a zCDP loss at 0", key=name)
+        raise SpecError("must lie between 0 and 1; at 0 no epsilon is finite", key=name)
     return number

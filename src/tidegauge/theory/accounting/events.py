@@ -43,7 +43,7 @@ class Approximate(Event):
     def __init__(self, epsilon: Number | str, delta: Number | str = 0, times: int = 1) -> None:
         self._set(epsilon=epsilon, delta=delta, times=times)
         if self.delta > 1:
-            raise SpecError("is a probability", key="delta")
+            raise SpecError("must be a probability, from 0 to 1", key="delta")
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Laplace(Event):
         self._set(scale=scale, times=times)
         object.__setattr__(self, "sensitivity", _steps(sensitivity))
         if not self.scale:
-            raise SpecError("without noise nothing is private", key="scale")
+            raise SpecError("must be above 0: without noise nothing is private", key="scale")
 
     @property
     def epsilon(self) -> Fraction:
@@ -86,7 +86,7 @@ class Gaussian(Event):
         self._set(sigma_squared=sigma_squared, times=times)
         object.__setattr__(self, "sensitivity", _steps(sensitivity))
         if not self.sigma_squared:
-            raise SpecError("without noise nothing is private", key="sigma_squared")
+            raise SpecError("must be above 0: without noise nothing is private", key="sigma_squared")
 
     @property
     def rho(self) -> Fraction:

@@ -36,7 +36,7 @@ def falling_paths(coefficients: Floats, *, changes: int, domain: Domain = ON_OFF
     """
     a = np.asarray(coefficients, dtype=np.float64)
     if not _falls(a):
-        raise SpecError("the coefficients of this measurement must not rise or be negative")
+        raise SpecError("the coefficients must not be negative, and none larger than the one before")
     square = above_sum(float(a @ a), dot_error(len(a), float(a @ a)))
     return plain_bounds(changes, domain, later=changes - 1, squares=np.full(changes, square))[-1]
 
@@ -197,7 +197,8 @@ def _checked(coefficients: Floats, offset: float, changes: int, *, quick: bool) 
     convex = _falls(a) and bool((np.diff(a, 2) >= 0).all())
     if offset and not convex:
         raise SpecError(
-            "a shared offset needs coefficients that fall, ever more slowly, and are not negative"
+            "with a shared offset the coefficients must be convex: not negative, falling, and "
+            "ever more slowly"
         )
     return Stationary(a, changes=changes, quick=quick), convex
 

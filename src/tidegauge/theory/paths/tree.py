@@ -72,7 +72,9 @@ def hierarchy_paths(
         span = None if span is None or span > leaves else span
         changes = None if changes is None or changes > leaves else changes
     elif changes is None and span is None:
-        raise SpecError("nothing bounds what one unit changes in a hierarchy without end")
+        raise SpecError(
+            "nothing bounds what one unit changes in a hierarchy without end: give a constraint or 'for'"
+        )
     if changes is not None and span is not None and changes >= span:
         changes = None
     flat = [cost for row in costs.between for cost in row] + [costs.again]

@@ -1,0 +1,1 @@
+"""Files that run in the environments of other libraries (bench/environments.py)."""
