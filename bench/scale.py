@@ -1,6 +1,6 @@
 """How everything scales: histories raw and stamped, many releases and groups, hard keys, ticks, decoding.
 
-    python bench/scale.py [--quick] [--large] [--only sizes shapes ticks decoding] [--folder FOLDER]
+    python -m bench.scale [--quick] [--large] [--only sizes shapes ticks decoding] [--folder FOLDER]
 
 `sizes`     a whole history of 1 and 10 million changes (--large: 100 million as well): the GROUP BY without
             privacy, a scan, the raw fold, `tidegauge stamp` and the fold of what it wrote; changes a second,
@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import duckdb
 
-import throughput
 import tidegauge as tg
+from bench import throughput
 from tidegauge.engine.registry import open_engine
 from tidegauge.model.tick import NOTHING_YET
 from tidegauge.source.files.source import Files
@@ -41,7 +41,7 @@ from tidegauge.store.secret.stamped import open_stamped
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-FOLDER: Final = Path(__file__).parent
+ROOT: Final = Path(__file__).parents[1]
 MILLION: Final = 1_000_000
 DAY: Final = 86_400_000_000
 START: Final = 1_735_689_600_000_000
@@ -207,8 +207,9 @@ def in_turn(wanted: Mapping[str, Path], rounds: int) -> dict[str, Measured]:
     best: dict[str, Measured] = {}
     for _ in range(rounds):
         for what, path in wanted.items():
-            command = [sys.executable, __file__, "--one", what, "--folder", str(path), *PROCESSORS]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            words = ["--one", what, "--folder", str(path.resolve()), *PROCESSORS]
+            command = [sys.executable, "-m", "bench.scale", *words]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
             if done.returncode:
                 sys.exit(done.stderr)
             found = Measured(*map(float, done.stdout.split()[-3:]))
@@ -275,7 +276,7 @@ def shapes(folder: Path, changes: int, rounds: int, *, large: bool) -> None:
 def other(script: str, *options: str) -> None:
     """Another benchmark, with its own output."""
     print(f"bench/{script} {' '.join(options)}", flush=True)
-    subprocess.run([sys.executable, str(FOLDER / script), *options], check=True)
+    subprocess.run([sys.executable, "-m", f"bench.{script}", *options], check=True, cwd=ROOT)
 
 
 def main() -> None:
@@ -308,10 +309,10 @@ def main() -> None:
             shapes(folder, few, rounds, large=options.large)
         if "ticks" in options.only:
             rows = "50000" if options.quick else "1000000"
-            other("engine.py", "--units", rows, "--ticks", "3")
-            other("state.py", "--rows", rows)
+            other("engine", "--units", rows, "--ticks", "3")
+            other("state", "--rows", rows)
         if "decoding" in options.only:
-            other("decode.py", "--bins", "5000" if options.quick else "100000", "--by-weights", "500")
+            other("decode", "--bins", "5000" if options.quick else "100000", "--by-weights", "500")
 
 
 if __name__ == "__main__":

@@ -117,7 +117,7 @@ def _partitions(spark: SparkSession) -> dict[str, str]:
 
     Spark's default of 200 is for clusters: here most of the time would go into starting tasks.
     """
-    local = spark.sparkContext.master.startswith("local")
+    local = str(spark.sparkContext.master).startswith("local")
     if not local or spark.conf.get(_PARTITIONS, _DEFAULT) != _DEFAULT:
         return {}
     return {_PARTITIONS: str(4 * spark.sparkContext.defaultParallelism)}
