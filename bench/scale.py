@@ -1,6 +1,6 @@
 """How everything scales: histories raw and stamped, many releases and groups, hard keys, ticks, decoding.
 
-    python bench/scale.py [--quick] [--large] [--only sizes shapes ticks decoding] [--folder FOLDER]
+    python -m bench.scale [--quick] [--large] [--only sizes shapes ticks decoding] [--folder FOLDER]
 
 `sizes`     a whole history of 1 and 10 million changes (--large: 100 million as well): the GROUP BY without
             privacy, a scan, the raw fold, `tidegauge stamp` and the fold of what it wrote; changes a second,
@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import duckdb
 
-import throughput
 import tidegauge as tg
+from bench import throughput
 from tidegauge.engine.registry import open_engine
 from tidegauge.model.tick import NOTHING_YET
 from tidegauge.source.files.source import Files
@@ -41,7 +41,7 @@ from tidegauge.store.secret.stamped import open_stamped
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-FOLDER: Final = Path(__file__).parent
+ROOT: Final = Path(__file__).parents[1]
 MILLION: Final = 1_000_000
 DAY: Final = 86_400_000_000
 START: Final = 1_735_689_600_000_000
@@ -207,8 +207,17 @@ def in_turn(wanted: Mapping[str, Path], rounds: int) -> dict[str, Measured]:
     best: dict[str, Measured] = {}
     for _ in range(rounds):
         for what, path in wanted.items():
-            command = [sys.executable, __file__, "--one", what, "--folder", str(path), *PROCESSORS]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            command = [
+                sys.executable,
+                "-m",
+                "bench.scale",
+                "--one",
+                what,
+                "--folder",
+                str(path.resolve()),
+                *PROCESSORS,
+            ]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
             if done.returncode:
                 sys.exit(done.stderr)
             found = Measured(*map(float, done.stdout.split()[-3:]))
@@ -272,10 +281,10 @@ def shapes(folder: Path, changes: int, rounds: int, *, large: bool) -> None:
              (found[name].seconds / count / (alone / changes), "one release, a change"))  # fmt: skip
 
 
-def other(script: str, *options: str) -> None:
+def other(name: str, *options: str) -> None:
     """Another benchmark, with its own output."""
-    print(f"bench/{script} {' '.join(options)}", flush=True)
-    subprocess.run([sys.executable, str(FOLDER / script), *options], check=True)
+    print(f"python -m bench.{name} {' '.join(options)}", flush=True)
+    subprocess.run([sys.executable, "-m", f"bench.{name}", *options], check=True, cwd=ROOT)
 
 
 def main() -> None:
@@ -292,7 +301,7 @@ def main() -> None:
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.processors:
-        setattr(time, "perf_counter", time.process_time)  # noqa: B010  (bench/throughput.py has this clock)
+        setattr(time, "perf_counter", time.process_time)  # noqa: B010  (bench.throughput has this clock)
     with tempfile.TemporaryDirectory() as scratch:
         if options.one:
             seconds = work(options.one, options.folder, Path(scratch))
@@ -306,12 +315,12 @@ def main() -> None:
         if "shapes" in options.only:
             print(f"{few:,} changes over 100 days, new values alone, at_most = 8")
             shapes(folder, few, rounds, large=options.large)
+        small = ["--quick"] if options.quick else []
         if "ticks" in options.only:
-            rows = "50000" if options.quick else "1000000"
-            other("engine.py", "--units", rows, "--ticks", "3")
-            other("state.py", "--rows", rows)
+            other("engine", *small)
+            other("state", *small)
         if "decoding" in options.only:
-            other("decode.py", "--bins", "5000" if options.quick else "100000", "--by-weights", "500")
+            other("decode", *small)
 
 
 if __name__ == "__main__":
