@@ -292,8 +292,11 @@ class Views:
         `every_row`: of `true_change_s`, to which all rows of a unit contribute.
         """
         made, origin = (f"true_change_{s}", "path") if every_row else (f"change_{s}", f"contributing_{s}")
-        parts = []
         stocks = [release for release in self.stocks if release.name in scope.releases]
+        if stocks and self.program.max_rows is None:
+            own = " UNION ALL ".join(self._own_change(release, origin) for release in stocks)
+            return f"CREATE OR REPLACE TEMP TABLE {made} AS {own}"
+        parts = []
         names = [name for release in stocks for name in self.view(release)]
         for release in stocks:
             i, (cell, *values) = self.numbers[release.name], self.view(release)
@@ -306,11 +309,7 @@ class Views:
         if not parts:
             parts = ["SELECT ''::VARCHAR AS unit, 0 AS instant, 0 AS release, 0 AS component, 0 AS cell, "
                      "0 AS amount WHERE false"]  # fmt: skip
-        lagged = [
-            f"lag({name}) OVER row_path AS was_{name}"
-            for name in names
-            if name not in self._lagged_with_row()
-        ]
+        lagged = [f"lag({name}) OVER row_path AS was_{name}" for name in names]
         return f"""
             CREATE OR REPLACE TEMP TABLE {made} AS
             WITH row_changes AS MATERIALIZED (
@@ -320,6 +319,23 @@ class Views:
             SELECT unit, instant, release, component, cell, sum(amount) AS amount
             FROM ({" UNION ALL ".join(parts)})
             GROUP BY unit, instant, release, component, cell HAVING sum(amount) <> 0"""
+
+    def _own_change(self, release: Release, origin: str) -> str:
+        """SQL: the change of a stock where the unit is the row: a unit has one version at an instant."""
+        i, (cell, *values) = self.numbers[release.name], self.view(release)
+        found = []
+        for j, value in enumerate(values):
+            now, was = f"coalesce({value}, 0)::HUGEINT", f"coalesce(was_{value}, 0)::HUGEINT"
+            head = f"SELECT unit, instant, {i} AS release, {j} AS component"
+            found += [
+                f"{head}, {cell} AS cell, "
+                f"{now} - CASE WHEN {cell} = was_{cell} THEN {was} ELSE 0 END AS amount FROM {origin} "
+                f"WHERE {cell} IS NOT NULL AND ({cell} IS DISTINCT FROM was_{cell} AND {now} <> 0 "
+                f"OR {cell} = was_{cell} AND {now} <> {was})",
+                f"{head}, was_{cell}, -{was} FROM {origin} "
+                f"WHERE was_{cell} IS NOT NULL AND {cell} IS DISTINCT FROM was_{cell} AND {was} <> 0",
+            ]
+        return " UNION ALL ".join(found)
 
     def flow_change(self, s: int, scope: Scope) -> str:
         """SQL of `flow_change_s`: the row really changed, and the flow's WHERE accepts the change."""
