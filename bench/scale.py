@@ -207,9 +207,17 @@ def in_turn(wanted: Mapping[str, Path], rounds: int) -> dict[str, Measured]:
     best: dict[str, Measured] = {}
     for _ in range(rounds):
         for what, path in wanted.items():
-            words = ["--one", what, "--folder", str(path.resolve()), *PROCESSORS]
-            command = [sys.executable, "-m", "bench.scale", *words]
-            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+            command = [
+                sys.executable,
+                "-m",
+                "bench.scale",
+                "--one",
+                what,
+                "--folder",
+                str(path.resolve()),
+                *PROCESSORS,
+            ]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
             if done.returncode:
                 sys.exit(done.stderr)
             found = Measured(*map(float, done.stdout.split()[-3:]))
@@ -273,10 +281,10 @@ def shapes(folder: Path, changes: int, rounds: int, *, large: bool) -> None:
              (found[name].seconds / count / (alone / changes), "one release, a change"))  # fmt: skip
 
 
-def other(script: str, *options: str) -> None:
+def other(name: str, *options: str) -> None:
     """Another benchmark, with its own output."""
-    print(f"bench/{script} {' '.join(options)}", flush=True)
-    subprocess.run([sys.executable, "-m", f"bench.{script}", *options], check=True, cwd=ROOT)
+    print(f"python -m bench.{name} {' '.join(options)}", flush=True)
+    subprocess.run([sys.executable, "-m", f"bench.{name}", *options], check=True, cwd=ROOT)
 
 
 def main() -> None:
@@ -293,7 +301,7 @@ def main() -> None:
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.processors:
-        setattr(time, "perf_counter", time.process_time)  # noqa: B010  (bench/throughput.py has this clock)
+        setattr(time, "perf_counter", time.process_time)  # noqa: B010  (bench.throughput has this clock)
     with tempfile.TemporaryDirectory() as scratch:
         if options.one:
             seconds = work(options.one, options.folder, Path(scratch))
@@ -307,12 +315,12 @@ def main() -> None:
         if "shapes" in options.only:
             print(f"{few:,} changes over 100 days, new values alone, at_most = 8")
             shapes(folder, few, rounds, large=options.large)
+        small = ["--quick"] if options.quick else []
         if "ticks" in options.only:
-            rows = "50000" if options.quick else "1000000"
-            other("engine", "--units", rows, "--ticks", "3")
-            other("state", "--rows", rows)
+            other("engine", *small)
+            other("state", *small)
         if "decoding" in options.only:
-            other("decode", "--bins", "5000" if options.quick else "100000", "--by-weights", "500")
+            other("decode", *small)
 
 
 if __name__ == "__main__":
