@@ -165,10 +165,11 @@ class DuckGrid(DuckEngine):
         )
         numbered = "" if s == self._truth else f"JOIN numbered_{s} USING (unit, instant)"
         known = "" if s == self._truth else ", ord, first, label"
+        counted = "" if s == self._truth else "WHERE counts"
         return f"""
             CREATE OR REPLACE TEMP TABLE placed_{s} AS
             WITH found AS (
-                SELECT flow_change_{s}.*{known} FROM flow_change_{s} {numbered}
+                SELECT flow_change_{s}.*{known} FROM flow_change_{s} {numbered} {counted}
             ), binned AS (
                 SELECT found.*, bins.bin FROM found ASOF JOIN bins
                     ON bins.release = found.release AND found.instant <= bins.ends
