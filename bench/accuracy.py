@@ -388,9 +388,9 @@ def result(sizes: tuple[int, ...]) -> Result:
                     lines.setdefault("Tidegauge", []).append((k, one.ours))
     return Result(
         "Accuracy",
-        "Worst root mean squared error of what the planner chooses by default, at equal privacy: Gaussian noise "
-        "at rho = 1/2, Laplace noise at epsilon = 1. A limit holds for every release with additive Gaussian "
-        "noise of this kind. [Accuracy](accuracy.md) has all settings.",
+        "Worst root mean squared error of what the planner chooses by default, at equal privacy: Gaussian "
+        "noise at rho = 1/2, Laplace noise at epsilon = 1. A limit holds for every release with additive "
+        "Gaussian noise of this kind. [Accuracy](accuracy.md) has all settings.",
         ratios=found,
         charts=[Chart(f"Running count, {sizes[-1]:,} readings, rho = 1/2", "changes of a unit (k)",
                       "worst root mean squared error",

@@ -1,6 +1,6 @@
 """Run the benchmarks one after another, keep what each found, and write docs/benchmarks.md.
 
-    python -m bench.all                  every script; those that ran before with the same code are not run again
+    python -m bench.all                  every script, except for those that ran with the same code
     python -m bench.all local audit      these alone; the page is written from everything that is kept
     python -m bench.all --quick          small sizes; the page goes to .bench/quick instead of docs
     python -m bench.all --render         write the page from what is kept, run nothing
@@ -15,26 +15,33 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from bench.machine import machine
 from bench.page import write
+from bench.result import not_here
 
 ROOT: Final = Path(__file__).parents[1]
 KEPT: Final = ROOT / ".bench"
 ORDER: Final = (
-    "accuracy", "libraries", "usefulness", "denoise", "excess", "growing", "local", "thresholds", "throughput",
-    "oneshot", "scale", "spark", "files", "engine", "state", "live", "decode", "api", "pages", "audit", "startup", "size",
+    "accuracy", "libraries", "usefulness", "denoise", "excess", "growing", "local", "thresholds",
+    "throughput", "oneshot", "scale", "spark", "files", "engine", "state", "live", "decode", "api", "pages",
+    "audit", "startup", "size",
 )  # fmt: skip
 """The order on the page.  A script that is not named here comes last."""
 PARTS: Final = {
     "__init__", "all", "bare", "charts", "environments", "local_peers", "machine", "page", "peers", "result",
 }  # fmt: skip
 """Modules that are parts of others, and no benchmarks."""
+
+
+OURS: Final = {"bench", "examples", "tests", "tidegauge"}
 
 
 def scripts() -> list[str]:
@@ -57,8 +64,16 @@ def last_line(text: str) -> str:
     return lines[-1] if lines else "it printed nothing"
 
 
+def without(name: str, reason: str) -> dict[str, Any]:
+    """Why there is no result: a library that is an extra and not installed, or a failure."""
+    missing = re.fullmatch(r"ModuleNotFoundError: No module named '([^']+)'", reason)
+    if missing and missing[1].partition(".")[0] not in OURS:
+        return {"result": asdict(not_here(name.capitalize(), missing[1], "It is not installed."))}
+    return {"failed": reason}
+
+
 def run(name: str, *, quick: bool) -> dict[str, Any]:
-    """Run a script in a process of its own: its JSON, or its text where it has no --json, or why it failed."""
+    """Run a script in a process of its own: its JSON, its text if it has no --json, or why it failed."""
     speaks = "--json" in (Path(__file__).parent / f"{name}.py").read_text("utf-8")
     words = [sys.executable, "-m", f"bench.{name}"]
     words += (["--json"] + (["--quick"] if quick else [])) if speaks else []
@@ -70,7 +85,7 @@ def run(name: str, *, quick: bool) -> dict[str, Any]:
     try:
         return found | {"result": json.loads(last_line(done.stdout))}
     except json.JSONDecodeError:
-        return found | {"failed": last_line(done.stderr)}
+        return found | without(name, last_line(done.stderr))
 
 
 def keep(path: Path, found: dict[str, Any]) -> None:

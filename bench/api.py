@@ -3,7 +3,8 @@
     python -m bench.api              the numbers to reach, each with its limit; fails if one is missed
     python -m bench.api --quick      a tenth of the readings, for a look
 
-The same load is put on a server that only sends the same bytes (bare.py).  Needs wrk (Debian: apt-get install wrk) and the extra 'serve'.
+The same load is put on a server that only sends the same bytes (bare.py).  Needs wrk (Debian: apt-get install
+wrk) and the extra 'serve'.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pathlib import Path
 
 import httpx
 
-from bench.result import Chart, Ratio, Result, Table, say
+from bench.result import Chart, Ratio, Result, Table, not_here, say
 from tests.publish.ward import Ward
 from tidegauge.model.quantity import DAY, instant
 from tidegauge.model.tick import Seal
@@ -170,14 +171,10 @@ def pages_in_turn(folder: Path, names: int, days: int) -> Path:
     """A script for wrk: another query each time, so that no answer was given before."""
     script = folder / "turn.lua"
     script.write_text(
-        "local n = 0\n"
-        "request = function()\n"
-        "  n = n + 1\n"
-        f"  local r, p = n % {names}, math.floor(n / {names}) % {days * GROUPS // 100} + 1\n"
-        "  local at = string.format('/api/v1/releases/release_%02d/readings?page=%d&from=2024-01-01T00:00:00.%06dZ',"
-        " r, p, n % 1000000)\n"
-        "  return wrk.format('GET', at)\n"
-        "end\n"
+        f"local n = 0\nrequest = function()\n  n = n + 1\n  local r, p = n % {names}, math.floor(n / "
+        f"{names}) % {days * GROUPS // 100} + 1\n  local at = "
+        "string.format('/api/v1/releases/release_%02d/readings?page=%d&from=2024-01-01T00:00:00.%06dZ', r, "
+        "p, n % 1000000)\n  return wrk.format('GET', at)\nend\n"
     )
     return script
 
@@ -266,9 +263,10 @@ def result(days: int, seconds: int) -> Result:
     ticks = Ratio("a run with one tick while wrk reads", busy, "the same without readers", alone, "ms")
     return Result(
         "API",
-        f"A public file of {RELEASES} releases, {GROUPS} groups and {days} days ({size:,.0f} MB), served by two "
-        f"processes to wrk with 32 connections on the same machine. A bare server sends the same "
-        f"{len(answer.content) / 1000:.0f} kB and does nothing else, so it is the limit of this kind of server.",
+        f"A public file of {RELEASES} releases, {GROUPS} groups and {days} days ({size:,.0f} MB), served by "
+        "two processes to wrk with 32 connections on the same machine. A bare server sends the same "
+        f"{len(answer.content) / 1000:.0f} kB and does nothing else, so it is the limit of this kind of "
+        "server.",
         ratios=[*rates, ticks, *limits],
         tables=[Table("", ["what", "value"], [["load before the last part", f"{os.getloadavg()[0]:.1f}"]])],
         charts=[Chart("Requests a second", "over those of a server that only sends the same bytes",
@@ -283,7 +281,8 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     if shutil.which("wrk") is None:
-        raise SystemExit("bench/api.py needs wrk (Debian: apt-get install wrk)")
+        reason = "It is not installed (Debian: apt-get install wrk)."
+        return say(not_here("API", "wrk", reason), as_json=asked.json)
     found = result(DAYS // 10, 2) if asked.quick else result(DAYS, 8)
     return say(found, as_json=asked.json)
 

@@ -100,10 +100,10 @@ def result(runs: int, sizes: list[int]) -> Result:
     rows = [[one.plan, f"{one.cells:,}", str(one.runs), f"{one.seconds:.1f}"] for one in found]
     return Result(
         "Power of the audit",
-        "Part of the claimed mu that the audit's canaries certify as a lower bound, in whole gauges with real "
-        "noise. An ideal observer of two normal worlds certifies 90 % (shift) and 77 % (exact, without "
-        "assumptions) with 500 cells a world, 96 % and 92 % with 5,000. A ratio may fall short of 1 by a "
-        "hundredth of mu and two standard errors of the mean over the runs.",
+        "Part of the claimed mu that the audit's canaries certify as a lower bound, in whole gauges with "
+        "real noise. An ideal observer of two normal worlds certifies 90 % (shift) and 77 % (exact, "
+        "without assumptions) with 500 cells a world, 96 % and 92 % with 5,000. A ratio may fall short of "
+        "1 by a hundredth of mu and two standard errors of the mean over the runs.",
         ratios=ratios,
         tables=[Table("Seconds of a run", ["plan (mu = 1)", "cells a world", "runs", "seconds a run"], rows)],
         charts=[Chart("Power of the audit's canaries", "certified part of mu, over that of an ideal observer",

@@ -95,8 +95,8 @@ def result(bins: int, cells: int, by_weight_bins: int) -> Result:
     head = ["strategy", f"{bins:,} bins at once", f"{TICKS:,} ticks", "peak memory so far"]
     return Result(
         "Decoding",
-        f"Processor seconds for values, errors and intervals of all readings of {cells} cells: by the decoding "
-        "that the journal is read with, against the weights that define a strategy.",
+        f"Processor seconds for values, errors and intervals of all readings of {cells} cells: by the "
+        "decoding that the journal is read with, against the weights that define a strategy.",
         ratios=ratios,
         tables=[Table("Long releases", head, rows)],
     )

@@ -240,9 +240,9 @@ def main() -> int:
         )
         ratios, tables = [*found, *ratios], [table]
     about = (
-        f"Estimates of a model against plain readings on real changelogs, with noise drawn "
-        f"{2 if given.quick else given.draws} times: root mean squared error, and how often 95 % intervals contain "
-        "the truth."
+        "Estimates of a model against plain readings on real changelogs, with noise drawn "
+        f"{2 if given.quick else given.draws} times: root mean squared error, and how often 95 % intervals "
+        "contain the truth."
     )
     return say(Result("Denoised series", about, ratios, tables, absent=absent), as_json=given.json)
 

@@ -125,8 +125,9 @@ def result(units: int, changes: int, count: int) -> Result:
     each = ", ".join(f"{one:.3f}" for one in ticks)
     return Result(
         "Ticks",
-        f"A whole gauge on {units:,} rows of which {changes:,} change at each tick: enforcement, sums, noise and "
-        "a durable commit, beside a plain SQLite transaction that replaces as many rows of a table of that size.",
+        f"A whole gauge on {units:,} rows of which {changes:,} change at each tick: enforcement, sums, "
+        "noise and a durable commit, beside a plain SQLite transaction that replaces as many rows of a "
+        "table of that size.",
         ratios=[Ratio("a tick (median)", statistics.median(ticks), "a plain transaction", plain, "s")],
         tables=[
             Table(

@@ -148,8 +148,8 @@ def result(names: list[str], people: int) -> Result:
     head = ["changelog", "at_most", "on_excess", "mean bias", "rms bias", "last readings"]
     return Result(
         "Bias of freeze and retire",
-        "Readings without noise against the truth: what the constraint alone costs, as part of a typical reading "
-        "(rms bias).",
+        "Readings without noise against the truth: what the constraint alone costs, as part of a typical "
+        "reading (rms bias).",
         ratios=ratios,
         tables=[Table("", head, rows)],
         absent=skipped,

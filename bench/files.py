@@ -1,6 +1,6 @@
 """Reading changelogs in text files: what the source of kind `files` takes, beside DuckDB's own reader.
 
-    python -m bench.files [--rows 5000000]
+    python -m bench.files [--rows 1000000]
 
 Every format is read in a process of its own: all rows are checked, put into the order of time and delivered.
 The plain reader parses the same columns and adds them up.
@@ -90,8 +90,9 @@ def result(rows: int) -> Result:
             )  # fmt: skip
     return Result(
         "Reading files",
-        f"{rows:,} changes in text files and in Parquet: checked, put into the order of time and delivered by the "
-        "source, beside DuckDB's own reader, which parses the same values. Start-up is included in both.",
+        f"{rows:,} changes in text files and in Parquet: checked, put into the order of time and delivered "
+        "by the source, beside DuckDB's own reader, which parses the same values. Start-up is included in "
+        "both.",
         ratios=ratios,
         tables=[Table("", ["format", "size", "what", "seconds", "processors", "peak memory"], lines)],
     )
@@ -101,7 +102,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--quick", action="store_true", help="50,000 rows")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--one", choices=WORK, help=argparse.SUPPRESS)

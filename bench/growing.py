@@ -1,13 +1,15 @@
-"""A table that grows at one fixed budget (Cummings, Krehbiel, Lai and Tantipongpipat 2018): relative errors fall.
+"""A table that grows at one fixed budget (Cummings, Krehbiel, Lai and Tantipongpipat 2018).
 
     python -m bench.growing [--quick]
 
-A table grows by a hundredth a day for a year or more; a daily count of a part of its rows is published by whole
-gauges with real noise, at epsilon = 1 for everything.  Beside it, on the same rows:
+A table grows by a hundredth a day for a year or more; a daily count of a part of its rows is published by
+whole gauges with real noise, at epsilon = 1 for everything.  Relative errors fall as the table grows.  Beside
+it, on the same rows:
 
 - the scheduler of that paper: a fresh count whenever the table has grown by a factor 1 + gamma, number i with
-  epsilon gamma^2 (i + 1) / (1 + gamma)^(i + 2), the sum of which is epsilon; in between, the published share times
-  the size of the table, which that paper takes as public.  Gamma is the best of a grid, which hindsight finds.
+  epsilon gamma^2 (i + 1) / (1 + gamma)^(i + 2), the sum of which is epsilon; in between, the published share
+  times the size of the table, which that paper takes as public.  Gamma is the best of a grid, which hindsight
+  finds.
 - a count a day with the budget divided by the days.
 """
 
@@ -72,8 +74,8 @@ def gauge(path: Path, days: int, store: Path, epsilon: int = 1) -> tg.Gauge:
         source={"kind": "files", "path": str(path), "table": "t", "time": "time", "key": "id", "after": ""},
         constraint=tg.AtMost(1),
         budget={"epsilon": epsilon},
-        releases={"ill": {"sql": "SELECT COUNT(*) FROM t WHERE status = 'ill'", "start": START, "every": "1 day",
-                          "for": f"{days - 1} days"}},
+        releases={"ill": {"sql": "SELECT COUNT(*) FROM t WHERE status = 'ill'", "start": START,
+                          "every": "1 day", "for": f"{days - 1} days"}},
         store=store,
     )  # fmt: skip
 
@@ -132,8 +134,8 @@ def result(days: int, runs: int) -> Result:
     mine, *others = errors
     ratios = [
         Ratio("relative error, last month", last[mine], "the first month", first[mine]),
-        Ratio("size of the table, last month", lines[mine][-1][0], "the first month", lines[mine][0][0], "rows",
-              better="higher"),
+        Ratio("size of the table, last month", lines[mine][-1][0], "the first month", lines[mine][0][0],
+              "rows", better="higher"),
     ]  # fmt: skip
     ratios += [
         Ratio(f"relative error, {when} month", row[mine], other, row[other])
@@ -147,11 +149,11 @@ def result(days: int, runs: int) -> Result:
     ]
     return Result(
         "Growing databases",
-        f"A table that grows by {GROWTH:.0%} a day for {days} days, epsilon = 1 for everything that is published "
-        f"(pure, at most one change of a row). {runs} whole gauges with real noise. The scheduler is that of "
-        "Cummings, Krehbiel, Lai and Tantipongpipat (2018), for a size of the table that is public, with the "
-        "gamma that hindsight finds best. The relative error is the root mean squared error of a month over the "
-        "true count.",
+        f"A table that grows by {GROWTH:.0%} a day for {days} days, epsilon = 1 for everything that is "
+        f"published (pure, at most one change of a row). {runs} whole gauges with real noise. The scheduler "
+        "is that of Cummings, Krehbiel, Lai and Tantipongpipat (2018), for a size of the table that is "
+        "public, with the gamma that hindsight finds best. The relative error is the root mean squared "
+        "error of a month over the true count.",
         ratios=ratios,
         tables=[Table("", ["rows of the table (mean of a month)", *lines], rows)],
         charts=[Chart("Relative error at one fixed budget", "rows of the table", "relative error",

@@ -1,4 +1,4 @@
-"""Other libraries from PyPI, run as they are: errors of a running count and of local surveys at equal privacy.
+"""Other libraries from PyPI, run as they are: errors of running counts and of surveys at equal privacy.
 
     python -m bench.libraries            1,024 readings
     python -m bench.libraries --quick    64 readings
@@ -101,7 +101,7 @@ def counted(bins: int, draws: int, absent: dict[str, str]) -> tuple[list[Ratio],
 
 
 def surveyed(people: int, windows: int, absent: dict[str, str]) -> tuple[list[Ratio], Table]:
-    """Errors of shares without a trusted server; all are cut at 0 and divided by their sum, as the library does."""
+    """Errors of shares without a trusted server; all are cut at 0 and divided by their sum, as its are."""
     answers, changes, rows, ratios = 4, 3, [], []
     random = np.random.default_rng(7)
     lives = invent_lives(people=people, windows=windows, answers=answers, changes=changes, random=random)
@@ -148,13 +148,13 @@ def result(sizes: list[int], draws: int, people: int, windows: int) -> Result:
     found, table = surveyed(people, windows, absent)
     return Result(
         "Other libraries, as they are on PyPI",
-        "Each library runs in an environment of its own, with its own noise and its own accounting. OpenDP has no "
-        "counter that publishes while data arrive: its tree is published once, after the last reading. dpcrpy's "
-        "counters bound a unit that changes once, so k changes need k times the noise. jax-privacy bounds k "
-        "changes of any sign; Tidegauge uses that changes of a running value alternate. In the surveys, estimates "
-        "are cut at 0 and divided by their sum; reports that are kept for each answer reveal when an answer "
-        "changes, so they are compared with Tidegauge's `memoized`, which reveals it too. Ratios are to the best that a "
-        "library offers for each k.",
+        "Each library runs in an environment of its own, with its own noise and its own accounting. OpenDP "
+        "has no counter that publishes while data arrive: its tree is published once, after the last "
+        "reading. dpcrpy's counters bound a unit that changes once, so k changes need k times the noise. "
+        "jax-privacy bounds k changes of any sign; Tidegauge uses that changes of a running value "
+        "alternate. In the surveys, estimates are cut at 0 and divided by their sum; reports that are kept "
+        "for each answer reveal when an answer changes, so they are compared with Tidegauge's `memoized`, "
+        "which reveals it too. Ratios are to the best that a library offers for each k.",
         ratios=[*ratios, *found],
         tables=[*tables, table],
         charts=charts,

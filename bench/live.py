@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from bench.result import Ratio, Result, Table, say
+from bench.result import Ratio, Result, Table, not_here, say
 from tests.servers.postgres import Server, binaries
 from tidegauge.run.gauge import Gauge
 
@@ -236,8 +236,9 @@ def result(units: int, changes: int, burst: int) -> Result:
     rows = [[name, str(round(one, 3) if isinstance(one, float) else one)] for name, one in found.items()]
     return Result(
         "A live PostgreSQL",
-        f"A whole gauge follows {changes:,} changes of {units:,} rows while the database writes them; server, "
-        "writer and gauge share the machine. Its readings, without noise, must equal the answers of the database.",
+        f"A whole gauge follows {changes:,} changes of {units:,} rows while the database writes them; "
+        "server, writer and gauge share the machine. Its readings, without noise, must equal the answers "
+        "of the database.",
         ratios=[
             Ratio("changes written and followed", wrote + behind, "changes written", wrote, "s"),
             Ratio("a burst, until it is followed", found["burst writing s"] + found["burst gone after s"],
@@ -256,6 +257,9 @@ def main() -> int:
     parser.add_argument("--units", type=int)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
+    if not binaries():
+        reason = "It is not installed (Debian: apt-get install postgresql)."
+        return say(not_here("A live PostgreSQL", "PostgreSQL", reason), as_json=given.json)
     changes = given.changes or (300_000 if given.quick else 10_000_000)
     units = given.units or (100_000 if given.quick else 1_000_000)
     found = result(units, changes, 100_000 if given.quick else 1_000_000)

@@ -53,7 +53,7 @@ ORDER = (
     REVEALING,
 )
 NOT_HIDING = {OURS, REVEALS, REVEALING, UPDATED}
-"""Those that the default is not measured against: itself, what reveals change times, and what has free votes."""
+"""What the default is not measured against: itself, what reveals change times, what has free votes."""
 
 
 # -- measuring -----------------------------------------------------------------------------------------
@@ -227,13 +227,15 @@ def report(
             f"| {name} | {np.exp(np.log(ratios).mean()):.3f} | {ratios.min():.2f} | {ratios.max():.2f} |"
         )
     notes = (
-        "The Erlingsson-style tree gets the whole epsilon (published: half of it).  `memoized` divides epsilon "
-        'by the K + 1 states of a life, "not there" included, and sends no second round of noise.  dBitFlip (Ding, '
-        "Kulkarni and Yekhanin 2017) has its best number of bits.  With kept bits it reveals change times, as "
-        "`memoized` does, and its epsilon is that of the bits kept for the states of a life.  THRESH (Joseph, Roth, "
-        f"Ullman and Waggoner 2018) is shown for {PEOPLE} people as if its votes cost nothing and the number of "
-        "updates were known to be the best; its values are out of date between updates, so its error per person "
-        "grows with the number of people."
+        "The Erlingsson-style tree gets the whole epsilon (published: half of it).  `memoized` divides "
+        "epsilon "
+        'by the K + 1 states of a life, "not there" included, and sends no second round of noise.  '
+        "dBitFlip (Ding, "
+        "Kulkarni and Yekhanin 2017) has its best number of bits.  With kept bits it reveals change times, "
+        "as `memoized` does, and its epsilon is that of the bits kept for the states of a life.  THRESH "
+        f"(Joseph, Roth, Ullman and Waggoner 2018) is shown for {PEOPLE} people as if its votes cost "
+        "nothing and the number of updates were known to be the best; its values are out of date between "
+        "updates, so its error per person grows with the number of people."
     )
     return "\n".join([*lines, "", notes, ""])
 
@@ -334,12 +336,12 @@ def result(cells: dict[Setting, dict[str, tuple[float, float]]], speeds: dict[st
     return Result(
         "Local protocols",
         "Squared error of a count, per person, at equal epsilon of the whole survey, geometric means over "
-        f"{len(cells)} settings. The paper's protocols, those of others and the default see the same people. "
-        "THRESH is shown as if its votes cost nothing. [Local protocols compared](local/results.md) has every "
-        f"setting. A report takes {speeds['report']:.0f} µs; a collector adds {speeds['blob'] / 1e6:.1f} million "
-        "reports a second from blobs.",
+        f"{len(cells)} settings. The paper's protocols, those of others and the default see the same "
+        "people. THRESH is shown as if its votes cost nothing. [Local protocols "
+        f"compared](local/results.md) has every setting. A report takes {speeds['report']:.0f} µs; a "
+        f"collector adds {speeds['blob'] / 1e6:.1f} million reports a second from blobs.",
         ratios=ratios,
-        tables=[Table("Change time found within 8 of 256 windows by the best attack, epsilon = 1 (chance 7 %)",
+        tables=[Table("Change time found within 8 of 256 windows, best attack, epsilon = 1 (chance 7 %)",
                       ["protocol", "found"], rows)],
         charts=[Chart(f"Local protocols: {z} answers, k = {k}, {T} windows", "epsilon",
                       "squared error per person", lines, log_x=True, log_y=True)],

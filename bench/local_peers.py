@@ -1,7 +1,7 @@
-"""Local protocols of others, from the formulas of their papers: exact squared error per person, and a simulation.
+"""Local protocols of others, from the formulas of their papers: exact squared error, and a simulation.
 
-Each takes a Setting and returns the error of a count, per person, for evenly spread answers, and a function that
-draws the reports of given people and estimates every window's histogram from them.
+Each takes a Setting and returns the error of a count, per person, for evenly spread answers, and a function
+that draws the reports of given people and estimates every window's histogram from them.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def futurerand(setting: Setting) -> Peer:
 
 @dataclass(frozen=True)
 class Bits:
-    """dBitFlip (Ding, Kulkarni and Yekhanin 2017): d of z answers, drawn once, and one noisy bit for each of them."""
+    """dBitFlip (Ding, Kulkarni and Yekhanin 2017): d of z answers, drawn once, a noisy bit for each."""
 
     answers: int
     drawn: int
@@ -130,7 +130,7 @@ class Bits:
 
     @property
     def variance(self) -> float:
-        """Of a count, per person, for evenly spread answers: of the bits, and of who was asked about which."""
+        """Of a count, per person, for evenly spread answers: of the bits, and of who was asked what."""
         (p, q), every, present = self.chances, self.answers / self.drawn, 1 / self.answers
         return every * p * q / (p - q) ** 2 + present * (every - 1)
 

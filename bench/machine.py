@@ -1,4 +1,4 @@
-"""The machine that a benchmark runs on: what a reader needs to judge a figure, and nothing that names a place."""
+"""The machine that a benchmark runs on: what a reader needs to judge a figure, and no name of a place."""
 
 from __future__ import annotations
 

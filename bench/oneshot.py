@@ -3,8 +3,8 @@
     python -m bench.oneshot            a million rows
     python -m bench.oneshot --quick    fifty thousand
 
-Tumult answers one query on a table; Tidegauge reads the table as inserts, enforces the constraint, and commits
-two readings of each group to a durable store.  Needs Java and, the first time, pip.
+Tumult answers one query on a table; Tidegauge reads the table as inserts, enforces the constraint, and
+commits two readings of each group to a durable store.  Needs Java and, the first time, pip.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def invent(path: Path, rows: int) -> None:
 def reading(path: Path, store: Path) -> tuple[float, int]:
     """Seconds from the file to durable readings, planning apart, and how many there are."""
     gauge = tg.Gauge(
-        source={"kind": "files", "path": str(path), "table": "people", "time": "time", "key": "id", "after": ""},
+        source={"kind": "files", "path": str(path), "table": "people", "time": "time", "key": "id",
+                "after": ""},
         constraint=tg.AtMost(1),
         budget={"epsilon": 1},
         releases={"now": {"sql": "SELECT region, COUNT(*) FROM people GROUP BY region",
@@ -85,9 +86,10 @@ def result(rows: int, repeats: int) -> Result:
     first, *others = seconds
     return Result(
         "One count, beside Tumult Analytics",
-        f"One noisy count by {len(GROUPS)} groups of {rows:,} rows of a Parquet file, median of {repeats} after a "
-        "first one that warms up. Tumult runs as it is on PyPI, with Spark on two cores of the same machine. It "
-        "answers a query; Tidegauge also keeps each row's state, so that it can publish the next reading.",
+        f"One noisy count by {len(GROUPS)} groups of {rows:,} rows of a Parquet file, median of {repeats} "
+        "after a first one that warms up. Tumult runs as it is on PyPI, with Spark on two cores of the "
+        "same machine. It answers a query; Tidegauge also keeps each row's state, so that it can publish "
+        "the next reading.",
         ratios=[Ratio(first, seconds[first], other, seconds[other], "s") for other in others],
         tables=[Table("", ["what", "seconds", "rows a second"],
                       [[what, f"{one:.2f}", f"{rows / one:,.0f}"] for what, one in seconds.items()])],

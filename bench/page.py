@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 WIDTH: Final = 110
 HEAD: Final = (
-    "`make bench` runs every script in [bench/](../bench) and writes this page and its figures; no number here "
-    "was written by hand. Each number is compared with a peer or a limit that was measured in the same run. "
-    "Seconds depend on the machine and on what else it does, so read the ratios: both sides of a ratio ran on "
-    "the same machine, one after the other. A load above the number of cores says that other work ran at the "
-    "same time."
+    "`make bench` runs every script in [bench/](../bench) and writes this page and its figures; no number "
+    "here was written by hand. Each number is compared with a peer or a limit that was measured in the "
+    "same run. Seconds depend on the machine and on what else it does, so read the ratios: both sides of a "
+    "ratio ran on the same machine, one after the other. A load above the number of cores says that other "
+    "work ran at the same time."
 )
 
 
@@ -58,6 +58,8 @@ def _outcome(one: dict[str, Any]) -> str:
     if "text" in one:
         return "ran"
     found = result_from(one["result"])
+    if found.absent and not found.ratios and not found.tables:
+        return "not run here"
     missed = sum(not ratio.reached for ratio in found.ratios)
     wanted = sum(ratio.wanted is not None for ratio in found.ratios)
     return f"{wanted - missed} of {wanted} wanted ratios reached" if wanted else "ran"
@@ -68,7 +70,8 @@ def section(name: str, one: dict[str, Any], folder: Path, prefix: str) -> str:
     if "failed" in one:
         return f"## {name.capitalize()}\n\nNot measured: {one['failed']}"
     if "text" in one:
-        return f"## {name.capitalize()}\n\nOutput of `python -m bench.{name}`:\n\n```text\n{one['text'].rstrip()}\n```"
+        said = f"Output of `python -m bench.{name}`:\n\n```text\n{one['text'].rstrip()}\n```"
+        return f"## {name.capitalize()}\n\n{said}"
     found = result_from(one["result"])
     parts = [f"## {found.title or name.capitalize()}"]
     figures = []

@@ -120,8 +120,8 @@ def result(releases: int) -> Result:
                          f"{statistics.median(spent[1:]):.0f} ms"])  # fmt: skip
     return Result(
         "Pages",
-        f"A public file of {releases} releases with {GROUPS} groups and {DAYS} days each ({size:.0f} MB). A page "
-        "that takes longer to load than its limit allows on a slow line is refused by a test.",
+        f"A public file of {releases} releases with {GROUPS} groups and {DAYS} days each ({size:.0f} MB). A "
+        "page that takes longer to load than its limit allows on a slow line is refused by a test.",
         ratios=ratios,
         tables=[Table("", ["page", "weight", "compressed", "first", "later"], rows)],
     )

@@ -141,7 +141,7 @@ def opendp_tree(case: Case, changes: int) -> Error:
 
 
 def dpcrpy_honaker(case: Case, changes: int) -> Error:
-    """dpcrpy's Honaker by formula: a binary tree with least squares over the past; libraries.py runs dpcrpy's code."""
+    """dpcrpy's Honaker by formula: a binary tree, least squares over the past; libraries.py runs it."""
     order = max(1, ceil(log(case.bins, 2)))
     folds = (order + 1) * changes if case.pure else (order + 1) * changes**2
     variances = Hierarchy(2, order + 1, 2**order, "leaf").variances(np.arange(case.bins), None)

@@ -134,7 +134,8 @@ def result_from(found: dict[str, Any]) -> Result:
         charts=[
             Chart(**{
                 **one,
-                "lines": [Series(line["label"], [(x, y) for x, y in line["points"]]) for line in one["lines"]],
+                "lines": [Series(line["label"], [(x, y) for x, y in line["points"]])
+                          for line in one["lines"]],
                 "bars": [(label, value) for label, value in one["bars"]],
             })
             for one in found["charts"]
@@ -151,6 +152,11 @@ def markdown(found: Result) -> str:
     parts += [table.markdown() for table in found.tables]
     parts += [f"Not run: {name}. {reason}" for name, reason in found.absent.items()]
     return "\n\n".join(parts)
+
+
+def not_here(title: str, what: str, reason: str) -> Result:
+    """The result of a script that cannot run on this machine."""
+    return Result(title, "", absent={what: reason})
 
 
 def say(found: Result, *, as_json: bool) -> int:

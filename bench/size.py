@@ -62,8 +62,8 @@ def result(asked: list[str] | None) -> Result:
         tables.append(Table("What each extra adds", ["extra", "MB", "over the base install"], rows))
     return Result(
         "Size of the install",
-        "The files that pip installs, without pip itself. The limit is the size that the base install must not "
-        "exceed.",
+        "The files that pip installs, without pip itself. The limit is the size that the base install must "
+        "not exceed.",
         ratios=[Ratio("base install", whole / MEGABYTE, "the limit", MOST, "MB", 1.0)],
         tables=tables,
         charts=[Chart("Where the base install goes", "part of the whole",

@@ -158,8 +158,8 @@ def result(rows: int, changes: int, ticks: int) -> Result:
     ]
     return Result(
         "State",
-        f"The state alone, {rows:,} rows: a tick looks up {changes:,} rows and their counters and replaces them in "
-        "one durable transaction, beside a plain SQLite transaction that replaces as many rows.",
+        f"The state alone, {rows:,} rows: a tick looks up {changes:,} rows and their counters and replaces "
+        "them in one durable transaction, beside a plain SQLite transaction that replaces as many rows.",
         ratios=[
             Ratio(
                 f"a tick, {name} store",

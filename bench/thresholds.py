@@ -2,10 +2,10 @@
 
     python -m bench.thresholds [--quick]
 
-Everybody draws a new bit in every period, with a chance that is the same for all and changes twice.  An epoch has
-many periods.  THRESH lets people vote whether the published estimate is out of date, and asks all of them again if
-enough say so; its loss grows with the updates and not with the epochs.  A snapshot is one report in a person's
-life, in a random epoch, with the whole epsilon.  Changes of a person's bits do not matter to either.
+Everybody draws a new bit in every period, with a chance that is the same for all and changes twice.  An epoch
+has many periods.  THRESH lets people vote whether the published estimate is out of date, and asks all of them
+again if enough say so; its loss grows with the updates and not with the epochs.  A snapshot is one report in
+a person's life, in a random epoch, with the whole epsilon.  Changes of a person's bits matter to neither.
 
 THRESH runs twice: with the constants of its theorem, and with constants that hindsight finds best (number of
 updates that epsilon pays for, and how far off an estimate must be to vote), which favours it.
@@ -154,10 +154,10 @@ def result(sizes: list[int], epochs: int, epsilons: tuple[int, ...], runs: int) 
     ]
     return Result(
         "THRESH in its own world",
-        f"Everybody draws a fresh bit in each of {PERIODS} periods of an epoch, from one chance that changes twice in "
-        f"{epochs} epochs. THRESH (Joseph, Roth, Ullman and Waggoner 2018) pays for updates and not for epochs; "
-        "with hindsight it has the best of 15 settings of its constants. Root mean squared error of the share, "
-        f"cut at 0 and 1, {runs} runs.",
+        f"Everybody draws a fresh bit in each of {PERIODS} periods of an epoch, from one chance that "
+        f"changes twice in {epochs} epochs. THRESH (Joseph, Roth, Ullman and Waggoner 2018) pays for "
+        "updates and not for epochs; with hindsight it has the best of 15 settings of its constants. Root "
+        f"mean squared error of the share, cut at 0 and 1, {runs} runs.",
         ratios=ratios,
         tables=[Table("", ["people", "epsilon", *names], rows)],
         charts=[Chart(f"A share that changes twice in {epochs} epochs, epsilon = {epsilons[-1]}", "people",

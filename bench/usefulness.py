@@ -2,9 +2,9 @@
 
     python -m bench.usefulness [FOLDER] [--draws 200] [--write]
 
-FOLDER (or TIDEGAUGE_DATA) holds traffic_fines, oulad and congress_committees (csv.gz).  Prints for every series the whole error
-(noise and bias) by at_most and on_excess, and the whole error of the private choice over the best of its
-grid with hindsight.  --write puts the tables into docs/choosing-k.md.
+FOLDER (or TIDEGAUGE_DATA) holds traffic_fines, oulad and congress_committees (csv.gz).  Prints for every
+series the whole error (noise and bias) by at_most and on_excess, and the whole error of the private choice
+over the best of its grid with hindsight.  --write puts the tables into docs/choosing-k.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.result import Chart, Ratio, Series, Table, say
+from bench.result import Chart, Ratio, Series, Table, not_here, say
 from bench.result import Result as Found
 from tidegauge.model import kinds
 from tidegauge.model.quantity import instant
@@ -210,16 +210,16 @@ def found_in(results: list[Result], draws: int) -> Found:
         lines.append(Series(one.case.name, points))
     return Found(
         "Usefulness",
-        "Noise and bias together on real changelogs, by the number of changes that a unit may make. The private "
-        f"choice of at_most (`at_most = \"auto\"`, {draws} draws) is compared with the best choice of its grid, "
-        "which only hindsight knows; the ratio is the median over the draws.",
+        "Noise and bias together on real changelogs, by the number of changes that a unit may make. The "
+        f"private choice of at_most (`at_most = \"auto\"`, {draws} draws) is compared with the best choice "
+        "of its grid, which only hindsight knows; the ratio is the median over the draws.",
         ratios=ratios,
         tables=[
             replace(error_table(results), title="Whole error at epsilon 1, freeze / retire"),
             replace(choice_table(results), title="Error of the private choice over the best with hindsight"),
         ],
-        charts=[Chart("Error by at_most, epsilon = 1, freeze", "at_most (k)", "whole error over the best of the grid",
-                      lines, log_x=True, log_y=True)],
+        charts=[Chart("Error by at_most, epsilon = 1, freeze", "at_most (k)",
+                      "whole error over the best of the grid", lines, log_x=True, log_y=True)],
     )  # fmt: skip
 
 
@@ -240,7 +240,8 @@ def main() -> int:
     asked = parser.parse_args()
     named = asked.folder or os.environ.get("TIDEGAUGE_DATA")
     if not named:
-        raise SystemExit("Name the folder of the real changelogs, or set TIDEGAUGE_DATA to it.")
+        reason = "Name the folder that holds them, or set TIDEGAUGE_DATA to it."
+        return say(not_here("Usefulness", "real changelogs", reason), as_json=asked.json)
     results, draws = [], 20 if asked.quick else asked.draws
     for case in CASES[3:4] if asked.quick else CASES:
         results.append(measured(case, Path(named), draws))

@@ -11,7 +11,7 @@ import dpcrpy
 
 
 def counters(bins: int, scale: float) -> dict[str, Any]:
-    """Every kind of counter that is made for so many readings; noise for a unit that changes `scale` times."""
+    """Every kind of counter that is made for so many readings, for a unit that changes `scale` times."""
 
     def noise() -> Any:
         return dpcrpy.noiMech.GaussNoiMech(sigma0=scale)

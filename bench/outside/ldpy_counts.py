@@ -1,4 +1,4 @@
-"""Errors of multi-freq-ldpy's estimates of shares: a fresh report each window, or one kept for each answer."""
+"""Errors of multi-freq-ldpy's estimates of shares: a fresh report a window, or one kept for each answer."""
 
 from __future__ import annotations
 

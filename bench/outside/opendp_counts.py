@@ -14,8 +14,8 @@ import opendp.prelude as dp
 def tree(bins: int, changes: list[int], branching: int, draws: int) -> dict[str, float]:
     """Root mean squared error of the worst reading of a b-ary tree that is made consistent at the end, by k.
 
-    One half of the draws finds the worst reading, the other half measures it.  Noise is drawn for the first k;
-    the others have the scale that OpenDP's own map asks for, and errors are proportional to the scale.
+    One half of the draws finds the worst reading, the other half measures it.  Noise is drawn for the first
+    k; the others have the scale that OpenDP's own map asks for, and errors are proportional to the scale.
     """
     space = dp.vector_domain(dp.atom_domain(T=int)), dp.l2_distance(T=int)
     counts = dp.t.make_b_ary_tree(*space, leaf_count=bins, branching_factor=branching)

@@ -36,7 +36,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One chart of a figure; logarithmic axes have powers of ten as ticks, short ones 1, 2 and 5 times them."""
+    """One chart of a figure; logarithmic axes have ticks at powers of ten, short ones at 2 and 5 too."""
 
     title: str
     across: str

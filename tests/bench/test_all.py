@@ -14,7 +14,7 @@ from bench import all as runner
 from bench import environments
 from bench.machine import machine
 from bench.page import write
-from bench.result import Chart, Ratio, Result, Series, Table, markdown, number, result_from, say
+from bench.result import Chart, Ratio, Result, Series, Table, markdown, not_here, number, result_from, say
 
 BENCH = Path(__file__).parents[2] / "bench"
 FOUND = Result(
@@ -84,6 +84,7 @@ def test_the_page(tmp_path: Path) -> None:
         "accuracy": kept(result=asdict(FOUND)),
         "spark": kept(text="changes seconds\n100 2\n"),
         "live": kept(failed="PostgreSQL is not installed"),
+        "api": kept(result=asdict(not_here("API", "wrk", "It is not installed."))),
     }, ["scale"])  # fmt: skip
     text = page.read_text("utf-8")
     assert "Machine: processor Abacus, cores 2." in text
@@ -91,6 +92,8 @@ def test_the_page(tmp_path: Path) -> None:
     assert "| ours | 3 s | theirs | 2 s | 1.5 | at most 1.2 **missed** |" in text
     assert "Not measured: PostgreSQL is not installed" in text
     assert "Not run for this page: `bench.scale`." in text
+    assert "| `bench.api` | 2 s | 0.5 | not run here |" in text
+    assert "## API\n\nNot run: wrk. It is not installed." in text
     assert "```text\nchanges seconds\n100 2\n```" in text
     assert all(len(line) <= 110 for line in text.splitlines() if not line.startswith("|"))
     for figure in ("accuracy-1", "accuracy-2"):
@@ -148,6 +151,14 @@ def test_an_interrupted_run_goes_on(ran: list[str], monkeypatch: pytest.MonkeyPa
 def test_a_result_depends_on_its_script_and_not_on_others() -> None:
     assert runner.code("audit") == runner.code("audit")
     assert runner.code("audit") != runner.code("decode")
+
+
+def test_a_library_that_is_not_installed_is_no_failure() -> None:
+    found = runner.without("spark", "ModuleNotFoundError: No module named 'pyspark'")
+    assert found["result"]["absent"] == {"pyspark": "It is not installed."}
+    for own in ("bench.charts", "tidegauge.run"):
+        reason = f"ModuleNotFoundError: No module named '{own}'"
+        assert runner.without("spark", reason) == {"failed": reason}
 
 
 def test_a_failure_is_said_and_tried_again(ran: list[str], tmp_path: Path) -> None:

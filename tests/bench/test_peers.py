@@ -74,7 +74,8 @@ def test_the_scheduler_without_noise_follows_the_share() -> None:
 
     sizes = np.array([FIRST, FIRST * 2, FIRST * 4])
     world = World(sizes, sizes // 4)
-    assert scheduled(world, 0.5, 2, Silent()) == pytest.approx(np.array([sizes / 4] * 2))  # type: ignore[arg-type]
+    found = scheduled(world, 0.5, 2, Silent())  # type: ignore[arg-type]
+    assert found == pytest.approx(np.array([sizes / 4] * 2))
 
 
 def test_the_gauges_count_the_rows_of_the_world(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Values that other libraries state in their own tests, computed by our code.
 
-Facts from tensorflow/privacy@03035d5 (tree_aggregation_accountant_test.py, tree_aggregation_test.py; Apache-2.0),
-opendp/opendp@bc6e18b (b_ary_tree/test.rs; MIT) and google-deepmind/jax_privacy@8967688
+Facts from tensorflow/privacy@03035d5 (tree_aggregation_accountant_test.py, tree_aggregation_test.py;
+Apache-2.0), opendp/opendp@bc6e18b (b_ary_tree/test.rs; MIT) and google-deepmind/jax_privacy@8967688
 (tests/matrix_factorization; Apache-2.0).
 """
 
