@@ -185,8 +185,8 @@ class _Sniffed:
             if key is not None and follow(self.first, self.found.notation, begins, ends, key):
                 self.unsure.append(
                     f"each '{begins}' is the '{ends}' of the row before it with the same '{key}', so a "
-                    "row is read as a version that is there from the one to the other. If a row is a single change, "
-                    "run init again with --kind files"
+                    "row is read as a version that is there from the one to the other. If a row is a single "
+                    "change, run init again with --kind files"
                 )
                 return begins, ends
         return None
