@@ -88,7 +88,7 @@ def private(path: Path, folder: Path) -> None:
     with SparkEngine(program(), {"id": "BIGINT", "region": "VARCHAR"}) as engine:
         engine.keep_in(folder / "gauge.db")
         engine.resume(None)
-        rows = Changes(load, Roles(time="at", key="id"), where_of([], until))
+        rows = Changes(load, Roles(time="at", key="id"), where_of([], until), upto=until)
         engine.arrive_remote(rows, now=until, arrivals=0)
         (found,) = engine.fold(state=None, watermark=NOTHING_YET, reached=until)  # type: ignore[arg-type]
         assert found.totals

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tests.audit.gauges import COUNT, GROUPED, subject
+from tests.audit.gauges import COLUMNS, COUNT, GROUPED, subject
 from tests.audit.test_replay import AVG, FLOW, replayed, with_noise
 from tidegauge.audit.bounds import Bounds, Samples, bounds
 from tidegauge.audit.canaries import Canaries, claimed_mu, run_canaries
 from tidegauge.audit.findings import Discrepancy
 from tidegauge.audit.palette import palette
+from tidegauge.audit.rehearsal import Subject
+from tidegauge.run.gauge import Gauge
+from tidegauge.testing import Script
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from tidegauge.audit.rehearsal import Subject
 
 
 def canaries(one: Subject, cells: int = 500) -> Canaries:
@@ -42,6 +43,30 @@ def test_canaries_of_a_plan_with_pure_epsilon(tmp_path: Path) -> None:
     assert found.claimed == pytest.approx(claimed_mu(2, pure=True))
     assert 1 < found.bounds.epsilon < 2.6
     assert 0.6 < found.bounds.exact < found.claimed
+
+
+def test_canaries_of_a_gauge_that_has_grown(tmp_path: Path) -> None:
+    """Each release in a gauge of its own, whichever plan it was committed with."""
+    releases: dict[str, Any] = {"r": COUNT | {"share": "0.6"}}
+    added: dict[str, Any] = {"late": GROUPED | {"start": "2024-02-01"}}
+    setting: Any = {
+        "source": Script(COLUMNS, []), "constraint": {"at_most": 2}, "budget": {"rho": "1/2", "reserve": "0.4"},
+        "store": tmp_path / "grown.db", "now": lambda: 0,
+    }  # fmt: skip
+    list(Gauge(**setting, releases=releases).run())
+    grown = Gauge(**setting, releases=releases | added)
+    grown.amend()
+    one = Subject(grown.spec, grown.plan())
+    assert len(one.plan.parts) == 2
+    for name, share in (("r", 0.6), ("late", 0.4)):
+        found = run_canaries(one, name, palette(one.plan), cells=200, seed=1, alpha=1e-9)
+        assert found is not None
+        assert found.path == pytest.approx(share**0.5, rel=0.02)
+
+
+def test_the_claim_of_a_loss_of_any_size() -> None:
+    assert claimed_mu(1, pure=True) == pytest.approx(1.2320353853)
+    assert claimed_mu(1e9, pure=True) == pytest.approx(2 * (2e9) ** 0.5, rel=1e-3)
 
 
 def test_half_the_noise_is_found(tmp_path: Path) -> None:

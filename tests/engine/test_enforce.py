@@ -23,6 +23,7 @@ from tests.engine.harness import (
     run_oracle,
 )
 from tests.seeds import seeds
+from tidegauge.engine.duckdb import views
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.model.program import Limit, Program, Release, Scope
 from tidegauge.model.quantity import Span
@@ -59,6 +60,13 @@ def test_engine_equals_oracle(seed: int) -> None:
 @pytest.mark.parametrize("seed", seeds(1000, 60, quick=20))
 def test_engine_follows_keys_that_change_values_left_out_and_emptied_tables(seed: int) -> None:
     world = World(seed)
+    both(world.program, passes(world.mutations, world.untils))
+
+
+@pytest.mark.parametrize("seed", [seed for seed in range(12) if World(seed, plain=True).program.max_rows][:3])
+def test_units_that_may_have_very_many_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "_MOST_LATEST", 0)
+    world = World(seed, plain=True)
     both(world.program, passes(world.mutations, world.untils))
 
 

@@ -75,6 +75,27 @@ def test_the_operator_sees_the_bias_of_the_latest_reading_and_a_warning(tmp_path
     assert json.dumps(shown)
 
 
+def test_units_with_more_than_max_rows_are_off_too(tmp_path: Path) -> None:
+    """Of four units one has rows that wait; of another such one has left; a third is frozen."""
+    here, there = {"ward": "a", "age": 40}, {"ward": "b", "age": 40}
+    log: list[tuple[Any, ...]] = [
+        *((2, f"{unit}{n}", here, unit) for unit, rows in (("u", 4), ("v", 3), ("w", 2), ("x", 1)) for n in range(rows)),
+        (6, "v0", None, "v"),
+        *((time, "x0", row, "x") for time, row in ((6, there), (7, here), (8, there))),
+        (8, "u3", there, "u"),
+    ]  # fmt: skip
+    one = by_ward(tmp_path, log, constraint={"at_most": 3}, unit="person", max_rows=2)
+    list(one.run())
+    report = one.status().whole_error
+    assert report is not None
+    a, b = report.releases["wards"]
+    assert (a.accepted, a.true, a.units) == (7, 7, 2), "u is one short, x one too many"
+    assert (b.accepted, b.true, b.units) == (0, 2, 2)
+    assert report.warnings[0].startswith(
+        "wards (b) is 2 below the truth because 2 units passed at_most = 3 or max_rows = 2;"
+    )
+
+
 def test_means_flows_and_windows_have_a_whole_error_too(tmp_path: Path) -> None:
     releases = {
         "age": {"sql": "SELECT AVG(age) FROM t", "bounds": {"age": [0, 90]}, **EVERY},

@@ -14,12 +14,12 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from math import exp, sqrt
+from math import sqrt
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
 from tidegauge.audit.bounds import Bounds, Samples, bounds
 from tidegauge.audit.findings import require
@@ -85,7 +85,7 @@ class Canaries:
 
 def claimed_mu(loss: float, *, pure: bool) -> float:
     """The mu of Gaussian differential privacy that a loss implies: rho, or epsilon if pure."""
-    return 2 * float(stats.norm.isf(1 / (1 + exp(loss)))) if pure else sqrt(2 * loss)
+    return 2 * float(-special.ndtri_exp(-np.logaddexp(0, loss))) if pure else sqrt(2 * loss)
 
 
 def run_canaries(
@@ -232,6 +232,7 @@ def _with_canaries(subject: Subject, release: ReleasePlan, used: list[int], each
         program=program,
         releases=(replace(release, release=changed),),
         derived=(),
+        parts=(),  # one release is left, of whichever plan it was
     )
     return Subject(subject.spec, canary)
 

@@ -5,7 +5,7 @@ The planner chooses the parameters, as it would for a gauge.  A kind that is add
 
 from __future__ import annotations
 
-from itertools import combinations, product
+from itertools import combinations, count, product
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.audit.exercises import COUNT, FLOW, GROUPED, SUM, Exercise, toggles
@@ -36,6 +36,11 @@ _LIMITS: Final[tuple[dict[str, Any], ...]] = (
     {"at_most": 3},
     {"within": "20 microseconds"},
 )
+_RENEWING: Final[tuple[dict[str, Any], dict[str, Any]]] = (
+    COUNT | {"start": "1970-01-06T00:00:00Z", "every": "1 day", "for": "9 days"},
+    {"at_most": 2, "renews": "7 days"},
+)
+"""A release over a whole term, which ends on a Monday, and the first days of the next."""
 _TOLERANCE: Final = 1e-6
 _ENDLESS: Final = 8
 """Bins of a release without end that are tried."""
@@ -44,7 +49,7 @@ _ENDLESS: Final = 8
 def check_strategy(name: str) -> int:
     """Try every path of one unit in every small plan with this strategy; returns the number of plans."""
     plans = 0
-    for release, limit, pure in product(_RELEASES, _LIMITS, (False, True)):
+    for (release, limit), pure in product([*product(_RELEASES, _LIMITS), _RENEWING], (False, True)):
         if "changes" in release["sql"] and "at_most" not in limit:
             continue
         exercise = Exercise(toggles(), release | {"strategy": name}, limit, pure=pure)
@@ -71,12 +76,24 @@ def _worst(subject: Subject) -> float:
         for cell in range(len(query.cells))
         for amount in {part.lower, part.upper} - {0}
     ]
-    worst = 0.0
-    for places in _places(search, bins, limit, flow=flow):
+    worst, term = 0.0, _term(subject)
+    for places in _places(search, bins if term is None else term, limit, flow=flow):
         for values in _values(states, len(places), flow=flow):
             steps = [Step(bin_, one) for bin_, one in zip(places, values, strict=True)]
+            if term is not None and values[-1] is not None:  # what it does in other terms is not protected
+                steps.append(Step(term, None))
             worst = max(worst, search.cost(steps))
     return worst
+
+
+def _term(subject: Subject) -> int | None:
+    """How many bins end in the first term; None where the constraint does not renew."""
+    (release,), terms = subject.plan.releases, subject.plan.program.terms
+    if terms is None:
+        return None
+    schedule, ends = release.release.schedule, count()
+    until = next(end for end in map(terms.bin_end, ends) if end >= schedule.bin_end(0))
+    return sum(schedule.bin_end(bin_) <= until for bin_ in range(schedule.bins or _ENDLESS))
 
 
 def _places(search: Search, bins: int, limit: Any, *, flow: bool) -> Iterator[tuple[int, ...]]:
@@ -87,8 +104,8 @@ def _places(search: Search, bins: int, limit: Any, *, flow: bool) -> Iterator[tu
                 yield places
         return
     most = bins if limit.at_most is None else min(limit.at_most, bins)
-    for count in range(1, most + 1):
-        for chosen in combinations(range(bins), count):
+    for changes in range(1, most + 1):
+        for chosen in combinations(range(bins), changes):
             if chosen[-1] <= search.last_bin(chosen[0], limit):
                 yield chosen
 

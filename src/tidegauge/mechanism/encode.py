@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from tidegauge.mechanism.noise.samplers import Noise, Sampler
-    from tidegauge.mechanism.strategy import Strategy, Stream, Whole
+    from tidegauge.mechanism.strategy import Row, Strategy, Stream, Whole
 
 _NARROW: Final = 2**62
 """Sums below this are exact in 64-bit integers; larger ones use Python's integers."""
@@ -118,6 +120,22 @@ def measure(
     ]
 
 
+def expected_draws(component_plan: ComponentPlan, bins: range, cells: int) -> Counter[Noise]:
+    """How many draws of each law `measure` asks for; none where the noise is drawn ahead."""
+    if component_plan.strategy.ahead is not None:
+        return Counter()
+    found: Counter[Noise] = Counter()
+    for row in (row for bin_ in bins for row in _rows(component_plan.strategy, bin_)):
+        found[component_plan.noise_of(row.layer)] += cells
+    return found
+
+
+@lru_cache(maxsize=16)
+def _rows(strategy: Strategy, bin_: int) -> tuple[Row, ...]:
+    """The rows that a bin completes; in one tick, releases with the same strategy have them in common."""
+    return tuple(strategy.rows(bin_))
+
+
 def draw_ahead(component_plan: ComponentPlan, cells: int, sampler: Sampler) -> Whole | None:
     """The noise of all rows (rows by cells); None for a strategy whose noise is not drawn ahead.  [T20]
 
@@ -148,7 +166,7 @@ def _combinations(
     prefix = np.cumsum(exact, axis=0)
     narrow = prefix.astype(np.int64) if largest < _NARROW else None
     for bin_ in bins:
-        for row in strategy.rows(bin_):
+        for row in _rows(strategy, bin_):
             begins, ends, factors = (list(column) for column in zip(*row.ranges, strict=True))
             spots = [np.maximum(np.array(edge) - first, 0) for edge in (begins, [end + 1 for end in ends])]
             fits = narrow is not None and 2 * largest * sum(map(abs, factors)) < _NARROW

@@ -281,19 +281,15 @@ class Gauge:
             return source.uninstall(position)
 
     def stamp(
-        self,
-        output: str | Path | None = None,
-        *,
-        until: str | datetime | None = None,
-        progress: Report | None = None,
+        self, output: Path | None = None, *, until: str | None = None, progress: Report | None = None
     ) -> Path:
-        """Write the changelog, stamped for this plan, into a new folder for `run(stamped=...)`: secret.
+        """Write the changelog, stamped for this plan, into a new folder, by default beside the store: secret.
 
-        Default: beside the store.  Changes neither store nor source and spends nothing.
+        A first run can begin with it: run(stamped=folder).  Spends nothing.
         """
         limit = self._now() if until is None else min(self._now(), instant(until))
+        folder = Path(output or self.path.with_suffix(".stamped"))
         with self._source() as source:
-            folder = Path(output or self.path.with_suffix(".stamped"))
             return stamp(self.plan(), self.spec, source, folder, limit=limit, report=progress)
 
     # -- running ---------------------------------------------------------------------------------------------

@@ -26,7 +26,13 @@ _INSTEAD = f"{_NOTHING} Run it on the changelog itself: tidegauge run"
 
 
 def stamp(
-    plan: Plan, spec: GaugeSpec, source: OpenSource, folder: Path, *, limit: int, report: Report | None = None
+    plan: Plan,
+    spec: GaugeSpec,
+    source: OpenSource,
+    folder: Path,
+    *,
+    limit: int,
+    report: Report | None = None,
 ) -> Path:
     """Write everything up to the last bin that has ended by `limit` into a new folder, and return it.
 

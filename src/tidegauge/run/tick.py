@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tidegauge.errors import StoreCorrupt
-from tidegauge.mechanism.encode import draw_ahead, measure
+from tidegauge.mechanism.encode import draw_ahead, expected_draws, measure
+from tidegauge.mechanism.noise.pool import Pool
 from tidegauge.model.engine import KeepingEngine
 from tidegauge.model.history import HistoryEngine
 from tidegauge.model.tick import (
@@ -28,6 +29,7 @@ from tidegauge.publish.journal import as_arrays, decode, decodings
 from tidegauge.run.arrive import arrive
 from tidegauge.run.past import fold_history
 from tidegauge.run.spill import spilled
+from tidegauge.run.sums import add_sums, by_release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -35,13 +37,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.decoding.windows import Decoding
-    from tidegauge.mechanism.noise.samplers import Sampler
+    from tidegauge.mechanism.noise.samplers import Noise, Sampler
     from tidegauge.model.engine import Engine
     from tidegauge.model.history import History, Report
     from tidegauge.model.mutation import Batch
     from tidegauge.model.program import Folded, Program, State
     from tidegauge.model.stamp import Stamped
-    from tidegauge.model.tick import Known, Published, Sums
+    from tidegauge.model.tick import Known, Published
     from tidegauge.plan.plan import Plan, ReleasePlan
     from tidegauge.publish.journal import Rows
     from tidegauge.store import Store
@@ -145,16 +147,15 @@ class Ticker:
                 if self._fresh:
                     self.engine.begin(self._fresh, state=loaded.state)
                 result = folded(loaded.state, tick)
+                totals, sampler = by_release(result.folded), self._pool(ended)
                 for one in ended:
                     plan, name = one.plan, one.plan.release.name
                     known = loaded.releases[name]
                     if known.journal is not None:
                         self._measured[name] = Decoded.of(plan, as_arrays(plan, known.journal))
                     before = self._measured[name]
-                    sums = add_sums(known.sums, result.folded, name)
-                    fresh = measure_release(
-                        plan, one.bins, replace(known, sums=sums), before.rows, self.sampler
-                    )
+                    sums = add_sums(known.sums, totals.get(name, ()))
+                    fresh = measure_release(plan, one.bins, replace(known, sums=sums), before.rows, sampler)
                     before.add(fresh.measurements, cells=len(plan.release.query.cells))
                     readings = decode_bins(self.plan, plan, one.bins, before.decodings)
                     measured.append(replace(fresh, readings=tuple(readings)))
@@ -169,6 +170,20 @@ class Ticker:
         self.progress = Progress(result.clock, {**self.progress.next_bins, **next_bins})
         published = (reading for one in measured for reading in one.readings)
         return sorted(published, key=lambda reading: (reading.time, reading.release, reading.cell))
+
+    def _pool(self, ended: Sequence[Ended]) -> Sampler:
+        """The sampler of a tick: if each release measures one bin, all noise of one law is drawn at once.
+
+        Longer ticks draw enough at a time anyway.  The draws of a seed keep their order.
+        """
+        components = [(one.bins, of, plan) for one in ended for of in [one.plan.release]
+                      for plan in one.plan.component_plans]  # fmt: skip
+        if self.sampler.simulated or len(components) < 2 or any(len(bins) > 1 for bins, _, _ in components):
+            return self.sampler
+        wanted: Counter[Noise] = Counter()
+        for bins, release, plan in components:
+            wanted += expected_draws(plan, bins, len(release.query.cells))
+        return Pool(self.sampler, wanted)
 
     def last_end(self, upto: int | None) -> int | None:
         """The end of the last bin, of any release, that has ended by then and is not measured."""
@@ -253,15 +268,6 @@ def fold(
     version = engine.version() if isinstance(engine, KeepingEngine) else None
     ended = reached is not None
     return TickResult(since, clock, arrived, waiting, ended=ended, folded=folded, version=version)
-
-
-def add_sums(known: Sums, folded: Iterable[Folded], release: str) -> Sums:
-    """Exact sums of a release once these changes have taken effect."""
-    sums = Counter(known)
-    for total in (total for part in folded for total in part.totals):
-        if total.release == release:
-            sums[total.component, total.bin, total.cell] += total.amount
-    return sums
 
 
 def measure_release(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from tidegauge.mechanism.aggregates import aggregate_of
@@ -12,7 +13,9 @@ from tidegauge.model.status import CellError, WholeError
 from tidegauge.store.secret.exact import EARLIER
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
 
     from tidegauge.model.program import Program, Release, State
     from tidegauge.model.tick import Published
@@ -81,10 +84,49 @@ def _latest(readings: list[Published]) -> dict[int, Published]:
 def _units(program: Program, store: Store) -> Counter[tuple[str, int]]:
     """How many units contribute something else than they truly would, by release and cell."""
     names = [release.name for release in program.releases]
+    off: defaultdict[str, Counter[tuple[int, int, int]]] = defaultdict(Counter)
+    for unit, text in store.secret.excess():
+        off[unit].update(
+            {(part.release, part.component, part.cell): part.amount for part in Excess.parse(text)}
+        )
+    if program.max_rows is not None:
+        for rows in store.secret.living_rows():
+            for unit, place, amount in _beyond_max_rows(program, rows):
+                off[unit][place] += amount
     found: Counter[tuple[str, int]] = Counter()
-    for text in store.secret.excess():
-        found.update({(names[part.release], part.cell) for part in Excess.parse(text)})
+    for amounts in off.values():
+        found.update({(names[release], cell) for (release, _, cell), amount in amounts.items() if amount})
     return found
+
+
+def _beyond_max_rows(program: Program, rows: pa.Table) -> Iterator[tuple[str, tuple[int, int, int], int]]:
+    """What rows would add that wait because their unit has max_rows earlier ones.
+
+    Yields unit, (release, component, cell) and amount.
+    """
+    import pyarrow.compute as pc  # noqa: PLC0415  (slow to load)
+
+    assert program.max_rows is not None
+    stocks = {i: one for i, one in enumerate(program.releases) if one.query.kind == "stock"}
+    for s, scope in enumerate(program.scopes):
+        mine = {i: one for i, one in stocks.items() if one.name in scope.releases}
+        if not mine or f"since{s}" not in rows.column_names:  # added releases that have not begun
+            continue
+        here = reduce(pc.or_, (pc.is_valid(rows[f"c{i}"]) for i in mine))
+        present = rows.filter(here)
+        counts = present.group_by("unit").aggregate([("unit", "count")])
+        many = counts.filter(pc.greater(counts["unit_count"], program.max_rows))["unit"]
+        if not len(many):
+            continue
+        some = present.filter(pc.is_in(present["unit"], value_set=many.combine_chunks()))
+        order = [(name, "ascending") for name in ("unit", f"since{s}", f"order{s}")]
+        seen: Counter[str] = Counter()
+        for row in some.sort_by(order).to_pylist():
+            seen[row["unit"]] += 1
+            if seen[row["unit"]] > program.max_rows:
+                for i, one in mine.items():
+                    for j in range(len(one.query.components)) if row[f"c{i}"] is not None else ():
+                        yield row["unit"], (i, j, row[f"c{i}"]), row[f"v{i}_{j}"] or 0
 
 
 def _cell(
@@ -121,4 +163,5 @@ def _cause(program: Program, release: Release) -> str:
     ((_, limit),) = scope.limits
     parts = [] if limit.at_most is None else [f"at_most = {limit.at_most}"]
     parts += [] if limit.within is None else [f"within = {Span(micros=limit.within)}"]
-    return " or ".join(parts) or "max_rows or clip"
+    parts += [] if program.max_rows is None else [f"max_rows = {program.max_rows}"]
+    return " or ".join(parts) or "clip"

@@ -291,20 +291,20 @@ def test_more_bins_than_a_matrix_has(bins: int) -> None:
 @pytest.mark.parametrize(
     ("parameters", "told"),
     [
-        ({"buffers": "0.5:1 0.4:0"}, "add up to 1 exactly"),
+        ({"buffers": "0.5:1 0.4:0"}, "add up to exactly 1"),
         ({"buffers": "1.5:1 -0.5:0"}, "above 0"),
-        ({"buffers": ""}, "add up to 1 exactly"),
+        ({"buffers": ""}, "add up to exactly 1"),
         ({"buffers": "1:1.5"}, "between 0 and 1"),
         ({"buffers": "1:-0.1"}, "between 0 and 1"),
-        ({"buffers": "1:0.0000000001"}, "whole billionths"),
-        ({"buffers": "1/3:0 2/3:1"}, "whole millionths"),
+        ({"buffers": "1:0.0000000001"}, "second numbers at most 9"),
+        ({"buffers": "1/3:0 2/3:1"}, "weights have at most 6"),
         ({"buffers": "1"}, "weight:forgets"),
         ({"buffers": "nan:1"}, "weight:forgets"),
         ({"buffers": 7}, "weight:forgets"),
-        ({"offset": float("nan")}, "offset of 0"),
-        ({"offset": -1.0}, "offset of 0"),
-        ({"bins": 2**17 + 1}, "up to 131072 bins"),
-        ({"bins": 0}, "up to 131072 bins"),
+        ({"offset": float("nan")}, "offset must be 0"),
+        ({"offset": -1.0}, "offset must be 0"),
+        ({"bins": 2**17 + 1}, "bins must be at most 131072"),
+        ({"bins": 0}, "bins must be at most 131072"),
     ],
 )
 def test_what_is_no_buffered_strategy(parameters: dict[str, int | float | str], told: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -158,6 +159,31 @@ def test_versions(tmp_path: Path, pair: tuple[str, str], *, sure: bool) -> None:
     assert (found.unsure == ()) == sure
     last_day = found_in(tmp_path, VERSIONS.format(*pair).replace("2026-02-01,false", "2026-01-31,false"))
     assert last_day.inclusive
+
+
+@pytest.mark.parametrize(("gap", "inclusive"), [(0, False), (1, True)])
+def test_versions_whatever_the_names_of_their_times(tmp_path: Path, gap: int, *, inclusive: bool) -> None:
+    """A row that ends when the next of its key begins, or the day before, is a version."""
+    rows = ["member_no;state;anfang;ende"]
+    for member in range(8):
+        days = [date(2026, 1, 1) + timedelta(days=member + 9 * n) for n in range(4)]
+        ended = [*(day - timedelta(days=gap) for day in days[1:]), ""]
+        rows += [f"{member};a;{begin};{end}" for begin, end in zip(days, ended, strict=True)]
+    path = tmp_path / "versions.csv"
+    path.write_text("\n".join(rows), "utf-8")
+    found = sniff(path)
+    assert (found.shape, found.key) == (Shape.VERSIONS, "member_no")
+    assert (found.valid_from, found.valid_to, found.inclusive) == ("anfang", "ende", inclusive)
+    assert any("--kind files" in one for one in found.unsure)
+    assert sniff(path, changes_only=True).shape is Shape.CHANGES
+
+
+def test_two_times_that_do_not_touch_make_no_versions(tmp_path: Path) -> None:
+    rows = ["order_no,booked,sent"]
+    rows += [f"{n % 5},2026-01-{n + 1:02d},2026-02-{n + 1:02d}" for n in range(25)]
+    path = tmp_path / "orders.csv"
+    path.write_text("\n".join(rows), "utf-8")
+    assert sniff(path).shape is Shape.CHANGES
 
 
 def test_pictures(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tidegauge.errors import SourceError
 from tidegauge.source.postgres import follow as postgres_follow
 from tidegauge.source.postgres import pgoutput
 from tidegauge.source.postgres.follow import Place, Transactions
+from tidegauge.source.postgres.messages import Messages
 from tidegauge.source.postgres.rows import Layout
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ message = st.one_of(
 def test_every_message_is_read_as_it_was_written(
     messages: list[tuple[str, list[object] | None, list[object] | None, bytes]],
 ) -> None:
-    changes = pgoutput.decode([wire for *_, wire in messages], 3)
+    changes = pgoutput.decode(Messages.of([wire for *_, wire in messages]), 3)
     assert bytes(changes.letters).decode() == "".join(letter for letter, *_ in messages)
     for tuples, place in ((changes.old, 1), (changes.new, 2)):
         for column in range(3):
@@ -114,7 +115,7 @@ def test_every_message_is_read_as_it_was_written(
 
 def test_a_tuple_with_other_columns_than_announced_is_refused() -> None:
     with pytest.raises(SourceError, match="columns that were announced"):
-        pgoutput.decode([insert(["1", "2"])], 3)
+        pgoutput.decode(Messages.of([insert(["1", "2"])]), 3)
 
 
 def test_a_relation() -> None:
@@ -147,7 +148,7 @@ def test_every_change_has_the_stamp_of_its_own_commit() -> None:
     taken = following()
     for number, at in enumerate(stamps):
         rows = [insert([number, "p", 1]), update([number, "p", 2])]
-        assert list(taken.feed(transaction(100 * number + 100, at, *rows), FAR)) == []
+        assert list(taken.feed(Messages.of(transaction(100 * number + 100, at, *rows)), FAR)) == []
     batch = taken.batch(7)
     assert batch.rows["time"].to_pylist() == [stamp for stamp in stamps for _ in range(2)]
     assert batch.upto == 7
@@ -161,7 +162,7 @@ def test_what_was_stored_is_passed_over_and_what_lies_beyond_waits() -> None:
         + transaction(200, 2, insert([2, "b", 2]))
         + transaction(300, 9, insert([3, "c", 3]))
     )
-    list(taken.feed(stream, 300))
+    list(taken.feed(Messages.of(stream), 300))
     assert taken.waiting, "what is committed at the target waits"
     batch = taken.batch(5)
     assert batch.rows["entry"].to_pylist() == ["2"]
@@ -181,7 +182,7 @@ def test_a_batch_that_is_full_ends_with_a_transaction(monkeypatch: pytest.Monkey
             100 * number + 100, 1, *(insert([10 * number + n, "p", 1]) for n in range(2))
         )
     ]
-    (first,) = taken.feed(stream, FAR)
+    (first,) = taken.feed(Messages.of(stream), FAR)
     assert first.upto is None
     assert first.rows["entry"].to_pylist() == ["0", "1", "10", "11"]
     assert Place.parse(first.position).lsn == 250
@@ -191,8 +192,8 @@ def test_a_batch_that_is_full_ends_with_a_transaction(monkeypatch: pytest.Monkey
 def test_other_tables_and_their_truncations_are_passed_over() -> None:
     taken = following()
     other = insert([1, "x", 1]).replace(struct.pack("!I", OID), struct.pack("!I", 78), 1)
-    list(taken.feed([begin(100, 1), relation(NAMES, KINDS, oid=78, name="u"), other, truncate(78), relation(NAMES, KINDS),
-                     insert([2, "y", 2]), truncate(78, OID), commit(100)], FAR))  # fmt: skip
+    list(taken.feed(Messages.of([begin(100, 1), relation(NAMES, KINDS, oid=78, name="u"), other, truncate(78), relation(NAMES, KINDS),
+                     insert([2, "y", 2]), truncate(78, OID), commit(100)]), FAR))  # fmt: skip
     assert taken.batch(1).rows["entry"].to_pylist() == ["2", None]
 
 
@@ -208,7 +209,7 @@ def test_other_tables_and_their_truncations_are_passed_over() -> None:
 )
 def test_a_table_that_is_no_longer_the_one_we_stood_on(told: bytes, message: str) -> None:
     with pytest.raises(SourceError, match=message):
-        list(following().feed([begin(100, 1), told], FAR))
+        list(following().feed(Messages.of([begin(100, 1), told]), FAR))
 
 
 def test_a_position_of_something_else() -> None:
@@ -233,7 +234,7 @@ def test_fast_enough(rows: int) -> None:
     sys.settrace(None)  # a tracer would measure itself
     start = time.process_time()
     for at in range(0, len(stream), 8192):
-        list(taken.feed(stream[at : at + 8192], FAR))
+        list(taken.feed(Messages.of(stream[at : at + 8192]), FAR))
     table = taken.batch(count).rows
     spent = time.process_time() - start
     sys.settrace(tracer)

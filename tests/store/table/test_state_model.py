@@ -124,7 +124,9 @@ class Model:
             if row["expires"] is not None and row["expires"] <= upto
         }
         assert sorted(state.expiring(upto).to_pylist()) == sorted(due)
-        excess = sorted(row["excess"] for row in rows_["units"].values() if row["excess"] is not None)
+        excess = sorted(
+            (row["unit"], row["excess"]) for row in rows_["units"].values() if row["excess"] is not None
+        )
         assert sorted(state.excess()) == excess
 
 

@@ -23,6 +23,8 @@ _YEAR_ONE: Final = "TIMESTAMP '0001-01-01 00:00:00'"
 # A clock time with something after it that is no digit: an offset or the name of a zone.
 _ZONED: Final = r"':[0-9][0-9.:]*\s*[A-Za-z+-]'"
 _NAN: Final = "CAST('NaN' AS DOUBLE)"
+_FEW: Final = 64
+"""The place of a value among so many is found by a search."""
 
 
 def render(expression: Expression) -> str:
@@ -157,7 +159,13 @@ def _days(sign: str, date: Expression, number: Expression) -> str:
 
 
 def _place(value: Expression, *values: Expression) -> str:
-    return f"(LIST_POSITION([{', '.join(map(render, values))}], {render(value)}) - 1)"
+    """A list is searched from its beginning; many texts are the values of an ENUM, which has a hash table."""
+    words = [one.value for one in values if isinstance(one, Constant) and isinstance(one.value, str)]
+    listed = ", ".join(map(render, values))
+    if len(values) > _FEW and len(set(words)) == len(values):
+        text = f"CAST({render(value)} AS VARCHAR)"
+        return f"CAST(ENUM_CODE(TRY_CAST({text} AS ENUM({listed}))) AS BIGINT)"
+    return f"(LIST_POSITION([{listed}], {render(value)}) - 1)"
 
 
 def _cell(so_far: Expression, size: Expression, place: Expression) -> str:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 BEGINNING: Final = -(2**63)
 """The instant of the stored state, before every other."""
 NEVER: Final = 2**63 - 1
+_MOST_LATEST: Final = 1000
+"""The latest ends of so many rows of a unit are found by a heap, those of more by a sort."""
 _ARROW: Final = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
 
 
@@ -232,6 +234,10 @@ class Views:
             for name in self.view(r)
         )
         plain = ", ".join(n for n in self._row_columns() if n not in self.views)
+        most = self.program.max_rows
+        last_ends = f"max(ends, {most}) OVER earlier"  # the latest ends of earlier rows, latest first
+        if most > _MOST_LATEST:
+            last_ends = "list_reverse_sort(list(ends) OVER earlier)"
         return f"""
             CREATE OR REPLACE TEMP TABLE contributing_{s} AS
             WITH marked AS (
@@ -249,16 +255,12 @@ class Views:
                            {NEVER}) AS ends
                 FROM transitions WHERE enters OR leaves
             ), admissions AS (
-                SELECT own.unit, own.entry, own.begins, own.ends, any_value(own.since) AS since,
-                       any_value(own.order_) AS order_,
-                       CASE WHEN count(prior.entry) < {self.program.max_rows} THEN own.begins
-                            ELSE list_sort(list(prior.ends))[count(prior.entry) - {self.program.max_rows} + 1]
-                       END AS counted
-                FROM (SELECT * FROM presences WHERE enters) own
-                LEFT JOIN (SELECT * FROM presences WHERE enters) prior
-                  ON prior.unit = own.unit AND prior.ends > own.begins
-                     AND (prior.since < own.since OR (prior.since = own.since AND prior.order_ < own.order_))
-                GROUP BY own.unit, own.entry, own.begins, own.ends
+                SELECT * EXCLUDE (last_ends, enters),
+                       greatest(begins, coalesce(last_ends[{most}], begins)) AS counted
+                FROM (
+                    SELECT *, {last_ends} AS last_ends FROM presences WHERE enters
+                    WINDOW earlier AS (PARTITION BY unit ORDER BY since, order_
+                                       GROUPS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING))
             ), admitted AS (
                 SELECT transitions.* REPLACE (greatest(transitions.instant, admissions.counted) AS instant)
                 FROM admissions ASOF JOIN transitions
@@ -290,8 +292,11 @@ class Views:
         `every_row`: of `true_change_s`, to which all rows of a unit contribute.
         """
         made, origin = (f"true_change_{s}", "path") if every_row else (f"change_{s}", f"contributing_{s}")
-        parts = []
         stocks = [release for release in self.stocks if release.name in scope.releases]
+        if stocks and self.program.max_rows is None:
+            own = " UNION ALL ".join(self._own_change(release, origin) for release in stocks)
+            return f"CREATE OR REPLACE TEMP TABLE {made} AS {own}"
+        parts = []
         names = [name for release in stocks for name in self.view(release)]
         for release in stocks:
             i, (cell, *values) = self.numbers[release.name], self.view(release)
@@ -304,11 +309,7 @@ class Views:
         if not parts:
             parts = ["SELECT ''::VARCHAR AS unit, 0 AS instant, 0 AS release, 0 AS component, 0 AS cell, "
                      "0 AS amount WHERE false"]  # fmt: skip
-        lagged = [
-            f"lag({name}) OVER row_path AS was_{name}"
-            for name in names
-            if name not in self._lagged_with_row()
-        ]
+        lagged = [f"lag({name}) OVER row_path AS was_{name}" for name in names]
         return f"""
             CREATE OR REPLACE TEMP TABLE {made} AS
             WITH row_changes AS MATERIALIZED (
@@ -318,6 +319,23 @@ class Views:
             SELECT unit, instant, release, component, cell, sum(amount) AS amount
             FROM ({" UNION ALL ".join(parts)})
             GROUP BY unit, instant, release, component, cell HAVING sum(amount) <> 0"""
+
+    def _own_change(self, release: Release, origin: str) -> str:
+        """SQL: the change of a stock where the unit is the row: a unit has one version at an instant."""
+        i, (cell, *values) = self.numbers[release.name], self.view(release)
+        found = []
+        for j, value in enumerate(values):
+            now, was = f"coalesce({value}, 0)::HUGEINT", f"coalesce(was_{value}, 0)::HUGEINT"
+            head = f"SELECT unit, instant, {i} AS release, {j} AS component"
+            found += [
+                f"{head}, {cell} AS cell, "
+                f"{now} - CASE WHEN {cell} = was_{cell} THEN {was} ELSE 0 END AS amount FROM {origin} "
+                f"WHERE {cell} IS NOT NULL AND ({cell} IS DISTINCT FROM was_{cell} AND {now} <> 0 "
+                f"OR {cell} = was_{cell} AND {now} <> {was})",
+                f"{head}, was_{cell}, -{was} FROM {origin} "
+                f"WHERE was_{cell} IS NOT NULL AND {cell} IS DISTINCT FROM was_{cell} AND {was} <> 0",
+            ]
+        return " UNION ALL ".join(found)
 
     def flow_change(self, s: int, scope: Scope) -> str:
         """SQL of `flow_change_s`: the row really changed, and the flow's WHERE accepts the change."""

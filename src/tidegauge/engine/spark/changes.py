@@ -92,6 +92,8 @@ class Changes(RemoteRows):
     """SQL: the rows that are delivered, over `_time` and the columns of the table."""
     in_order: bool = True
     """Whether the order of the log is that of the time stamps."""
+    upto: int | None = None
+    """Every change of the batch has happened by then; None: not known."""
     rank: str = "_time"
     """SQL: what orders the changes of the batch, before `_seq`."""
 

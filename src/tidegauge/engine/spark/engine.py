@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +34,16 @@ _SEGMENTS: Final = 8
 _engines: Final = count()
 
 
+class Fresh(NamedTuple):
+    """Changes of one batch that were valued and are neither written nor folded."""
+
+    frame: DataFrame
+    in_order: bool
+    """Whether the order of the log is that of the time stamps."""
+    upto: int | None
+    """Every change has happened by then; None: not known."""
+
+
 class SparkEngine:
     """Enforces and folds one program in the active Spark session."""
 
@@ -46,7 +56,7 @@ class SparkEngine:
         self._files: StateFiles | None = None
         self._version = Version()
         self._committed: str | None = None
-        self._fresh: list[tuple[DataFrame, bool]] = []
+        self._fresh: list[Fresh] = []
         self._checked = False
         self._arrived = 0
         """The number of the next batch."""
@@ -133,7 +143,7 @@ class SparkEngine:
         self._arrived = arrivals + rows.num_rows
         if rows.num_rows:
             with settled(self._spark):
-                self._take(self._of_table(rows), now=now, place=arrivals, in_order=False)
+                self._take(self._of_table(rows), now=now, place=arrivals)
         return Arrived({}, {})
 
     def arrive_remote(self, rows: RemoteRows, *, now: int, arrivals: int) -> Arrived:
@@ -142,14 +152,16 @@ class SparkEngine:
         self._arrived = arrivals + 1
         with settled(self._spark):
             frame = changes.frame(self._spark, self._columns)
-            self._take(frame, now=now, place=arrivals, in_order=changes.in_order)
+            self._take(frame, now=now, place=arrivals, in_order=changes.in_order, upto=changes.upto)
         return Arrived({}, {})
 
-    def _take(self, frame: DataFrame, *, now: int, place: int, in_order: bool) -> None:
+    def _take(
+        self, frame: DataFrame, *, now: int, place: int, in_order: bool = False, upto: int | None = None
+    ) -> None:
         raw = self._named(frame, "raw")
         digest = "digest" if "digest" in frame.columns else "CAST(NULL AS BIGINT)"
         valued = self._spark.sql(self._columns.valued(raw, now=now, place=place, digest=digest))
-        self._fresh.append((valued, in_order))
+        self._fresh.append(Fresh(valued, in_order, upto))
 
     def _of_table(self, rows: pa.Table) -> DataFrame:
         """An Arrow table as a frame: the columns that are used, and with flows the digest of all."""
@@ -192,7 +204,7 @@ class SparkEngine:
 
     def _write_waiting(self) -> None:
         with settled(self._spark):
-            frame = self._union([frame for frame, _ in self._fresh])
+            frame = self._union([one.frame for one in self._fresh])
             number = self._version.number + 1
             name = f"waiting-{number:08d}"
             found = self.files.write(frame, name)
@@ -211,8 +223,8 @@ class SparkEngine:
         from pyspark import StorageLevel  # noqa: PLC0415  (loaded when first used)
 
         version, layout = self._version, self._columns
-        in_order = not version.waiting and len(self._fresh) == 1 and self._fresh[0][1]
-        frames = [*(self.files.read(name) for name in version.waiting), *(frame for frame, _ in self._fresh)]
+        in_order = not version.waiting and len(self._fresh) == 1 and self._fresh[0].in_order
+        frames = [*(self.files.read(name) for name in version.waiting), *(one.frame for one in self._fresh)]
         fold = Fold(
             layout, watermark=watermark, reached=reached, since=version.since, in_order=in_order,
             known=bool(version.state),
@@ -225,7 +237,8 @@ class SparkEngine:
             every = self._named(self._union(frames), "waiting")
             timed = self._named(self._spark.sql(fold.timed(every)), "timed")
             rest = f"waiting-{number:08d}"
-            if self.files.write(self._spark.sql(fold.later(timed)), rest):
+            over = in_order and (self._fresh[0].upto or reached + 1) <= reached  # none can go on waiting
+            if not over and self.files.write(self._spark.sql(fold.later(timed)), rest):
                 waiting = (rest,)
             known = self._known(timed, reached) if version.state else None
             frame = self._spark.sql(fold.decided(timed, known)).persist(StorageLevel.DISK_ONLY)

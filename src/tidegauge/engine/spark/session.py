@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SourceError, SpecError
+from tidegauge.scratch import ScratchFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +29,11 @@ _SETTINGS: Final = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 """What the value of an expression may depend on.  Set for the time of a statement, then put back."""
+_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+_DEFAULT: Final = "200"
 _GIGABYTE: Final = 2**30
+_kept: Final[list[ScratchFolder]] = []
+"""The folder of the temporary files of the session that this process started; it goes with the process."""
 
 
 def session() -> SparkSession:
@@ -48,15 +53,19 @@ def session() -> SparkSession:
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ and "SPARK_REMOTE" not in os.environ:
+    if "SPARK_REMOTE" in os.environ:
+        raise SpecError(
+            "Spark Connect (SPARK_REMOTE) is not supported; use a session of this process", key="engine.kind"
+        )
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise SpecError(
             "Spark needs Java 17 or later, and there is no java on the path. Install it, or set JAVA_HOME",
             key="engine.kind",
         )
     builder = SparkSession.builder.appName("tidegauge").config("spark.ui.showConsoleProgress", "false")
     if not {"PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME"} & set(os.environ):
-        # Nothing is configured: this is one machine, and Spark's own limit of one gigabyte is for trying out.
-        builder = builder.config("spark.driver.memory", f"{_memory()}g").config("spark.ui.enabled", "false")
+        for name, value in _own_settings().items():
+            builder = builder.config(name, value)
     try:
         return builder.getOrCreate()
     except PySparkRuntimeError as error:
@@ -64,6 +73,27 @@ def session() -> SparkSession:
             f"the Spark session cannot be started ({error.getCondition()}). Java 17 or later is needed",
             key="engine.kind",
         ) from None
+
+
+def _own_settings() -> dict[str, str]:
+    """The settings of a session on this machine, where nothing is configured.
+
+    Rows that are shuffled or sorted lie in Spark's temporary files: these are encrypted with a key that is in
+    memory alone, so a killed process leaves nothing that can be read.  Spark's log may quote rows, and its
+    pages show statements: both are off.
+    """
+    folder = ScratchFolder()
+    _kept.append(folder)
+    return {
+        "spark.driver.memory": f"{_memory()}g",  # Spark's own limit of one gigabyte is for trying out
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.io.encryption.enabled": "true",
+        "spark.local.dir": folder.name,
+        "spark.log.level": "OFF",
+        "spark.sql.warehouse.dir": folder.name,
+        "spark.ui.enabled": "false",
+    }
 
 
 def _memory() -> int:
@@ -82,6 +112,17 @@ def condition(error: Exception) -> str:
     return named or type(error).__name__
 
 
+def _partitions(spark: SparkSession) -> dict[str, str]:
+    """Parts of a shuffle on one machine, unless the session has a number of its own.
+
+    Spark's default of 200 is for clusters: here most of the time would go into starting tasks.
+    """
+    local = str(spark.sparkContext.master).startswith("local")
+    if not local or spark.conf.get(_PARTITIONS, _DEFAULT) != _DEFAULT:
+        return {}
+    return {_PARTITIONS: str(4 * spark.sparkContext.defaultParallelism)}
+
+
 @contextmanager
 def settled(spark: SparkSession) -> Iterator[None]:
     """Compute under the settings of Tidegauge; those of the session are put back at the end.
@@ -92,8 +133,9 @@ def settled(spark: SparkSession) -> Iterator[None]:
     from py4j.protocol import Py4JError  # noqa: PLC0415  (loaded when first used)
     from pyspark.errors import AnalysisException, PySparkException  # noqa: PLC0415
 
-    before: dict[str, str | None] = {name: spark.conf.get(name, None) for name in _SETTINGS}
-    for name, value in _SETTINGS.items():
+    settings = {**_SETTINGS, **_partitions(spark)}
+    before: dict[str, str | None] = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
         spark.conf.set(name, value)
     try:
         yield

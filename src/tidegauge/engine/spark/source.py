@@ -91,11 +91,12 @@ class SessionSource(OpenSource):
 
     def _schema(self) -> dict[str, str]:
         """The columns as the session names their types.  Raises SourceError if they cannot be read."""
+        spark = self._spark  # says what is missing, before anything of PySpark is loaded
         from pyspark.errors import PySparkException  # noqa: PLC0415  (loaded when first used)
 
         try:
-            with settled(self._spark):
-                return dict(self._load(self._spark).drop("_seq").dtypes)
+            with settled(spark):
+                return dict(self._load(spark).drop("_seq").dtypes)
         except PySparkException as error:
             what = self._spec.path or self._spec.table
             raise SourceError(f"Spark cannot read it ({condition(error)})", path=what) from None
@@ -124,7 +125,7 @@ class SparkFiles(SessionSource):
             raise SourceError("there are too many files; put several of them together", path=self._path)
         covered = [f"_time <= {upto}L AND _file IN ({_texts(known)})" for known, upto in marks]
         ahead = [[known, upto] for known, upto in marks if upto > until]
-        changes = Changes(self._loader(sorted(files)), self._roles, where_of(covered, until))
+        changes = Changes(self._loader(sorted(files)), self._roles, where_of(covered, until), upto=until)
         yield Batch(NOTHING, until, json.dumps([*ahead, [files, until]]), changes)
 
     @staticmethod
@@ -209,7 +210,8 @@ class SparkTable(SessionSource):
         last = self._last()
         covered = [f"_time <= {upto}L AND {order} <= {seen}L" for seen, upto in marks if seen is not None]
         ahead = [mark for mark in marks if (mark[1] or 0) > until]
-        changes = Changes(self._load, self._roles, where_of(covered, until) + f" AND {order} <= {last or 0}L")
+        where = where_of(covered, until) + f" AND {order} <= {last or 0}L"
+        changes = Changes(self._load, self._roles, where, upto=until)
         done = json.dumps([*ahead, [last, until]])
         yield Batch(NOTHING, until, done, None if last is None else changes)
 

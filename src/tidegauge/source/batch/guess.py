@@ -52,6 +52,7 @@ _SPANS: Final = (
     ("effective_start_date", "effective_end_date"), ("eff_start_date", "eff_end_date"),
     ("valid_start", "valid_end"),
     ("row_start", "row_end"), ("sys_start", "sys_end"), ("gueltig_von", "gueltig_bis"),
+    ("gueltig_ab", "gueltig_bis"),
 )  # fmt: skip
 _WEAK_SPANS: Final = (
     ("start_date", "end_date"), ("from_date", "to_date"), ("begin_date", "end_date"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -39,6 +40,7 @@ from tidegauge.source.files.source import matching
 from tidegauge.source.files.suggestion import Shape, Suggestion
 from tidegauge.source.files.tabular import tabular
 from tidegauge.source.files.times import all_times
+from tidegauge.source.files.versions import follow
 from tidegauge.source.files.writing import Findings, delimiter_of, has_dates, look, zone_in
 
 if TYPE_CHECKING:
@@ -154,7 +156,7 @@ class _Sniffed:
         if span is None:
             begins = version_begin(self.plain)
             known = begins is not None and "timestamp" in self.fits[begins] and self._current() is not None
-            return (begins, None) if begins is not None and known else None
+            return (begins, None) if begins is not None and known else self._touching()
         begins, ends = span
         if "timestamp" not in self.fits[begins] or not (
             "timestamp" in self.fits[ends] or not self.seen[ends].count
@@ -166,6 +168,28 @@ class _Sniffed:
                 "something else, run init again with --kind files"
             )
         return span
+
+    def _touching(self) -> tuple[str, str] | None:
+        """Two times of which the second is the first of the key's next row: those of versions."""
+        times = [
+            column
+            for column in self.plain
+            if "timestamp" in self.fits[column] and self.seen[column].count and not of_birth(column)
+        ]
+        if self._op() is not None:
+            return None
+        for begins, ends in permutations(times, 2):
+            said = len(self.unsure)
+            key = self._key({begins, ends})
+            del self.unsure[said:]
+            if key is not None and follow(self.first, self.found.notation, begins, ends, key):
+                self.unsure.append(
+                    f"each '{begins}' is the '{ends}' of the row before it with the same '{key}', so a "
+                    "row is read as a version that is there from the one to the other. If a row is a single change, "
+                    "run init again with --kind files"
+                )
+                return begins, ends
+        return None
 
     def _current(self) -> str | None:
         """The column that marks the current version: all its values say whether."""

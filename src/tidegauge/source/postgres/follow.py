@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -16,13 +15,17 @@ from tidegauge.source.batch.rows import schema
 from tidegauge.source.batch.spool import Spool
 from tidegauge.source.postgres import pgoutput
 from tidegauge.source.postgres.catalog import Changed, sql_type
+from tidegauge.source.postgres.messages import NONE, Messages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
 
     from tidegauge.model.json import JsonObject
     from tidegauge.source.postgres.rows import Layout
 
+_CONTROL: Final = np.array([pgoutput.BEGIN, pgoutput.COMMIT, pgoutput.RELATION], np.uint8)
 _CHUNK: Final = 16384
 _CHUNK_BYTES: Final = 32 << 20
 _BATCH: Final = 200_000
@@ -51,6 +54,31 @@ class Place(Position):
         )
 
 
+class _Held:
+    """Our rows among some messages, and the times of their transactions."""
+
+    def __init__(self, messages: Messages, rows: NDArray[np.intp]) -> None:
+        self._messages, self._rows = messages, rows
+        self._at = self.count = 0
+        self._runs: list[tuple[int, int, int]] = []
+
+    def advance(self, stop: int, time: int | None) -> None:
+        """Take the rows before this place with this time; None: pass over them."""
+        if stop > self._at:
+            if time is not None:
+                self._runs.append((self._at, stop, time))
+                self.count += stop - self._at
+            self._at = stop
+
+    def take(self) -> tuple[Messages, NDArray[np.int64]]:
+        """The rows that were taken since the last call, and their times."""
+        begins, ends, times = np.array(self._runs, np.int64).reshape(-1, 3).T
+        counts = ends - begins
+        places = np.arange(self.count) + np.repeat(begins - np.cumsum(counts) + counts, counts)
+        self._runs, self.count = [], 0
+        return self._messages.at(self._rows[places]), np.repeat(times, counts)
+
+
 class Transactions:
     """Collects the rows of our table from `place` on.  Transactions that were stored before are skipped.
 
@@ -68,7 +96,7 @@ class Transactions:
     ) -> None:
         self._begin = place
         self._lsn = place.lsn
-        self.waiting: Sequence[bytes] = ()
+        self.waiting = NONE
         """Messages after the target; they begin with a transaction."""
         self.inside = False
         """Whether a transaction has begun and not ended."""
@@ -78,47 +106,47 @@ class Transactions:
         self._time = 0
         self._fields: list[str] = []
         self._new = False
-        self._messages: list[bytes] = []
-        self._size = 0
-        self._times: list[tuple[int, int]] = []
+        self._parts: list[Messages] = []
+        self._times: list[NDArray[np.int64]] = []
+        self._count = self._size = 0
         self._spool = Spool(schema(layout.columns))
 
-    def feed(self, messages: Sequence[bytes], target: int) -> Iterator[Batch]:
+    def feed(self, messages: Messages, target: int) -> Iterator[Batch]:
         """Take messages until they end, or until a transaction was committed at or after `target`.
 
         Yields a batch when it is full.
         """
-        ours = struct.pack("!I", self._begin.relation)
-        rows = frozenset((pgoutput.INSERT, pgoutput.UPDATE, pgoutput.DELETE))
-        self.waiting = ()
-        for index, message in enumerate(messages):
-            kind = message[0]
-            if kind in rows:
-                if self._new and message[1:5] == ours:
-                    self._append(message)
-            elif kind == pgoutput.BEGIN:
-                place, stamp = pgoutput.begin(message)
+        self.waiting = NONE
+        letters = messages.letters
+        control = np.flatnonzero(np.isin(letters, _CONTROL))
+        rows = np.flatnonzero(pgoutput.rows_of(messages, self._begin.relation))
+        behind = np.searchsorted(rows, control)
+        held = _Held(messages, rows)
+        for index, kind, stop in zip(
+            control.tolist(), letters[control].tolist(), behind.tolist(), strict=True
+        ):
+            held.advance(stop, self._time if self._new else None)
+            if kind == pgoutput.BEGIN:
+                place, stamp = pgoutput.begin(messages[index])
                 if place >= target:
-                    self.waiting = messages[index:]
+                    self.waiting = messages.since(index)
+                    self._hold(held)
                     return
                 self.inside, self._new = True, place >= self._lsn
                 if self._new:
-                    if self.pending >= _BATCH:
-                        yield self.batch(None)
                     self._time = stamp
-                    self._times.append((len(self._messages), stamp))
+                    if self.pending + held.count >= _BATCH:
+                        self._hold(held)
+                        yield self.batch(None)
             elif kind == pgoutput.COMMIT:
                 self.inside = False
                 if self._new:
-                    self._lsn = pgoutput.commit(message)
-            elif kind == pgoutput.RELATION:
-                self._relation(pgoutput.relation(message))
-            elif (
-                kind == pgoutput.TRUNCATE
-                and self._new
-                and self._begin.relation in pgoutput.truncated(message)
-            ):
-                self._append(message)
+                    self._lsn = pgoutput.commit(messages[index])
+            else:
+                self._hold(held)
+                self._relation(pgoutput.relation(messages[index]))
+        held.advance(len(rows), self._time if self._new else None)
+        self._hold(held)
 
     @property
     def place(self) -> Place:
@@ -128,7 +156,7 @@ class Transactions:
     @property
     def pending(self) -> int:
         """Number of rows that were collected and not yet delivered."""
-        return self._spool.rows + len(self._messages)
+        return self._spool.rows + self._count
 
     def batch(self, upto: int | None, reached: int = 0) -> Batch:
         """The rows collected so far, as whole transactions.
@@ -139,19 +167,24 @@ class Transactions:
         self._lsn = max(self._lsn, reached)
         return Batch(rows=self._spool.take(), position=str(self.place), upto=upto)
 
-    def _append(self, message: bytes) -> None:
-        self._messages.append(message)
-        self._size += len(message)
-        if len(self._messages) >= _CHUNK or self._size >= _CHUNK_BYTES:
+    def _hold(self, held: _Held) -> None:
+        """Keep these rows until there are enough to be converted."""
+        rows, times = held.take()
+        if not len(rows):
+            return
+        self._parts.append(rows)
+        self._times.append(times)
+        self._count += len(rows)
+        self._size += len(rows.content)  # it stays in memory, with rows of other tables
+        if self._count >= _CHUNK or self._size >= _CHUNK_BYTES:
             self._convert()
 
     def _convert(self) -> None:
         """Convert messages to columns."""
-        if self._messages:
-            begins = np.array([begin for begin, _ in self._times] + [len(self._messages)])
-            times = np.repeat(np.array([time for _, time in self._times]), np.diff(begins))
-            self._spool.append(self._layout.changed(self._messages, times, self._fields))
-        self._messages, self._size, self._times = [], 0, [(0, self._time)]
+        if self._count:
+            rows, times = Messages.joined(self._parts), np.concatenate(self._times)
+            self._spool.append(self._layout.changed(rows, times, self._fields))
+        self._parts, self._times, self._count, self._size = [], [], 0, 0
 
     def _relation(self, found: pgoutput.Relation) -> None:
         """Take over the table's columns.  Raises Changed if the table or a needed column is another one."""

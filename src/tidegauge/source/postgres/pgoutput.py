@@ -17,12 +17,10 @@ import pyarrow as pa
 from tidegauge.errors import SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
-    Places = NDArray[np.int64]
-    Letters = NDArray[np.uint8]
+    from tidegauge.source.postgres.messages import Letters, Messages, Places
+
     Flags = NDArray[np.bool_]
 
 BEGIN, COMMIT, RELATION, TRUNCATE = b"BCRT"
@@ -32,8 +30,6 @@ _NULL, _UNCHANGED, _TEXT = b"nut"
 _POSTGRES_EPOCH: Final = 946_684_800_000_000
 _LONG: Final = 100
 """From this average number of bytes on, copying whole values is faster than copying single bytes."""
-_MARGIN: Final = bytes(8)
-"""Lets the decoder read a length after the last byte; the value that it reads there is not used."""
 
 
 @dataclass(frozen=True)
@@ -146,11 +142,19 @@ class Changes:
         )
 
 
-def decode(messages: Sequence[bytes], fields: int) -> Changes:
+def rows_of(messages: Messages, relation: int) -> Flags:
+    """Which messages change rows of this relation."""
+    data, letters = messages.data, messages.letters
+    flags: Flags = (letters == INSERT) | (letters == UPDATE) | (letters == DELETE)
+    flags &= _number(data, np.where(flags, messages.starts + 1, 0), 4) == relation
+    for index in np.flatnonzero(letters == TRUNCATE).tolist():
+        flags[index] = relation in truncated(messages[index])
+    return flags
+
+
+def decode(messages: Messages, fields: int) -> Changes:
     """Decode Insert, Update, Delete and Truncate messages of a relation with this many columns."""
-    data = np.frombuffer(b"".join([*messages, _MARGIN]), np.uint8)
-    starts = np.zeros(len(messages), np.int64)
-    np.cumsum(np.fromiter(map(len, messages[:-1]), np.int64, len(messages) - 1), out=starts[1:])
+    data, starts = messages.data, messages.starts
     letters = data[starts]
     marks = np.where(letters == TRUNCATE, 0, data[starts + 5])
     old_is_row, old_is_key = marks == _OLD_ROW, marks == _OLD_KEY

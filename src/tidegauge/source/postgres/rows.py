@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tidegauge.source.postgres.messages import Messages
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -57,7 +59,7 @@ class Layout:
             informed=pc.invert(here),
         )
 
-    def changed(self, messages: Sequence[bytes], times: NDArray[np.int64], fields: Sequence[str]) -> pa.Table:
+    def changed(self, messages: Messages, times: NDArray[np.int64], fields: Sequence[str]) -> pa.Table:
         """The changes in messages of the stream, whose tuples have these fields."""
         changes = pgoutput.decode(messages, len(fields))
         number = {name: index for index, name in enumerate(fields)}

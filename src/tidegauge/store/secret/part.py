@@ -19,6 +19,8 @@ from tidegauge.store.secret.table.directory import Directory, altered
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    import pyarrow as pa
+
     from tidegauge.model.tick import Measured, TickResult
     from tidegauge.store.database import Database
     from tidegauge.store.secret.exact import Levels
@@ -118,15 +120,23 @@ class SecretPart:
             self._tables = StateTables(self._file.connection, self._file.cipher, self.secrets)
         return self._tables
 
-    def excess(self) -> Iterator[str]:
-        """Of every unit whose true contribution is not the accepted one, the difference, as the engine has
-        it.
+    def excess(self) -> Iterator[tuple[str, str]]:
+        """Every unit whose accepted contribution is not the true one of the rows that count, and the
+        difference, as the engine has it.
         """
         if self._file.version >= 4:
             yield from self.state().excess()
             return
         for rows in old_rows(self._file.connection, self._file.cipher, "units", self._layout()["units"]):
-            yield from rows["excess"].drop_null().to_pylist()
+            some = rows.filter(rows["excess"].is_valid())
+            yield from zip(some["unit"].to_pylist(), some["excess"].to_pylist(), strict=True)
+
+    def living_rows(self) -> Iterator[pa.Table]:
+        """Every living row, some at a time."""
+        if self._file.version >= 4:
+            yield self.state().all_entries()
+            return
+        yield from old_rows(self._file.connection, self._file.cipher, "entries", self._layout()["entries"])
 
     def begin(self) -> None:
         """Follow the changes of rows from now on.  Raises StoreCorrupt where they were altered."""

@@ -37,14 +37,15 @@ class StoredState:
         self._pending = pending
         self._keys = keys
 
-    def excess(self) -> Iterator[str]:
-        """Of every unit whose true contribution is not the accepted one, the difference, as the engine has
-        it.
+    def excess(self) -> Iterator[tuple[str, str]]:
+        """Every unit whose accepted contribution is not the true one of the rows that count, and the
+        difference, as the engine has it.
         """
         if "excess" not in self._layout["units"]:
             return iter(())
         with self._file.snapshot():
-            return iter(self._use("units").present("excess").table["excess"].to_pylist())
+            found = self._use("units").present("excess").table
+            return zip(found["unit"].to_pylist(), found["excess"].to_pylist(), strict=True)
 
     def entries(self, names: Texts) -> pa.Table:
         """The living rows with these names."""

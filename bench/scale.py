@@ -1,0 +1,319 @@
+"""How everything scales: histories raw and stamped, many releases and groups, hard keys, ticks, decoding.
+
+    python -m bench.scale [--quick] [--large] [--only sizes shapes ticks decoding] [--folder FOLDER]
+
+`sizes`     a whole history of 1 and 10 million changes (--large: 100 million as well): the GROUP BY without
+            privacy, a scan, the raw fold, `tidegauge stamp` and the fold of what it wrote; changes a second,
+            peak memory, ratios to GROUP BY and scan, growth exponents.
+`shapes`    1 million changes (10 million units with --large): 100 releases, 100,000 groups, a unit that owns
+            10,000 rows, keys of which few have most changes, one change a row; each beside its own GROUP BY.
+`ticks`     bench/engine.py and bench/state.py.
+`decoding`  bench/decode.py.
+
+Every measurement runs in a process of its own, --rounds times in turn with the others; the fastest counts.
+--processors counts seconds of all processors instead of the clock, for a machine that does other work at the
+same time.  --quick: small sizes, one round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import duckdb
+
+import tidegauge as tg
+from bench import throughput
+from tidegauge.engine.registry import open_engine
+from tidegauge.model.tick import NOTHING_YET
+from tidegauge.source.files.source import Files
+from tidegauge.store.secret.stamped import open_stamped
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROOT: Final = Path(__file__).parents[1]
+MILLION: Final = 1_000_000
+DAY: Final = 86_400_000_000
+START: Final = 1_735_689_600_000_000
+
+
+class Measured(NamedTuple):
+    """One piece of work: seconds, seconds of processors of the whole process, peak GiB."""
+
+    seconds: float
+    processors: float
+    memory: float
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A changelog, and releases over it, that are hard in one way."""
+
+    title: str
+    key: str = "hash(i * 7 + 1) % {rows}"
+    group: str = "'g' || lpad((hash(i * 13 + 5) % 50)::VARCHAR, 2, '0')"
+    unit: str | None = None
+    days: int = 100
+    releases: int = 1
+    groups: int = 50
+    changes_a_row: int = 10
+    source: Mapping[str, Any] = field(default_factory=dict)
+    """More keys of [source]."""
+
+    def invent(self, path: Path, changes: int) -> None:
+        """Write the changelog, in the order of time, with new values alone."""
+        rows = max(1, changes // self.changes_a_row)
+        owner = "" if self.unit is None else f", {self.unit.format(rows=rows)} AS after_person"
+        with duckdb.connect() as db:
+            db.execute(f"""
+                COPY (SELECT make_timestamp({START} + (i * {self.days * DAY // changes})::BIGINT) AS time,
+                             ({self.key.format(rows=rows)})::BIGINT AS id, {self.group} AS after_region{owner}
+                      FROM range({changes}) AS numbers(i)) TO '{path}' (FORMAT parquet)""")
+
+    def gauge(self, path: Path, store: Path) -> tg.Gauge:
+        every = {"start": "2025-01-01", "every": "1 day", "for": f"{self.days} days", "strategy": "disjoint"}
+        names = [f"g{n:02d}" for n in range(50)]
+        if self.groups > len(names):
+            names = [f"g{n}" for n in range(self.groups)]
+        releases: dict[str, Any] = {
+            "by_region": {"sql": throughput.SQL, "groups": {"region": names}, **every}
+        }
+        for n in range(1, self.releases):
+            some = ", ".join(f"'g{(n + step) % 50:02d}'" for step in range(n % 7 + 1))
+            releases[f"some_{n}"] = {"sql": f"SELECT COUNT(*) FROM people WHERE region IN ({some})", **every}
+        return tg.Gauge(
+            source={"kind": "files", "path": str(path), "table": "people", "time": "time", "key": "id",
+                    "after": "after_", **self.source},
+            constraint=tg.AtMost(8),
+            budget={"rho": "1/8"},
+            releases=releases,
+            store=store,
+        )  # fmt: skip
+
+
+ROWS_OF_ONE: Final = 10_000
+SHAPES: Final = {
+    "one": Shape("one release, 50 groups"),
+    "releases": Shape("100 releases", releases=100),
+    "groups": Shape("100,000 groups", group="'g' || (hash(i * 13 + 5) % 100000)", groups=100_000, days=5),
+    "skewed": Shape("skewed keys", key="floor({rows} ** (hash(i * 7 + 1) / 18446744073709551616.0)) - 1"),
+    "once": Shape("one change a row", key="i", changes_a_row=1),
+    "owner": Shape(
+        "a unit with 10,000 rows",
+        unit=f"CASE WHEN hash(i * 7 + 1) % {{rows}} < {ROWS_OF_ONE} THEN -1 ELSE hash(i * 7 + 1) % {{rows}} END",
+        source={"unit": "person", "max_rows": 3},
+    ),
+}
+
+
+def grouped(path: Path) -> float:
+    """Seconds of the GROUP BY without privacy over new values: rows a day and group."""
+    with duckdb.connect() as db:
+        begin = time.perf_counter()
+        db.execute(
+            f"SELECT time::DATE AS day, after_region, count(*) FROM '{path}' GROUP BY ALL"
+        ).to_arrow_table()
+        return time.perf_counter() - begin
+
+
+def folded(shape: Shape, path: Path, folder: Path) -> float:
+    """Seconds from the file to sums and state; planning and opening the engine apart."""
+    planned = shape.gauge(path, folder / "plan.db").plan()
+    reached = planned.releases[0].release.schedule.bin_end(shape.days)
+    source = Files(str(path), time="time", key="id", table="people", after="after_",
+                   unit=shape.source.get("unit"))  # fmt: skip
+    source.select(planned.program.wanted(source.columns))
+    with open_engine("duckdb", planned.program, planned.columns) as engine:
+        begin = time.perf_counter()
+        history = source.history(reached)
+        found = engine.backfill(  # type: ignore[attr-defined]
+            history, state=Nothing(), reached=reached, now=-NOTHING_YET, report=lambda _, __: None
+        )
+        for _ in found.parts:
+            pass
+        history.close()
+        return time.perf_counter() - begin
+
+
+class Nothing(throughput.Empty):
+    """The state of a store that has nothing, for programs that go through the statements of a tick."""
+
+    def any_keys(self) -> bool:
+        return False
+
+    def keys(self, _: object) -> dict[str, object]:
+        return {}
+
+    def __getattr__(self, name: str) -> Any:
+        """Empty tables of the state; the engine selects its columns."""
+        return lambda *_: NoRows()
+
+
+class NoRows:
+    """A table of the state without rows, with whatever columns are asked for."""
+
+    def select(self, names: list[str]) -> Any:
+        import pyarrow as pa  # noqa: PLC0415
+
+        return pa.table({name: pa.nulls(0) for name in names})
+
+
+def stamp(path: Path, folder: Path) -> float:
+    """Seconds of `tidegauge stamp`; planning included.  Keeps the folder beside the changelog."""
+    output = path.with_suffix(".stamped")
+    shutil.rmtree(output, ignore_errors=True)
+    gauge = throughput.gauge(path, folder / "stamp.db")
+    begin = time.perf_counter()
+    gauge.stamp(output)
+    return time.perf_counter() - begin
+
+
+def stamped(path: Path, folder: Path) -> float:
+    """Seconds from the stamped folder to sums and state: every byte is checked, the state is loaded."""
+    planned = throughput.gauge(path, folder / "plan.db").plan()
+    with open_engine("duckdb", planned.program, planned.columns) as engine:
+        begin = time.perf_counter()
+        found = open_stamped(path.with_suffix(".stamped"), plan=planned.hash, layout=engine.layout.tables())
+        for _ in engine.fold_stamped(found, state=throughput.Empty()).parts:  # type: ignore[attr-defined]
+            pass
+        return time.perf_counter() - begin
+
+
+def work(what: str, path: Path, scratch: Path) -> float:
+    """Carry one piece of work out, in this process."""
+    if what in throughput.WORK:
+        return throughput.WORK[what](path, scratch)
+    if what in SHAPES:
+        return folded(SHAPES[what], path, scratch)
+    return {"grouped": lambda: grouped(path), "stamp": lambda: stamp(path, scratch),
+            "stamped": lambda: stamped(path, scratch)}[what]()  # fmt: skip
+
+
+PROCESSORS: Final = [option for option in sys.argv[1:] if option == "--processors"]
+
+
+def in_turn(wanted: Mapping[str, Path], rounds: int) -> dict[str, Measured]:
+    """Every piece of work in a process of its own, in turn, so many times; the fastest of each."""
+    best: dict[str, Measured] = {}
+    for _ in range(rounds):
+        for what, path in wanted.items():
+            words = ["--one", what, "--folder", str(path.resolve()), *PROCESSORS]
+            command = [sys.executable, "-m", "bench.scale", *words]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+            if done.returncode:
+                sys.exit(done.stderr)
+            found = Measured(*map(float, done.stdout.split()[-3:]))
+            if what not in best or found.seconds < best[what].seconds:
+                best[what] = found
+    return best
+
+
+def kept(folder: Path, name: str, make: Any) -> Path:
+    """A changelog, invented once."""
+    path = folder / name
+    if not path.exists():
+        part = path.with_suffix(".part")
+        make(part)
+        part.rename(path)
+    return path
+
+
+def line(name: str, changes: int, found: Measured, *ratios: tuple[float, str]) -> None:
+    said = "  ".join(f"{ratio:6.2f} times {what}" for ratio, what in ratios)
+    print(f"  {name:<28} {found.seconds:8.2f} s {changes / found.seconds:>13,.0f} a s "
+          f"{found.memory:6.2f} GiB  {said}", flush=True)  # fmt: skip
+
+
+def sizes(folder: Path, counts: list[int], rounds: int) -> None:
+    """Histories of several sizes, raw and stamped."""
+    names = {"plain": "GROUP BY without privacy", "scan": "scan", "fold": "raw: file to sums and state",
+             "stamp": "tidegauge stamp", "stamped": "stamped: to sums and state"}  # fmt: skip
+    known: dict[str, list[tuple[int, float]]] = {}
+    for changes in counts:
+        path = kept(folder, f"{changes}.parquet", lambda part, n=changes: throughput.invent(part, n))
+        print(f"{changes:,} changes, ten a row, 50 groups, 400 days, at_most = 8")
+        found = in_turn({"stamp": path}, 1) | in_turn(
+            dict.fromkeys(("plain", "scan", "fold", "stamped"), path), rounds
+        )
+        for what, name in names.items():
+            known.setdefault(what, []).append((changes, found[what].seconds))
+            ratios = [(found[what].seconds / found[base].seconds, said)
+                      for base, said in (("plain", "GROUP BY"), ("scan", "a scan"))]  # fmt: skip
+            line(name, changes, found[what], *ratios)
+        print(f"  the stamped folder has {sum(f.stat().st_size for f in path.with_suffix('.stamped').iterdir()):,} "
+              f"bytes, the changelog {path.stat().st_size:,}")  # fmt: skip
+    for what, times in known.items():
+        if len(times) > 1:
+            (few, first), (many, last) = times[0], times[-1]
+            exponent = math.log(last / first) / math.log(many / few)
+            print(f"{names[what]}: time grows with the size to the power of {exponent:.2f}")
+
+
+def shapes(folder: Path, changes: int, rounds: int, *, large: bool) -> None:
+    """Changelogs that are hard in one way, each beside its own GROUP BY."""
+    alone = 0.0
+    for name, shape in SHAPES.items():
+        count = 10 * MILLION if large and name == "once" else changes
+        file = "one" if name == "releases" else name
+        path = kept(folder, f"{file}-{count}.parquet", lambda part, s=shape, n=count: s.invent(part, n))
+        found = in_turn({"grouped": path, name: path}, rounds)
+        alone = alone or found[name].seconds
+        line(shape.title, count, found[name],
+             (found[name].seconds / found["grouped"].seconds, "GROUP BY"),
+             (found[name].seconds / count / (alone / changes), "one release, a change"))  # fmt: skip
+
+
+def other(script: str, *options: str) -> None:
+    """Another benchmark, with its own output."""
+    print(f"bench/{script} {' '.join(options)}", flush=True)
+    subprocess.run([sys.executable, "-m", f"bench.{script}", *options], check=True, cwd=ROOT)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parts = ("sizes", "shapes", "ticks", "decoding")
+    parser.add_argument("--quick", action="store_true", help="small sizes, one round")
+    parser.add_argument("--large", action="store_true", help="100 million changes, 10 million units as well")
+    parser.add_argument("--only", nargs="+", choices=parts, default=parts)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--folder", type=Path, help="keep the changelogs here")
+    parser.add_argument("--processors", action="store_true", help="seconds of all processors, not the clock")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.processors:
+        setattr(time, "perf_counter", time.process_time)  # noqa: B010  (bench/throughput.py has this clock)
+    with tempfile.TemporaryDirectory() as scratch:
+        if options.one:
+            seconds = work(options.one, options.folder, Path(scratch))
+            print(seconds, time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+            return
+        folder, rounds = options.folder or Path(scratch), 1 if options.quick else options.rounds
+        few = MILLION // 10 if options.quick else MILLION
+        if "sizes" in options.only:
+            counts = [few, 10 * few]
+            sizes(folder, [*counts, 100 * MILLION] if options.large else counts, rounds)
+        if "shapes" in options.only:
+            print(f"{few:,} changes over 100 days, new values alone, at_most = 8")
+            shapes(folder, few, rounds, large=options.large)
+        if "ticks" in options.only:
+            rows = "50000" if options.quick else "1000000"
+            other("engine", "--units", rows, "--ticks", "3")
+            other("state", "--rows", rows)
+        if "decoding" in options.only:
+            other("decode", "--bins", "5000" if options.quick else "100000", "--by-weights", "500")
+
+
+if __name__ == "__main__":
+    main()
