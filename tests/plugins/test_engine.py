@@ -103,7 +103,7 @@ def test_an_engine_refuses_what_it_cannot_compute_when_the_plan_is_made(tmp_path
 
 
 def test_a_kind_that_does_not_exist_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"engine\.kind.*one of duckdb, toy; did you mean 'duckdb'"):
+    with pytest.raises(SpecError, match=r"engine\.kind.*one of duckdb, spark, toy; did you mean 'duckdb'"):
         gauge(tmp_path, "duckbd", Script(COLUMNS, [])).plan()
 
 
