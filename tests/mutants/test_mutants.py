@@ -103,7 +103,7 @@ MUTANTS = [
     Mutant("a missing value counts as one", "tidegauge.engine.duckdb.render", "_steps",
            "IS NULL THEN 0 ELSE {shifted}", "IS NULL THEN 1 ELSE {shifted}", exact("values missing")),
     Mutant("one row of a unit too many counts", "tidegauge.engine.duckdb.views", "Views.contributing",
-           "count(prior.entry) < {self.program.max_rows}", "count(prior.entry) <= {self.program.max_rows}",
+           "last_ends[{most}]", "last_ends[{most + 1}]",
            worst("several rows gaussian")),
     Mutant("a finer grid needs less noise", "tidegauge.plan.choose", "component_plan",
            "sensitivity.l2_squared * refine**2", "sensitivity.l2_squared * refine", worst("most three gaussian")),

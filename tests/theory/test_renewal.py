@@ -110,7 +110,7 @@ def test_cases_are_renewed_one_by_one_and_no_constraint_stays_none() -> None:
 
 
 def test_lengths_of_time_and_plain_numbers_do_not_mix() -> None:
-    with pytest.raises(SpecError, match="cannot be compared"):
+    with pytest.raises(SpecError, match="plain numbers only"):
         renewed(Within("1 day"), kind="stock", length_of_terms=1, touched=lambda _: 1)
     with pytest.raises(SpecError, match="terms"):
         renewed(AtMost(1), kind="stock", length_of_terms=1, touched=lambda _: 1, terms=0)

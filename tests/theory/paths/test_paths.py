@@ -593,7 +593,7 @@ def test_corners_are_enough_for_what_is_remembered() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(SpecError, match="must not rise"):
+    with pytest.raises(SpecError, match="none larger than the one before"):
         falling_paths(np.array([1.0, 2.0]), changes=1)
     with pytest.raises(SpecError, match="shared offset"):
         toeplitz_paths(np.array([1.0, 0.9, 0.0]), case=BinCase(1, None), offset=0.1)
