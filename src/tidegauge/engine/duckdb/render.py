@@ -6,11 +6,10 @@ DuckDB computes what several expressions share once, outside of that TRY.
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from tidegauge.errors import StoreCorrupt
+from tidegauge.engine import words
 from tidegauge.model.expression import Call, Column, Constant, Native
 
 if TYPE_CHECKING:
@@ -71,20 +70,6 @@ def literal(value: Scalar) -> str:
     return "'" + str(value).replace("'", "''") + "'"
 
 
-def _word(form: re.Pattern[str], expression: Expression) -> str:
-    """A constant that becomes part of the statement.  Raises StoreCorrupt unless it has this form."""
-    if not (isinstance(expression, Constant) and form.fullmatch(str(expression.value))):
-        raise StoreCorrupt("an expression of the plan is not as it was committed")
-    return str(expression.value)
-
-
-_side = partial(_word, re.compile("before|after"))
-_unit = partial(_word, re.compile("[a-z]+"))
-_kind = partial(_word, re.compile(r"[A-Z0-9]+(\(\d+(, \d+)?\))?"))
-_instant = partial(_word, re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{6})?"))
-_spans = partial(_word, re.compile(r"-?\d+ [a-z]+( -?\d+ [a-z]+)*"))
-
-
 def _function(name: str, *arguments: Expression) -> str:
     return f"{name}({', '.join(map(render, arguments))})"
 
@@ -143,12 +128,12 @@ def _substring(text: Expression, *places: Expression) -> str:
 
 
 def _of_unit(name: str, unit: Expression, *times: Expression) -> str:
-    return f"TRY({name}('{_unit(unit)}', {', '.join(map(render, times))}))"
+    return f"TRY({name}('{words.unit(unit)}', {', '.join(map(render, times))}))"
 
 
 def _difference(unit: Expression, start: Expression, end: Expression) -> str:
     """Weeks begin on Mondays; what DATE_DIFF counts as a week is another thing in each version of DuckDB."""
-    if _unit(unit) != "week":
+    if words.unit(unit) != "week":
         return _of_unit("DATE_DIFF", unit, start, end)
     mondays = ", ".join(f"DATE_TRUNC('week', {render(time)})" for time in (start, end))
     return f"TRY(DATE_DIFF('day', {mondays}) // 7)"
@@ -160,9 +145,9 @@ def _days(sign: str, date: Expression, number: Expression) -> str:
 
 def _place(value: Expression, *values: Expression) -> str:
     """A list is searched from its beginning; many texts are the values of an ENUM, which has a hash table."""
-    words = [one.value for one in values if isinstance(one, Constant) and isinstance(one.value, str)]
+    texts = [one.value for one in values if isinstance(one, Constant) and isinstance(one.value, str)]
     listed = ", ".join(map(render, values))
-    if len(values) > _FEW and len(set(words)) == len(values):
+    if len(values) > _FEW and len(set(texts)) == len(values):
         text = f"CAST({render(value)} AS VARCHAR)"
         return f"CAST(ENUM_CODE(TRY_CAST({text} AS ENUM({listed}))) AS BIGINT)"
     return f"(LIST_POSITION([{listed}], {render(value)}) - 1)"
@@ -202,7 +187,7 @@ def _steps(value: Expression, *settings: Expression) -> str:
 
 
 _RULES: Final[dict[str, Callable[..., str]]] = {
-    "present": lambda side: f"{_side(side)} IS NOT NULL",
+    "present": lambda side: f"{words.side(side)} IS NOT NULL",
     "and": partial(_between_words, "AND"),
     "or": partial(_between_words, "OR"),
     "not": lambda value: f"(NOT {render(value)})",
@@ -229,16 +214,16 @@ _RULES: Final[dict[str, Callable[..., str]]] = {
     "text timestamp": _text_timestamp,
     "time text": _time_text,
     "whole text": lambda value: f"CAST({_try_cast('HUGEINT', value)} AS VARCHAR)",
-    "cast": lambda kind, value: _try_cast(_kind(kind), value),
+    "cast": lambda kind, value: _try_cast(words.sql_type(kind), value),
     "negative": lambda value: f"(-{render(value)})",
     "/": partial(_divided, "/"),
     "%": partial(_divided, "%"),
     "div": lambda left, right: f"TRUNC{_divided('/', left, right)}",
     "join": partial(_between_words, "||"),
     "substring": _substring,
-    "at": lambda at: f"TIMESTAMP '{_instant(at)}'",
-    "interval": lambda spans: f"INTERVAL '{_spans(spans)}'",
-    "part": lambda unit, time: f"DATE_PART('{_unit(unit)}', {render(time)})",
+    "at": lambda at: f"TIMESTAMP '{words.instant(at)}'",
+    "interval": lambda spans: f"INTERVAL '{words.spans(spans)}'",
+    "part": lambda unit, time: f"DATE_PART('{words.unit(unit)}', {render(time)})",
     "truncate": partial(_of_unit, "DATE_TRUNC"),
     "difference": _difference,
     "later": lambda time, span: f"TRY({render(time)} + {render(span)})",

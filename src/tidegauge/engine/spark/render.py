@@ -10,8 +10,9 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
+from tidegauge.engine import words
 from tidegauge.engine.spark import values
-from tidegauge.errors import QueryError, StoreCorrupt
+from tidegauge.errors import QueryError
 from tidegauge.model.expression import Call, Column, Constant, Native
 
 if TYPE_CHECKING:
@@ -66,19 +67,7 @@ def _escaped(character: str) -> str:
     return character if character.isprintable() or character > "\x9f" else f"\\u{ord(character):04x}"
 
 
-def _word(form: re.Pattern[str], expression: Expression) -> str:
-    """A constant that becomes part of the statement.  Raises StoreCorrupt unless it has this form."""
-    if not (isinstance(expression, Constant) and form.fullmatch(str(expression.value))):
-        raise StoreCorrupt("an expression of the plan is not as it was committed")
-    return str(expression.value)
-
-
-_side = partial(_word, re.compile("before|after"))
-_unit = partial(_word, re.compile("[a-z]+"))
-_type = partial(_word, re.compile(r"[A-Z0-9]+(\(\d+(, \d+)?\))?"))
-_instant = partial(_word, re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{6})?"))
-_spans = partial(_word, re.compile(r"-?\d+ [a-z]+( -?\d+ [a-z]+)*"))
-_places = partial(_word, re.compile(r"-?\d+"))
+_places = partial(words.word, re.compile(r"-?\d+"))
 
 
 class Renderer:
@@ -183,7 +172,7 @@ class Renderer:
         return values.text_of_double(found) if kind == "double" else f"CAST({found} AS STRING)"
 
     def _cast(self, name: Expression, value: Expression) -> str:
-        goal, kind, found = _type(name), self.kind(value), self(value)
+        goal, kind, found = words.sql_type(name), self.kind(value), self(value)
         if goal == "BOOLEAN":
             return self._boolean(value) if kind in ("text", "boolean", "null") else f"({found} <> 0)"
         if parts := _DECIMAL.fullmatch(goal):
@@ -220,14 +209,14 @@ class Renderer:
         return self(value) if self.kind(value) == "time" else f"CAST({self(value)} AS TIMESTAMP)"
 
     def _part(self, unit: Expression, time: Expression) -> str:
-        name = _unit(unit)
+        name = words.unit(unit)
         part = f"extract({_FIELDS.get(name, name.upper())} FROM {self._time(time)})"
         if name == "dow":
             return f"({part} - 1)"
         return f"CAST(floor({part}) AS BIGINT)" if name == "second" else part
 
     def _difference(self, unit: Expression, start: Expression, end: Expression) -> str:
-        return values.difference(_unit(unit), self._time(start), self._time(end))
+        return values.difference(words.unit(unit), self._time(start), self._time(end))
 
     def _moved(self, sign: int, time: Expression, span: Expression) -> str:
         months, days, micros = (sign * one for one in _parts(span))
@@ -265,14 +254,15 @@ class Renderer:
         return values.let(self(value), clamped)
 
     def _all_rules(self) -> dict[str, Callable[..., str]]:
-        words, not_same = self._between_words, lambda left, right: f"(NOT ({self(left)} <=> {self(right)}))"
+        joined, not_same = self._between_words, lambda left, right: f"(NOT ({self(left)} <=> {self(right)}))"
         signs = ("=", "<>", "<", "<=", ">", ">=", "+", "-", "*")
         return {
-            "present": lambda side: f"({_side(side)} IS NOT NULL)",
-            "and": partial(words, "AND"), "or": partial(words, "OR"), "not": lambda one: f"(NOT {self(one)})",
-            **{sign: partial(words, sign) for sign in signs},
-            "same": partial(words, "<=>"), "differs": not_same,
-            "is": partial(words, "<=>"), "is not": not_same,
+            "present": lambda side: f"({words.side(side)} IS NOT NULL)",
+            "and": partial(joined, "AND"), "or": partial(joined, "OR"),
+            "not": lambda one: f"(NOT {self(one)})",
+            **{sign: partial(joined, sign) for sign in signs},
+            "same": partial(joined, "<=>"), "differs": not_same,
+            "is": partial(joined, "<=>"), "is not": not_same,
             "is null": lambda one: f"({self(one)} IS NULL)",
             "is not null": lambda one: f"({self(one)} IS NOT NULL)",
             "between": self._between, "in": self._in,
@@ -286,7 +276,7 @@ class Renderer:
             "round": self._round, "length": lambda one: f"length({self._text(one)})",
             "lower": lambda one: values.lower(self._text(one)),
             "upper": lambda one: values.upper(self._text(one)),
-            "concat": self._concat, "join": partial(words, "||"), "substring": self._substring,
+            "concat": self._concat, "join": partial(joined, "||"), "substring": self._substring,
             "trim": partial(self._trim, "BOTH"), "ltrim": partial(self._trim, "LEADING"),
             "rtrim": partial(self._trim, "TRAILING"),
             "double": self._double, "boolean": self._boolean, "text": self._text, "cast": self._cast,
@@ -297,10 +287,10 @@ class Renderer:
             "negative": lambda one: f"(-{self(one)})",
             "/": partial(self._divided, "/"), "%": partial(self._divided, "%"),
             "div": lambda left, right: values.cut(self._divided("/", left, right)),
-            "at": lambda at: f"TIMESTAMP '{_instant(at)}'",
-            "interval": lambda spans: f"INTERVAL '{_spans(spans)}'",
+            "at": lambda at: f"TIMESTAMP '{words.instant(at)}'",
+            "interval": lambda spans: f"INTERVAL '{words.spans(spans)}'",
             "part": self._part, "difference": self._difference,
-            "truncate": lambda unit, time: f"date_trunc('{_unit(unit)}', {self._time(time)})",
+            "truncate": lambda unit, time: f"date_trunc('{words.unit(unit)}', {self._time(time)})",
             "later": partial(self._moved, 1), "earlier": partial(self._moved, -1),
             "days later": partial(self._days, ""), "days earlier": partial(self._days, "-"),
             "place": self._place,
@@ -351,9 +341,9 @@ def _parts(span: Expression) -> tuple[int, int, int]:
     """Months, days and microseconds of an interval."""
     if not (isinstance(span, Call) and span.operation == "interval"):
         raise QueryError("the engine 'spark' takes constant intervals alone")
-    words = _spans(span.arguments[0]).split(" ")
+    parts = words.spans(span.arguments[0]).split(" ")
     found = [0, 0, 0]
-    for number, unit in zip(map(int, words[::2]), words[1::2], strict=True):
+    for number, unit in zip(map(int, parts[::2]), parts[1::2], strict=True):
         for n, sizes in enumerate((values.MONTHS, values.DAYS, values.MICROS)):
             found[n] += number * sizes.get(unit, 0)
     return found[0], found[1], found[2]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from abc import abstractmethod
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -101,8 +102,9 @@ class SessionSource(OpenSource):
             what = self._spec.path or self._spec.table
             raise SourceError(f"Spark cannot read it ({condition(error)})", path=what) from None
 
+    @abstractmethod
     def _load(self, spark: SparkSession) -> DataFrame:
-        raise NotImplementedError
+        """Every change, as the session reads it, with `_seq`: the order of the log."""
 
 
 class SparkFiles(SessionSource):
