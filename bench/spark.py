@@ -26,7 +26,7 @@ from bench.result import Ratio, Result, say
 from tidegauge.engine.spark.changes import Changes, Roles, where_of
 from tidegauge.engine.spark.engine import SparkEngine
 from tidegauge.model.expression import Column, Constant, call
-from tidegauge.model.program import Limit, Program, Release, Scope
+from tidegauge.model.program import Allowance, Program, Release, Scope
 from tidegauge.model.quantity import Span
 from tidegauge.model.query import Component, Group, Query
 from tidegauge.model.schedule import Schedule
@@ -69,7 +69,7 @@ def program() -> Program:
         ("region",),
     )
     release = Release("now", query, Schedule(DAY, Span(micros=DAY)))
-    return Program((release,), (Scope(("now",), ((None, Limit(at_most=8)),)),))
+    return Program((release,), (Scope(("now",), ((None, Allowance(at_most=8)),)),))
 
 
 def plain(spark: SparkSession, path: Path) -> None:

@@ -21,7 +21,7 @@ from tests.adjacency.world import Table, Times, random_table, without
 from tests.shared_plans import SharedPlans, shared_plans
 from tidegauge.audit.transcript import Labels, loss
 from tidegauge.errors import SpecError
-from tidegauge.model.program import Limit
+from tidegauge.model.program import Allowance
 from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.plan.grow import program_of_all
 from tidegauge.run.gauge import Gauge
@@ -179,7 +179,7 @@ def test_an_added_release_whose_constraint_is_not_enforced_is_found(
         program = program_of_all(plans)
         scopes = (
             program.scopes[0],
-            *(replace(one, limits=((None, Limit(9)),)) for one in program.scopes[1:]),
+            *(replace(one, allowances=((None, Allowance(9)),)) for one in program.scopes[1:]),
         )
         return replace(program, scopes=scopes)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tidegauge.model.expression import Constant, Native
-from tidegauge.model.program import Limit, Program, Release, Scope
+from tidegauge.model.program import Allowance, Program, Release, Scope
 from tidegauge.model.quantity import Span
 from tidegauge.model.query import Component, Group, Query
 from tidegauge.model.schedule import Schedule
@@ -360,9 +360,9 @@ class World:
         self.untils = [self.rng.randint(0, 50) for _ in range(self.rng.randint(0, 4))]
         self.cuts = tuple(self.rng.randint(1, size) for _ in range(self.rng.randint(1, 12)))
 
-    def _limit(self) -> Limit:
+    def _limit(self) -> Allowance:
         at_most, within = self.rng.choice([None, 1, 2, 2, 3, 4]), self.rng.choice([None, None, 0, 5, 15])
-        return Limit(at_most=at_most, within=within)
+        return Allowance(at_most=at_most, within=within)
 
     def _program(self) -> Program:
         pick = self.rng.choice
@@ -378,7 +378,7 @@ class World:
         )
         scopes = []
         for group in names:
-            limits: tuple[tuple[str | None, Limit], ...] = ((None, self._limit()),)
+            limits: tuple[tuple[str | None, Allowance], ...] = ((None, self._limit()),)
             by = pick([None, None, "k"])
             if by:
                 limits = (("p", self._limit()), ("q", self._limit()))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tidegauge.model.program import Limit, Program, Scope
+    from tidegauge.model.program import Allowance, Program, Scope
 
 Row = dict[str, Any]
 Mutation = tuple[int, str | None, str | None, Row | None, str | None, tuple[str, ...]]
@@ -208,8 +208,8 @@ class Oracle:
             return None
         return life.first + limit.within
 
-    def limit(self, scope: Scope, label: str | None) -> Limit | None:
-        return dict(scope.limits).get(label if scope.by else None)
+    def limit(self, scope: Scope, label: str | None) -> Allowance | None:
+        return dict(scope.allowances).get(label if scope.by else None)
 
     def instant(self, at: int, events: list[Event], *, renews: bool = False) -> None:
         changes: dict[str, list[Told]] = defaultdict(list)

@@ -20,7 +20,7 @@ from tests.engine.harness import (
 from tests.engine.oracle import Oracle, renamed
 from tests.seeds import seeds
 from tidegauge.engine.duckdb.engine import DuckEngine
-from tidegauge.model.program import Limit, Program, Release, Scope
+from tidegauge.model.program import Allowance, Program, Release, Scope
 from tidegauge.model.quantity import Span
 from tidegauge.model.schedule import Schedule
 
@@ -149,7 +149,7 @@ def dead_keys(passing: bool) -> Passes:
 def test_a_row_that_passes_dead_keys_gives_them_no_changes_back(cuts: tuple[int, ...]) -> None:
     schedule = Schedule(0, Span(micros=10))
     program = Program(
-        (Release("state", BY_STATE, schedule),), (Scope(("state",), ((None, Limit(at_most=2)),)),)
+        (Release("state", BY_STATE, schedule),), (Scope(("state",), ((None, Allowance(at_most=2)),)),)
     )
     found: list[dict[str, Path]] = []
     for passing in (True, False):

@@ -25,7 +25,7 @@ from tests.engine.harness import (
 from tests.seeds import seeds
 from tidegauge.engine.duckdb import views
 from tidegauge.engine.duckdb.engine import DuckEngine
-from tidegauge.model.program import Limit, Program, Release, Scope
+from tidegauge.model.program import Allowance, Program, Release, Scope
 from tidegauge.model.quantity import Span
 from tidegauge.model.schedule import Schedule
 
@@ -93,7 +93,10 @@ def passed(*times: tuple[int, list[Mutation]]) -> Passes:
 
 
 def test_a_row_that_changes_its_key_keeps_its_counters_also_where_it_does_not_change() -> None:
-    scopes = Scope(("state",), ((None, Limit(at_most=2)),)), Scope(("sum",), ((None, Limit(at_most=1)),))
+    scopes = (
+        Scope(("state",), ((None, Allowance(at_most=2)),)),
+        Scope(("sum",), ((None, Allowance(at_most=1)),)),
+    )
     program = Program((Release("state", BY_STATE, EVERY_10), Release("sum", SUM_X, EVERY_10)), scopes)
     log = passed(
         (2, [told(1, "e1", row("a", 2))]),
@@ -108,7 +111,7 @@ def test_a_row_that_changes_its_key_keeps_what_it_used_of_every_clip() -> None:
         Release("flow", FLOW, Schedule(0, Span(micros=100)), 1),
         Release("rise", RISE, Schedule(0, Span(micros=100)), 1),
     )
-    program = Program(releases, (Scope(("flow", "rise"), ((None, Limit()),)),))
+    program = Program(releases, (Scope(("flow", "rise"), ((None, Allowance()),)),))
     log = passed(
         (2, [told(1, "e1", row("a", 5))]),
         (10, [told(5, "e2", row("b", 0), previous="e1")]),
@@ -117,7 +120,7 @@ def test_a_row_that_changes_its_key_keeps_what_it_used_of_every_clip() -> None:
     assert both(program, log) == {("flow", 0, 1, 0): 1, ("rise", 0, 1, 0): 1}
 
 
-ONCE = Program((Release("sum", SUM_X, EVERY_10),), (Scope(("sum",), ((None, Limit(at_most=1)),)),))
+ONCE = Program((Release("sum", SUM_X, EVERY_10),), (Scope(("sum",), ((None, Allowance(at_most=1)),)),))
 
 
 @pytest.mark.parametrize("untils", [[3, 10], [3, 10, 25], []])
@@ -151,7 +154,7 @@ def test_a_unit_that_was_not_asked_for_gives_no_row_its_changes_back() -> None:
 
 @pytest.mark.parametrize("retire", [False, True])
 def test_limits_beyond_all_numbers_overflow_nothing(retire: bool) -> None:
-    limits = ((None, Limit(at_most=10**30, within=2**63 - 1)),)
+    limits = ((None, Allowance(at_most=10**30, within=2**63 - 1)),)
     releases = Release("sum", SUM_X, EVERY_10), Release("rise", RISE, EVERY_10, 10**30)
     program = Program(releases, (Scope(("sum", "rise"), limits, None, retire),))
     log = passed((10, [told(1, "e1", row("a", 5))]), (30, [told(20, "e1", row("a", 2))]))
@@ -172,7 +175,7 @@ def test_changes_beyond_the_last_end_wait_for_the_next() -> None:
 
 
 def test_late_changes_of_a_unit_are_one_change_however_they_arrive() -> None:
-    twice = Program((Release("sum", SUM_X, EVERY_10),), (Scope(("sum",), ((None, Limit(at_most=2)),)),))
+    twice = Program((Release("sum", SUM_X, EVERY_10),), (Scope(("sum",), ((None, Allowance(at_most=2)),)),))
     log = passed((30, []), (40, [told(3, "e1", row("a", 2)), told(7, "e1", row("a", 5))]), (60, [told(55, "e1", row("a", 3))]))  # fmt: skip
     for cuts in ((), (1,)):
         with DuckEngine(twice, COLUMNS) as engine:
@@ -214,14 +217,14 @@ def test_a_query_that_does_not_bind_is_refused_when_planned() -> None:
 
     release = Release("r", query("stock", "0", "date_part('year', after.x)"), Schedule(0, Span(micros=1)))
     with pytest.raises(QueryError, match=r"release\.r\.sql"):
-        DuckEngine(Program((release,), (Scope(("r",), ((None, Limit()),)),)), COLUMNS)
+        DuckEngine(Program((release,), (Scope(("r",), ((None, Allowance()),)),)), COLUMNS)
 
 
 def test_what_cannot_be_computed_counts_as_nothing_however_often_it_stands_there() -> None:
     number = "CAST(after.s AS BIGINT)"
     twice = query("stock", f"CASE WHEN {number} + {number} > 2 THEN 0 END", f"{number} * 2", f"{number} + 1")
     program = Program(
-        (Release("r", twice, Schedule(0, Span(micros=10))),), (Scope(("r",), ((None, Limit()),)),)
+        (Release("r", twice, Schedule(0, Span(micros=10))),), (Scope(("r",), ((None, Allowance()),)),)
     )
     mutations: list[Mutation] = [
         (1, name, None, {"s": s, "x": None, "k": None}, None, ())

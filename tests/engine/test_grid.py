@@ -12,7 +12,7 @@ import pytest
 from tests.engine.harness import COLUMNS, World, batch_table, last_end, run_oracle
 from tidegauge.engine.duckdb.grid import DuckGrid
 from tidegauge.model.grid import Variant
-from tidegauge.model.program import Limit
+from tidegauge.model.program import Allowance
 from tidegauge.model.quantity import Span
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ Sums = dict[Spot, int]
 def variants(rng: random.Random, scope: Scope, count: int) -> list[Variant]:
     """Random constraints for the labels of a scope."""
 
-    def limit() -> Limit:
-        return Limit(rng.choice([None, 1, 2, 3, 4]), rng.choice([None, None, 0, 5, 15]))
+    def limit() -> Allowance:
+        return Allowance(rng.choice([None, 1, 2, 3, 4]), rng.choice([None, None, 0, 5, 15]))
 
-    labels = [label for label, _ in scope.limits]
+    labels = [label for label, _ in scope.allowances]
     return [
         Variant(tuple((label, limit()) for label in labels), rng.choice([False, True])) for _ in range(count)
     ]
@@ -40,7 +40,7 @@ def variants(rng: random.Random, scope: Scope, count: int) -> list[Variant]:
 
 def enforcing(program: Program, chosen: list[Variant]) -> Program:
     scopes = tuple(
-        replace(scope, limits=variant.limits, retire=variant.retire)
+        replace(scope, allowances=variant.allowances, retire=variant.retire)
         for scope, variant in zip(program.scopes, chosen, strict=True)
     )
     return replace(program, scopes=scopes)
@@ -139,12 +139,12 @@ def compare(seed: int, *, plain: bool, parts: int | None = None) -> None:
                 added(into[number], table, program)
     for number, releases in enumerate(timetables):
         base = replace(program, releases=tuple(releases))
-        free = [Variant(tuple((label, Limit()) for label, _ in one.limits)) for one in base.scopes]
+        free = [Variant(tuple((label, Allowance()) for label, _ in one.allowances)) for one in base.scopes]
         everything = replace(
             enforcing(base, free),
             releases=tuple(replace(one, clip=None) for one in base.releases),
             scopes=tuple(
-                replace(one, by=None, limits=((None, Limit()),), retire=False) for one in base.scopes
+                replace(one, by=None, allowances=((None, Allowance()),), retire=False) for one in base.scopes
             ),
             max_rows=None if base.max_rows is None else 1000,
         )
@@ -153,7 +153,7 @@ def compare(seed: int, *, plain: bool, parts: int | None = None) -> None:
         unlabelled = replace(
             enforcing(base, free),
             scopes=tuple(
-                replace(one, by=None, limits=((None, Limit()),), retire=False) for one in base.scopes
+                replace(one, by=None, allowances=((None, Allowance()),), retire=False) for one in base.scopes
             ),
         )
         unlimited = oracle_of(unlabelled, world)

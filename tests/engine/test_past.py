@@ -29,7 +29,7 @@ from tests.seeds import seeds
 from tidegauge.engine.duckdb import past
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.engine.duckdb.past import fold, parts, shuffle
-from tidegauge.model.program import Limit, Program, Release, Scope
+from tidegauge.model.program import Allowance, Program, Release, Scope
 from tidegauge.model.quantity import Span
 from tidegauge.model.schedule import Schedule
 
@@ -234,7 +234,7 @@ def test_other_programs_go_through_the_statements_of_a_tick(seed: int) -> None:
 
 def test_keys_that_begin_with_the_mark_and_changes_without_a_key() -> None:
     schedule = Schedule(0, Span(micros=10))
-    program = Program((Release("state", BY_STATE, schedule),), (Scope(("state",), ((None, Limit(2)),)),))
+    program = Program((Release("state", BY_STATE, schedule),), (Scope(("state",), ((None, Allowance(2)),)),))
     row = {"s": "a", "x": 1, "k": "p"}
     mutations: list[Mutation] = [
         (1, "\x1fe", None, row, None, ()),
@@ -253,7 +253,7 @@ def test_keys_that_begin_with_the_mark_and_changes_without_a_key() -> None:
 
 def test_an_empty_history() -> None:
     schedule = Schedule(0, Span(micros=10))
-    program = Program((Release("sum", SUM_X, schedule),), (Scope(("sum",), ((None, Limit(2)),)),))
+    program = Program((Release("sum", SUM_X, schedule),), (Scope(("sum",), ((None, Allowance(2)),)),))
     with DuckEngine(program, COLUMNS) as engine:
         whole = Result(engine, batch_table([], owned=False), 10)
     assert (whole.run.sums, whole.arrivals, whole.run.memory.rows) == ({}, 0, {})

@@ -16,7 +16,7 @@ from tests.seeds import seeds
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.engine.duckdb.past import enforce, parts, shuffle, stamps
 from tidegauge.errors import SpecError
-from tidegauge.model.program import Limit, Program, Release, Scope
+from tidegauge.model.program import Allowance, Program, Release, Scope
 from tidegauge.model.quantity import Span
 from tidegauge.model.schedule import Schedule
 from tidegauge.store.secret.stamped import Origin, open_stamped, stamping
@@ -144,7 +144,7 @@ def test_ordinals_first_times_and_the_filter(seed: int, tmp_path: Path) -> None:
         assert wrong == []
         for s, scope in enumerate(world.program.scopes):
             if scope.by is None and not scope.retire:
-                ((_, limit),) = scope.limits
+                ((_, limit),) = scope.allowances
                 inside = "true" if limit.at_most is None else f"ordinal <= {limit.at_most}"
                 if limit.within is not None:
                     inside += f" AND epoch_us(time) - epoch_us(first) <= {limit.within}"
@@ -157,7 +157,7 @@ def test_ordinals_first_times_and_the_filter(seed: int, tmp_path: Path) -> None:
 
 def test_an_empty_history(tmp_path: Path) -> None:
     schedule = Schedule(0, Span(micros=10))
-    program = Program((Release("sum", SUM_X, schedule),), (Scope(("sum",), ((None, Limit(2)),)),))
+    program = Program((Release("sum", SUM_X, schedule),), (Scope(("sum",), ((None, Allowance(2)),)),))
     with DuckEngine(program, COLUMNS) as engine:
         whole = stamped_result(tmp_path / "stamped")(engine, batch_table([], owned=False), 10)
     assert (whole.run.sums, whole.arrivals, whole.run.memory.rows) == ({}, 0, {})
@@ -170,7 +170,7 @@ def test_an_empty_history(tmp_path: Path) -> None:
 def test_what_cannot_be_stamped_is_refused(release: Release, max_rows: int | None, tmp_path: Path) -> None:
     program = Program(
         (release,),
-        (Scope((release.name,), ((None, Limit(2)),)),),
+        (Scope((release.name,), ((None, Allowance(2)),)),),
         max_rows,
         None if max_rows is None else "k",
     )

@@ -22,7 +22,7 @@ from tests.engine.harness import (
 )
 from tests.seeds import seeds
 from tidegauge.engine.duckdb.engine import DuckEngine
-from tidegauge.model.program import Limit, Program, Release, Scope
+from tidegauge.model.program import Allowance, Program, Release, Scope
 from tidegauge.model.quantity import Span
 from tidegauge.model.schedule import Schedule
 
@@ -49,7 +49,7 @@ def test_any_cut_of_a_log_gives_the_same(seed: int) -> None:
     assert sorted(cut.paths.values()) == sorted(oracle_paths(run_oracle(world.program, log)).values())
 
 
-def one_release(limit: Limit, *, retire: bool = False, rows: int | None = None) -> Program:
+def one_release(limit: Allowance, *, retire: bool = False, rows: int | None = None) -> Program:
     return Program(
         (Release("state", BY_STATE, EVERY_10),),
         (Scope(("state",), ((None, limit),), None, retire),),
@@ -84,17 +84,17 @@ EVERY_BIN = tuple(range(0, 90, 10))
 
 
 def test_a_frozen_unit_comes_back_when_a_term_begins() -> None:
-    sums = counted(one_release(Limit(at_most=1)), (1, "e", A), (5, "e", B), untils=EVERY_BIN)
+    sums = counted(one_release(Allowance(at_most=1)), (1, "e", A), (5, "e", B), untils=EVERY_BIN)
     assert sums == {("state", 0, 1, 0): 1, ("state", 0, 2, 0): -1, ("state", 0, 2, 1): 1}
 
 
 def test_a_unit_that_retired_comes_back_and_retires_again() -> None:
-    sums = counted(one_release(Limit(within=5), retire=True), (1, "e", A), untils=EVERY_BIN)
+    sums = counted(one_release(Allowance(within=5), retire=True), (1, "e", A), untils=EVERY_BIN)
     assert [sums.get(("state", 0, bin_, 0), 0) for bin_ in range(10)] == [0, 0, 1, -1, 1, -1, 1, -1, 1, -1]
 
 
 def test_a_change_when_a_term_begins_is_free_and_later_ones_count() -> None:
-    program = one_release(Limit(at_most=1))
+    program = one_release(Allowance(at_most=1))
     assert counted(program, (1, "e", A), (20, "e", B), (25, "e", A), (26, "e", None), untils=EVERY_BIN) == {
         ("state", 0, 1, 0): 1,
         ("state", 0, 2, 0): -1,
@@ -106,7 +106,7 @@ def test_a_change_when_a_term_begins_is_free_and_later_ones_count() -> None:
 
 
 def test_rows_of_a_unit_come_in_the_order_of_their_keys_when_a_term_begins() -> None:
-    program = one_release(Limit(at_most=9), rows=1)
+    program = one_release(Allowance(at_most=9), rows=1)
     assert counted(program, (1, "z", A), (2, "c", B), untils=EVERY_BIN) == {
         ("state", 0, 1, 0): 1,
         ("state", 0, 2, 0): -1,
@@ -117,7 +117,7 @@ def test_rows_of_a_unit_come_in_the_order_of_their_keys_when_a_term_begins() -> 
 @pytest.mark.parametrize("untils", [(), (10, 20, 30), EVERY_BIN])
 def test_a_clip_begins_again_with_a_term_inside_of_a_bin(untils: tuple[int, ...]) -> None:
     release = Release("rise", RISE, Schedule(0, Span(micros=30)), 1)
-    program = Program((release,), (Scope(("rise",), ((None, Limit(at_most=9)),)),), terms=TERMS)
+    program = Program((release,), (Scope(("rise",), ((None, Allowance(at_most=9)),)),), terms=TERMS)
     high = [A | {"x": x} for x in (5, 6, 7, 8)]
     log = [(11 + 5 * n, "e", row) for n, row in enumerate(high)]
     assert counted(program, *log, untils=untils) == {("rise", 0, 1, 0): 2}
@@ -159,10 +159,10 @@ def without_term(changes: list[Mutation], unit: str, begin: int, end: int) -> li
 def test_what_a_unit_does_in_one_term_changes_nothing_outside_of_it(seed: int) -> None:
     rng = random.Random(seed)
     at_most, within = rng.choice([(1, None), (2, None), (3, None), (2, 6), (None, 4)])
-    limits: tuple[tuple[str | None, Limit], ...] = ((None, Limit(at_most, within)),)
+    limits: tuple[tuple[str | None, Allowance], ...] = ((None, Allowance(at_most, within)),)
     by = rng.choice([None, None, "k"])
     if by:
-        limits = (("p", Limit(at_most, within)), ("q", Limit(4)))
+        limits = (("p", Allowance(at_most, within)), ("q", Allowance(4)))
     rows = rng.choice([None, 1, 2])
     program = Program(
         (Release("state", BY_STATE, Schedule(3, Span(micros=5))), Release("sum", SUM_X, EVERY_10)),

@@ -17,7 +17,7 @@ from tidegauge.model.program import Arrived, Folded, Total
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from tidegauge.model.program import Limit, Program, State
+    from tidegauge.model.program import Allowance, Program, State
 
 Contribution = Counter[tuple[int, int, int]]
 """(Number of the release, component, cell) -> amount."""
@@ -133,7 +133,7 @@ class ToyEngine:
                 (unit, scope, one.changes, one.first, None) for (unit, scope), one in sorted(part.counters.items())
             ]),
             used=_table(LAYOUT.used, []),
-            counts={"past_limit": part.dropped},
+            counts={"dropped": part.dropped},
         )  # fmt: skip
 
     def begin(self, releases: Collection[str], *, state: State) -> None:
@@ -178,7 +178,7 @@ class ToyEngine:
             counters = part.counters.setdefault((unit, number), Counters())
             counters.changes += 1
             counters.first = at if counters.first is None else counters.first
-            if not _accepted(dict(scope.limits)[None], counters, at):
+            if not _accepted(dict(scope.allowances)[None], counters, at):
                 part.dropped += 1
                 continue
             for (release, component, cell), amount in difference.items():
@@ -188,7 +188,7 @@ class ToyEngine:
                     part.totals[release, component, bin_, cell] += amount
 
 
-def _accepted(limit: Limit, counters: Counters, at: int) -> bool:
+def _accepted(limit: Allowance, counters: Counters, at: int) -> bool:
     assert counters.first is not None
     few = limit.at_most is None or counters.changes <= limit.at_most
     return few and (limit.within is None or at - counters.first <= limit.within)

@@ -109,7 +109,7 @@ def test_the_choice_is_reserved_and_part_of_the_plan(tmp_path: Path) -> None:
     most, mode = after.choice.chosen
     assert f"at_most = {most}, on_excess = {mode}: chosen privately" in str(after)
     (scope,) = after.program.scopes
-    assert [limit.at_most for _, limit in scope.limits] == [most]
+    assert [limit.at_most for _, limit in scope.allowances] == [most]
     assert scope.retire == (mode == "retire")
     entries = gauge(file).ledger()
     assert [entry.kind for entry in entries] == ["choice", "commit"]

@@ -116,7 +116,7 @@ def test_the_same_readings_as_in_the_clear(tmp_path: Path) -> None:
         assert one.verify().readings == 18
     assert [r.as_json() for r in plain.published()] == [r.as_json() for r in sealed.published()]
     assert plain.status() == sealed.status()
-    assert plain.status().operator_only["past_limit"] > 0
+    assert plain.status().operator_only["dropped"] > 0
 
 
 @pytest.mark.parametrize("constraint", [{"at_most": 4}, {"at_most": 9, "within": "8 microseconds", "on_excess": "retire"}])  # fmt: skip

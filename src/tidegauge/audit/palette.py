@@ -20,7 +20,7 @@ from tidegauge.engine.registry import open_engine
 from tidegauge.errors import SpecError
 from tidegauge.model.expression import Call, Column, Constant
 from tidegauge.model.json import as_object, as_text
-from tidegauge.model.program import Limit, Scope
+from tidegauge.model.program import Allowance, Scope
 from tidegauge.model.quantity import Span
 from tidegauge.model.schedule import Schedule
 from tidegauge.model.tick import NOTHING_YET
@@ -136,7 +136,7 @@ def _contributions(
     program = replace(
         plan.program,
         releases=tuple(replace(one, schedule=schedule, clip=None) for one in plan.program.releases),
-        scopes=(Scope(tuple(one.name for one in plan.program.releases), ((None, Limit()),)),),
+        scopes=(Scope(tuple(one.name for one in plan.program.releases), ((None, Allowance()),)),),
         max_rows=None,
         owner=None,
         partial=(),
@@ -218,7 +218,7 @@ def _values(plan: Plan, name: str, kind: str) -> list[Any]:
         found += [value for group in query.groups for value in group.values[:200] if group.name == name]
     for scope in plan.program.scopes:
         if scope.by == name:
-            found += [label for label, _ in scope.limits if label is not None]
+            found += [label for label, _ in scope.allowances if label is not None]
     near: list[Any] = []
     for value in found:
         near.append(value)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tidegauge.audit.palette import Contribution
     from tidegauge.audit.world import Random
     from tidegauge.mechanism.encode import ComponentPlan
-    from tidegauge.model.program import Limit
+    from tidegauge.model.program import Allowance
     from tidegauge.model.schedule import Schedule
     from tidegauge.plan.plan import ReleasePlan
 
@@ -155,7 +155,7 @@ class Search:
             for cell, amounts in changes.items()
         }
 
-    def last_bin(self, first: int, limit: Limit) -> int:
+    def last_bin(self, first: int, limit: Allowance) -> int:
         """The last bin in which a unit may change whose first change is at the end of bin `first`."""
         if limit.within is None:
             return self._bins - 1
@@ -167,7 +167,7 @@ class Search:
 
     def worst(
         self,
-        limits: Sequence[tuple[str | None, Limit]],
+        limits: Sequence[tuple[str | None, Allowance]],
         contributions: Sequence[Contribution],
         *,
         retire: bool = False,
@@ -182,7 +182,7 @@ class Search:
         return best
 
     def _found(
-        self, limit: Limit, contributions: Sequence[Contribution], *, retire: bool
+        self, limit: Allowance, contributions: Sequence[Contribution], *, retire: bool
     ) -> Iterator[list[Step]]:
         if not contributions:
             return
@@ -196,7 +196,7 @@ class Search:
                     steps[-1] = Step(steps[-1].bin, None)
                 yield self._improved(steps, limit) if len(steps) <= _MANY_CHANGES else steps
 
-    def _flows(self, limit: Limit, one: Contribution) -> Iterator[list[Step]]:
+    def _flows(self, limit: Allowance, one: Contribution) -> Iterator[list[Step]]:
         """All changes in one bin, or as many in each as the clip lets count."""
         for bin_ in range(self._bins):
             left = limit.at_most if limit.at_most is not None else 10**6
@@ -211,7 +211,7 @@ class Search:
             if bin_ >= 64:  # later bins have fewer measurements after them
                 return
 
-    def _starts(self, limit: Limit) -> Iterator[list[int]]:
+    def _starts(self, limit: Allowance) -> Iterator[list[int]]:
         """Bins to begin the search with."""
         most = self._bins if limit.at_most is None else min(limit.at_most, self._bins)
         for first in {0, 1 % self._bins, self._bins // 2}:
@@ -223,7 +223,7 @@ class Search:
                 yield spread.tolist()
                 yield sorted(self._rng.sample(range(first, last + 1), count))
 
-    def _improved(self, steps: list[Step], limit: Limit) -> list[Step]:
+    def _improved(self, steps: list[Step], limit: Allowance) -> list[Step]:
         """Move one change at a time to the bin where it costs most."""
         for _ in range(_SWEEPS):
             before = [step.bin for step in steps]

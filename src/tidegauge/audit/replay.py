@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tidegauge.audit.paths import Path
     from tidegauge.audit.rehearsal import Subject
     from tidegauge.audit.world import Row
-    from tidegauge.model.program import Limit, Scope
+    from tidegauge.model.program import Allowance, Scope
     from tidegauge.plan.plan import Plan, ReleasePlan
 
 _TIGHT: Final = 1 - 1e-6
@@ -72,7 +72,7 @@ def worst_path(subject: Subject, release: ReleasePlan, rows: Palette, rng: Rando
     """The path of one unit with the largest cost that the search finds."""
     scope, program = scope_of(subject, release.release.name), subject.plan.program
     search = Search(release, bins, rng, rows=program.max_rows or 1)
-    return search.worst(scope.limits, rows.extremes(release.release.name), retire=scope.retire)
+    return search.worst(scope.allowances, rows.extremes(release.release.name), retire=scope.retire)
 
 
 def _replay_worst(
@@ -131,7 +131,7 @@ def is_tight(subject: Subject, release: ReleasePlan, rows: Palette, bins: int) -
     """Whether theory says that some path costs all that is reserved, and rows can follow it.  [T9]"""
     scope, part = scope_of(subject, release.release.name), release.release.query.components
     strategy, schedule = release.component_plans[0].strategy, release.release.schedule
-    if strategy.name != "disjoint" or len(part) > 1 or scope.retire or len(scope.limits) > 1:
+    if strategy.name != "disjoint" or len(part) > 1 or scope.retire or len(scope.allowances) > 1:
         return False
     if schedule.base or schedule.bin_width.months or bins < (schedule.bins or bins + 1):
         return False
@@ -141,7 +141,7 @@ def is_tight(subject: Subject, release: ReleasePlan, rows: Palette, bins: int) -
     most = sensitivity(kind="flow", mutations=1, lower=low, upper=high).l1
     if release.release.query.kind == "flow":
         alone = len(scope.releases) == 1 and release.release.clip is None and bool(reached)
-        limit = scope.limits[0][1]
+        limit = scope.allowances[0][1]
         plain = release.release.query.aggregate == "count" and len(release.release.query.cells) == 1
         return alone and plain and limit.at_most is not None and limit.within is None
     if not amounts or max(map(abs, amounts)) < most:
@@ -166,7 +166,7 @@ def write(table: Table, subject: Subject, release: ReleasePlan, path: Path, *, n
     Every row of the unit does the same; one row more than the limit tries to count as well.
     """
     program, scope = subject.plan.program, scope_of(subject, release.release.name)
-    limit = dict(scope.limits)[path.label]
+    limit = dict(scope.allowances)[path.label]
     name = f"w{number}"
     keys = [name] if program.max_rows is None else [f"{name}{n}" for n in range(program.max_rows + 1)]
 
@@ -203,7 +203,7 @@ def write(table: Table, subject: Subject, release: ReleasePlan, path: Path, *, n
     return f"{name}/0"
 
 
-def _instants(release: ReleasePlan, path: Path, limit: Limit, *, flow: bool) -> list[int]:
+def _instants(release: ReleasePlan, path: Path, limit: Allowance, *, flow: bool) -> list[int]:
     """When the steps happen: as late in their bins as the limit in time allows."""
     schedule = release.release.schedule
     first = schedule.bin_end(path.steps[0].bin)
@@ -229,7 +229,7 @@ class _State(NamedTuple):
     row: Row | None
 
 
-def _excess(release: ReleasePlan, states: Sequence[_State], limit: Limit) -> list[_State]:
+def _excess(release: ReleasePlan, states: Sequence[_State], limit: Allowance) -> list[_State]:
     """Further changes, which the constraint forbids: just after the limit in time, and in later bins."""
     if limit.at_most is None and limit.within is None:
         return []

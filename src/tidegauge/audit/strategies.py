@@ -68,7 +68,7 @@ def check_strategy(name: str) -> int:
 def _worst(subject: Subject) -> float:
     (release,) = subject.plan.releases
     schedule, query = release.release.schedule, release.release.query
-    (_, limit), bins = subject.plan.program.scopes[0].limits[0], schedule.bins or _ENDLESS
+    (_, limit), bins = subject.plan.program.scopes[0].allowances[0], schedule.bins or _ENDLESS
     search, flow = Search(release, bins, Random(0)), query.kind == "flow"
     part = query.components[0]
     states = [

@@ -162,7 +162,7 @@ def show_status(report: Status) -> None:
 
 MEANINGS: Final = {
     "outside_domain": "changes to a group that is not declared",
-    "past_limit": "changes ignored because of [constraint]: their units are frozen or have retired",
+    "dropped": "changes ignored because of [constraint]: their units are frozen or have retired",
     "late": "changes that arrived after their window was measured; they count in the next one",
     "without_unit": "changes of rows without a unit, which do not count",
     "unknown_before": "updates of unknown rows, treated as insertions",

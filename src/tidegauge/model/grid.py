@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from tidegauge.model.program import Limit
+from tidegauge.model.program import Allowance
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Variant:
-    """The constraint of one scope: limits by label (None: for all units), and what happens beyond them."""
+    """The constraint of one scope: allowances by label (None: for all units), and what happens beyond."""
 
-    limits: tuple[tuple[str | None, Limit], ...]
+    allowances: tuple[tuple[str | None, Allowance], ...]
     retire: bool = False
 
 

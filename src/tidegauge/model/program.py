@@ -30,7 +30,7 @@ class Release:
 
 
 @dataclass(frozen=True)
-class Limit:
+class Allowance:
     """At most `at_most` changes of a unit, none later than `within` microseconds after the first."""
 
     at_most: int | None = None
@@ -41,13 +41,13 @@ class Limit:
 class Scope:
     """Releases whose changes of a unit are counted together.
 
-    Without `by` there is one limit, under the label None.  With `by`, the value of this column at the unit's
-    first change (or of its first row when a term begins) names the unit's limit for its whole lifetime (or
-    term).  A unit whose label is not declared never counts.
+    Without `by` there is one allowance, under the label None.  With `by`, the value of this column at the
+    unit's first change (or of its first row when a term begins) names the unit's allowance for its whole
+    lifetime (or term).  A unit whose label is not declared never counts.
     """
 
     releases: tuple[str, ...]
-    limits: tuple[tuple[str | None, Limit], ...]
+    allowances: tuple[tuple[str | None, Allowance], ...]
     by: str | None = None
     retire: bool = False
 
@@ -69,7 +69,7 @@ class Program:
     keeps: tuple[str, ...] = ()
     """Columns whose values the state keeps, so that releases can be added that use them."""
     labels: tuple[str, ...] = ()
-    """The columns that name limits, in the order in which the state numbers them; empty: by name."""
+    """The columns that name allowances, in the order in which the state numbers them; empty: by name."""
 
     @property
     def used(self) -> set[str]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tidegauge.model.constraint import Constraint
     from tidegauge.model.json import JsonObject
     from tidegauge.model.ledger import Reservation
-    from tidegauge.model.program import Limit, Program, Release
+    from tidegauge.model.program import Allowance, Program, Release
     from tidegauge.model.query import Component
     from tidegauge.plan.plan import ReleasePlan
     from tidegauge.theory.sensitivity import Sensitivity
@@ -132,7 +132,7 @@ def _require_chosen(plan: Plan) -> None:
     own = {name for name, one in tables(plan.declaration["release"]).items() if one.get("constraint")}
     for scope in plan.program.scopes:
         if own.isdisjoint(scope.releases) and (
-            any(limit.at_most != most for _, limit in scope.limits) or scope.retire != (mode == "retire")
+            any(limit.at_most != most for _, limit in scope.allowances) or scope.retire != (mode == "retire")
         ):
             raise StoreCorrupt(
                 "the committed plan enforces another constraint than the one that was drawn; nothing was "
@@ -253,18 +253,18 @@ def enforced(program: Program, release: str, *, terms: int = 1) -> Constraint:
 def limits(program: Program, release: str) -> Constraint:
     """The constraint on the units of this release, over their lifetime or in each term."""
     (scope,) = (scope for scope in program.scopes if release in scope.releases)
-    labels = [label for label, _ in scope.limits]
+    labels = [label for label, _ in scope.allowances]
     if (labels != [None]) if scope.by is None else (None in labels or len(set(labels)) < len(labels)):
         raise SpecError(
             "a constraint is for all units, or for the units with a label of the column that names it"
         )
-    first, *others = (_constraint(limit) for _, limit in scope.limits)
+    first, *others = (_constraint(limit) for _, limit in scope.allowances)
     for other in others:
         first = Either(first, other)
     return first
 
 
-def _constraint(limit: Limit) -> Constraint:
+def _constraint(limit: Allowance) -> Constraint:
     parts: list[Constraint] = [] if limit.at_most is None else [AtMost(limit.at_most)]
     parts += [] if limit.within is None else [Within(f"{limit.within} microseconds")]
     return Both(*parts) if len(parts) == 2 else parts[0] if parts else Unconstrained()

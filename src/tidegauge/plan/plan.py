@@ -230,7 +230,7 @@ class Plan:
     @classmethod
     def from_record(cls, record: JsonObject) -> Plan:
         """The committed plan of this record, even if this version would plan differently."""
-        program = _PROGRAM.validate_python(record["program"])
+        program = _program(as_object(record["program"]))
         matrices, recorded = texts(record.get("matrices", {})), tables(record["releases"])
         plan = cls(
             declaration=as_object(record["declaration"]),
@@ -309,12 +309,27 @@ def address(record: JsonObject) -> str:
 
 
 def _program_record(program: Program) -> dict[str, Json]:
-    """Without zones, terms and kept columns if there are none: older plans keep their hash."""
+    """Without zones, terms and kept columns if there are none: older plans keep their hash.
+
+    Allowances have their older name, `limits`, for the same reason.
+    """
     record: dict[str, Json] = _PROGRAM.dump_python(program, mode="json")
     for name in ("terms", "keeps", "labels"):
         if not record[name]:
             del record[name]
-    return record | {"releases": [_without_zone(release) for release in objects(record["releases"])]}
+    return record | {
+        "releases": [_without_zone(release) for release in objects(record["releases"])],
+        "scopes": [_renamed(scope, "allowances", "limits") for scope in objects(record["scopes"])],
+    }
+
+
+def _program(record: JsonObject) -> Program:
+    scopes = [_renamed(scope, "limits", "allowances") for scope in objects(record["scopes"])]
+    return _PROGRAM.validate_python({**record, "scopes": scopes})
+
+
+def _renamed(table: JsonObject, old: str, new: str) -> dict[str, Json]:
+    return {new if name == old else name: value for name, value in table.items()}
 
 
 def _without_zone(release: JsonObject) -> dict[str, Json]:

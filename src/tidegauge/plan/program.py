@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tidegauge.errors import SpecError
 from tidegauge.model.calendar import committed_zone, is_local
-from tidegauge.model.program import Limit, Program, Scope
+from tidegauge.model.program import Allowance, Program, Scope
 from tidegauge.model.quantity import DAY
 from tidegauge.model.terms import terms_from
 
@@ -84,9 +84,9 @@ def _scopes(spec: GaugeSpec, columns: Mapping[str, str]) -> tuple[Scope, ...]:
 
 def _scope(releases: tuple[str, ...], spec: ConstraintSpec | None, columns: Mapping[str, str]) -> Scope:
     if spec is None:
-        return Scope(releases, ((None, Limit()),))
+        return Scope(releases, ((None, Allowance()),))
     if spec.by is not None and spec.by not in columns:
         raise SpecError(
             f"there is no column '{spec.by}'; there are: {', '.join(sorted(columns))}", key="constraint.by"
         )
-    return Scope(releases, spec.limits, spec.by, retire=spec.on_excess == "retire")
+    return Scope(releases, spec.allowances, spec.by, retire=spec.on_excess == "retire")

@@ -13,7 +13,7 @@ from tidegauge.model.quantity import DAY, HOUR, MINUTE, SECOND, Span, rfc3339
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tidegauge.model.program import Limit, Scope
+    from tidegauge.model.program import Allowance, Scope
     from tidegauge.model.schedule import Schedule
     from tidegauge.plan.candidate import Candidate
     from tidegauge.plan.plan import Plan
@@ -120,12 +120,12 @@ def _accepted(plan: Plan, scope: Scope) -> str:
     unit = "row" if plan.program.owner is None else f"'{plan.program.owner}'"
     only = f"{', '.join(scope.releases)}: " if len(plan.program.scopes) > 1 else ""
     if scope.by is not None:
-        cases = "; ".join(f"'{label}': {_limited(limit, unit)}" for label, limit in scope.limits)
+        cases = "; ".join(f"'{label}': {_limited(limit, unit)}" for label, limit in scope.allowances)
         bound = f"by the column '{scope.by}', {cases}"
-    elif scope.limits[0][1].at_most is None and scope.limits[0][1].within is None:
+    elif scope.allowances[0][1].at_most is None and scope.allowances[0][1].within is None:
         return f"{only}every change of a {unit}: without a [constraint] each reading adds to the loss"
     else:
-        bound = _limited(scope.limits[0][1], unit)
+        bound = _limited(scope.allowances[0][1], unit)
     after = (
         "it leaves with its last accepted change (retire), so counts can be too low"
         if scope.retire
@@ -135,7 +135,7 @@ def _accepted(plan: Plan, scope: Scope) -> str:
     return f"{only}{bound}. A {unit} with more changes is ignored {until}: {after}."
 
 
-def _limited(limit: Limit, unit: str) -> str:
+def _limited(limit: Allowance, unit: str) -> str:
     soon = "" if limit.within is None else f" within {Span(micros=limit.within)} after the first"
     if limit.at_most is None:
         return f"changes of a {unit}{soon}"

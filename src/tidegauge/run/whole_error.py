@@ -160,7 +160,7 @@ def _cause(program: Program, release: Release) -> str:
     (scope,) = (scope for scope in program.scopes if release.name in scope.releases)
     if scope.by is not None:
         return f"the limit of their '{scope.by}'"
-    ((_, limit),) = scope.limits
+    ((_, limit),) = scope.allowances
     parts = [] if limit.at_most is None else [f"at_most = {limit.at_most}"]
     parts += [] if limit.within is None else [f"within = {Span(micros=limit.within)}"]
     parts += [] if program.max_rows is None else [f"max_rows = {program.max_rows}"]

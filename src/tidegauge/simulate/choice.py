@@ -259,7 +259,7 @@ def _variants(spec: GaugeSpec, scope: Scope, choice: Choice) -> list[Variant]:
     for most, mode in choice.candidates:
         declared = own or with_bounds(spec, most, mode).constraint
         assert declared is not None
-        found.append(Variant(declared.limits, declared.on_excess == "retire"))
+        found.append(Variant(declared.allowances, declared.on_excess == "retire"))
     return found
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from tidegauge.errors import SpecError
 from tidegauge.model.grid import Variant
-from tidegauge.model.program import Limit
+from tidegauge.model.program import Allowance
 from tidegauge.model.quantity import Span, fraction
 from tidegauge.plan.spec.declaration import BudgetSpec, ConstraintSpec
 
@@ -71,9 +71,9 @@ class Grid:
         for one in self.bounds:
             constraint = one.applied(spec)
             if constraint is None:
-                found.append(Variant(((None, Limit()),)))
+                found.append(Variant(((None, Allowance()),)))
             else:
-                found.append(Variant(constraint.limits, constraint.on_excess == "retire"))
+                found.append(Variant(constraint.allowances, constraint.on_excess == "retire"))
         return found
 
 

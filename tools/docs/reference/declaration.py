@@ -13,7 +13,7 @@ import tidegauge  # noqa: F401  (makes the kinds of source and publisher known b
 from tidegauge.model import kinds
 from tidegauge.model.declared import SourceSpec
 from tidegauge.model.quantity import Span
-from tidegauge.plan.spec.declaration import ConstraintSpec, DerivedSpec, GaugeSpec, LimitSpec, ReleaseSpec
+from tidegauge.plan.spec.declaration import AllowanceSpec, ConstraintSpec, DerivedSpec, GaugeSpec, ReleaseSpec
 from tools.docs.reference.meanings import Meanings, table
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def page() -> str:
             rows(ConstraintSpec, Meanings("constraint"), without=auto),
         )
     )
-    assert set(LimitSpec.model_fields) <= set(ConstraintSpec.model_fields)
+    assert set(AllowanceSpec.model_fields) <= set(ConstraintSpec.model_fields)
     release = "A release with `sql` is measured; a release with `of` is derived from a measured one."
     parts.append(_section("## [release.NAME]", release, rows(ReleaseSpec, Meanings("release", "measured"))))
     parts.append(

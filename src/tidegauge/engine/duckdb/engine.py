@@ -334,7 +334,7 @@ class DuckEngine:
                    (SELECT count(*) FROM versions WHERE informed AND before_digest IS NULL AND alive
                        AND was IS NOT NULL) AS inserted_twice,
                    (SELECT count(*) FROM versions WHERE ends_first AND was IS NULL) AS deleted_unknown,
-                   {refused} AS past_limit
+                   {refused} AS dropped
             FROM arrivals""")  # fmt: skip
         return {
             name: int(column[0].as_py())

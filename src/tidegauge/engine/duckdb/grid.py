@@ -21,7 +21,7 @@ from tidegauge.engine.duckdb.render import literal
 from tidegauge.engine.duckdb.statements import Statements, capped
 from tidegauge.engine.duckdb.views import BEGINNING, arrow_schema
 from tidegauge.model.grid import GridSums
-from tidegauge.model.program import Limit
+from tidegauge.model.program import Allowance
 from tidegauge.model.tick import NOTHING_YET
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class DuckGrid(DuckEngine):
             f"({number}, {variant.retire}, {'NULL' if label is None else literal(label)}::VARCHAR, "
             f"{capped(limit.at_most)}, {capped(limit.within)})"
             for number, variant in enumerate(self._variants[s])
-            for label, limit in variant.limits
+            for label, limit in variant.allowances
         )
         return f"""
             CREATE OR REPLACE TEMP TABLE rules_{s} AS
@@ -296,4 +296,6 @@ class _EmptyState:
 
 
 def _unlimited(scope: Scope) -> Scope:
-    return replace(scope, limits=tuple((label, Limit()) for label, _ in scope.limits), retire=False)
+    return replace(
+        scope, allowances=tuple((label, Allowance()) for label, _ in scope.allowances), retire=False
+    )

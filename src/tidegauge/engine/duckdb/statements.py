@@ -53,9 +53,9 @@ class Statements(Views):
             leaves = f"CASE WHEN open THEN least({last}, first + within, {NEVER}) END"
         limits = ", ".join(
             f"({literal(name)}::VARCHAR, {capped(limit.at_most)}, {capped(limit.within)})"
-            for name, limit in scope.limits
+            for name, limit in scope.allowances
         )
-        declared = ", ".join(literal(name) for name, _ in scope.limits)
+        declared = ", ".join(literal(name) for name, _ in scope.allowances)
         unlabelled = "false" if scope.by is None else f"label NOT IN ({declared})"
         return f"""
             CREATE OR REPLACE TEMP TABLE numbered_{s} AS

@@ -78,7 +78,7 @@ class TermStatements(Statements):
         """
         label, labels = "NULL::VARCHAR", ""
         rules = "(SELECT NULL::VARCHAR AS label, {}, {}, true AS declared) rule ON true".format(
-            *(f"{capped(limit)} AS {name}" for name, limit in vars(scope.limits[0][1]).items())
+            *(f"{capped(limit)} AS {name}" for name, limit in vars(scope.allowances[0][1]).items())
         )
         if scope.by is not None:
             named = f"label{self.labels.index(scope.by)}"
@@ -101,7 +101,7 @@ class TermStatements(Statements):
                 ) first_labels USING (unit, term)"""
             limits = ", ".join(
                 f"({literal(name)}, {capped(limit.at_most)}, {capped(limit.within)}, true)"
-                for name, limit in scope.limits
+                for name, limit in scope.allowances
             )
             rules = f"(VALUES {limits}) rule(label, at_most, within, declared) ON rule.label = units.label"
         leaves = "NULL::BIGINT"
@@ -207,7 +207,7 @@ class TermStatements(Statements):
         found = []
         for s, scope in enumerate(self.program.scopes):
             always = scope.by is not None or (
-                scope.retire and any(limit.within is not None for _, limit in scope.limits)
+                scope.retire and any(limit.within is not None for _, limit in scope.allowances)
             )
             some = f"""
                 SELECT DISTINCT unit FROM (

@@ -283,7 +283,7 @@ class Fold:
         """The reasons in a packed cell."""
         found = {name: code >> n & 1 for n, name in enumerate(REASONS)}
         outside, refused = divmod(code >> len(REASONS), len(self._layout.program.scopes) + 1)
-        return {**found, "past_limit": refused, "outside_domain": outside}
+        return {**found, "dropped": refused, "outside_domain": outside}
 
     # -- from decisions to the state -------------------------------------------------------------------------
 
@@ -370,10 +370,10 @@ def _limit(s: int, scope: Scope) -> tuple[str, str, str]:
         return "CAST(NULL AS BIGINT)" if value is None else f"{min(value, _MOST)}L"
 
     if scope.by is None:
-        ((_, limit),) = scope.limits
+        ((_, limit),) = scope.allowances
         return number(limit.at_most), number(limit.within), "TRUE"
-    arms = [(f"WHEN limit{s} = {literal(label)} THEN", limit) for label, limit in scope.limits]
+    arms = [(f"WHEN limit{s} = {literal(label)} THEN", limit) for label, limit in scope.allowances]
     most = " ".join(f"{arm} {number(limit.at_most)}" for arm, limit in arms)
     within = " ".join(f"{arm} {number(limit.within)}" for arm, limit in arms)
-    declared = ", ".join(literal(label) for label, _ in scope.limits)
+    declared = ", ".join(literal(label) for label, _ in scope.allowances)
     return f"CASE {most} END", f"CASE {within} END", f"coalesce(limit{s} IN ({declared}), FALSE)"

@@ -24,7 +24,7 @@ from tidegauge.model.budget import Budget
 from tidegauge.model.constraint import AtMost, Both, Constraint, Either, Unconstrained, Within
 from tidegauge.model.declared import Name, Table
 from tidegauge.model.json import Json
-from tidegauge.model.program import Limit
+from tidegauge.model.program import Allowance
 from tidegauge.model.quantity import Span
 from tidegauge.model.query import Value
 from tidegauge.plan.spec.auto import require_choice, with_auto
@@ -36,16 +36,16 @@ from tidegauge.plan.spec.source import DeclaredSource, ObjectSpec
 from tidegauge.plan.spec.values import Duration, Number, Time, a_strategy, an_end, plainly
 
 
-class LimitSpec(Table):
+class AllowanceSpec(Table):
     """What bounds one unit."""
 
     at_most: Annotated[int, Field(ge=1, strict=True)] | None = None
     within: Duration | None = None
 
     @property
-    def limit(self) -> Limit:
+    def allowance(self) -> Allowance:
         """As an engine enforces it."""
-        return Limit(self.at_most, None if self.within is None else self.within.fixed())
+        return Allowance(self.at_most, None if self.within is None else self.within.fixed())
 
     @property
     def constraint(self) -> Constraint:
@@ -55,12 +55,12 @@ class LimitSpec(Table):
         return Both(*parts) if len(parts) == 2 else parts[0] if parts else Unconstrained()
 
 
-class ConstraintSpec(LimitSpec):
+class ConstraintSpec(AllowanceSpec):
     """What bounds every unit, or by a column one of several cases."""
 
     on_excess: Literal["freeze", "retire"] = "freeze"
     by: Name | None = None
-    cases: dict[str, LimitSpec] = {}
+    cases: dict[str, AllowanceSpec] = {}
     auto: Literal[True] | None = None
     """Written as at_most = "auto"."""
     choose_from: Duration | None = None
@@ -99,11 +99,11 @@ class ConstraintSpec(LimitSpec):
         return self
 
     @property
-    def limits(self) -> tuple[tuple[str | None, Limit], ...]:
-        """The limits by label."""
+    def allowances(self) -> tuple[tuple[str | None, Allowance], ...]:
+        """What units are allowed, by label."""
         if self.by is None:
-            return ((None, self.limit),)
-        return tuple((label, case.limit) for label, case in sorted(self.cases.items()))
+            return ((None, self.allowance),)
+        return tuple((label, case.allowance) for label, case in sorted(self.cases.items()))
 
     @property
     def constraint(self) -> Constraint:

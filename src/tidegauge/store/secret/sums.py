@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ SUMS: Final = (
 )
 """The tables, as statements."""
 _COUNTS: Final = b"counts\0"
+_OLDER: Final = {"past_limit": "dropped"}
+"""Reasons that stores of earlier versions call by another name."""
 
 
 class Sums:
@@ -97,8 +100,11 @@ class Sums:
         """How many changes did not count, by reason: for the operator alone."""
         rows = dict(self._db.execute("SELECT name, amount FROM counts ORDER BY name"))
         if self._cipher is not None and rows:
-            rows = dict(sorted(self._cipher.open(_COUNTS, rows[""]).items()))
-        return rows
+            rows = self._cipher.open(_COUNTS, rows[""])
+        found: Counter[str] = Counter()
+        for name, amount in rows.items():
+            found[_OLDER.get(name, name)] += amount
+        return dict(sorted(found.items()))
 
     def _spot(self, total: Total) -> tuple[str, int, int, Any]:
         """The key of a sum."""

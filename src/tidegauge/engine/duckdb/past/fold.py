@@ -184,7 +184,7 @@ class Past:
             found = self._db.sql(f"SELECT {column} AS label FROM pictures ORDER BY number").to_arrow_table()
             encoded = found["label"].combine_chunks().dictionary_encode()
             labels, texts = encoded.indices.to_numpy().astype(np.int32), encoded.dictionary.to_pylist()
-        limits = dict(scope.limits)
+        limits = dict(scope.allowances)
 
         def per_label(name: str) -> Ints:
             found = (getattr(limits.get(text), name, None) for text in texts)
@@ -268,10 +268,10 @@ class Past:
         scopes = len(rules)
         totals = self._totals(self._sql.totals(scopes, "accepted"))
         dropped = self._totals(self._sql.totals(scopes, "true_ - accepted"))
-        counts = Counter({"outside_domain": sum(part.outside for part in parts), "past_limit": 0})
+        counts = Counter({"outside_domain": sum(part.outside for part in parts), "dropped": 0})
         for part in parts:
             counts.update(part.counts)
-            counts["past_limit"] += sum(one.dropped for one in part.lives)
+            counts["dropped"] += sum(one.dropped for one in part.lives)
         texts = [self._excess(s, [part.lives[s] for part in parts]) for s in range(scopes)]
         pictures = self._db.sql("SELECT * FROM pictures ORDER BY number").to_arrow_table()
         layout = self._views.layout
