@@ -24,6 +24,7 @@ NAMED = {
     "a flow moves M instead of k M",
     "noise is 10 % small in drawing and error bars alike",
     "a renamed row starts with fresh counters",
+    "a term that remembers the last one",
 }
 
 

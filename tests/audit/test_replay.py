@@ -12,6 +12,7 @@ from tests.audit.gauges import COUNT, EVERY, GROUPED, subject
 from tidegauge.audit.palette import palette
 from tidegauge.audit.rehearsal import Subject
 from tidegauge.audit.replay import replay
+from tidegauge.audit.world import Random, Table, Times, confined, random_table, without_term
 from tidegauge.mechanism.encode import scaled
 
 if TYPE_CHECKING:
@@ -95,3 +96,58 @@ def test_rows_are_invented_from_the_plan_alone(tmp_path: Path) -> None:
     assert {(one.cell, one.amounts[0]) for one in found} == {
         (cell, end) for cell in (0, 1) for end in (part.lower, part.upper)
     }
+
+
+RENEWED = {"at_most": 2, "renews": "7 days"}
+LONG = {
+    "start": "2024-01-01",
+    "every": "1 day",
+    "for": "24 days",
+    "strategy": {"name": "disjoint", "base": 0},
+}
+
+
+def test_a_log_can_be_invented_for_any_number_of_bins() -> None:
+    row: dict[str, object] = {"s": "a"}
+    for bins, width in ((2, 1), (30, 10), (1200, 86_400_000_000)):
+        times = Times(tuple(width * (n + 1) for n in range(bins)), (bins * width // 2, bins * width + 1))
+        for seed in range(60):
+            table = random_table(Random(seed), times, [row], owner=None, units=[None] * 3)
+            assert all(event.arrival <= times.passes[-1] for event in table.log)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "more"),
+    [
+        (RENEWED, {"r": COUNT | LONG}),
+        (RENEWED, {"r": COUNT | LONG, "f": FLOW | LONG}),
+        (RENEWED | {"on_excess": "retire"}, {"r": GROUPED | LONG}),
+    ],
+    ids=["stock", "flow", "retire"],
+)
+def test_a_constraint_that_renews_protects_one_term(
+    tmp_path: Path, constraint: dict[str, Any], more: Any
+) -> None:
+    found = replayed(subject(tmp_path, constraint=constraint, **more), pairs=3)
+    assert found.found == []
+    assert 0.5 < found.worst_ratio <= 1 + 1e-9
+
+
+def test_too_little_noise_for_one_term_is_found(tmp_path: Path) -> None:
+    one = subject(tmp_path, constraint=RENEWED, r=COUNT | LONG)
+    (problem,) = replayed(with_noise(one, Fraction(9, 10))).found
+    assert "times what is reserved" in problem
+
+
+def test_a_unit_is_absent_in_one_term() -> None:
+    table = Table(None)
+    for at, key, s in ((1, "k", "a"), (2, "l", "a"), (12, "k", "b"), (15, "m", "a"), (25, "k", "c")):
+        table.put((at, at), key, {"s": s})
+    left = without_term(table.log, "k/0", 10, 20)
+    said = [(event.arrival, event.key, None if event.row is None else event.row["s"]) for event in left]
+    assert said == [
+        (1, "k", "a"), (2, "l", "a"), (10, "k", None), (15, "m", "a"), (20, "k", "b"), (25, "k", "c"),
+    ]  # fmt: skip
+    inside = confined(table.log, "k/0", 10, 20)
+    said = [(event.arrival, event.key, None if event.row is None else event.row["s"]) for event in inside]
+    assert said == [(2, "l", "a"), (12, "k", "b"), (15, "m", "a"), (19, "k", None)]

@@ -202,7 +202,8 @@ def _in_pair(path: Path, used: list[int]) -> Path:
     steps = []
     by_cell = {s.contribution.cell: s.contribution for s in path.steps if s.contribution is not None}
     for n, step in enumerate(path.steps):
-        steps.append(step._replace(contribution=by_cell[used[n % len(used)]]))
+        here = None if step.contribution is None else by_cell[used[n % len(used)]]
+        steps.append(step._replace(contribution=here))
     return replace(path, steps=tuple(steps))
 
 

@@ -61,6 +61,19 @@ _READ: Final = {
     "sqlite": ("three changes, and two more", "a row whose key changes", "keys of deleted rows"),
 }
 """Kinds of source whose readers run on written logs, and the exercises that they run."""
+_PAST: Final = (
+    "three changes, and two more", "three changes, pure epsilon", "changes of group", "values far from zero",
+    "values of both signs", "within a time, both ends included", "within a time, and a microsecond later",
+    "both limits", "a release's own constraint", "missing and excessive values", "a label for life",
+    "retiring at the last change", "retiring when the time is up", "a mean", "several rows of one unit",
+    "a flow that is clipped", "a constraint that renews",
+)  # fmt: skip
+"""Exercises that are also run on a whole history, which has a code of its own."""
+_STAMPED: Final = (
+    "three changes, and two more", "within a time, and a microsecond later", "a label for life",
+    "retiring when the time is up",
+)  # fmt: skip
+"""Exercises that are also run from a stamped history."""
 
 
 def check_ledger() -> None:
@@ -108,6 +121,14 @@ def checks(alpha: float) -> dict[str, Callable[[], object]]:
             exercise = EXERCISES[name]
             open_log = opener(kind, owner=None if exercise.rows is None else "owner")
             found[f"{name}, read from {kind}"] = partial(exercise.check, open_log=open_log)
+    for name in _PAST:
+        exercise = EXERCISES[name]
+        open_log = opener("files", owner=None if exercise.rows is None else "owner")
+        found[f"{name}, a whole history"] = partial(exercise.check, open_log=open_log, passes=(200,))
+        found[f"{name}, after a history"] = partial(exercise.check, open_log=open_log, passes=(24, 200))
+    for name in _STAMPED:
+        check = partial(EXERCISES[name].check, open_log=opener("files", owner=None), passes=(200,))
+        found[f"{name}, a stamped history"] = partial(check, stamped=True)
     found["drawn noise, Gaussian"] = lambda: check_drawn(alpha / 4, pure=False)
     found["drawn noise, Laplace"] = lambda: check_drawn(alpha / 4, pure=True)
     for name in ("three changes, and two more", "changes of group"):

@@ -52,6 +52,8 @@ class Exercise:
     """Whether the unit is also run alone."""
     crash: int | None = None
     """Draws after which the second pass is interrupted."""
+    term: tuple[int, int] | None = None
+    """The term, from and until, in which the unit is absent; None: it never exists."""
 
     def subject(self) -> Subject:
         """The declaration and its plan, made now."""
@@ -74,19 +76,28 @@ class Exercise:
             )
             return Subject(gauge.spec, gauge.plan())
 
-    def check(self, seed: int = 1, open_log: OpenLog | None = None) -> float:
+    def check(
+        self,
+        seed: int = 1,
+        open_log: OpenLog | None = None,
+        passes: tuple[int, ...] = PASSES,
+        *,
+        stamped: bool = False,
+    ) -> float:
         """The part of the reservation that the unit's changes cost.  Raises Discrepancy.
 
-        `open_log`: opens the source; None: a source in memory.
+        `open_log`: opens the source; None: a source in memory.  `stamped`: begin with a stamped log.
         """
         table = Table(None if self.rows is None else "owner")
         self.happen(table)
-        stage = Stage(self.subject(), table.log, PASSES, seed, informed=bool(seed % 2), crash=self.crash)
-        stage.open_log = open_log
+        stage = Stage(self.subject(), table.log, passes, seed, informed=bool(seed % 2), crash=self.crash)
+        stage.open_log, stage.stamped = open_log, stamped
         if self.sums is not None:
             self._check_sums(stage)
         if self.unit is None:
             return 0.0
+        if self.term is not None:
+            return stage.remove_in_term(self.unit, *self.term).ratio
         ratio = stage.remove(self.unit, local=self.local).ratio
         require(ratio >= self.least, "changes that count were dropped")
         require(not self.tight or ratio >= _TIGHT, "the worst changes cost less than the plan reserves")
@@ -237,6 +248,23 @@ def _leaves(table: Table) -> None:
     table.put((13, 13), "k", PLAIN | {"x": 3})
 
 
+def _renewed(table: Table) -> None:
+    for at, x in ((3, 1), (5, 2), (13, 3), (23, 1), (33, 2), (43, -2), (53, 3)):
+        table.put((at, at), "k", PLAIN | {"x": x})
+
+
+def _labels_renewed(table: Table) -> None:
+    changes = ((3, 1, "q"), (5, 2, "p"), (13, 3, "p"), (16, 1, "p"), (23, 2, "q"), (33, 3, "q"), (35, 1, "q"))
+    for at, x, label in changes:
+        table.put((at, at), "k", PLAIN | {"x": x, "k": label})
+
+
+def _rows_renewed(table: Table) -> None:
+    table.put((3, 3), "l", PLAIN | {"x": 1})
+    table.put((4, 4), "k", PLAIN | {"x": 2})
+    table.put((23, 23), "l", PLAIN | {"x": 3})
+
+
 _CASES: Final = {"by": "k", "cases": {"p": {"at_most": 3}, "q": {"at_most": 1}}}
 _OWN: Final = SUM | {"bounds": BOTH}
 _SHARED: Final = {"name": "autoregressive", "bins": BINS, "memory": 50000, "shared_noise": "3/2", "first": 0}
@@ -334,6 +362,25 @@ EXERCISES: Final[dict[str, Exercise]] = {
         _dead_keys, COUNT, {"at_most": 2}, unit="home/0", local=True, tight=False,
     ),
     "stamps beyond the clock": Exercise(_beyond_the_clock, COUNT, unit="ahead/0", local=True, tight=False),
+    "a constraint that renews": Exercise(
+        _renewed, _OWN, {"at_most": 1, "renews": "20 microseconds"}, term=(10, 30), sums=(2, 1, -2, 1, -4, 5),
+    ),
+    "a term from its beginning to its end": Exercise(
+        life((10, "k", HERE), (15, "k", None), (25, "k", HERE), (28, "k", None)), COUNT,
+        {"at_most": 2, "renews": "30 microseconds"},
+    ),
+    "a constraint that renews, retiring": Exercise(
+        _renewed, _OWN, {"at_most": 2, "within": "12 microseconds", "renews": "20 microseconds",
+                         "on_excess": "retire"}, term=(10, 30), sums=(2, 1, -2, 1, -4, 5),
+    ),
+    "a label for a term": Exercise(
+        _labels_renewed, _OWN, _CASES | {"renews": "20 microseconds"}, term=(10, 30),
+        sums=(2, -1, 1, 1, -2, 0),
+    ),
+    "the order of rows in a term": Exercise(
+        _rows_renewed, _OWN, {"at_most": 2, "renews": "20 microseconds"}, unit="u", rows=1, term=(10, 30),
+        sums=(2, 0, 0, 0, 0, 0),
+    ),
     "an emptied table": Exercise(_emptied, COUNT, local=True, tight=False, sums=(2, -2, 1, 0, 0, 0)),
     "a label for life": Exercise(_labels, _OWN, _CASES, local=True, tight=False, sums=(1, 1, 1, 1, 0, 0)),
     "retiring at the last change": Exercise(

@@ -18,7 +18,7 @@ from tidegauge.audit.transcript import (
     require_unit_local,
     transcript,
 )
-from tidegauge.audit.world import Random, alone, without
+from tidegauge.audit.world import Random, alone, without, without_term
 from tidegauge.scratch import ScratchFolder
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ class Stage:
     """Draws after which the second pass is interrupted once; None: it is not."""
     open_log: OpenLog | None = None
     """Opens a source of the declared kind; None: a source in memory."""
+    stamped: bool = False
+    """Whether the first pass begins with a stamped log."""
     _whole: Transcript | None = field(default=None, init=False)
 
     def run(self, log: Sequence[Event], seed: int) -> Transcript:
@@ -90,6 +92,7 @@ class Stage:
                 sampler=labels,
                 before_pass=self._crash(labels),
                 after_pass=journal.look,
+                stamped=self.stamped,
             )
             return transcript(path, plan, labels, readings, messages)
 
@@ -114,7 +117,15 @@ class Stage:
 
         `local`: also run the unit alone, and require that it adds the same to every measurement.
         """
-        whole, other = self.whole, self.run(without(self.log, unit), self.seed + 1)
+        return self.compare(without(self.log, unit), unit, local=local)
+
+    def remove_in_term(self, unit: str, begins: int, ends: int) -> Pair:
+        """Compare with the world in which this unit is absent in one term.  Raises Discrepancy."""
+        return self.compare(without_term(self.log, unit, begins, ends), unit)
+
+    def compare(self, log: Sequence[Event], unit: str, *, local: bool = True) -> Pair:
+        """Compare with the world of another log, which differs by this unit alone.  Raises Discrepancy."""
+        whole, other = self.whole, self.run(log, self.seed + 1)
         require_same(whole, other)
         pair = Pair(loss(whole, other), whole.reserved, whole.total)
         for name, amount in pair.losses.items():
@@ -128,7 +139,8 @@ class Stage:
             "one unit's changes cost more than the ledger reserves for the plan",
         )
         if local:
-            own = self.run(alone(self.log, unit), self.seed + 2)
+            own, rest = self.run(alone(self.log, unit), self.seed + 2), alone(log, unit)
             require_same(whole, own)
-            require_unit_local(whole, other, own)
+            less = self.run(rest, self.seed + 3) if rest else None
+            require_unit_local(whole, other, own, less)
         return pair

@@ -51,6 +51,12 @@ class Path:
     steps: tuple[Step, ...]
     label: str | None
     cost: float
+    instants: tuple[int, ...] = ()
+    """When the steps happen; empty: as late in their bins as the limit allows."""
+    ends: int | None = None
+    """When the term of the unit ends, where the constraint renews: the unit is gone by then."""
+    full: bool = True
+    """Whether the steps use up the limit, so that further changes must not count."""
 
 
 class Rows:
@@ -189,7 +195,7 @@ class Search:
         if self._flow:
             yield from self._flows(limit, contributions[0])
             return
-        for cycle in _cycles(contributions):
+        for cycle in cycles(contributions):
             for bins in self._starts(limit):
                 steps = [Step(bin_, cycle[n % len(cycle)]) for n, bin_ in enumerate(bins)]
                 if retire and len(steps) > 1:
@@ -260,7 +266,7 @@ class Search:
         return found
 
 
-def _cycles(contributions: Sequence[Contribution]) -> Iterator[tuple[Contribution | None, ...]]:
+def cycles(contributions: Sequence[Contribution]) -> Iterator[tuple[Contribution | None, ...]]:
     """What a unit may change between: a value and nothing, two values, two cells, three cells."""
     top = contributions[0]
     yield (top, None)

@@ -178,10 +178,12 @@ def carry_out(
     sampler: Sampler,
     before_pass: Callable[[int], type[BaseException] | None] = lambda at: None,  # noqa: ARG005
     after_pass: Callable[[], None] = lambda: None,
+    stamped: bool = False,
 ) -> tuple[list[Reading], Messages]:
     """Run the plan at every pass of the clock on what the log has by then, opened again at each pass.
 
-    `before_pass`: may arrange for an error, and returns its type; the pass is then repeated.
+    `before_pass`: may arrange for an error, and returns its type; the pass is then repeated.  `stamped`: the
+    first pass stamps the log and begins with the stamped one.
     """
     clock, readings, written = SetClock(), [], 0
     with listening() as messages:
@@ -193,7 +195,15 @@ def carry_out(
             crash = before_pass(at)
             for expected in (crash, None) if crash else (None,):
                 gauge = Rehearsal(subject, source, store=folder / "store.db", now=clock, sampler=sampler)
-                with suppress(*(expected,) if expected else ()), closing(gauge.run()) as found:
+                past = gauge.stamp(_new_folder(folder) / "stamped") if stamped and at == passes[0] else None
+                with suppress(*(expected,) if expected else ()), closing(gauge.run(stamped=past)) as found:
                     readings += list(found)
             after_pass()
     return readings, messages
+
+
+def _new_folder(folder: Path) -> Path:
+    """A folder of its own inside of one that is in use."""
+    found = folder / "past"
+    found.mkdir(exist_ok=True)
+    return found

@@ -11,7 +11,8 @@ from tidegauge.audit.findings import Discrepancy, noted, require
 from tidegauge.audit.pairs import ROUNDING, Stage
 from tidegauge.audit.palette import held, palette
 from tidegauge.audit.paths import LONGEST, Search, horizon
-from tidegauge.audit.world import Random, Table, Times, random_table
+from tidegauge.audit.terms import TermSearch, terms_between
+from tidegauge.audit.world import Random, Table, Times, confined, random_table
 from tidegauge.theory.sensitivity import sensitivity
 
 if TYPE_CHECKING:
@@ -72,7 +73,10 @@ def worst_path(subject: Subject, release: ReleasePlan, rows: Palette, rng: Rando
     """The path of one unit with the largest cost that the search finds."""
     scope, program = scope_of(subject, release.release.name), subject.plan.program
     search = Search(release, bins, rng, rows=program.max_rows or 1)
-    return search.worst(scope.allowances, rows.extremes(release.release.name), retire=scope.retire)
+    contributions = rows.extremes(release.release.name)
+    if program.terms is not None:
+        return TermSearch(search, release, program, bins=bins, rng=rng).worst(scope, contributions)
+    return search.worst(scope.allowances, contributions, retire=scope.retire)
 
 
 def _replay_worst(
@@ -133,6 +137,8 @@ def is_tight(subject: Subject, release: ReleasePlan, rows: Palette, bins: int) -
     strategy, schedule = release.component_plans[0].strategy, release.release.schedule
     if strategy.name != "disjoint" or len(part) > 1 or scope.retire or len(scope.allowances) > 1:
         return False
+    if subject.plan.program.terms is not None:
+        return False
     if schedule.base or schedule.bin_width.months or bins < (schedule.bins or bins + 1):
         return False
     reached = rows.extremes(release.release.name)
@@ -179,7 +185,7 @@ def write(table: Table, subject: Subject, release: ReleasePlan, path: Path, *, n
         return found
 
     flow = release.release.query.kind == "flow"
-    instants = _instants(release, path, limit, flow=flow)
+    instants = path.instants or _instants(release, path, limit, flow=flow)
     states: list[_State] = []
     for at, step in zip(instants, path.steps, strict=True):
         one = step.contribution
@@ -191,7 +197,7 @@ def write(table: Table, subject: Subject, release: ReleasePlan, path: Path, *, n
                 states += [_State(at - 1, before), _State(at, after)]
         else:
             states.append(_State(at, None if one is None else one.rows[0]))
-    states += _excess(release, states, limit)
+    states = _complete(release, states, limit, path)
     for at, row in states:
         for key in keys:
             if row is not None:
@@ -227,6 +233,19 @@ class _State(NamedTuple):
 
     at: int
     row: Row | None
+
+
+def _complete(release: ReleasePlan, states: list[_State], limit: Allowance, path: Path) -> list[_State]:
+    """The states of a unit, and further changes, which must not count; a unit is gone when its term ends."""
+    if path.ends is None:
+        return states + _excess(release, states, limit)
+    gone = [one for one in states[-1:] if one.row is None and one.at >= path.ends - 1]
+    kept = states[: len(states) - len(gone)]
+    more = _excess(release, kept, limit) if path.full and kept else []
+    kept += [one for one in more if one.at < path.ends - 1]
+    if not gone and kept and kept[-1].row is not None:
+        gone = [_State(path.ends - 1, None)]
+    return kept + gone
 
 
 def _excess(release: ReleasePlan, states: Sequence[_State], limit: Allowance) -> list[_State]:
@@ -265,12 +284,24 @@ def _replay_random(subject: Subject, rows: Palette, rng: Random, result: Replaye
     chosen = [rng.choice(useful or rows.rows) for _ in range(12)] + [rng.choice(rows.rows) for _ in range(4)]
     owner = subject.plan.program.owner
     units = [owner and held(subject.plan, owner, n) for n in range(3)]
-    table = random_table(rng, Times(tuple(known), tuple(passes)), chosen, owner=owner, units=units)
+    terms = subject.plan.program.terms
+    table = random_table(
+        rng, Times(tuple(known), tuple(passes)), chosen, owner=owner, units=units, orderly=terms is not None
+    )
     if not table.units:
         return
-    log = sorted(table.log, key=lambda event: event.arrival)
+    log, unit = sorted(table.log, key=lambda event: event.arrival), rng.choice(table.units)
     stage = Stage(subject, log, passes, rng.getrandbits(30), informed=rng.random() < 0.5)
     stage.crash = rng.choice((None, 0, 1))
-    pair = stage.remove(rng.choice(table.units))
+    if terms is None:
+        pair = stage.remove(unit)
+    else:
+        term = rng.choice(terms_between(terms, log[0].arrival, log[-1].arrival))
+        begins = log[0].arrival if term.begins is None else term.begins
+        if any(one.query.kind == "flow" for one in subject.plan.program.releases):
+            stage.log = confined(log, unit, begins, term.ends)
+            pair = stage.remove(unit)
+        else:
+            pair = stage.remove_in_term(unit, begins, term.ends)
     result.pairs += 1
     result.worst_ratio = max(result.worst_ratio, pair.ratio)

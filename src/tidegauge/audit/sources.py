@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tidegauge.audit.world import Event, Random
+    from tidegauge.model.history import History
     from tidegauge.model.mutation import Batch
     from tidegauge.model.source import OpenSource
 
@@ -63,6 +64,10 @@ class WrittenLog(FollowedSource):
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
         """What the real reader delivers."""
         return self._open().read(position, until)
+
+    def history(self, until: int) -> History | None:
+        """The whole past, where the real reader has it as one value."""
+        return self._open().history(until)
 
     def acknowledge(self, position: str) -> None:
         """Pass on."""

@@ -251,15 +251,19 @@ def require_same(one: Transcript, other: Transcript) -> None:
         require(value == other.public[name], f"{name} differ between the two worlds")
 
 
-def require_unit_local(whole: Transcript, other: Transcript, own: Transcript) -> None:
+def require_unit_local(
+    whole: Transcript, other: Transcript, own: Transcript, less: Transcript | None = None
+) -> None:
     """What a unit adds to the measurements is what it would add if there were no other unit.
 
+    `own`: the world of this unit alone; `less`: the same as it is in the other world (None: empty).
     Strategies that round (streams) add up to the nearest integers only, and are left out.
     """
     for spot, drawn in whole.measured.items():
         if spot[0] not in whole.streams:
             added = drawn.exact - other.measured[spot].exact
-            require(added == own.measured[spot].exact, "one unit had an effect on another unit's changes")
+            alone = own.measured[spot].exact - (0 if less is None else less.measured[spot].exact)
+            require(added == alone, "one unit had an effect on another unit's changes")
 
 
 def loss(one: Transcript, other: Transcript) -> dict[str, Fraction]:

@@ -106,6 +106,48 @@ def without(log: Sequence[Event], unit: str) -> list[Event]:
     return left
 
 
+def without_term(log: Sequence[Event], unit: str, begins: int, ends: int) -> list[Event]:
+    """The log as it would be if this unit had been absent from `begins` until just before `ends`.
+
+    Its rows are deleted when the term begins, and those that exist at its end are inserted then.  Events have
+    the times of their arrival, and keys do not change.
+    """
+    before = [event for event in log if event.arrival < begins]
+    inside = [event for event in log if begins <= event.arrival < ends]
+    left = _rows_of(before, unit)
+    back = _rows_of([*before, *inside], unit)
+    gone = [Event(begins, begins, key, before=row, ended=unit) for key, row in left.items()]
+    again = [Event(ends, ends, key, row, begun=unit) for key, row in back.items()]
+    return [*before, *gone, *without(inside, unit), *again, *(one for one in log if one.arrival >= ends)]
+
+
+def confined(log: Sequence[Event], unit: str, begins: int, ends: int) -> list[Event]:
+    """The log with this unit in one term alone; its rows are deleted just before the term ends.
+
+    A deletion or an insertion when a term begins could count as a flow, so a neighbour of a flow has all of
+    its changes inside the term.
+    """
+    inside = [event for event in log if begins <= event.arrival < ends - 1]
+    others = without([event for event in log if not begins <= event.arrival < ends - 1], unit)
+    before = [event for event in others if event.arrival < begins]
+    gone = [
+        Event(ends - 1, ends - 1, key, before=row, ended=unit) for key, row in _rows_of(inside, unit).items()
+    ]
+    return [*before, *inside, *gone, *(one for one in others if one.arrival >= ends - 1)]
+
+
+def _rows_of(log: Sequence[Event], unit: str) -> dict[str, Row]:
+    """The rows of a unit after these events, by key; no key was renamed."""
+    rows: dict[str, Row] = {}
+    for event in log:
+        assert event.key is not None
+        if event.ended == unit:
+            rows.pop(event.key, None)
+        if event.begun == unit and event.row is not None:
+            rows[event.key] = event.row
+    return rows
+
+
 def alone(log: Sequence[Event], unit: str) -> list[Event]:
     """The log as it would be if there had never been another unit."""
     others = {one for event in log for one in (event.ended, event.begun) if one not in (unit, None)}
@@ -121,11 +163,18 @@ class Times:
 
 
 def random_table(
-    rng: Random, times: Times, rows: Sequence[Row], *, owner: str | None, units: Sequence[object]
+    rng: Random,
+    times: Times,
+    rows: Sequence[Row],
+    *,
+    owner: str | None,
+    units: Sequence[object],
+    orderly: bool = False,
 ) -> Table:
     """Some thirty changes of a few rows, as badly as any application and any clock could behave.
 
-    `units`: three names, as the column `owner` holds them.
+    `units`: three names, as the column `owner` holds them.  `orderly`: times are those of the arrival, keys
+    never change, and the table is never emptied.
     """
     table = Table(owner)
     keys = [f"k{n}" for n in range(rng.choice((2, 3, 5)))]
@@ -134,14 +183,24 @@ def random_table(
     arrivals = sorted(rng.randint(first, last) for _ in range(rng.randint(8, 32)))
     stamp, hectic = arrivals[0], rng.choice([*keys, None, None])
     for arrival in arrivals:
-        stamp = _stamp(rng, times, arrival, stamp)
+        stamp = arrival if orderly else _stamp(rng, times, arrival, stamp)
         key = hectic if hectic and rng.random() < 0.5 else rng.choice(keys)
         row = dict(rng.choice(rows))
         if owner is not None:
             known = table.rows.get(key)
             row[owner] = known[1][owner] if known and rng.random() < 0.7 else rng.choice(owners)
-        _happen(rng, table, (arrival, stamp), key=key, row=row, keys=keys)
+        if orderly:
+            _happen_orderly(rng, table, arrival, key=key, row=row)
+        else:
+            _happen(rng, table, (arrival, stamp), key=key, row=row, keys=keys)
     return table
+
+
+def _happen_orderly(rng: Random, table: Table, at: int, *, key: str, row: Row) -> None:
+    if key in table.rows and rng.random() < 0.2:
+        table.delete((at, at), key)
+    else:
+        table.put((at, at), key, row)
 
 
 def _stamp(rng: Random, times: Times, arrival: int, last: int) -> int:
@@ -150,7 +209,7 @@ def _stamp(rng: Random, times: Times, arrival: int, last: int) -> int:
         case 0:
             return last  # a tie
         case 1:
-            return rng.randint(times.ends[0] - width, arrival)  # late
+            return rng.randint(min(times.ends[0] - width, arrival), arrival)  # late
         case 2:
             return arrival + rng.randint(1, 2 * width)  # a clock that is fast
         case 3:  # a bin's last microsecond and the next bin's first are where mistakes are made

@@ -145,8 +145,28 @@ BUGS: Final = (
         "l1 * self.denominator,", "l1 * self.denominator / 2,", "strategy autoregressive, all paths"),
     bug("an insertion and its reversal are bounded by half", "tidegauge.theory.paths.bounds:one_or_two",
         "return best * (1 + 32 * U)", "return best / 2", "strategy dense, all paths"),
+    bug("a term that remembers the last one", f"{_DUCK}.terms:TermStatements.numbered",
+        "CASE WHEN same THEN moves ELSE 0 END + count", "coalesce(moves, 0) + count",
+        "a constraint that renews"),
+    bug("a term keeps the label of the last one", f"{_DUCK}.terms:TermStatements.numbered",
+        "CASE WHEN same AND known_first IS NOT NULL THEN known_label",
+        "CASE WHEN known_first IS NOT NULL THEN known_label", "a label for a term"),
+    bug("a term keeps the order of rows of the last one", f"{_DUCK}.terms:TermStatements._placed_rows",
+        "ORDER BY path.entry) AS key_order", "ORDER BY path.seq) AS key_order",
+        "the order of rows in a term"),
+    bug("what a term dropped stays dropped", f"{_DUCK}.terms:TermStatements.accepted",
+        "CASE WHEN accepts THEN instant ELSE ends END AS instant",
+        "CASE WHEN accepts THEN instant END AS instant", "a constraint that renews"),
+    bug("leaving when a term ends is not counted", f"{_THEORY}.renewal:_renewed",
+        "terms * (k + 1) + 1", "terms * k + 1", "a term from its beginning to its end"),
+    bug("k + 1 changes of a whole history are accepted", f"{_DUCK}.past.enforce:enforce",
+        "(ordinal <= np.repeat(most, lengths))", "(ordinal <= np.repeat(most, lengths) + 1)",
+        "three changes, and two more, a whole history"),
+    bug("a whole history takes the label of the last change", f"{_DUCK}.past.enforce:enforce",
+        "rules.labels[rows.picture[at[starts]]]", "rules.labels[rows.picture[at[starts + lengths - 1]]]",
+        "a label for life, a whole history"),
+    bug("a stamped history counts every change", f"{_DUCK}.past.stamps:_net",
+        "count(*) FILTER (accepted) AS accepted", "count(*) AS accepted",
+        "three changes, and two more, a stamped history"),
 )  # fmt: skip
-"""A bug that belongs to a feature is added with the feature, at the end, with an exercise that finds it.
-
-Constraints that renew bring their own: a term that remembers the last one.
-"""
+"""A bug that belongs to a feature is added with the feature, at the end, with an exercise that finds it."""

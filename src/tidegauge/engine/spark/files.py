@@ -83,7 +83,8 @@ class StateFiles:
 
         by_unit: one sorted file per bucket of units.
         """
-        place = self.place(name)
+        private_folder(self._folder)
+        place = self._folder / name
         if by_unit:
             frame = frame.repartition(BUCKETS, "unit").sortWithinPartitions("unit")
         frame.write.mode("overwrite").parquet(place.as_uri())
@@ -92,11 +93,6 @@ class StateFiles:
             return False
         make_durable(place)
         return True
-
-    def place(self, name: str) -> Path:
-        """Where a folder lies."""
-        private_folder(self._folder)
-        return self._folder / name
 
     def read(self, name: str) -> DataFrame:
         """The rows of a folder."""
