@@ -78,13 +78,14 @@ def serve(
     if public is None or inbox:
         from tidegauge.cli.serving import receive  # noqa: PLC0415
         from tidegauge.plan.spec.declaration import load  # noqa: PLC0415
+        from tidegauge.source.debezium.spec import DebeziumSpec  # noqa: PLC0415
 
         spec = load(file)
         if inbox and public is not None:
             raise SpecError("takes no public file: it receives events", key="--inbox")
         public = None if inbox else public_file(spec, file.parent)
         if public is None:
-            if not inbox and getattr(spec.source, "inbox", None) is None:
+            if not inbox and not (isinstance(spec.source, DebeziumSpec) and spec.source.inbox):
                 raise SpecError(
                     "declare a publisher of kind public ([publish.NAME]), or name a public file: tidegauge "
                     "serve FILE",

@@ -33,8 +33,10 @@ _AGAIN: Final = 5.0
 
 def public_file(spec: GaugeSpec, base: Path) -> Path | None:
     """The public file that a declaration publishes; None without a publisher of kind public."""
-    found = [one for one in spec.publish.values() if one.kind == "public"]
-    return base / str(getattr(found[0], "path", "")) if found else None
+    from tidegauge.publish.public.kind import PublicSpec  # noqa: PLC0415
+
+    found = [one.path for one in spec.publish.values() if isinstance(one, PublicSpec)]
+    return base / found[0] if found else None
 
 
 def _uvicorn() -> Any:

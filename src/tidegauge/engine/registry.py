@@ -46,6 +46,7 @@ _KINDS: Final = {
             _spark,
             leaves="the engine 'spark' keeps rows and units in files",
             sources=frozenset({"spark", "files"}),
+            stamps="duckdb",
         ),
     ]
 }
@@ -98,6 +99,14 @@ def require_fit(kind: str, source: str, only: str | None) -> None:
             f"it takes {' and '.join(sorted(taken))}. Use kind = 'duckdb'",
             key="engine.kind",
         )
+
+
+def open_stamper(kind: str, program: Program, columns: Mapping[str, str]) -> Engine:
+    """The engine that stamps changelogs for one of this kind, and has the layout of their state.
+
+    Raises SpecError for a kind that does not exist and QueryError for a query that the engine cannot compute.
+    """
+    return open_engine(_find(kind).stamps or kind, program, columns)
 
 
 def open_engine(

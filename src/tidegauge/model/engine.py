@@ -158,3 +158,5 @@ class EngineKind:
     """What the engine leaves on the disk unencrypted, as the start of a sentence; None: nothing."""
     sources: frozenset[str] | None = None
     """The kinds of source whose changes it can take, besides objects; None: all."""
+    stamps: str | None = None
+    """The kind of engine that stamps changelogs for it; None: itself."""

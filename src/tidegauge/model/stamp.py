@@ -50,13 +50,24 @@ class Stamped:
     bins: pa.Table
     parts: Callable[[], Iterator[tuple[pa.Table, pa.Table]]]
     """Rows and counters of the state after the history, in parts that have no unit in common."""
+    state: tuple[Path, Path]
+    """The Parquet files of all rows, and of all counters."""
     intact: Callable[[], None]
     """Raises SourceError if a file was replaced or written to since it was opened."""
 
 
 @runtime_checkable
-class StampEngine(Protocol):
-    """An engine that stamps histories and folds stamped ones."""
+class StampReader(Protocol):
+    """An engine that folds stamped histories."""
+
+    def fold_stamped(self, stamped: Stamped, *, state: State) -> Backfilled:
+        """The result of `backfill` on the history that was stamped."""
+        ...
+
+
+@runtime_checkable
+class StampEngine(StampReader, Protocol):
+    """An engine that stamps histories as well."""
 
     def stamp(
         self,
@@ -70,8 +81,4 @@ class StampEngine(Protocol):
 
         Raises SpecError for a program whose changes cannot be stamped.
         """
-        ...
-
-    def fold_stamped(self, stamped: Stamped, *, state: State) -> Backfilled:
-        """The result of `backfill` on the history that was stamped."""
         ...

@@ -24,6 +24,7 @@ from tidegauge.errors import PublishError, TidegaugeError
 from tidegauge.mechanism.decoding.windows import Windows
 from tidegauge.publish.batch import Batch
 from tidegauge.publish.public.describe import describe, model_readings
+from tidegauge.publish.public.kind import DescribedSpec
 from tidegauge.publish.public.values import About, Document, ModelReading, PublicReading
 from tidegauge.store.public.outbox import Cursor, Cursors
 
@@ -171,7 +172,8 @@ class Sender:
     def _denoised(self, part: PublicPart, upto: Mapping[str, int]) -> tuple[ModelReading, ...]:
         """A model's estimate beside every reading, if the publisher asks for it and gets the newest."""
         plan = self._gauge.plan
-        if not getattr(self._spec, "denoised", False) or any(
+        asks = isinstance(self._spec, DescribedSpec) and self._spec.denoised
+        if not asks or any(
             upto.get(name, 0) < self._available(part, one) for name, one in plan.series.items()
         ):
             return ()
@@ -182,7 +184,7 @@ class Sender:
         entries = part.ledger.entries()
         last = entries[-1].hash if entries else ""
         if self._described is None or self._described[0] != last:
-            about: About = getattr(self._spec, "about", About())
+            about = self._spec.about if isinstance(self._spec, DescribedSpec) else About()
             document = describe(self._gauge.plan, entries, about, simulated=part.simulated)
             self._described = last, document, _digest(asdict(document))
         return self._described[1:]

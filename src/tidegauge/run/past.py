@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tidegauge.model.engine import KeepingEngine
 from tidegauge.model.history import HistoryEngine
-from tidegauge.model.stamp import Stamped, StampEngine
+from tidegauge.model.stamp import Stamped, StampReader
 from tidegauge.model.tick import Clock, TickResult
 from tidegauge.run.spill import spilled
 
@@ -30,7 +31,7 @@ def fold_history(
 ) -> TickResult:
     """What becomes of a whole history; no change waits after it."""
     if isinstance(history, Stamped):
-        assert isinstance(engine, StampEngine)
+        assert isinstance(engine, StampReader)
         found = engine.fold_stamped(history, state=state)
     else:
         assert isinstance(engine, HistoryEngine)
@@ -38,4 +39,11 @@ def fold_history(
     folded = spilled(found.parts, until)
     arrived = replace(found.arrived, counts={**found.arrived.counts, "late": 0})
     clock = Clock(history.position, history.upto, since.arrivals + found.arrivals)
-    return TickResult(since, clock, arrived, engine.waiting(), ended=True, folded=folded)
+    return TickResult(
+        since, clock, arrived, engine.waiting(), ended=True, folded=folded, version=kept_version(engine)
+    )
+
+
+def kept_version(engine: Engine) -> str | None:
+    """The version of the state that a tick commits; None: the store has the state."""
+    return engine.version() if isinstance(engine, KeepingEngine) else None

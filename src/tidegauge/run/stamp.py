@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from tidegauge.engine.registry import open_engine
+from tidegauge.engine.registry import open_engine, open_stamper
 from tidegauge.errors import SpecError, StoreError
 from tidegauge.model.quantity import rfc3339
-from tidegauge.model.stamp import StampEngine
+from tidegauge.model.stamp import StampEngine, StampReader
 from tidegauge.run.ready import require_ready
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def stamp(
     reached = max((end for end in ends if end is not None), default=None)
     if reached is None:
         raise SpecError(f"no reading is due yet, so there is nothing to stamp. {_NOTHING}")
-    with open_engine(spec.engine.kind, plan.program, plan.columns) as engine:
+    with open_stamper(spec.engine.kind, plan.program, plan.columns) as engine:
         if not isinstance(engine, StampEngine):
             raise SpecError(f"this engine does not stamp. {_INSTEAD}", key="engine.kind")
         require_ready(source, plan.program.wanted(source.columns))
@@ -85,9 +85,10 @@ def open_for(
         )
     _require_stampable(plan, spec)
     with open_engine(spec.engine.kind, plan.program, plan.columns) as engine:
-        if not isinstance(engine, StampEngine):
+        if not isinstance(engine, StampReader):
             raise SpecError(f"this engine does not read stamped changelogs. {_INSTEAD}", key="engine.kind")
-        found = open_stamped(folder, plan=plan.hash, layout=engine.layout.tables())
+    with open_stamper(spec.engine.kind, plan.program, plan.columns) as stamper:
+        found = open_stamped(folder, plan=plan.hash, layout=stamper.layout.tables())
     ends = now if limit is None else min(now, limit)
     if found.upto > ends:
         raise SpecError(

@@ -27,7 +27,7 @@ from tidegauge.model.tick import (
 from tidegauge.plan.grow import begun, in_order, program_of_all
 from tidegauge.publish.journal import as_arrays, decode, decodings
 from tidegauge.run.arrive import arrive
-from tidegauge.run.past import fold_history
+from tidegauge.run.past import fold_history, kept_version
 from tidegauge.run.spill import spilled
 from tidegauge.run.sums import add_sums, by_release
 
@@ -265,8 +265,7 @@ def fold(
     if reached is not None:
         folded = spilled(engine.fold(state=state, watermark=since.watermark, reached=reached), until)
     waiting = engine.waiting(since.arrivals if reached is None else None)
-    version = engine.version() if isinstance(engine, KeepingEngine) else None
-    ended = reached is not None
+    ended, version = reached is not None, kept_version(engine)
     return TickResult(since, clock, arrived, waiting, ended=ended, folded=folded, version=version)
 
 

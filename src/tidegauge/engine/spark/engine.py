@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegauge.engine.spark.arrow import plain_types
 from tidegauge.engine.spark.digest import digest_sql
 from tidegauge.engine.spark.files import StateFiles, Version
 from tidegauge.engine.spark.fold import NO_RELEASE, Fold
 from tidegauge.engine.spark.layout import Layout
 from tidegauge.engine.spark.render import quote
 from tidegauge.engine.spark.session import session, settled
+from tidegauge.engine.spark.stamps import PREFIX, copied, state_of, sums
 from tidegauge.errors import QueryError, SourceError
+from tidegauge.model.history import Backfilled
 from tidegauge.model.program import Arrived, Folded, Total
 from tidegauge.scratch import ScratchFolder
 
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from tidegauge.model.engine import StateLayout
     from tidegauge.model.mutation import RemoteRows
     from tidegauge.model.program import Program, State
+    from tidegauge.model.stamp import Stamped
 
 _SEGMENTS: Final = 8
 """So many folders of the state are read together before they become one."""
@@ -183,7 +187,7 @@ class SparkEngine:
                 "seq": pa.array(range(rows.num_rows), pa.int64()),
             }
         )
-        raw = self._named(self._spark.createDataFrame(_plain_types(table)), "raw")
+        raw = self._named(self._spark.createDataFrame(plain_types(table)), "raw")
         fields = [
             f"try_cast(row.{quote(name)} AS {kind}) AS {quote(name)}"
             for name, kind in self._columns.columns.items()
@@ -210,6 +214,21 @@ class SparkEngine:
             found = self.files.write(frame, name)
             waiting = (*self._version.waiting, name) if found else self._version.waiting
             self._version, self._fresh = self._version.next(waiting=waiting), []
+
+    def fold_stamped(self, stamped: Stamped, *, state: State) -> Backfilled:
+        """Fold a stamped history; nothing was read yet."""
+        del state
+        return Backfilled(Arrived({}, {}), stamped.arrivals, self._stamped(stamped))
+
+    def _stamped(self, stamped: Stamped) -> Iterator[Folded]:
+        with settled(self._spark):
+            totals, dropped = sums(self._spark, stamped, self._columns, self._name)
+        name = f"{PREFIX}{self._version.number + 1:08d}"
+        copied(stamped, self.files.place(name))
+        stamped.intact()
+        self._arrived = stamped.arrivals
+        self._version = self._version.next(state=(name,), since=stamped.arrivals)
+        yield _only(totals, dropped, dict(stamped.counts))
 
     # -- folding ---------------------------------------------------------------------------------------------
 
@@ -280,15 +299,20 @@ class SparkEngine:
         """The state: of several rows of a unit, that of the last folder."""
         names, columns = self._version.state, ", ".join(self._columns.state())
         if len(names) == 1:
-            return self.files.read(names[0])
+            return self._segment(names[0])
         whole = self._union(
-            [self.files.read(name).selectExpr("*", f"{n} AS folder") for n, name in enumerate(names)]
+            [self._segment(name).selectExpr("*", f"{n} AS folder") for n, name in enumerate(names)]
         )
         view = self._named(whole, "segments")
         return self._spark.sql(
             f"SELECT {columns} FROM {view} "
             "QUALIFY row_number() OVER (PARTITION BY unit ORDER BY folder DESC) = 1"
         )
+
+    def _segment(self, name: str) -> DataFrame:
+        if name.startswith(PREFIX):
+            return state_of(self._spark, self.files.place(name), self._columns)
+        return self.files.read(name)
 
     def _known(self, timed: str, reached: int) -> str:
         """The state of the units that change."""
@@ -330,16 +354,11 @@ class SparkEngine:
             both[0] += counted
             both[1] += truly - counted
         names = [release.name for release in self.program.releases]
-        empty = pa.table({})
         totals = [
             [Total(names[i], j, b, c, both[n]) for (i, j, b, c), both in sorted(sums.items()) if both[n]]
             for n in range(2)
         ]
-        return Folded(
-            totals=totals[0],
-            entries=empty, gone=empty, units=empty, used=empty, counts=counts,
-            dropped=totals[1],
-        )  # fmt: skip
+        return _only(totals[0], totals[1], counts)
 
     def _named(self, frame: DataFrame, name: str) -> str:
         frame.createOrReplaceTempView(self._view(name))
@@ -349,29 +368,9 @@ class SparkEngine:
         return f"{self._name}_{name}"
 
 
-def _plain_types(table: pa.Table) -> pa.Table:
-    """The table with types that Spark has: no unsigned integers, no dictionaries, no times of day."""
-    place = table.schema.get_field_index("row")
-    row = table["row"].combine_chunks() if table["row"].num_chunks else pa.array([], table["row"].type)
-    if isinstance(row, pa.ChunkedArray):
-        row = row.chunk(0)
-    fields = [(field.name, _plain(row.field(n))) for n, field in enumerate(row.type)]
-    if not fields:
-        fields = [("_", pa.array([True] * len(row)))]
-    struct = pa.StructArray.from_arrays(
-        [one for _, one in fields], [name for name, _ in fields], mask=pc.is_null(row)
+def _only(totals: list[Total], dropped: list[Total], counts: dict[str, int]) -> Folded:
+    """The result of a fold whose state lies in files."""
+    empty = pa.table({})
+    return Folded(
+        totals=totals, entries=empty, gone=empty, units=empty, used=empty, counts=counts, dropped=dropped
     )
-    return table.set_column(place, "row", struct)
-
-
-def _plain(column: pa.Array) -> pa.Array:
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        return _plain(column.cast(kind.value_type))
-    if pa.types.is_unsigned_integer(kind):
-        return column.cast(pa.decimal128(20, 0)) if kind == pa.uint64() else column.cast(pa.int64())
-    if pa.types.is_time(kind):
-        return column.cast(pa.string())
-    if pa.types.is_timestamp(kind) and kind.unit != "us":
-        return column.cast(pa.timestamp("us", kind.tz), safe=False)
-    return column

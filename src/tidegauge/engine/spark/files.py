@@ -83,8 +83,7 @@ class StateFiles:
 
         by_unit: one sorted file per bucket of units.
         """
-        private_folder(self._folder)
-        place = self._folder / name
+        place = self.place(name)
         if by_unit:
             frame = frame.repartition(BUCKETS, "unit").sortWithinPartitions("unit")
         frame.write.mode("overwrite").parquet(place.as_uri())
@@ -93,6 +92,11 @@ class StateFiles:
             return False
         make_durable(place)
         return True
+
+    def place(self, name: str) -> Path:
+        """Where a folder lies."""
+        private_folder(self._folder)
+        return self._folder / name
 
     def read(self, name: str) -> DataFrame:
         """The rows of a folder."""

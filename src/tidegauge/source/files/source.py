@@ -119,6 +119,7 @@ class Files(OpenSource):
         if table is None:
             relation, order = f"SELECT *, entry AS key, {changes} FROM mutation", "ORDER BY time, file, row"
         else:
+            loaded.engine.execute("SET preserve_insertion_order = true")  # it is the log's
             keyed = "key IS NOT NULL" if self._layout.key_type(table) != "VARCHAR" else "entry <> ''"
             changes = f"{informed} AND {keyed} AS informed"
             relation, order = f"SELECT *, {changes} FROM ({self._layout.mutations(table, native=True)})", ""

@@ -190,6 +190,7 @@ def open_stamped(folder: Path, *, plan: str, layout: Mapping[str, Mapping[str, s
         views=pq.read_table(folder / "views.parquet"),
         bins=pq.read_table(folder / "bins.parquet"),
         parts=lambda: _parts(folder, sizes),
+        state=(folder / "rows.parquet", folder / "units.parquet"),
         intact=intact,
     )
 
