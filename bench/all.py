@@ -6,7 +6,8 @@
     python -m bench.all --render         write the page from what is kept, run nothing
     python -m bench.all --again          run again what is kept
 
-Results are kept in .bench, one file for each script, so that an interrupted run goes on where it stopped.
+Results are kept in bench/results, one file for each script: an interrupted run goes on where it stopped, and
+a test compares the page with them.  Those of --quick, and the environments of peers, are kept in .bench.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from bench.page import write
 from bench.result import not_here
 
 ROOT: Final = Path(__file__).parents[1]
-KEPT: Final = ROOT / ".bench"
+KEPT: Final = ROOT / "bench" / "results"
+QUICK: Final = ROOT / ".bench" / "quick"
 ORDER: Final = (
     "accuracy", "libraries", "usefulness", "denoise", "excess", "growing", "local", "thresholds",
     "throughput", "oneshot", "scale", "spark", "files", "engine", "state", "live", "decode", "api", "pages",
@@ -92,7 +94,7 @@ def keep(path: Path, found: dict[str, Any]) -> None:
     """Write a result so that a process that is stopped leaves the old one or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
-    part.write_text(json.dumps(found), "utf-8")
+    part.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     part.replace(path)
 
 
@@ -113,7 +115,7 @@ def main(arguments: list[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     if unknown := sorted(set(asked.names) - set(scripts())):
         parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(scripts())}")
-    folder = KEPT / "quick" if asked.quick else KEPT
+    folder = QUICK if asked.quick else KEPT
     failed = []
     for name in [] if asked.render else asked.names or scripts():
         before, now = kept(folder).get(name), code(name)

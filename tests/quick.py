@@ -17,6 +17,8 @@ KEPT: Final = {
     "adjacency/test_drawn.py::test_noise_is_as_wide_as_the_loss_says": 3,
     "adjacency/test_worst.py::test_the_loss_of_a_worst_life": 8,
     "cli/test_verbs.py::test_an_optimum_is_found_on_request": 0,
+    "docs/test_commands.py::test_the_commands_of_a_page_run": 4,
+    "docs/test_declarations.py::test_a_declaration_runs": 10,
     "engine/test_cuts.py::test_a_sorted_source_may_say_how_far_it_has_come": 5,
     "engine/test_cuts.py::test_any_cut_of_a_log_gives_the_same": 4,
     "engine/test_cuts.py::test_no_unit_has_an_effect_on_another": 10,

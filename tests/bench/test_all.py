@@ -128,7 +128,8 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(runner, "run", run)
     monkeypatch.setattr(runner, "ROOT", tmp_path)
-    monkeypatch.setattr(runner, "KEPT", tmp_path / ".bench")
+    monkeypatch.setattr(runner, "KEPT", tmp_path / "results")
+    monkeypatch.setattr(runner, "QUICK", tmp_path / ".bench" / "quick")
     monkeypatch.setattr(runner, "code", lambda name: f"now {name}")
     return names
 

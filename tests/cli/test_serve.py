@@ -164,6 +164,13 @@ def test_run_serves_through_a_process_that_knows_no_secret(folder: Path) -> None
             pytest.fail("the web process outlived the gauge")
 
 
+def test_a_run_that_has_published_everything_ends_with_its_web_process(folder: Path) -> None:
+    done = verb(folder, "run", "--serve", "--listen", "127.0.0.1:0", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert "SIGTERM" not in done.stderr
+    assert "Error" not in done.stderr
+
+
 @pytest.mark.slow
 def test_the_operator_sees_exact_counts_on_a_port_of_its_own(folder: Path) -> None:
     import socket

@@ -6,10 +6,10 @@ import re
 import textwrap
 import tomllib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from pathlib import Path
+import pytest
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def blocks(page: Path) -> list[Block]:
 
 def shown(text: str) -> str:
     """The language of a block that does not name it."""
-    if re.match(r"(\$ )?tidegauge ", text):
+    if re.match(r"\$ |tidegauge ", text):
         return "console"
     if re.match(r"(import|from) \w", text):
         return "python"
@@ -67,3 +67,20 @@ def commands(text: str) -> list[str]:
     if any(line.startswith("$ ") for line in lines):
         return [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
     return lines
+
+
+ROOT: Final = Path(__file__).parents[2]
+PAGES: Final = {
+    path.relative_to(ROOT).as_posix(): blocks(path)
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+}
+ALL: Final = [(page, block) for page, found in PAGES.items() for block in found]
+
+
+def of(*languages: str) -> list[Any]:
+    """A parameter for each block of these languages: its page and the block."""
+    return [
+        pytest.param(page, block, id=f"{page}:{block.line}")
+        for page, block in ALL
+        if block.language in languages
+    ]

@@ -87,6 +87,10 @@ class Ending:
             if ours:
                 signal.signal(signal.SIGHUP, before or signal.SIG_DFL)
 
+    def hush(self) -> None:
+        """Print nothing when this process ends: the process that started it says why."""
+        self._said.acquire(blocking=False)
+
     def say(self) -> None:
         """Print, once, why the process ends."""
         if self.signal is None or not self._said.acquire(blocking=False):

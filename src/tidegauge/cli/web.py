@@ -83,6 +83,7 @@ def answer_requests(path: Path, door: socket.socket) -> None:
 
 def answer_as_child(path: Path, handle: int) -> None:
     """Answer the requests of a socket that the parent process opened, until that process ends."""
+    ENDING.hush()
     end_with_parent()
     with closing(socket.socket(fileno=handle)) as door:
         answer_requests(path, door)
@@ -111,24 +112,24 @@ class _Child(threading.Thread):
         super().__init__(daemon=True, name="web")
         handle = str(door.fileno())
         self._words = [sys.executable, "-m", "tidegauge", "serve", str(path.absolute()), "--child", handle]
-        self._door, self._stop, self._lock = door, threading.Event(), threading.Lock()
+        self._door, self._over, self._lock = door, threading.Event(), threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self) -> None:
         passed = {name: os.environ[name] for name in _PASSED if name in os.environ}
         while True:
             with self._lock:
-                if self._stop.is_set():
+                if self._over.is_set():
                     return
                 self._process = subprocess.Popen(  # noqa: S603
                     self._words, stdin=subprocess.PIPE, env=passed, pass_fds=(self._door.fileno(),), cwd="/"
                 )
             self._process.wait()
-            self._stop.wait(_AGAIN)
+            self._over.wait(_AGAIN)
 
     def end(self) -> None:
         """End the process and do not start another."""
-        self._stop.set()
+        self._over.set()
         with self._lock:
             process = self._process
         if process is None:
