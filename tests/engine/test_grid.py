@@ -5,15 +5,17 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from dataclasses import replace
+from math import isqrt
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.engine.harness import COLUMNS, World, batch_table, last_end, run_oracle
 from tidegauge.engine.duckdb.grid import DuckGrid
-from tidegauge.model.grid import Variant
+from tidegauge.model.grid import PARTS, Clip, Timetable, Variant
 from tidegauge.model.program import Allowance
 from tidegauge.model.quantity import Span
+from tidegauge.model.schedule import Schedule
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,23 +67,40 @@ def sums_of(oracle: Oracle) -> Sums:
     return {spot: amount for spot, amount in oracle.totals.items() if amount}
 
 
-def differing(free: Oracle, held: Oracle, releases: list[Release]) -> Sums:
-    """Units whose contributions to a reading differ, from the definition: reading by reading, unit by unit."""
+def clipped(free: Oracle, held: Oracle, release: Release, clip: Clip) -> Sums:
+    """What is left out of a reading, from the definition: unit by unit, each with its own weight."""
     found: Sums = defaultdict(int)
-    for release in releases:
-        schedule = release.schedule
-        last = schedule.bin_at(UNTIL) if schedule.bins is None else schedule.bins - 1
-        for unit in free.accepted.keys() | held.accepted.keys():
-            for bin_ in range(last + 1):
-                first = -1 if schedule.span is None else bin_ - schedule.span
-                cells: dict[tuple[int, int], int] = defaultdict(int)
-                for sign, oracle in ((1, free), (-1, held)):
-                    for name, component, at, cell, amount in oracle.accepted.get(unit, ()):
-                        if name == release.name and first < schedule.bin_at(at) <= bin_:
-                            cells[component, cell] += sign * amount
-                for cell in {cell for (_, cell), amount in cells.items() if amount}:
-                    found[release.name, 0, bin_, cell] += 1
-    return dict(found)
+    schedule = release.schedule
+    last = schedule.bin_at(UNTIL) if schedule.bins is None else schedule.bins - 1
+    counted = [clip.first + clip.stride * n for n in range(clip.readings)]
+    for unit in free.accepted.keys() | held.accepted.keys():
+        off: dict[tuple[int, int], int] = {}
+        for bin_ in {*range(last + 1), *counted}:
+            first = -1 if schedule.span is None else bin_ - schedule.span
+            cells: dict[int, int] = defaultdict(int)
+            for sign, oracle in ((1, free), (-1, held)):
+                for name, component, at, cell, amount in oracle.accepted.get(unit, ()):
+                    if name == release.name and component == 0 and first < schedule.bin_at(at) <= bin_:
+                        cells[cell] += sign * amount
+            for cell, amount in cells.items():
+                off[bin_, cell] = abs(amount) // clip.step * (1 if amount > 0 else -1)
+        norm = sum(amount**2 for (bin_, _), amount in off.items() if bin_ in counted)
+        weight = PARTS if norm == 0 else min(PARTS, isqrt(PARTS**2 * clip.most // norm))
+        assert weight**2 * norm <= PARTS**2 * clip.most
+        for (bin_, cell), amount in off.items():
+            found[release.name, 0, bin_, cell] += weight * amount
+    return {spot: amount for spot, amount in found.items() if amount}
+
+
+def clip_of(rng: random.Random, bins: int) -> Clip:
+    """Some of these bins count; a unit may be off by a few steps in a few of them."""
+    first, stride = rng.randrange(bins), rng.randint(1, 3)
+    most = (bins - 1 - first) // stride + 1
+    return Clip(first, stride, rng.randint(1, most), rng.choice([1, 1, 3]), rng.choice([1, 2, 7, 1000]))
+
+
+TERMS = (None, Schedule(7, Span(micros=7)), Schedule(2, Span(micros=19)))
+"""What constraints renew by, besides not at all."""
 
 
 def cumulated(steps: Sums, releases: list[Release]) -> Sums:
@@ -114,7 +133,10 @@ def compare(seed: int, *, plain: bool, parts: int | None = None) -> None:
         )
         for one in program.releases
     ]
-    timetables = [list(program.releases), other]
+    terms = TERMS if program.terms is None else (None, program.terms)
+    timetables = [Timetable(program.releases, terms), Timetable(tuple(other), terms)]
+    grid = [[replace(one, renewal=n % len(terms)) for n, one in enumerate(chosen)] for chosen in grid]
+    clips: dict[int, Clip] = {}
     engine = DuckGrid(program, COLUMNS, grid)
     if parts is not None:
         engine._part = parts
@@ -127,18 +149,24 @@ def compare(seed: int, *, plain: bool, parts: int | None = None) -> None:
         missing: list[dict[int, Sums]] = [defaultdict(dict) for _ in timetables]
         steps: list[dict[int, Sums]] = [defaultdict(dict) for _ in timetables]
         reached = max(
-            end for one in map(tuple, timetables) if (end := last_end(replace(program, releases=one), -(2**62), UNTIL))
+            end for one in timetables
+            if (end := last_end(replace(program, releases=one.releases), -(2**62), UNTIL))
         )  # fmt: skip
-        for number, part in engine.sums(timetables, reached=reached, differing=True):
+        for n, one in enumerate(program.releases):
+            bins = min(ended(table.releases[n], reached) for table in timetables)
+            if one.query.kind == "stock" and bins > 0:
+                clips[n] = clip_of(rng, bins)
+        for number, part in engine.sums(timetables, reached=reached, clips=clips):
             for into, table in (
                 (truth, part.truth),
                 (allowed, part.allowed),
                 (missing, part.missing),
-                (steps, part.differing),
+                (steps, part.clipped),
             ):
                 added(into[number], table, program)
-    for number, releases in enumerate(timetables):
-        base = replace(program, releases=tuple(releases))
+    for number, timetable in enumerate(timetables):
+        releases = list(timetable.releases)
+        base = replace(program, releases=timetable.releases, terms=None)
         free = [Variant(tuple((label, Allowance()) for label, _ in one.allowances)) for one in base.scopes]
         everything = replace(
             enforcing(base, free),
@@ -149,28 +177,38 @@ def compare(seed: int, *, plain: bool, parts: int | None = None) -> None:
             max_rows=None if base.max_rows is None else 1000,
         )
         inside = _inside(releases, reached)
-        assert inside(truth[number][0]) == inside(sums_of(oracle_of(everything, world)))
-        unlabelled = replace(
-            enforcing(base, free),
-            scopes=tuple(
-                replace(one, by=None, allowances=((None, Allowance()),), retire=False) for one in base.scopes
-            ),
-        )
-        unlimited = oracle_of(unlabelled, world)
-        assert inside(allowed[number][0]) == inside(sums_of(unlimited))
-        stocks = [one for one in releases if one.query.kind == "stock"]
-        for n in range(count):
-            held = oracle_of(enforcing(base, [chosen[n] for chosen in grid]), world)
-            assert inside(minus(allowed[number][0], missing[number][n])) == inside(sums_of(held)), n
-            assert inside(cumulated(steps[number][n], stocks)) == inside(
-                differing(unlimited, held, stocks)
-            ), n
+        for renewal, renewed in enumerate(terms):
+            assert inside(truth[number][renewal]) == inside(sums_of(oracle_of(everything, world)))
+            unlabelled = replace(
+                enforcing(base, free),
+                terms=renewed,
+                scopes=tuple(
+                    replace(one, by=None, allowances=((None, Allowance()),), retire=False)
+                    for one in base.scopes
+                ),
+            )
+            unlimited = oracle_of(unlabelled, world)
+            assert inside(allowed[number][renewal]) == inside(sums_of(unlimited))
+            for n in range(renewal, count, len(terms)):
+                enforced = replace(enforcing(base, [chosen[n] for chosen in grid]), terms=renewed)
+                held = oracle_of(enforced, world)
+                assert inside(minus(allowed[number][renewal], missing[number][n])) == inside(sums_of(held)), n
+                for at, clip in clips.items():
+                    mine = [releases[at]]
+                    ours = cumulated(steps[number][n], mine)
+                    assert inside(ours) == inside(clipped(unlimited, held, mine[0], clip)), n
 
 
 def _inside(releases: list[Release], reached: int):  # type: ignore[no-untyped-def]
     """Only bins that have ended for this timetable."""
     ends = {one.name: one.schedule.bin_at(min(reached, last_end_of(one)) + 1) for one in releases}
     return lambda sums: {spot: n for spot, n in sums.items() if n and spot[2] < ends[spot[0]]}
+
+
+def ended(release: Release, reached: int) -> int:
+    """How many bins have ended by then."""
+    bins = release.schedule.bin_at(reached + 1)
+    return bins if release.schedule.bins is None else min(bins, release.schedule.bins)
 
 
 def last_end_of(release: Release) -> int:

@@ -146,7 +146,7 @@ def test_a_kill_at_any_step_leads_to_one_reservation_and_one_draw_that_is_kept(
             raise Killed
 
     reserve, keep, commit, draw = Draw.reserve, Draw.keep, Store.commit_plan, NoisyMinimum.draw
-    score = choice.wrong_units
+    score = choice.biases
 
     def reserving(store: Draw, reserved: Any, **named: Any) -> None:
         reserve(store, reserved, **named)
@@ -172,7 +172,7 @@ def test_a_kill_at_any_step_leads_to_one_reservation_and_one_draw_that_is_kept(
         commit(store, commitment)
 
     monkeypatch.setattr(Draw, "reserve", reserving)
-    monkeypatch.setattr(choose, "wrong_units", scoring)
+    monkeypatch.setattr(choose, "biases", scoring)
     monkeypatch.setattr(NoisyMinimum, "draw", drawing)
     monkeypatch.setattr(Draw, "keep", keeping)
     monkeypatch.setattr(Store, "commit_plan", committing)
@@ -264,29 +264,61 @@ def test_a_short_past_is_warned_of(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("unit", ["", 'unit = "person"\nmax_rows = 2\n'])
-def test_one_unit_raises_every_score_by_at_most_the_sensitivity_and_lowers_none(
-    tmp_path: Path, unit: str
-) -> None:
+def test_one_unit_moves_every_score_by_at_most_the_sensitivity(tmp_path: Path, unit: str) -> None:
     rows = changes(8)
     column = "person" if unit else "key"
     file = declared(tmp_path, unit=unit, rows=rows)
     everyone = _scores(file)
-    moved = False
+    moves = set()
     for one in sorted({row[column] for row in rows})[:6]:
         write(tmp_path / "t.csv", [row for row in rows if row[column] != one])
         without = _scores(file)
         assert without.sensitivity == everyone.sensitivity
-        rises = [a - b for a, b in zip(everyone.values, without.values, strict=True)]
-        assert all(0 <= rise <= everyone.sensitivity for rise in rises)
-        moved = moved or max(rises) > 0
-    assert moved
+        moves |= {a - b for a, b in zip(everyone.values, without.values, strict=True)}
+    assert max(map(abs, moves)) <= everyone.sensitivity
+    assert max(moves) > 0
+    assert max(map(abs, moves)) > everyone.sensitivity / 4
+
+
+def test_one_unit_in_one_term_moves_every_score_by_at_most_the_sensitivity(tmp_path: Path) -> None:
+    """A unit that is not there in a term: it leaves when the term begins, and comes back as it was."""
+    rows = changes(8)
+    text = 'at_most = "auto"\nrenews = "7 days"'
+    file = declared(tmp_path, rows=rows, constraint=text)
+    everyone = _scores(file)
+    begin, end = "2026-01-05T00:00:00Z", "2026-01-12T00:00:00Z"  # Mondays
+    moves = set()
+    for key in sorted({row["key"] for row in rows})[:6]:
+        others = [row for row in rows if row["key"] != key]
+        mine = [row for row in rows if row["key"] == key]
+        outside = [row for row in mine if not begin <= row["time"] < end]
+        before = [row for row in mine if row["time"] < begin]
+        until = [row for row in mine if row["time"] <= end]
+        away = [{**before[-1], "time": begin, "after_s": None, "after_x": None}] if before else []
+        back = [{**until[-1], "time": end}] if until and until[-1]["after_s"] is not None else []
+        kept = [row for row in outside if row["time"] != end]
+        write(tmp_path / "t.csv", sorted([*others, *kept, *away, *back], key=lambda row: row["time"]))
+        without = _scores(file)
+        assert without.sensitivity == everyone.sensitivity
+        moves |= {a - b for a, b in zip(everyone.values, without.values, strict=True)}
+    assert 0 < max(map(abs, moves)) <= everyone.sensitivity
+
+
+def test_a_gauge_that_renews_enforces_what_was_drawn_in_its_terms(tmp_path: Path) -> None:
+    file = declared(tmp_path, constraint='at_most = "auto"\nrenews = "7 days"')
+    readings = list(gauge(file).run())
+    assert readings
+    plan = gauge(file).plan()
+    assert plan.program.terms is not None
+    assert str(plan.program.terms.every) == "7 days"
+    assert list(gauge(file).run()) == []
 
 
 def _scores(file: Path) -> choice.Scores:
     spec = tg.open(file).spec
     with gauge(file)._source() as source:
         opened = choice.open_choice(spec, source, now=NOW, candidates=GRID)
-        return choice.scores(opened.choice, choice.wrong_units(opened, source, now=NOW))
+        return choice.scores(opened.choice, choice.biases(opened, source, now=NOW))
 
 
 def test_much_budget_chooses_the_best(tmp_path: Path) -> None:

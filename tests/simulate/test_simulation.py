@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from itertools import product
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,53 @@ def test_every_cell_of_a_grid_has_the_bias_of_really_running_it(tmp_path: Path, 
                             assert row["bias_rmse"] == pytest.approx(
                                 sqrt(sum(values) / len(values)), rel=1e-4, abs=1e-3
                             ), (release, row)
+
+
+@pytest.mark.parametrize("owned", [False, True])
+def test_terms_of_a_grid_have_the_bias_of_really_running_them(tmp_path: Path, owned: bool) -> None:
+    file = declared(tmp_path, owned=owned, epsilon="1e30")
+    terms = {"none": None, "1 week": "7 days", "5 days": "5 days"}
+    found = simulated(file, "--at-most", "1,3", "--renews", ",".join(terms), "--until", "2026-02-01")
+    text = file.read_text("utf-8").replace("clip = 1\n", "").replace("max_rows = 2", "max_rows = 50")
+    plain = tmp_path / "plain" / "tidegauge.toml"
+    plain.parent.mkdir()
+    plain.write_text(text.replace('path = "t.csv"', f'path = "{tmp_path / "t.csv"}"'), "utf-8")
+    truth, compared, biases = really(plain, at_most=200), 0, set()
+    for at_most, mode, renews in product((1, 3), ("freeze", "retire"), terms.values()):
+        if (at_most, mode) == (1, "retire"):
+            continue
+        ours = really(file, at_most=at_most, on_excess=mode, renews=renews)
+        squares: dict[tuple[str, str | None], list[float]] = defaultdict(list)
+        for (release, group, time), value in ours.items():
+            plain_value = truth[release, group, time]
+            if value is not None and plain_value is not None:
+                for cell in {None, group}:
+                    squares[release, cell].append((value - plain_value) ** 2)
+        for release, rows in found.items():
+            for row in rows:
+                if (row["at_most"], row["on_excess"], row["renews"]) == (at_most, mode, renews):
+                    values = squares[release, None if row["group"] is None else row["group"]["s"]]
+                    expected = sqrt(sum(values) / len(values))
+                    assert row["bias_rmse"] == pytest.approx(expected, rel=1e-4, abs=1e-3), (release, row)
+                    compared += 1
+                    biases.add((release, at_most, mode, round(expected, 3)))
+    assert compared == 3 * 3 * (3 + 1 + 1 + 1 + 3)  # cells of each release, and all of them together
+    assert len(biases) > 3 * 3  # terms do change the bias
+
+
+def test_a_declared_term_is_simulated_unless_others_are_asked_for(tmp_path: Path) -> None:
+    file = declared(tmp_path, owned=False)
+    tried = simulated(file, "--at-most", "2", "--renews", "none,7 days")["state"]
+    text = file.read_text("utf-8").replace("at_most = 2\n", 'at_most = 2\nrenews = "7 days"\n')
+    file.write_text(text, "utf-8")
+    found = simulated(file, "--at-most", "2")["state"]
+    assert {one["renews"] for one in found} == {"7 days"}
+    assert [one for one in tried if one["renews"] == "7 days"] == found
+    result = CliRunner().invoke(
+        app, ["simulate", "-f", str(file), "--at-most", "2,4", "--renews", "none,7 days"]
+    )
+    assert "renews" in result.output
+    assert max(map(len, result.output.splitlines())) <= 80
 
 
 def test_the_bias_follows_from_a_plain_computation(tmp_path: Path) -> None:

@@ -1,73 +1,98 @@
-"""T22 against every unit and every set of other units in small worlds, and against the exact probabilities."""
+"""T22 against units and sets of other units in small worlds, and against the exact probabilities."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 from itertools import product
 from math import exp, floor, log, sqrt
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tidegauge.errors import SpecError
-from tidegauge.theory.choice import choice_rate, choice_sensitivity, choice_spread_squared, choice_steps
+from tidegauge.theory.choice import (
+    choice_clip,
+    choice_rate,
+    choice_sensitivity,
+    choice_spread_squared,
+    choice_steps,
+)
 
-Contribution = tuple[int, ...]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-
-def states(cells: int, rows: int) -> list[Contribution]:
-    """What a unit with up to so many rows can contribute to the cells."""
-    return [one for one in product(range(rows + 1), repeat=cells) if sum(one) <= rows]
-
-
-def differing(true: tuple[int, ...], accepted: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(int(one != other) for one, other in zip(true, accepted, strict=True))
-
-
-def change(now: Contribution, before: Contribution) -> Contribution:
-    return tuple(one - other for one, other in zip(now, before, strict=True))
+PARTS = 8
+"""Parts of once that a unit can count; the engine has more."""
 
 
-@pytest.mark.parametrize(("cells", "rows"), [(1, 1), (2, 1), (3, 1), (5, 1), (3, 2), (5, 2)])
-@pytest.mark.parametrize("windows", [False, True])
-def test_the_spread_is_the_most_cells_in_which_a_unit_can_differ(
-    cells: int, rows: int, windows: bool
-) -> None:
-    found = states(cells, rows)
-    held = {change(now, before) for now, before in product(found, repeat=2)} if windows else set(found)
-    most = max(sum(differing(true, accepted)) for true, accepted in product(held, repeat=2))
-    assert choice_spread_squared(cells=cells, rows=rows, windows=windows) == Fraction(most, cells)
+def scaled(own: Sequence[int], clip: int) -> list[int]:
+    """A unit's part in b, in parts, as the definition has it: the largest weight that its clip allows."""
+    norm = sum(one * one for one in own)
+    weight = max(n for n in range(PARTS + 1) if n * n * norm <= PARTS**2 * clip)
+    return [weight * one for one in own]
 
 
-def test_a_unit_never_lowers_a_score_and_raises_it_by_at_most_the_sensitivity() -> None:
-    readings, cells = 2, 3
-    parts = [one for one in product((0, 1), repeat=cells) if sum(one) <= 2]
-    own = [sum(pair, ()) for pair in product(parts, repeat=readings)]
-    spread = choice_spread_squared(cells=cells)
-    tight = False
+def steps_of(b: Sequence[int], weight: Fraction, readings: int, cells: int) -> int:
+    squares = Fraction(sum(one * one for one in b), PARTS**2)
+    found = choice_steps(squares, readings=readings, cells=cells, weight=weight)
+    assert found == floor(float(weight) * sqrt(squares / (readings * cells)) + 1e-9)
+    return found
+
+
+def test_one_unit_moves_a_score_by_at_most_the_sensitivity_in_either_direction() -> None:
+    readings, cells = 2, 2
+    own = list(product(range(-2, 3), repeat=readings * cells))
+    clip = choice_clip(readings=readings, cells=cells, contribution=4)
+    assert clip == readings * 2 * 4**2 // 16
+    spread = choice_spread_squared(clip, readings=readings, cells=cells)
+    raised = lowered = clipped = False
     for weight in (Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(40)):
         limit = choice_sensitivity(spread, weight=weight)
-        assert limit == floor(float(weight) * sqrt(spread)) + 1
-        for others in product(range(4), repeat=readings * cells):
-            before = choice_steps(sum(n * n for n in others), readings=readings, cells=cells, weight=weight)
-            assert before == floor(
-                float(weight) * sqrt(sum(n * n for n in others) / (readings * cells)) + 1e-9
-            )
-            for unit in own[:: 1 if max(others) < 2 else 7]:
-                both = sum((n + m) ** 2 for n, m in zip(others, unit, strict=True))
-                after = choice_steps(both, readings=readings, cells=cells, weight=weight)
-                assert 0 <= after - before <= limit
-                tight = tight or after - before == limit
-    assert tight
+        assert limit == floor(float(weight) * sqrt(spread) + 1e-9) + 1
+        for others in product((-3, 0, 1), repeat=readings * cells):
+            there = [PARTS * one for one in others]
+            before = steps_of(there, weight, readings, cells)
+            for unit in own[:: 1 if not any(others) else 5]:
+                part = scaled(unit, clip)
+                clipped = clipped or part != [PARTS * one for one in unit]
+                both = [one + other for one, other in zip(there, part, strict=True)]
+                move = steps_of(both, weight, readings, cells) - before
+                assert -limit <= move <= limit
+                raised, lowered = raised or move >= limit - 1, lowered or move <= 1 - limit
+    assert raised  # to one step, which is rounding
+    assert lowered
+    assert clipped
+
+
+def test_a_unit_that_is_not_there_in_one_term_moves_a_score_by_twice_as_much_at_most() -> None:
+    """Its weight changes, so its part changes in all terms."""
+    readings, cells = 4, 1
+    clip = choice_clip(readings=readings, cells=cells, contribution=4)
+    spread = choice_spread_squared(clip, readings=readings, cells=cells, renews=True)
+    weight = Fraction(40)
+    limit = choice_sensitivity(spread, weight=weight)
+    alone = choice_sensitivity(choice_spread_squared(clip, readings=readings, cells=cells), weight=weight)
+    most = 0
+    for unit in product(range(-2, 3), repeat=readings):
+        for term in product(range(-2, 3), repeat=2):  # what the first two readings are without the term
+            one, other = scaled(unit, clip), scaled((*term, *unit[2:]), clip)
+            for there in ([0] * readings, [-one for one in other], [5 * PARTS] * readings):
+                ours = [a + b for a, b in zip(there, one, strict=True)]
+                theirs = [a + b for a, b in zip(there, other, strict=True)]
+                move = steps_of(ours, weight, readings, cells) - steps_of(theirs, weight, readings, cells)
+                assert abs(move) <= limit
+                most = max(most, abs(move))
+    assert most > alone  # so that the factor is needed
 
 
 @pytest.mark.parametrize("rate", [0.1, 1.0, 3.0])
-def test_the_loss_of_a_draw_holds_for_every_rise_of_the_scores(rate: float) -> None:
-    """Probabilities and Renyi divergences, computed exactly, for scores that rise by 0, half or all of it."""
+def test_the_loss_of_a_draw_holds_for_every_move_of_the_scores(rate: float) -> None:
+    """Probabilities and Renyi divergences, computed exactly, for scores that move by up to 1 either way."""
     worst = 0.0
     for scores in product((0.0, 0.5, 1.0, 3.0), repeat=3):
-        for rises in product((0.0, 0.5, 1.0), repeat=3):
-            p = _probabilities([rate * one for one in scores])
-            q = _probabilities([rate * (one + more) for one, more in zip(scores, rises, strict=True)])
+        for moves in product((-1.0, 0.0, 1.0), repeat=3):
+            p = _probabilities([rate / 2 * one for one in scores])
+            q = _probabilities([rate / 2 * (one + more) for one, more in zip(scores, moves, strict=True)])
             ratios = [log(one / other) for one, other in zip(p, q, strict=True)]
             assert max(map(abs, ratios)) <= rate * (1 + 1e-12)
             for order in (1.01, 1.5, 2.0, 8.0, 64.0):
@@ -92,6 +117,8 @@ def test_the_rate_is_rounded_down() -> None:
     with pytest.raises(SpecError):
         choice_rate(Fraction(0), pure=False)
     with pytest.raises(SpecError):
-        choice_spread_squared(cells=0)
+        choice_clip(readings=0, cells=1, contribution=1)
     with pytest.raises(SpecError):
-        choice_steps(-1, readings=1, cells=1, weight=Fraction(1))
+        choice_spread_squared(0, readings=1, cells=1)
+    with pytest.raises(SpecError):
+        choice_steps(Fraction(-1), readings=1, cells=1, weight=Fraction(1))

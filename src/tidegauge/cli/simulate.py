@@ -41,6 +41,10 @@ def simulate(
     every: Annotated[
         str | None, typer.Option(help=f"Periods of all releases to try{_LIST}. Default: as declared.")
     ] = None,
+    renews: Annotated[
+        str | None,
+        typer.Option(help=f"Lengths of terms to try{_LIST}; none: without. Default: as declared."),
+    ] = None,
     start: Annotated[
         str | None,
         typer.Option(help="When the gauge starts; default: as declared, or with the history's first change."),
@@ -65,7 +69,7 @@ def simulate(
     if chart is not None and chart.suffix.lower() != ".svg":
         raise SpecError("must end in .svg", key="--chart")
     spec, base = _declared(file, history)
-    asked = Asked(*map(_listed, (at_most, within, on_excess, epsilon, every)))
+    asked = Asked(*map(_listed, (at_most, within, on_excess, epsilon, every, renews)))
     found = simulated(spec, base, asked, start=start, until=until)
     if chart is not None:
         from tidegauge.simulate.chart import chart as drawn  # noqa: PLC0415

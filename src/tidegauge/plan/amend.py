@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 from tidegauge.errors import BudgetExceeded, PlanChanged, SpecError
 from tidegauge.plan.planner import Room, Since, consider, decide
 from tidegauge.plan.spec.change import added, changed
-from tidegauge.plan.spec.declaration import ConstraintSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from tidegauge.plan.plan import Plan
-    from tidegauge.plan.spec.declaration import GaugeSpec
+    from tidegauge.plan.spec.declaration import ConstraintSpec, GaugeSpec
 
 
 def amendment(
@@ -134,5 +133,4 @@ def _constraint(spec: GaugeSpec, first: Plan) -> ConstraintSpec | None:
     if spec.constraint is None or first.choice is None or first.choice.chosen is None:
         return spec.constraint
     most, mode = first.choice.chosen
-    drawn = {"at_most": most, "on_excess": mode, "within": spec.constraint.within}
-    return ConstraintSpec.model_validate(drawn)
+    return spec.constraint.chosen(most, mode)

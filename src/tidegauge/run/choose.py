@@ -15,7 +15,7 @@ from tidegauge.model.ledger import Reservation
 from tidegauge.model.quantity import rfc3339
 from tidegauge.plan.certify import accounted
 from tidegauge.plan.planner import make_plan
-from tidegauge.simulate.choice import open_choice, scores, wrong_units
+from tidegauge.simulate.choice import biases, open_choice, scores
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +58,7 @@ def choose(spec: GaugeSpec, source: OpenSource, store: Store, sampler: Sampler, 
         raise SpecError("simulated noise and a real ledger do not mix: use a store of its own for simulation")
     drawn = store.draw.number
     if drawn is None:
-        found = scores(opened.choice, wrong_units(opened, source, now=now))
+        found = scores(opened.choice, biases(opened, source, now=now))
         drawn = found.law(opened.choice, pure=spec.budget.budget.pure).draw(found.values, sampler)
         store.draw.keep(drawn)
     return opened.plan(drawn)

@@ -23,7 +23,7 @@ _COLOURS: Final = {"whole": "#1b1b1b", "noise": "#0072b2", "bias": "#d55e00"}
 
 
 def chart(simulation: Simulation) -> str:
-    """An SVG with one panel a release and on_excess.
+    """An SVG with one panel a release, on_excess and renews.
 
     Of several values of within, epsilon or every the first is drawn.  Raises SpecError where at_most does
     not vary.
@@ -47,8 +47,9 @@ def chart(simulation: Simulation) -> str:
 def _panels(name: str, found: Sequence[Simulated]) -> Iterator[tuple[str, list[Simulated]]]:
     """Title and points of each panel."""
     alone = [one for one in found if one.group is None and one.bounds.at_most is not None]
-    for mode in dict.fromkeys(one.bounds.on_excess for one in alone):
-        mine = [one for one in alone if one.bounds.on_excess == mode]
+    several = len({one.bounds.renews for one in alone}) > 1
+    for mode, renews in dict.fromkeys((one.bounds.on_excess, one.bounds.renews) for one in alone):
+        mine = [one for one in alone if (one.bounds.on_excess, one.bounds.renews) == (mode, renews)]
         first = mine[0]
         rows = [
             one
@@ -58,7 +59,8 @@ def _panels(name: str, found: Sequence[Simulated]) -> Iterator[tuple[str, list[S
             and one.errors.whole == one.errors.whole
         ]
         if len(rows) > 1:
-            yield f"{name}, {mode}: error against at_most (SECRET)", rows
+            terms = "" if not several else f", renews every {renews}" if renews else ", does not renew"
+            yield f"{name}, {mode}{terms}: error against at_most (SECRET)", rows
 
 
 def _panel(title: str, rows: list[Simulated]) -> Iterator[str]:

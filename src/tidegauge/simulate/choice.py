@@ -1,7 +1,7 @@
 """A private choice of at_most and on_excess from the past (T22).
 
 Public: the candidates, the noise that each would have, the readings of the past that are looked at.  Secret:
-how many units each candidate would have left with another contribution than their own.
+the bias that each candidate would have left, to which no unit counts for more than a public amount.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import numpy as np
 
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.noise.selection import NoisyMinimum
-from tidegauge.model.grid import Variant
+from tidegauge.model.grid import PARTS, Clip, Timetable, Variant
 from tidegauge.model.quantity import rfc3339
 from tidegauge.model.schedule import MOST_BINS
 from tidegauge.plan.certify import accounted
 from tidegauge.plan.choice import Choice
 from tidegauge.plan.choose import HORIZON
 from tidegauge.plan.planner import consider, decide
+from tidegauge.plan.program import terms_of
 from tidegauge.plan.spec.auto import SHARE
-from tidegauge.plan.spec.declaration import ConstraintSpec
 from tidegauge.simulate.error import Noise, readings_of
 from tidegauge.simulate.grid import AT_MOST, ON_EXCESS
 from tidegauge.simulate.past import read_past, sums_of
-from tidegauge.theory.choice import choice_sensitivity, choice_spread_squared, choice_steps
+from tidegauge.theory.choice import choice_clip, choice_sensitivity, choice_spread_squared, choice_steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,6 +45,11 @@ CANDIDATES: Final = tuple(
 _STEPS: Final = 1000
 """Steps of a score for the most that one unit can move it: rounding then costs a thousandth."""
 
+_NOISE: Final = Fraction(3, 2)
+"""What noise counts in a score, beside the bias: more than once, because bias is measured with noise, and a
+unit that is wrong for long counts for less than it is wrong."""
+_FINE: Final = 1024
+"""Steps of the largest contribution of a row, at most about this many."""
 _LEAST: Final = 1e-6
 """The least noise that is compared: a budget can be so large that there is none."""
 
@@ -82,10 +87,7 @@ class Open:
 def with_bounds(spec: GaugeSpec, most: int, mode: str) -> GaugeSpec:
     """The declaration with one candidate in place of "auto"."""
     assert spec.constraint is not None
-    chosen = ConstraintSpec.model_validate(
-        {"at_most": most, "on_excess": mode, "within": spec.constraint.within}
-    )
-    return spec.model_copy(update={"constraint": chosen})
+    return spec.model_copy(update={"constraint": spec.constraint.chosen(most, mode)})
 
 
 def open_choice(
@@ -174,8 +176,7 @@ def _noises(opened: Open, shared: Sequence[Release]) -> dict[str, tuple[float, .
             if plan.release.name in {one.name for one in shared}:
                 count = plan.release.schedule.count or HORIZON
                 readings = readings_of(plan.series, plan.release.schedule.bin_of_reading(count - 1) + 1)
-                part = plan.release.query.components[0]
-                largest = float(part.grid) * max(abs(part.lower), abs(part.upper), 1)
+                largest = float(plan.release.query.components[0].grid) * _largest(plan.release)
                 stderrs = noise.stderrs(plan, readings)[0]
                 rmse = float(np.sqrt(np.mean(stderrs**2))) / largest
                 errors[plan.release.name] = max(rmse, _LEAST)
@@ -185,7 +186,7 @@ def _noises(opened: Open, shared: Sequence[Release]) -> dict[str, tuple[float, .
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of the candidates in whole steps, and the most that one unit can raise them; secret."""
+    """The scores of the candidates in whole steps, and the most that one unit can move them; secret."""
 
     values: tuple[int, ...]
     sensitivity: int
@@ -196,46 +197,85 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class WrongUnits:
-    """For one release: the squares of s, summed for each candidate, and the public size of s."""
+class Biases:
+    """For one release: the squares of what each candidate leaves out, summed, and the public size of it."""
 
     release: str
-    squares: tuple[int, ...]
+    squares: tuple[Fraction, ...]
     readings: int
     cells: int
     spread_squared: Fraction
 
 
-def wrong_units(opened: Open, source: OpenSource, *, now: int) -> list[WrongUnits]:
-    """Units that each candidate would have left with another contribution than their own; secret."""
+def biases(opened: Open, source: OpenSource, *, now: int) -> list[Biases]:
+    """What each candidate would have left out of the readings of the past; secret.
+
+    In largest contributions of a row.  No unit counts for more than its clip allows.
+    """
     spec, choice = opened.spec, opened.choice
     first = next(iter(opened.considered.values()))
-    program = first.program(with_bounds(spec, *choice.candidates[0]), source.columns, opened.leaves_out)
+    chosen = with_bounds(spec, *choice.candidates[0])
+    program = first.program(chosen, source.columns, opened.leaves_out)
     looked = {one.name: _past(one, choice.since, choice.until) for one in _shared(spec, first.releases)}
-    timetable = [looked.get(one.name) or one for one in program.releases]
+    releases = tuple(looked.get(one.name) or one for one in program.releases)
+    terms = terms_of(chosen, [one.schedule for one in releases])
+    clips = {
+        n: _clip(one, _numbers(one, choice.since, choice.until), spec.source.max_rows or 1)
+        for n, one in enumerate(releases)
+        if looked.get(one.name) is not None
+    }
     variants = [_variants(spec, scope, choice) for scope in program.scopes]
     past = read_past(source, program, variants, kind=spec.engine.kind, now=min(now, choice.until))
     try:
-        (found,) = sums_of(past.engine, [timetable], reached=choice.until, differing=True)
+        timetable = Timetable(releases, (terms,))
+        (found,) = sums_of(past.engine, [timetable], reached=choice.until, clips=clips)
     finally:
         past.engine.close()
     counted = []
-    for release, sums in zip(timetable, found, strict=True):
-        if looked.get(release.name) is None:
-            continue
+    for n, clip in clips.items():
+        release, cells = releases[n], len(releases[n].query.cells)
         bins = np.array(_numbers(release, choice.since, choice.until))
+        scale = PARTS * _steps(release)
         squares = tuple(
-            int((np.cumsum(sums.differing.array(n)[0], axis=0)[bins].astype(object) ** 2).sum())
-            for n in range(len(choice.candidates))
+            Fraction(
+                int((np.cumsum(found[n].clipped.array(k)[0], axis=0)[bins].astype(object) ** 2).sum()),
+                scale**2,
+            )
+            for k in range(len(choice.candidates))
         )
-        cells, windows = len(release.query.cells), release.schedule.span is not None
-        spread = choice_spread_squared(cells=cells, rows=spec.source.max_rows or 1, windows=windows)
-        counted.append(WrongUnits(release.name, squares, len(bins), cells, spread))
+        spread = choice_spread_squared(
+            clip.most, readings=clip.readings, cells=cells, renews=terms is not None
+        )
+        counted.append(Biases(release.name, squares, clip.readings, cells, spread / _steps(release) ** 2))
     return counted
 
 
-def scores(choice: Choice, counted: Sequence[WrongUnits]) -> Scores:
-    """The score of every candidate: the sum over releases of w (2 noise + M).
+def _clip(release: Release, bins: Sequence[int], rows: int) -> Clip:
+    """How much one unit counts in the readings that end with these bins."""
+    most = choice_clip(
+        readings=len(bins), cells=len(release.query.cells), contribution=rows * _steps(release)
+    )
+    return Clip(bins[0], release.schedule.stride, len(bins), _step(release), most)
+
+
+def _largest(release: Release) -> int:
+    """The largest contribution of a row, in units of the grid."""
+    part = release.query.components[0]
+    return max(abs(part.lower), abs(part.upper), 1)
+
+
+def _step(release: Release) -> int:
+    """A step of what is left out, in units of the grid."""
+    return max(1, _largest(release) // _FINE)
+
+
+def _steps(release: Release) -> int:
+    """The largest contribution of a row, in steps, rounded up."""
+    return -(-_largest(release) // _step(release))
+
+
+def scores(choice: Choice, counted: Sequence[Biases]) -> Scores:
+    """The score of every candidate: the sum over releases of w (1.5 noise + M).
 
     w = 1 / noise at the largest at_most.
     """
@@ -248,7 +288,7 @@ def scores(choice: Choice, counted: Sequence[WrongUnits]) -> Scores:
         sensitivity += choice_sensitivity(one.spread_squared, weight=weight)
         for n in range(len(values)):
             steps = choice_steps(one.squares[n], readings=one.readings, cells=one.cells, weight=weight)
-            values[n] += steps + floor(2 * noise[n] * float(weight))
+            values[n] += steps + floor(_NOISE * Fraction(noise[n]) * weight)
     return Scores(tuple(values), sensitivity)
 
 
@@ -264,23 +304,16 @@ def _variants(spec: GaugeSpec, scope: Scope, choice: Choice) -> list[Variant]:
 
 
 def _warnings(plan: Plan, choice: Choice) -> list[str]:
-    """Warnings where the past is short, and where units own several rows."""
-    found = []
-    if plan.program.max_rows is not None and plan.program.max_rows > 1:
-        found.append(
-            f"at_most is chosen by counting units, and a unit owns up to {plan.program.max_rows} rows: the "
-            "chosen at_most can be far from the best (docs/choosing-k.md). Try tidegauge simulate."
-        )
+    """A warning where the past is short."""
     known = choice.until - choice.since
     schedules = [one.release.schedule for one in plan.releases]
     ends = [None if one.bins is None else one.bin_end(one.bins - 1) - one.start for one in schedules]
     longest = None if None in ends else max(one for one in ends if one is not None)
     if longest is not None and 2 * known >= longest:
-        return found
+        return []
     share = "less than half" if longest is None else f"{100 * known / longest:.0f} %"
     margin = "" if longest is None else f" (about {ceil(longest / max(known, 1))} times the one chosen)"
     return [
-        *found,
         f"at_most is chosen from {share} of the planned duration, {rfc3339(choice.since)} to "
         f"{rfc3339(choice.until)}. Units go on changing after that: choose from a longer past, or write a "
         f"larger at_most yourself{margin}.",

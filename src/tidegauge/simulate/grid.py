@@ -35,19 +35,29 @@ class Bounds:
     within: Span | None
     on_excess: OnExcess
     declared: bool = False
+    renews: Span | None = None
 
     @property
-    def limits(self) -> tuple[int | None, Span | None, bool]:
+    def limits(self) -> tuple[int | None, Span | None, bool, Span | None]:
         """What the noise depends on: not on what happens beyond the limits."""
-        return self.at_most, self.within, self.declared
+        return self.at_most, self.within, self.declared, self.renews
 
-    def applied(self, spec: ConstraintSpec | None) -> ConstraintSpec | None:
-        """A declared constraint with these bounds in place of its own."""
-        if self.declared:
-            return None if spec is None else spec.model_copy(update={"on_excess": self.on_excess})
-        if self.at_most is None and self.within is None:
+    def applied(self, spec: ConstraintSpec | None, *, own: bool = False) -> ConstraintSpec | None:
+        """A declared constraint with these bounds in place of its own.
+
+        `own`: the constraint of one release, which renews as that of the gauge does.
+        """
+        if self.at_most is None and self.within is None and not self.declared:
             return None
-        return ConstraintSpec(at_most=self.at_most, within=self.within, on_excess=self.on_excess)
+        declared = None if spec is None else spec.renews_from
+        terms: dict[str, object] = {
+            "renews": None if own else self.renews,
+            "renews_from": None if own or self.renews is None else declared,
+        }
+        if self.declared:
+            return None if spec is None else spec.model_copy(update={"on_excess": self.on_excess, **terms})
+        bounds = {"at_most": self.at_most, "within": self.within, "on_excess": self.on_excess}
+        return ConstraintSpec.model_validate({**bounds, **terms})
 
 
 @dataclass(frozen=True)
@@ -65,15 +75,24 @@ class Grid:
         if count > MOST:
             raise SpecError(f"the grid has {count:,} combinations; {MOST:,} is the most")
 
+    @property
+    def renewals(self) -> tuple[Span | None, ...]:
+        """The lengths of terms, each once; None: constraints do not renew."""
+        return tuple(dict.fromkeys(one.renews for one in self.bounds))
+
+    def renewal(self, bounds: Bounds) -> int:
+        """The number of the terms that these bounds have."""
+        return self.renewals.index(bounds.renews)
+
     def variants(self, spec: ConstraintSpec | None) -> list[Variant]:
         """The constraint of one scope, for each of the bounds."""
         found = []
         for one in self.bounds:
-            constraint = one.applied(spec)
+            constraint, renewal = one.applied(spec), self.renewal(one)
             if constraint is None:
-                found.append(Variant(((None, Allowance()),)))
+                found.append(Variant(((None, Allowance()),), renewal=renewal))
             else:
-                found.append(Variant(constraint.allowances, constraint.on_excess == "retire"))
+                found.append(Variant(constraint.allowances, constraint.on_excess == "retire", renewal))
         return found
 
 
@@ -86,6 +105,7 @@ class Asked:
     on_excess: Sequence[str] | None = None
     epsilon: Sequence[str] | None = None
     every: Sequence[str] | None = None
+    renews: Sequence[str] | None = None
 
 
 def grid_of(spec: GaugeSpec, asked: Asked) -> Grid:
@@ -97,6 +117,8 @@ def grid_of(spec: GaugeSpec, asked: Asked) -> Grid:
 
 def _bounds(spec: GaugeSpec, asked: Asked) -> list[Bounds]:
     modes = [_mode(value) for value in asked.on_excess or ON_EXCESS]
+    term = None if spec.constraint is None else spec.constraint.renews
+    terms = [None if value == NONE else _span(value, "--renews") for value in asked.renews or ()] or [term]
     declared = [spec.constraint, *(one.constraint for one in spec.measured.values())]
     if any(one is not None and one.by is not None for one in declared):
         if asked.at_most or asked.within:
@@ -104,14 +126,17 @@ def _bounds(spec: GaugeSpec, asked: Asked) -> list[Bounds]:
                 "the constraint is declared by cases of a column; edit the cases to try other values, "
                 "and simulate without --at-most and --within"
             )
-        return [Bounds(None, None, mode, declared=True) for mode in modes]
+        return [
+            Bounds(None, None, mode, declared=True, renews=renews) for renews, mode in product(terms, modes)
+        ]
     own = None if spec.constraint is None else spec.constraint.within
     withins = [None if value == NONE else _span(value, "--within") for value in asked.within or ()] or [own]
     mosts = [_most(value) for value in asked.at_most or map(str, AT_MOST)]
     found = [
-        Bounds(most, within, mode)
-        for within, most, mode in product(withins, mosts, modes)
-        if (most is None or most > 1 or mode == "freeze") and (most, within, mode) != (None, None, "retire")
+        Bounds(most, within, mode, renews=None if (most, within) == (None, None) else renews)
+        for renews, within, most, mode in product(terms, withins, mosts, modes)
+        if (most is None or most > 1 or mode == "freeze")
+        and ((most, within) != (None, None) or (mode == "freeze" and renews == terms[0]))
     ]
     if not found:
         raise SpecError(
@@ -167,12 +192,13 @@ def with_values(
             if one.window == one.every:
                 changed["window"] = every
         if one.constraint is not None:
-            changed["constraint"] = bounds.applied(one.constraint)
+            changed["constraint"] = bounds.applied(one.constraint, own=True)
         releases[name] = one.model_copy(update=changed)
     budget = spec.budget
     if epsilon is not None:
         budget = BudgetSpec(epsilon=epsilon, delta=budget.delta, reserve=budget.reserve)
     constraint = bounds.applied(spec.constraint)
-    if spec.constraint is None and all(one.constraint for one in spec.measured.values()):
+    own = spec.constraint is None and all(one.constraint for one in spec.measured.values())
+    if own and bounds.renews is None:
         constraint = None
     return spec.model_copy(update={"constraint": constraint, "budget": budget, "release": releases})

@@ -10,9 +10,9 @@ from tidegauge.errors import SourceError
 from tidegauge.simulate.error import Sums, collect
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from tidegauge.model.grid import GridEngine, GridSums, Variant
+    from tidegauge.model.grid import Clip, GridEngine, GridSums, Timetable, Variant
     from tidegauge.model.program import Program, Release
     from tidegauge.model.source import OpenSource
 
@@ -68,15 +68,19 @@ class ReleaseSums:
     truth: Sums
     allowed: Sums
     missing: Sums
-    differing: Sums
+    clipped: Sums
 
 
 def sums_of(
-    engine: GridEngine, timetables: Sequence[Sequence[Release]], *, reached: int, differing: bool = False
+    engine: GridEngine,
+    timetables: Sequence[Timetable],
+    *,
+    reached: int,
+    clips: Mapping[int, Clip] | None = None,
 ) -> list[list[ReleaseSums]]:
     """The sums of every timetable and release, of the bins that have ended by `reached`."""
     parts: list[list[GridSums]] = [[] for _ in timetables]
-    for number, part in engine.sums(timetables, reached=reached, differing=differing):
+    for number, part in engine.sums(timetables, reached=reached, clips=clips):
         parts[number].append(part)
     return [
         [
@@ -84,11 +88,11 @@ def sums_of(
                 collect(one, n, _ended(one, reached), [part.truth for part in found]),
                 collect(one, n, _ended(one, reached), [part.allowed for part in found]),
                 collect(one, n, _ended(one, reached), [part.missing for part in found]),
-                collect(one, n, _ended(one, reached), [part.differing for part in found]),
+                collect(one, n, _ended(one, reached), [part.clipped for part in found]),
             )
-            for n, one in enumerate(releases)
+            for n, one in enumerate(timetable.releases)
         ]
-        for releases, found in zip(timetables, parts, strict=True)
+        for timetable, found in zip(timetables, parts, strict=True)
     ]
 
 

@@ -49,6 +49,7 @@ def _release(name: str, found: Sequence[Simulated], *, groups: bool) -> Iterator
     columns: dict[str, list[str]] = {
         "at_most": [_or_none(one.bounds.at_most) for one in shown],
         "within": [_or_none(one.bounds.within) for one in shown],
+        "renews": [_or_none(one.bounds.renews) for one in shown],
         "on_excess": [one.bounds.on_excess for one in shown],
         "epsilon": [_or_none(None if one.epsilon is None else float(one.epsilon)) for one in shown],
         "every": [str(one.every) for one in shown],
@@ -85,6 +86,8 @@ def _what(shown: Sequence[Simulated]) -> str:
         common.append(f"epsilon {float(one.epsilon):g}")
     if len({row.bounds.within for row in shown}) == 1 and one.bounds.within is not None:
         common.append(f"within {one.bounds.within}")
+    if len({row.bounds.renews for row in shown}) == 1 and one.bounds.renews is not None:
+        common.append(f"renews every {one.bounds.renews}")
     return ", ".join(common)
 
 

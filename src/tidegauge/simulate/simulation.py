@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from tidegauge.errors import SourceError, SpecError
+from tidegauge.model.grid import Timetable
 from tidegauge.plan.planner import consider, decide
 from tidegauge.simulate.error import Noise, at_readings, errors, readings_of
 from tidegauge.simulate.grid import with_values
@@ -49,7 +50,7 @@ class Simulated:
             "at_most": bounds.at_most,
             "within": None if bounds.within is None else str(bounds.within),
             "on_excess": bounds.on_excess,
-            "renews": None,
+            "renews": None if bounds.renews is None else str(bounds.renews),
             "epsilon": None if self.epsilon is None else float(self.epsilon),
             "noise_rmse": _shown(found.noise),
             "bias_rmse": _shown(found.bias),
@@ -134,7 +135,14 @@ def simulate(task: Task) -> Simulation:
             for bounds in {one.limits: one for one in grid.bounds}.values()
         }
         first = grid.bounds[0].limits
-        timetables = [tuple(considered[every, first].releases.values()) for every in grid.everys]
+        by_term = {one.renews: one.limits for one in grid.bounds}
+        timetables = [
+            Timetable(
+                tuple(considered[every, first].releases.values()),
+                tuple(considered[every, by_term[one]].terms for one in grid.renewals),
+            )
+            for every in grid.everys
+        ]
         found = sums_of(past.engine, timetables, reached=reached)
     finally:
         past.engine.close()
@@ -142,13 +150,13 @@ def simulate(task: Task) -> Simulation:
     releases: dict[str, list[Simulated]] = {name: [] for name in spec.release}
     times: list[int] = []
     for every, timetable, sums in zip(grid.everys, timetables, found, strict=True):
-        exact = dict(zip((one.name for one in timetable), sums, strict=True))
+        exact = dict(zip((one.name for one in timetable.releases), sums, strict=True))
         for n, bounds in enumerate(grid.bounds):
             for epsilon in grid.epsilons:
                 changed = with_values(spec, bounds, epsilon, every, starts)
                 plan = decide(changed, considered[every, bounds.limits], columns=source.columns)
                 budget = changed.budget.epsilon
-                for name, rows in _plan_errors(plan, exact, n, noise, times).items():
+                for name, rows in _plan_errors(plan, exact, (n, grid.renewal(bounds)), noise, times).items():
                     shown = plan.series[name].timetable.every
                     releases[name] += [
                         Simulated(one.group, shown, bounds, budget, one.errors, one.readings) for one in rows
@@ -168,14 +176,22 @@ class _CellErrors:
 
 
 def _plan_errors(
-    plan: Plan, exact: Mapping[str, ReleaseSums], variant: int, noise: Noise, times: list[int]
+    plan: Plan,
+    exact: Mapping[str, ReleaseSums],
+    variant: tuple[int, int],
+    noise: Noise,
+    times: list[int],
 ) -> dict[str, list[_CellErrors]]:
-    """By series: errors of all cells and of each; `times` gets the first and last time of readings."""
+    """By series: errors of all cells and of each; `times` gets the first and last time of readings.
+
+    `variant`: its number, and that of its terms.
+    """
+    number, renewal = variant
     result: dict[str, list[_CellErrors]] = {}
     for release in plan.releases:
         sums = exact[release.release.name]
         truth = sums.truth.array()
-        accepted = sums.allowed.array() - sums.missing.array(variant)
+        accepted = sums.allowed.array(renewal) - sums.missing.array(number)
         cells = release.release.query.cells
         for series in plan.series_of(release):
             when = readings_of(series, sums.truth.bins)

@@ -1,4 +1,4 @@
-"""A private choice among public candidates, by the units that each leaves with a wrong contribution."""
+"""A private choice among public candidates, by the bias that each leaves; no unit counts for much of it."""
 
 from __future__ import annotations
 
@@ -7,35 +7,48 @@ from math import isqrt
 
 from tidegauge.errors import SpecError
 
+_PART = 4
+"""A unit that is wrong by all that it can contribute, all the time, counts for one in so many."""
 
-def choice_spread_squared(*, cells: int, rows: int = 1, windows: bool = False) -> Fraction:
-    """D^2: the square of the most that one unit can add to M.  [T22]
 
-    M = |s|_2 / sqrt(n cells), s[t, g] = the units whose accepted and true contributions to cell g differ at
-    reading t of n.
-    Requires: at most `rows` rows of a unit count at any time; `windows`: readings are changes over windows.
-    Tight:    a unit that is in other cells than those accepted, at every reading.
+def choice_clip(*, readings: int, cells: int, contribution: int) -> int:
+    """C^2: the square of the most that one unit may count for, over all readings and cells.  [T22]
+
+    `contribution`: the most that a unit contributes to a cell, in whole steps.  Any positive number is sound.
     Proof:    docs/theory/T22.md
     """
-    if cells < 1 or rows < 1:
-        raise SpecError("cells and rows must be 1 or more")
-    return Fraction(min((4 if windows else 2) * rows, cells), cells)
+    if readings < 1 or cells < 1 or contribution < 1:
+        raise SpecError("readings, cells and contribution must be 1 or more")
+    return max(1, readings * min(2, cells) * contribution**2 // _PART**2)
 
 
-def choice_steps(squares: int, *, readings: int, cells: int, weight: Fraction) -> int:
-    """weight M in whole steps, rounded down; `squares` is the sum of the squares of s.  [T22]
+def choice_spread_squared(clip: int, *, readings: int, cells: int, renews: bool = False) -> Fraction:
+    """D^2: the square of the most by which one unit moves M, in squared steps; `clip`: C^2.  [T22]
+
+    M = |b|_2 / sqrt(readings cells), b[t, g] = what a candidate leaves out of cell g at reading t.
+    Requires: each unit's part in b has a norm of at most C.
+    Tight:    for b = 0 and a unit whose part has the norm C (without terms).
+    Proof:    docs/theory/T22.md
+    """
+    if clip < 1 or readings < 1 or cells < 1:
+        raise SpecError("clip, readings and cells must be 1 or more")
+    return Fraction((4 if renews else 1) * clip, readings * cells)
+
+
+def choice_steps(squares: Fraction, *, readings: int, cells: int, weight: Fraction) -> int:
+    """weight M in whole steps, rounded down; `squares` is |b|_2^2.  [T22]
 
     `weight`: steps of a score for M = 1.
     Proof:    docs/theory/T22.md
     """
-    if squares < 0 or readings < 1 or weight < 0:
-        raise SpecError("give at least one reading; squares and weights must not be negative")
+    if squares < 0 or readings < 1 or cells < 1 or weight < 0:
+        raise SpecError("give at least one reading and cell; squares and weights must not be negative")
     scaled = weight**2 * squares / (readings * cells)
     return isqrt(scaled.numerator // scaled.denominator)
 
 
 def choice_sensitivity(spread_squared: Fraction, *, weight: Fraction) -> int:
-    """The most whole steps by which one unit raises the rounded weight M; no unit lowers it.  [T22]
+    """The most whole steps by which one unit raises or lowers the rounded weight M.  [T22]
 
     Proof:    docs/theory/T22.md
     """
@@ -44,10 +57,10 @@ def choice_sensitivity(spread_squared: Fraction, *, weight: Fraction) -> int:
 
 
 def choice_rate(cost: Fraction, *, pure: bool) -> Fraction:
-    """e, the most that the logarithm of a probability may move, for this privacy loss.  [T22]
+    """e, the length of the interval in which log-ratios of probabilities may lie, for this loss.  [T22]
 
     Pure epsilon: e itself.  rho: e^2 / 8, and so e = sqrt(8 rho), rounded down.
-    Proof:    docs/theory/T22.md
+    Proof:    docs/theory/T22-draw.md
     """
     if cost <= 0:
         raise SpecError("the privacy loss of a choice must be above 0: raise choice_share or the budget")

@@ -63,7 +63,7 @@ def test_the_scale_is_rounded_up() -> None:
     for number in range(1, 60):
         for pure in (False, True):
             law = NoisyMinimum(1000 + number, Fraction(number, 997), pure)
-            rate = law.sensitivity / Fraction(law.scale)
+            rate = 2 * law.sensitivity / Fraction(law.scale)
             assert (rate if pure else rate**2 / 8) <= law.cost
     scales = [NoisyMinimum(1000, Fraction(1, n), pure=False).scale for n in range(1, 9)]
     assert all(one < other for one, other in pairwise(scales))

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class NoisyMinimum:
     """Draws the number of a candidate; the lower a score, the likelier.
 
-    Adding a unit raises every score by 0 to `sensitivity`.  rho: exponential mechanism (Gumbel noise), pure
-    epsilon: permute and flip (exponential noise).
+    Adding a unit raises or lowers every score by at most `sensitivity`.  rho: exponential mechanism (Gumbel
+    noise), pure epsilon: permute and flip (exponential noise).
     """
 
     sensitivity: int
@@ -37,13 +37,13 @@ class NoisyMinimum:
     @property
     def scale(self) -> float:
         """The scale of the noise, in steps of a score, rounded up."""
-        found = above(self.sensitivity / choice_rate(self.cost, pure=self.pure))
+        found = above(2 * self.sensitivity / choice_rate(self.cost, pure=self.pure))
         while self._loss_of(found) > self.cost:
             found = nextafter(found, inf)
         return found
 
     def _loss_of(self, scale: float) -> Fraction:
-        rate = self.sensitivity / Fraction(scale)
+        rate = 2 * self.sensitivity / Fraction(scale)
         return rate if self.pure else rate**2 / 8
 
     def draw(self, scores: Sequence[int], sampler: Sampler) -> int:
@@ -74,13 +74,13 @@ class NoisyMinimum:
 
 @lru_cache(maxsize=64)
 def _opendp(scale: float, sensitivity: int, *, pure: bool) -> tuple[Any, float]:
-    """OpenDP's noisy minimum of integers, and its loss where every score rises by up to `sensitivity`."""
+    """OpenDP's noisy minimum of integers, and its loss where every score moves by up to `sensitivity`."""
     import opendp.prelude as dp  # noqa: PLC0415  (takes half a second)
 
     dp.enable_features("contrib")
     measurement: Any = dp.m.make_noisy_max(
         dp.vector_domain(dp.atom_domain(T="i64")),
-        dp.linf_distance(monotonic=True, T="i64"),
+        dp.linf_distance(monotonic=False, T="i64"),
         dp.max_divergence() if pure else dp.zero_concentrated_divergence(),
         scale=scale,
         negate=True,

@@ -98,6 +98,11 @@ class ConstraintSpec(AllowanceSpec):
             )
         return self
 
+    def chosen(self, at_most: int, on_excess: str) -> ConstraintSpec:
+        """The constraint with a chosen pair in place of "auto"."""
+        kept = {"within": self.within, "renews": self.renews, "renews_from": self.renews_from}
+        return ConstraintSpec.model_validate({"at_most": at_most, "on_excess": on_excess, **kept})
+
     @property
     def allowances(self) -> tuple[tuple[str | None, Allowance], ...]:
         """What units are allowed, by label."""
