@@ -18,6 +18,7 @@ from tidegauge.audit.findings import require
 from tidegauge.audit.laws import Recorder, laws_of
 from tidegauge.audit.palette import palette
 from tidegauge.audit.rehearsal import MemoryLog, carry_out
+from tidegauge.audit.situations import SITUATIONS
 from tidegauge.audit.sources import opener
 from tidegauge.audit.strategies import check_strategy, strategy_checks
 from tidegauge.audit.world import Random
@@ -66,7 +67,10 @@ _PAST: Final = (
     "values of both signs", "within a time, both ends included", "within a time, and a microsecond later",
     "both limits", "a release's own constraint", "missing and excessive values", "a label for life",
     "retiring at the last change", "retiring when the time is up", "a mean", "several rows of one unit",
-    "a flow that is clipped", "a constraint that renews",
+    "a flow that is clipped", "a constraint that renews", "a label that is not declared",
+    "several changes at one time", "both limits, and changes after the first pass",
+    "a time that ends after the first pass", "retiring after the first pass", "changes of what is not published",
+    "bins of two widths", "a clip in bins of two widths",
 )  # fmt: skip
 """Exercises that are also run on a whole history, which has a code of its own."""
 _STAMPED: Final = (
@@ -115,19 +119,20 @@ def checks(alpha: float) -> dict[str, Callable[[], object]]:
     """All of them.  `alpha`: the chance of a false alarm that they may have together."""
     found: dict[str, Callable[[], object]] = dict(DEFINITIONS)
     found |= {name: partial(check_strategy, kind) for name, kind in strategy_checks().items()}
-    found |= {name: exercise.check for name, exercise in EXERCISES.items()}
+    small = {**EXERCISES, **SITUATIONS}
+    found |= {name: exercise.check for name, exercise in small.items()}
     for kind, names in _READ.items():
         for name in names:
-            exercise = EXERCISES[name]
+            exercise = small[name]
             open_log = opener(kind, owner=None if exercise.rows is None else "owner")
             found[f"{name}, read from {kind}"] = partial(exercise.check, open_log=open_log)
     for name in _PAST:
-        exercise = EXERCISES[name]
+        exercise = small[name]
         open_log = opener("files", owner=None if exercise.rows is None else "owner")
         found[f"{name}, a whole history"] = partial(exercise.check, open_log=open_log, passes=(200,))
         found[f"{name}, after a history"] = partial(exercise.check, open_log=open_log, passes=(24, 200))
     for name in _STAMPED:
-        check = partial(EXERCISES[name].check, open_log=opener("files", owner=None), passes=(200,))
+        check = partial(small[name].check, open_log=opener("files", owner=None), passes=(200,))
         found[f"{name}, a stamped history"] = partial(check, stamped=True)
     found["drawn noise, Gaussian"] = lambda: check_drawn(alpha / 4, pure=False)
     found["drawn noise, Laplace"] = lambda: check_drawn(alpha / 4, pure=True)

@@ -1,0 +1,110 @@
+"""More small gauges that were worked out by hand: terms, added releases, and what applications do seldom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tidegauge.audit.exercises import CASES, COUNT, FLOW, HERE, OWN, PLAIN, Exercise, hits, life, toggles
+
+if TYPE_CHECKING:
+    from tidegauge.audit.world import Table
+
+
+def _renewed(table: Table) -> None:
+    for at, x in ((3, 1), (5, 2), (13, 3), (23, 1), (33, 2), (43, -2), (53, 3)):
+        table.put((at, at), "k", PLAIN | {"x": x})
+
+
+def _labels_renewed(table: Table) -> None:
+    changes = ((3, 1, "q"), (5, 2, "p"), (13, 3, "p"), (16, 1, "p"), (23, 2, "q"), (33, 3, "q"), (35, 1, "q"))
+    for at, x, label in changes:
+        table.put((at, at), "k", PLAIN | {"x": x, "k": label})
+
+
+def _rows_renewed(table: Table) -> None:
+    table.put((3, 3), "l", PLAIN | {"x": 1})
+    table.put((4, 4), "k", PLAIN | {"x": 2})
+    table.put((23, 23), "l", PLAIN | {"x": 3})
+
+
+def _unlabelled(table: Table) -> None:
+    table.put((3, 3), "k", PLAIN | {"x": 1, "k": "p"})
+    table.put((4, 4), "m", PLAIN | {"x": 3, "k": "?"})  # no limit is declared for it: it never counts
+    table.put((13, 13), "m", PLAIN | {"x": 2, "k": "p"})
+    table.put((23, 23), "m", PLAIN | {"x": 1, "k": None})
+    table.put((33, 33), "n", PLAIN | {"x": 3, "k": None})
+
+
+def _at_once(table: Table) -> None:
+    for at, x in ((3, 1), (3, 2), (13, 2), (13, 3), (13, 1), (23, 2), (33, 3)):
+        table.put((at, at), "k", PLAIN | {"x": x})
+    table.put((43, 43), "l", PLAIN | {"x": 3})
+    table.delete((43, 43), "l")
+
+
+def _goes_on(table: Table) -> None:
+    for at, x in ((3, 1), (13, 3), (16, 2), (23, 1), (26, 3), (36, 2)):
+        table.put((at, at), "k", PLAIN | {"x": x})
+
+
+def _same_again(table: Table) -> None:
+    table.put((3, 3), "k", PLAIN | {"x": 1, "s": "a"})
+    for at, s in ((6, "b"), (13, "a"), (16, "b"), (23, "a")):
+        table.put((at, at), "k", PLAIN | {"x": 1, "s": s})  # nothing published changes
+    table.put((33, 33), "k", PLAIN | {"x": 3})
+
+
+_FINER: Final = {"every": "5 microseconds", "for": "45 microseconds"}
+_LATER: Final = {"start": "1970-01-01T00:00:00.000030Z", "for": "30 microseconds"}
+
+SITUATIONS: Final[dict[str, Exercise]] = {
+    "a constraint that renews": Exercise(
+        _renewed, OWN, {"at_most": 1, "renews": "20 microseconds"}, term=(10, 30), sums=(2, 1, -2, 1, -4, 5),
+    ),
+    "a term from its beginning to its end": Exercise(
+        life((10, "k", HERE), (15, "k", None), (25, "k", HERE), (28, "k", None)), COUNT,
+        {"at_most": 2, "renews": "30 microseconds"},
+    ),
+    "a constraint that renews, retiring": Exercise(
+        _renewed, OWN, {"at_most": 2, "within": "12 microseconds", "renews": "20 microseconds",
+                         "on_excess": "retire"}, term=(10, 30), sums=(2, 1, -2, 1, -4, 5),
+    ),
+    "a label for a term": Exercise(
+        _labels_renewed, OWN, CASES | {"renews": "20 microseconds"}, term=(10, 30),
+        sums=(2, -1, 1, 1, -2, 0),
+    ),
+    "the order of rows in a term": Exercise(
+        _rows_renewed, OWN, {"at_most": 2, "renews": "20 microseconds"}, unit="u", rows=1, term=(10, 30),
+        sums=(2, 0, 0, 0, 0, 0),
+    ),
+    "a label that is not declared": Exercise(
+        _unlabelled, OWN, CASES, local=True, tight=False, least=0.0, sums=(1, 0, 0, 0, 0, 0),
+    ),
+    "several changes at one time": Exercise(
+        _at_once, OWN, {"at_most": 3}, tight=False, sums=(2, -1, 1, 0, 0, 0),
+    ),
+    "both limits, and changes after the first pass": Exercise(
+        _goes_on, OWN, {"at_most": 3, "within": "20 microseconds"}, tight=False, sums=(1, 1, 0, 0, 0, 0),
+    ),
+    "a time that ends after the first pass": Exercise(
+        _goes_on, OWN, {"within": "20 microseconds"}, tight=False, sums=(1, 1, -1, 0, 0, 0),
+    ),
+    "retiring after the first pass": Exercise(
+        _goes_on, OWN, {"at_most": 4, "on_excess": "retire"}, tight=False, sums=(1, 1, -2, 0, 0, 0),
+    ),
+    "changes of what is not published": Exercise(
+        _same_again, OWN, {"at_most": 2}, tight=False, sums=(1, 0, 0, 2, 0, 0),
+    ),
+    "bins of two widths": Exercise(
+        toggles(5, 12, 18, 22, 33), COUNT, {"at_most": 4}, also={"s": COUNT | _FINER}, tight=False,
+        sums=(2, 0, -1, 0, 0, 0), other_sums={"s": (2, -1, 1, -1, 0, 0, 0, 0, 0, 0)},
+    ),
+    "a clip in bins of two widths": Exercise(
+        hits(12, 14, 17, 18, 22), FLOW | {"clip": 3}, {"at_most": 9}, also={"s": COUNT | _FINER},
+        tight=False, sums=(1, 3, 1, 0, 0, 0),
+    ),
+    "a release that is added": Exercise(
+        toggles(5, 15, 25, 35, 45, 55), COUNT, {"at_most": 2}, added={"s": COUNT | _LATER},
+        sums=(2, -1, 0, 0, 0, 0), other_sums={"s": (2, -1, 0, 0)},
+    ),
+}  # fmt: skip
