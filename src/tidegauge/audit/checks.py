@@ -17,6 +17,7 @@ from tidegauge.audit.exercises import COUNT, EXERCISES, Exercise, toggles
 from tidegauge.audit.findings import require
 from tidegauge.audit.laws import Recorder, laws_of
 from tidegauge.audit.palette import palette
+from tidegauge.audit.queries import check_queries
 from tidegauge.audit.rehearsal import MemoryLog, carry_out
 from tidegauge.audit.situations import SITUATIONS
 from tidegauge.audit.sources import opener
@@ -69,7 +70,8 @@ _PAST: Final = (
     "retiring at the last change", "retiring when the time is up", "a mean", "several rows of one unit",
     "a flow that is clipped", "a constraint that renews", "a label that is not declared",
     "several changes at one time", "both limits, and changes after the first pass",
-    "a time that ends after the first pass", "retiring after the first pass", "changes of what is not published",
+    "a time that ends after the first pass", "retiring after the first pass",
+    "changes of what is not published",
     "bins of two widths", "a clip in bins of two widths",
 )  # fmt: skip
 """Exercises that are also run on a whole history, which has a code of its own."""
@@ -138,6 +140,7 @@ def checks(alpha: float) -> dict[str, Callable[[], object]]:
     found["drawn noise, Laplace"] = lambda: check_drawn(alpha / 4, pure=True)
     for name in ("three changes, and two more", "changes of group"):
         found[f"{name}, canaries"] = partial(check_canaries, alpha / 4, name)
+    found["queries by a few lines of Python"] = check_queries
     found["noise of two processes"] = check_processes
     found["the ledger"] = check_ledger
     return found

@@ -51,6 +51,8 @@ class Exercise:
     pure: bool = False
     local: bool = False
     """Whether the unit is also run alone."""
+    passes: tuple[int, ...] = PASSES
+    """When the log is read."""
     crash: int | None = None
     """Draws after which the second pass is interrupted."""
     also: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
@@ -98,7 +100,7 @@ class Exercise:
         self,
         seed: int = 1,
         open_log: OpenLog | None = None,
-        passes: tuple[int, ...] = PASSES,
+        passes: tuple[int, ...] | None = None,
         *,
         stamped: bool = False,
     ) -> float:
@@ -108,7 +110,8 @@ class Exercise:
         """
         table = Table(None if self.rows is None else "owner")
         self.happen(table)
-        stage = Stage(self.subject(), table.log, passes, seed, informed=bool(seed % 2), crash=self.crash)
+        known = passes or self.passes
+        stage = Stage(self.subject(), table.log, known, seed, informed=bool(seed % 2), crash=self.crash)
         stage.open_log, stage.stamped = open_log, stamped
         for name, sums in {"r": self.sums, **self.other_sums}.items():
             if sums is not None:

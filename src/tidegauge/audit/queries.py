@@ -1,0 +1,134 @@
+"""Queries whose sums follow from a few lines of Python: WHERE, groups, NULL, NaN, bounds, grids and dates."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import product
+from math import isnan, nan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tidegauge.audit.findings import require
+from tidegauge.audit.pairs import Stage
+from tidegauge.audit.rehearsal import MemoryLog, Subject
+from tidegauge.audit.world import Random, Table
+from tidegauge.run.gauge import Gauge
+from tidegauge.scratch import ScratchFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidegauge.audit.world import Row
+
+COLUMNS: Final = {
+    "id": "VARCHAR", "s": "VARCHAR", "c": "VARCHAR", "x": "BIGINT", "y": "DOUBLE", "b": "BOOLEAN",
+    "d": "TIMESTAMP",
+}  # fmt: skip
+_TEXTS: Final = ("a", "b", "A", "ab", "", None)
+_NUMBERS: Final = (-7, 0, 1, 2, 3, 10, None)
+_FLOATS: Final = (-0.5, 0.24, 0.25, 1.5, 2.5, 99.0, nan, None)
+_DATES: Final = (*map(datetime.fromisoformat, ("2024-02-29T23:59", "2023-12-31", "2024-03-01")), None)
+
+
+class Asked(NamedTuple):
+    """A release, and by row what it adds: a cell and an amount in steps of the grid, or None."""
+
+    release: dict[str, Any]
+    adds: Callable[[Row], tuple[int, int] | None]
+
+
+def _count(sql: str, accepts: Callable[[Any], Any]) -> Asked:
+    """A count of the rows that WHERE accepts."""
+    return Asked({"sql": sql}, lambda row: (0, 1) if accepts(row) else None)
+
+
+def _grouped(row: Row) -> tuple[int, int] | None:
+    known = {("a", "p"): 0, ("a", "q"): 1, ("b", "p"): 2, ("b", "q"): 3}
+    found = known.get((str(row["s"]), str(row["c"])))
+    return None if found is None or row["x"] is None else (found, 1)
+
+
+def _clamped(value: Any, low: float, high: float, step: float) -> int:
+    """In steps of the grid, rounded half away from zero; NULL and NaN are 0."""
+    if value is None or isnan(value):
+        return 0
+    steps = min(max(value, low), high) / step
+    return int(steps + 0.5) if steps >= 0 else -int(-steps + 0.5)
+
+
+_T: Final = "SELECT COUNT(*) FROM t WHERE "
+QUERIES: Final[dict[str, Asked]] = {
+    "equal": _count(_T + "s = 'a'", lambda r: r["s"] == "a"),
+    "differs": _count(_T + "s <> 'a'", lambda r: r["s"] not in ("a", None)),
+    "not": _count(_T + "NOT (s = 'a' OR x > 2)",
+                  lambda r: r["s"] not in ("a", None) and r["x"] is not None and r["x"] <= 2),
+    "and_or": _count(_T + "s = 'a' AND x > 0 OR s = 'b' AND x <= 0",
+                     lambda r: r["x"] is not None and ((r["s"] == "a" and r["x"] > 0)
+                                                       or (r["s"] == "b" and r["x"] <= 0))),
+    "between": _count(_T + "x BETWEEN 1 AND 3", lambda r: r["x"] in (1, 2, 3)),
+    "in_list": _count(_T + "s IN ('a', 'ab')", lambda r: r["s"] in ("a", "ab")),
+    "not_in": _count(_T + "x NOT IN (0, 1)", lambda r: r["x"] not in (0, 1, None)),
+    "like": _count(_T + "s LIKE 'a%'", lambda r: r["s"] in ("a", "ab")),
+    "null": _count(_T + "s IS NULL", lambda r: r["s"] is None),
+    "not_null": _count(_T + "x IS NOT NULL AND b", lambda r: r["x"] is not None and r["b"]),
+    "is_false": _count(_T + "b = FALSE", lambda r: r["b"] is False),
+    "lower": _count(_T + "LOWER(s) = 'a'", lambda r: r["s"] in ("a", "A")),
+    "case_": _count(_T + "CASE WHEN x > 2 THEN 'big' WHEN x > 0 THEN 'small' ELSE 'no' END = 'small'",
+                    lambda r: r["x"] in (1, 2)),
+    "coalesce": _count(_T + "COALESCE(x, 3) = 3", lambda r: r["x"] in (3, None)),
+    "arithmetic": _count(_T + "x * 2 - 1 >= 5", lambda r: r["x"] is not None and r["x"] * 2 - 1 >= 5),
+    "since": _count(_T + "d >= '2024-02-29'", lambda r: r["d"] is not None and r["d"].year == 2024),
+    "of_year": _count(_T + "EXTRACT(year FROM d) = 2023",
+                      lambda r: r["d"] is not None and r["d"].year == 2023),
+    "of_column": Asked({"sql": "SELECT COUNT(x) FROM t"}, lambda r: None if r["x"] is None else (0, 1)),
+    "groups": Asked({"sql": "SELECT s, c, COUNT(x) FROM t GROUP BY s, c",
+                     "groups": {"s": ["a", "b"], "c": ["p", "q"]}}, _grouped),
+    "sum_": Asked({"sql": "SELECT SUM(x) FROM t WHERE b", "bounds": {"x": [-2, 5]}, "grid": {"x": 1}},
+                  lambda r: (0, _clamped(r["x"], -2, 5, 1)) if r["b"] else None),
+    "sum_float": Asked({"sql": "SELECT SUM(y) FROM t", "bounds": {"y": [-1, 4]}, "grid": {"y": 0.5}},
+                       lambda r: (0, _clamped(r["y"], -1, 4, 0.5))),
+    "sum_text": Asked({"sql": "SELECT c, SUM(x) FROM t GROUP BY c", "bounds": {"x": [0, 3]}, "grid": {"x": 1},
+                       "groups": {"c": ["p", "q"]}},
+                      lambda r: None if r["c"] is None else ("pq".index(str(r["c"])),
+                                                             _clamped(r["x"], 0, 3, 1))),
+}  # fmt: skip
+
+
+def _rows() -> list[Row]:
+    """Every value of every column, in pairs of neighbours."""
+    found: list[Row] = []
+    for n, (text, number) in enumerate(product(_TEXTS, _NUMBERS)):
+        found.append({
+            "s": text, "x": number, "c": ("p", "q", None)[n % 3], "y": _FLOATS[n % len(_FLOATS)],
+            "b": (True, False, None)[n // 2 % 3], "d": _DATES[n % len(_DATES)],
+        })  # fmt: skip
+    return found
+
+
+def check_queries() -> None:
+    """Every query sums what its few lines of Python sum.  Raises Discrepancy."""
+    at = {"start": "1970-01-01T00:00:00.000010Z", "every": "10 microseconds", "for": "10 microseconds"}
+    plain = {**at, "strategy": {"name": "disjoint", "base": 0}}
+    with ScratchFolder() as folder:
+        gauge = Gauge(
+            source=MemoryLog("t", COLUMNS, Random(0), owner=None, informed=False),
+            budget={"rho": 1},
+            constraint={"at_most": 2},
+            releases={name: {**one.release, **plain} for name, one in QUERIES.items()},
+            store=Path(folder.name) / "store.db",
+            now=lambda: 0,
+        )
+        subject = Subject(gauge.spec, gauge.plan())
+    table, rows = Table(None), _rows()
+    for n, row in enumerate(rows):
+        table.put((3, 3), f"k{n}", row)
+    measured = Stage(subject, table.log, (60,), 1).whole.measured
+    for name, one in QUERIES.items():
+        plan = next(each for each in subject.plan.releases if each.release.name == name)
+        right = [0] * len(plan.release.query.cells)
+        for row in rows:
+            if (added := one.adds(row)) is not None:
+                right[added[0]] += added[1]
+        refine = plan.component_plans[0].refine
+        found = [measured[name, 0, 0, cell].exact for cell in range(len(right))]
+        require(found == [refine * amount for amount in right], f"query '{name}' sums something else")
