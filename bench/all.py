@@ -33,8 +33,8 @@ KEPT: Final = ROOT / "bench" / "results"
 QUICK: Final = ROOT / ".bench" / "quick"
 ORDER: Final = (
     "accuracy", "libraries", "usefulness", "denoise", "excess", "growing", "local", "thresholds",
-    "throughput", "oneshot", "scale", "spark", "files", "engine", "state", "live", "decode", "api", "pages",
-    "audit", "startup", "size",
+    "throughput", "oneshot", "scale", "spark", "files", "engine", "state", "live", "postgres", "decode", "api",
+    "pages", "audit", "startup", "size",
 )  # fmt: skip
 """The order on the page.  A script that is not named here comes last."""
 PARTS: Final = {
@@ -43,6 +43,8 @@ PARTS: Final = {
 """Modules that are parts of others, and no benchmarks."""
 
 
+WORDS: Final = {"scale": ("--only", "sizes", "shapes")}
+"""More arguments of a script: its other parts are scripts of their own."""
 OURS: Final = {"bench", "examples", "tests", "tidegauge"}
 
 
@@ -77,7 +79,7 @@ def without(name: str, reason: str) -> dict[str, Any]:
 def run(name: str, *, quick: bool) -> dict[str, Any]:
     """Run a script in a process of its own: its JSON, its text if it has no --json, or why it failed."""
     speaks = "--json" in (Path(__file__).parent / f"{name}.py").read_text("utf-8")
-    words = [sys.executable, "-m", f"bench.{name}"]
+    words = [sys.executable, "-m", f"bench.{name}", *WORDS.get(name, ())]
     words += (["--json"] + (["--quick"] if quick else [])) if speaks else []
     begin, load = time.perf_counter(), os.getloadavg()[0]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -307,7 +307,7 @@ REFUSALS = [
     ('kind = "postgres"\ndsn = "env:BAD"\non_lost = "cry"', "source.on_lost: must be 'stop' or 'reload'"),
     ('kind = "sqlite"', "source.path: is missing"),
     ('kind = "sqlite"\npath = ""', "source.path: is empty; fill it in"),
-    ('kind = "sqlite"\npath = "no.db"', "no.db: is not an SQLite file that can be opened"),
+    ('kind = "sqlite"\npath = "no.db"', "no.db: there is no such file. Correct [source] path"),
     ('kind = "sqlite"\npath = "app.db"', 'there is no table "t"'),
     ('kind = "sqlite"\npath = "app.db"\ntypes = { a = "FOO" }', "source.types.a: 'FOO' is not a type"),
     ('kind = "debezium"', "source: say where the events are, in one of: path"),

@@ -536,7 +536,7 @@ def test_notes_of_insertions_that_were_ignored_do_not_pile_up(world: World) -> N
 
 def test_what_is_no_database(tmp_path: Path) -> None:
     path = tmp_path / "text.db"
-    with pytest.raises(SourceError, match="not an SQLite file"):
+    with pytest.raises(SourceError, match="there is no such file"):
         install(path, "t")
     path.write_text("this is no database " * 100)
     source = SQLite(path, "t")

@@ -36,6 +36,8 @@ NOW: Final = (
 
 def connect(path: str | Path, wait: float = 10.0) -> sqlite3.Connection:
     """Open an existing file.  Transactions are begun and ended explicitly.  Raises SourceError."""
+    if not Path(path).exists():
+        raise SourceError("there is no such file. Correct [source] path", path=str(path))
     refusal = SourceError(
         "is not an SQLite file that can be opened. "
         "Correct [source] path, or give this user the right to read it",
