@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from tidegauge.engine.duckdb.arrays import ArrayFold
 from tidegauge.model.expression import Constant, Native
-from tidegauge.model.program import Allowance, Program, Release, Scope
+from tidegauge.model.program import Allowance, Program, Release, Scope, Total
 from tidegauge.model.quantity import Span
 from tidegauge.model.query import Component, Group, Query
 from tidegauge.model.schedule import Schedule
@@ -161,11 +162,40 @@ Spot = tuple[str, int, int, int]
 Path = tuple[tuple[str, int, int, int, int], ...]
 
 
+class Watched(ArrayFold):
+    """Notes which changes count."""
+
+    accepted: list[tuple[str, tuple[str, int, int, int], int]] | None = None
+    others = False
+
+    def fold(self, *args: Any) -> tuple[Folded, pa.Array]:
+        folded, others = super().fold(*args)
+        self.others = len(others) > 0
+        return folded, others
+
+    def _totals(self, versions: Any, views: Any, moved: Any, plain: Any, reached: int) -> Iterator[Total]:
+        self.accepted = []
+        for one, scope in zip(moved, self._program.scopes, strict=True):
+            for stock in self._stocks(scope):
+                cell, *values = self._views.view(stock)
+                for at in one.version[plain[one.unit]]:
+                    unit, instant = versions.names[versions.unit[at]].as_py(), int(versions.instant[at])
+                    for side, sign in enumerate((1, -1)):
+                        if views[cell][side].there[at]:
+                            index = int(views[cell][side].numbers[at])
+                            for j, value in enumerate(values):
+                                amount = sign * int(views[value][side].numbers[at])
+                                self.accepted.append((unit, (stock.name, j, instant, index), amount))
+        return super()._totals(versions, views, moved, plain, reached)
+
+
 class Run:
     """An engine with its store, batch after batch."""
 
     def __init__(self, engine: DuckEngine) -> None:
         self.engine, self.memory = engine, Memory(engine)
+        self.watched = None if engine._arrays is None else Watched(engine.program, engine._sql)
+        engine._arrays = self.watched
         self.watermark, self.arrivals = START, 0
         self.totals: dict[Spot, int] = {}
         self.dropped: dict[Spot, int] = {}
@@ -206,6 +236,15 @@ class Run:
     def _accept(self) -> None:
         """Look into the engine: which change of which unit counts."""
         names = [release.name for release in self.engine.program.releases]
+        if self.watched is not None and self.watched.accepted is not None:
+            for unit, spot, amount in self.watched.accepted:
+                path = self.accepted.setdefault(unit, {})
+                path[spot] = path.get(spot, 0) + amount
+            self.watched.accepted = None
+            if not self.watched.others:
+                return
+        elif self.watched is not None and not self.engine._fresh:
+            return
         for s in range(len(self.engine.program.scopes)):
             found = self.engine._rows(f"""
                 SELECT unit, release, component, instant, cell, amount FROM accepted_{s} UNION ALL
@@ -349,9 +388,11 @@ def run_engine(engine: DuckEngine, log: Passes, cuts: tuple[int, ...] = (), *, r
 class World:
     """A program, a log and its readings, drawn at random: long logs over few keys, in which rows meet."""
 
-    def __init__(self, seed: int, *, plain: bool = False, renews: bool = False) -> None:
+    def __init__(self, seed: int, *, plain: bool = False, renews: bool = False, simple: bool = False) -> None:
         self.rng = random.Random(seed)
         self.program = self._program()
+        if simple:
+            self.program = self._simple(plain=plain)
         if renews:
             start, every = self.rng.randint(0, 30), Span(micros=self.rng.randint(6, 25))
             self.program = replace(self.program, terms=Schedule(start, every))
@@ -385,6 +426,18 @@ class World:
             scopes.append(Scope(group, limits, by, pick([False, False, True])))
         rows = pick([None, None, 1, 2, 3])
         return Program(releases, tuple(scopes), rows, "owner" if rows else None, (("k", 0), ("s", 0)))
+
+    def _simple(self, *, plain: bool) -> Program:
+        """The same stocks where units are rows, all with one allowance, and later changes are ignored."""
+        scopes = tuple(
+            Scope(
+                tuple(name for name in scope.releases if name in ("state", "sum")), ((None, self._limit()),)
+            )
+            for scope in self.program.scopes
+        )
+        every = (*self.program.partial, ("x", 0))
+        partial = self.rng.choice([(), every]) if plain else every
+        return Program(self.program.releases[:2], scopes, partial=partial)
 
     def _mutation(self, *, plain: bool) -> Mutation:
         pick, chance = self.rng.choice, self.rng.random()

@@ -107,7 +107,7 @@ BUGS: Final = (
     bug("a late change rewrites the past", f"{_DUCK}.engine:DuckEngine._parts",
         'f"greatest(time, {watermark + 1})"', '"time"', "a late change"),
     bug("the order of stamps prevails over the log's", f"{_DUCK}.engine:DuckEngine._parts",
-        "if not self._arrival.in_order:", "if watermark is None:", "the order of the log"),
+        "if self._arrival.in_order:", "if watermark is not None:", "the order of the log"),
     bug("a stamp in the future waits for its time", f"{_DUCK}.batch:completed",
         'pc.min_element_wise(rows["time"], pa.scalar(now, pa.int64()))', 'rows["time"]',
         "a stamp in the future"),
@@ -194,5 +194,8 @@ BUGS: Final = (
         "queries by a few lines of Python"),
     bug("a column of NULL is counted", f"{_DUCK}.render:_counts", "IS NULL THEN 0 ELSE 1 END",
         "IS NULL THEN 1 ELSE 1 END", "queries by a few lines of Python"),
+    bug("no change of a tick is taken for one too many",
+        f"{_DUCK}.arrays:ArrayFold._changed",
+        "reach > min(most, NEVER)", "reach > NEVER", "three changes, and two more"),
 )  # fmt: skip
 """A bug that belongs to a feature is added with the feature, at the end, with an exercise that finds it."""

@@ -118,7 +118,7 @@ class Arrival:
             self._clear()
             return
         self._db.execute(f"CREATE OR REPLACE TEMP TABLE waiting_on AS {rest}")
-        self._db.execute("DROP TABLE waiting")
+        self._db.execute("DROP TABLE IF EXISTS waiting")
         self._db.execute("ALTER TABLE waiting_on RENAME TO waiting")
 
     def arrive(self, rows: pa.Table, *, state: State, now: int, arrivals: int) -> Arrived:

@@ -10,6 +10,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegauge.engine.duckdb import arrays
 from tidegauge.engine.duckdb.again import AGAIN
 from tidegauge.engine.duckdb.arrival import Arrival
 from tidegauge.engine.duckdb.digest import is_old, probe
@@ -72,6 +73,7 @@ class DuckEngine:
             self.close()
             raise
         self._arrival = Arrival(self._db, program, self._sql, columns)
+        self._arrays = arrays.ArrayFold(program, self._sql) if arrays.can_fold(program, self._sql) else None
         self._fresh: frozenset[str] = frozenset()
         """The releases that begin with the next fold."""
 
@@ -123,8 +125,16 @@ class DuckEngine:
 
     def fold(self, *, state: State, watermark: int, reached: int) -> Iterator[Folded]:
         """Enforce and fold what takes effect by `reached`, in parts that have no unit in common."""
-        for expiring in self._parts(state, watermark, reached):
-            yield self._fold(state, reached, expiring)
+        for due, expiring in self._parts(state, watermark, reached):
+            if self._arrays is None or self._fresh:
+                yield self._fold(state, reached, expiring)
+                continue
+            folded, others = self._arrays.fold(self._table(self._arrays.selected()), state, reached)
+            if len(others):
+                self._make("others", pa.table({"unit": others}))
+                self._arrive(f"{due} AND unit IN (SELECT unit FROM others)")
+                yield self._fold(state, reached, expiring)
+            yield folded
         self._fresh = frozenset()
 
     def begin(self, releases: Collection[str], *, state: State) -> None:
@@ -179,33 +189,51 @@ class DuckEngine:
         parts = StampedFold(self.program, self.layout).fold(stamped)
         return Backfilled(Arrived({}, {}), stamped.arrivals, parts)
 
-    def _parts(self, state: State, watermark: int, reached: int) -> Iterator[pa.ChunkedArray]:
-        """Make `arrivals` for each part in turn; yields the units of the part that must leave."""
+    def _parts(self, state: State, watermark: int, reached: int) -> Iterator[tuple[str, pa.ChunkedArray]]:
+        """Make `arrivals` for each part in turn.
+
+        Yields which changes belong to the part, as SQL over `timed`, and the units of it that must leave.
+        """
         self._arrival.load(state)
         instant = f"greatest(time, {watermark + 1})"
-        if not self._arrival.in_order:
-            instant = f"max({instant}) OVER (PARTITION BY unit ORDER BY seq ROWS UNBOUNDED PRECEDING)"
-        self._run(f"CREATE OR REPLACE TEMP TABLE timed AS SELECT *, {instant} AS instant FROM waiting")
+        columns = f"*, {instant} AS instant"
+        self._run("DROP TABLE IF EXISTS held")
+        if self._arrival.in_order:
+            self._run("ALTER TABLE waiting RENAME TO held")
+        else:
+            so_far = "(PARTITION BY unit ORDER BY seq ROWS UNBOUNDED PRECEDING)"
+            self._run(f"""
+                CREATE TEMP TABLE held AS SELECT *, max({instant}) OVER {so_far} AS instant FROM waiting""")
+            columns = "*"
+        self._run(f"CREATE OR REPLACE TEMP VIEW timed AS SELECT {columns} FROM held")
         ((due, everything),) = self._rows(
             f"SELECT count(*) FILTER (instant <= {reached}), count(*) FROM timed"
         )
         later = f"SELECT * EXCLUDE (instant) FROM timed WHERE instant > {reached}"
         self._arrival.leave(later if due < everything else None)
-        renews = self.program.terms is not None
-        some_expire = renews or any(scope.retire for scope in self.program.scopes)
-        expiring = state.expiring(reached) if some_expire else pa.array([], pa.string())
-        self._make("expiring", pa.table({"unit": expiring}))
-        if self.program.terms is not None:
-            self._make("terms", terms_table(self.program.terms, watermark, reached))
+        expiring = self._expiring(state, watermark, reached)
         parts = max(1, -(-due // self._part))
         for part in range(parts):
             mine = "true" if parts == 1 else f"hash(unit) % {parts} = {part}"
-            self._run(f"""
-                CREATE OR REPLACE TEMP TABLE arrivals AS SELECT * FROM timed WHERE instant <= {reached}
-                    AND {mine}""")
-            if part == parts - 1:
-                self._run("DROP TABLE timed")
-            yield self._table(f"SELECT unit FROM expiring WHERE {mine}")["unit"]
+            self._arrive(some := f"instant <= {reached} AND {mine}")
+            leaving = expiring
+            if len(expiring) and parts > 1:
+                self._make("expiring", pa.table({"unit": expiring}))
+                leaving = self._table(f"SELECT unit FROM expiring WHERE {mine}")["unit"]
+            yield some, leaving
+        self._run("DROP TABLE held")
+
+    def _arrive(self, some: str) -> None:
+        self._run(f"CREATE OR REPLACE TEMP VIEW arrivals AS SELECT * FROM timed WHERE {some}")
+
+    def _expiring(self, state: State, watermark: int, reached: int) -> pa.ChunkedArray:
+        """The units that must leave; makes `terms`."""
+        found = pa.array([], pa.string())
+        if self.program.terms is not None:
+            self._make("terms", terms_table(self.program.terms, watermark, reached))
+        if self.program.terms is not None or any(scope.retire for scope in self.program.scopes):
+            found = state.expiring(reached)
+        return found if isinstance(found, pa.ChunkedArray) else pa.chunked_array([found])
 
     def _fold(self, state: State, reached: int, expiring: pa.ChunkedArray) -> Folded:
         self._recall(state, expiring)
