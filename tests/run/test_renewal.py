@@ -188,15 +188,25 @@ def test_a_plan_is_certified_for_one_term_and_says_what_several_lose(tmp_path: P
 
 
 def test_a_running_value_without_an_end_has_an_error_that_does_not_grow(tmp_path: Path) -> None:
-    endless = {"sql": "SELECT COUNT(*) FROM t", **EVERY, "for": "ever", "strategy": "levels"}
-    one = by_ward(tmp_path, FROZEN, constraint=RENEWS, releases={"wards": endless}, budget={"rho": 1})
-    plan = one.plan()
-    certify(plan)
-    widths = {round(width, 9) for _, width in plan.releases[0].chosen.growth}
-    assert len(widths) == 1
-    assert "its error does not grow" in explain(plan, why=True)
+    """Also where another strategy has less noise in the first readings: terms of ten years."""
+    endless = {"sql": "SELECT COUNT(*) FROM t", "start": "2026-01-01", "every": "1 day", "for": "ever"}
+    for renews in ("1 month", "10 years"):
+        constraint = {"at_most": 2, "renews": renews}
+        one = by_ward(tmp_path, FROZEN, constraint=constraint, releases={"wards": endless}, budget={"rho": 1})
+        plan = one.plan()
+        certify(plan)
+        chosen, *others = plan.releases[0].candidates
+        assert chosen == plan.releases[0].chosen
+        assert len({round(width, 9) for _, width in chosen.growth}) == 1
+        better = [other for other in others if other.half_width_worst < chosen.half_width_worst]
+        assert bool(better) == (renews == "10 years")
+        assert "the noise never grows" in " ".join(str(plan).split())
+        shown = explain(plan, why=True)
+        assert "its error does not grow" in shown
+        assert ("has less noise at first" in shown) == bool(better)
+        assert all(one.lifetime_half_width is not None for stay in stays(plan) for one in stay.alternatives)
     with pytest.raises(SpecError, match="levels"):
-        by_ward(tmp_path, FROZEN, releases={"wards": endless}).plan()
+        by_ward(tmp_path, FROZEN, releases={"wards": {**endless, "strategy": "levels"}}).plan()
 
 
 @pytest.mark.parametrize("forged", ["none", "longer", "later"])

@@ -32,6 +32,8 @@ Aim = Literal["worst", "mean"]
 HORIZON: Final = 1000
 """Readings over which the error of a release without an end is predicted."""
 _MILESTONES: Final = (1, 10, 100, HORIZON)
+_LEVEL: Final = 1.001
+"""An error that grows by less does not grow."""
 _WIDE: Final = 64
 """Least width of the noise, in steps of the measured grid, so that its distribution is nearly continuous."""
 _NO_NOISE: Final = Fraction(1, 16)
@@ -167,11 +169,20 @@ def options(
 ) -> list[Option]:
     """Every valid strategy, the best first; or only the pinned strategy.
 
+    Where constraints renew, a running value without an end can have an error that never grows, and strategies
+    with such an error come first.
     `exposures`: the bounds on the changes of one unit to each component of the release.
     """
     found = candidates(search) if pinned is None else [_pinned(release, pinned, search)]
     made = (_option(release, strategy, exposures, pure=search.pure) for strategy in found)
-    return sorted(made, key=lambda option: option.worst if search.worst else option.mean)
+    level = search.exposure.returns_after is not None and release.schedule.span is None
+    aim: Aim = "worst" if search.worst else "mean"
+    return sorted(made, key=lambda option: (level and grows(option.growth), option.error(aim)))
+
+
+def grows(growth: Sequence[tuple[int, float]]) -> bool:
+    """Whether an error grows; `growth`: (n, error of the first n readings), nothing if there is an end."""
+    return bool(growth) and growth[-1][1] > growth[0][1] * _LEVEL
 
 
 def more_if_asked(search: Search, found: Sequence[Option]) -> bool:

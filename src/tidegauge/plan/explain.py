@@ -9,6 +9,7 @@ from tidegauge.mechanism.aggregates import aggregate_of
 from tidegauge.mechanism.registry import find
 from tidegauge.model.json import tables
 from tidegauge.model.quantity import rfc3339
+from tidegauge.plan.choose import grows
 from tidegauge.plan.summary import summarise, wrapped
 from tidegauge.theory.accounting.conversion import rho_to_epsilon
 
@@ -240,21 +241,24 @@ _WIDEST: Final = 120
 def _growth(chosen: Candidate, candidates: Sequence[Candidate]) -> Iterator[str]:
     if not chosen.growth:
         return
-    if not _grows(chosen):
+    if not grows(chosen.growth):
         yield "  It has no end, and its error does not grow."
+        best = min(candidates, key=lambda one: one.half_width_worst)
+        if best.half_width_worst * _LEVEL < chosen.half_width_worst:
+            yield (
+                f"  {best.strategy} has less noise at first (± {best.half_width_worst:,.4g} in the first "
+                f"{best.growth[-1][0]:,} readings), and its error grows: pin it by strategy = "
+                f"'{best.strategy}', or declare an end with 'for', if the gauge does not run longer."
+            )
         return
     points = ", ".join(f"± {width:,.4g} in the first {reading:,}" for reading, width in chosen.growth)
     yield f"  It has no end, and its error grows: {points} readings."
-    level = next((one for one in candidates if one.growth and not _grows(one)), None)
+    level = next((one for one in candidates if one.growth and not grows(one.growth)), None)
     if level is not None:
         yield (
             f"  The error of {level.strategy} stays ± {level.half_width_worst:,.4g} however long it runs: "
             f"pin it by strategy = '{level.strategy}' for a gauge that runs longer."
         )
-
-
-def _grows(candidate: Candidate) -> bool:
-    return candidate.growth[-1][1] > candidate.growth[0][1] * _LEVEL
 
 
 def _reasons(plan: ReleasePlan, declared: JsonObject) -> Iterator[str]:

@@ -2,18 +2,21 @@
 
 A unit that stays for m terms is certified as one: its loss is not m times the loss of one term.  The other
 column is a constraint over the whole lifetime that allows as many changes as m terms do and loses as much,
-measured by the same strategy: its noise follows from the ratio of the two sensitivities.
+measured by the same strategy (or by the best other one, where that strategy needs terms): its noise follows
+from the ratio of the two sensitivities.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SpecError
+from tidegauge.mechanism.registry import build
 from tidegauge.model.constraint import AtMost, Both, Either, Within
-from tidegauge.plan.certify import limits, loss
+from tidegauge.plan.certify import enforced, exposure, limits, loss
+from tidegauge.plan.choose import component_plan
 from tidegauge.theory.paths.cases import constraint_cases
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
     from tidegauge.model.constraint import Constraint
     from tidegauge.model.json import Json
+    from tidegauge.plan.candidate import Candidate
     from tidegauge.plan.plan import Plan, ReleasePlan
 
 TERMS: Final = (1, 5, 10)
@@ -100,13 +104,41 @@ def _alternative(release: ReleasePlan, plan: Plan, terms: int, whole: Fraction) 
     lifetime = _lifetime(limits(plan.program, name), terms)
     counts = [case.mutations for case in constraint_cases(lifetime)]
     at_most = None if None in counts else max(count for count in counts if count is not None)
+    found = _lifetime_width(release, plan, lifetime, whole)
+    if found is None:  # the chosen strategy needs terms: the best of the others
+        others = (_measured(one, release, plan) for one in release.candidates if one != release.chosen)
+        widths = [_lifetime_width(one, plan, lifetime, whole) for one in others if one is not None]
+        found = min((one for one in widths if one is not None), default=None)
+    return Alternative(name, width, at_most, found)
+
+
+def _lifetime_width(release: ReleasePlan, plan: Plan, lifetime: Constraint, whole: Fraction) -> float | None:
+    """The half-width under a constraint that never renews and loses as much; None: it has no bound."""
     try:
         ratio = loss(release, plan.program, constraint=lifetime, terms=None) / whole
     except SpecError:  # without renewal nothing bounds this release
-        return Alternative(name, width, at_most, None)
-    return Alternative(
-        name, width, at_most, width * (float(ratio) if plan.measure == "epsilon" else sqrt(ratio))
-    )
+        return None
+    return release.chosen.half_width_worst * (float(ratio) if plan.measure == "epsilon" else sqrt(ratio))
+
+
+def _measured(candidate: Candidate, release: ReleasePlan, plan: Plan) -> ReleasePlan | None:
+    """The release, measured by another strategy that was considered; None if a plan names it no more."""
+    try:
+        strategy = build(candidate.strategy, dict(candidate.parameters))
+        constraint = enforced(plan.program, release.release.name)
+        parts = release.release.query.components
+        plans = tuple(
+            component_plan(
+                strategy,
+                strategy.sensitivity(exposure(release.release, part, constraint, plan.program)),
+                release.loss / len(parts),
+                pure=plan.measure == "epsilon",
+            )
+            for part in parts
+        )
+    except (SpecError, TypeError, ValueError, KeyError):
+        return None
+    return replace(release, component_plans=plans, chosen=candidate)
 
 
 def _lifetime(constraint: Constraint, terms: int) -> Constraint:

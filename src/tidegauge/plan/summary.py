@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tidegauge.mechanism.aggregates import aggregate_of
 from tidegauge.model.json import as_list, as_object, as_text
 from tidegauge.model.quantity import DAY, HOUR, MINUTE, SECOND, Span, rfc3339
+from tidegauge.plan.choose import grows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 _WITHIN: Final = 10
 """A value that is this many times the noise is published within 10 %."""
-_GROWS: Final = 1.001
-"""An error that grows by less does not grow."""
 _RATES: Final = {
     Span(micros=SECOND): "every second",
     Span(micros=MINUTE): "every minute",
@@ -165,8 +164,10 @@ def _expected(plan: Plan, series: Series) -> tuple[str, str]:
     if not series.level:
         what = "total" if release.query.kind == "flow" else "change"
         details.insert(0, f"{what} over {series.window}")
-    if chosen.growth and chosen.growth[-1][1] > chosen.growth[0][1] * _GROWS:
+    if grows(chosen.growth):
         details.append(f"the noise is that of the first {chosen.growth[-1][0]:,} readings, and grows slowly")
+    elif chosen.growth:
+        details.append("the noise never grows")
     if derived is not None:
         details.append(f"derived from {derived.of} at no cost")
     if not chosen.half_width_worst:
