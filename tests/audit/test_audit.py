@@ -71,6 +71,11 @@ def test_the_text_fits_a_terminal(failed: bool) -> None:
     assert ("Passed" in text) is not failed
 
 
+def test_the_claim_of_a_constraint_that_renews_is_for_one_term() -> None:
+    assert "Claimed for the gauge's whole lifetime: rho" in as_text(report())
+    assert "Claimed for one unit in one term: rho" in as_text(report(renews=True))
+
+
 def test_the_json_has_the_keys_of_the_design() -> None:
     found = json.loads(json.dumps(report().as_json()))
     assert found["passed"] is True

@@ -54,6 +54,8 @@ class Report:
     claimed: dict[str, float]
     cells: int
     seed: int
+    renews: bool = False
+    """Whether the claim is for one term."""
     replayed: Replayed = field(default_factory=Replayed)
     canaries: list[Canaries] = field(default_factory=list)
     checks: dict[str, list[str]] = field(default_factory=dict)
@@ -181,6 +183,7 @@ def audit(
         },
         cells=cells,
         seed=seed,
+        renews=plan.program.terms is not None,
         versions={name: version(name) for name in ("tidegauge", "opendp", "duckdb", "numpy")}
         | {"python": platform.python_version()},
     )

@@ -35,6 +35,7 @@ class Asked(NamedTuple):
 
     release: dict[str, Any]
     adds: Callable[[Row], tuple[int, int] | None]
+    component: int = 0
 
 
 def _count(sql: str, accepts: Callable[[Any], Any]) -> Asked:
@@ -87,6 +88,8 @@ QUERIES: Final[dict[str, Asked]] = {
                   lambda r: (0, _clamped(r["x"], -2, 5, 1)) if r["b"] else None),
     "sum_float": Asked({"sql": "SELECT SUM(y) FROM t", "bounds": {"y": [-1, 4]}, "grid": {"y": 0.5}},
                        lambda r: (0, _clamped(r["y"], -1, 4, 0.5))),
+    "numbers": Asked({"sql": "SELECT AVG(y) FROM t", "bounds": {"y": [0, 3]}},
+                     lambda r: None if r["y"] is None or isnan(float(str(r["y"]))) else (0, 1), component=1),
     "sum_text": Asked({"sql": "SELECT c, SUM(x) FROM t GROUP BY c", "bounds": {"x": [0, 3]}, "grid": {"x": 1},
                        "groups": {"c": ["p", "q"]}},
                       lambda r: None if r["c"] is None else ("pq".index(str(r["c"])),
@@ -129,6 +132,6 @@ def check_queries() -> None:
         for row in rows:
             if (added := one.adds(row)) is not None:
                 right[added[0]] += added[1]
-        refine = plan.component_plans[0].refine
-        found = [measured[name, 0, 0, cell].exact for cell in range(len(right))]
+        refine = plan.component_plans[one.component].refine
+        found = [measured[name, one.component, 0, cell].exact for cell in range(len(right))]
         require(found == [refine * amount for amount in right], f"query '{name}' sums something else")

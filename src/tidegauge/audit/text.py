@@ -23,7 +23,8 @@ def as_text(report: Report) -> str:
 def claim(report: Report) -> str:
     """What the plan claims, in one line."""
     shown = ", ".join(f"{name} = {value:.4g}" for name, value in report.claimed.items())
-    return f"Claimed for the gauge's whole lifetime: {shown}"
+    period = "one unit in one term" if report.renews else "the gauge's whole lifetime"
+    return f"Claimed for {period}: {shown}"
 
 
 def _wrapped(text: str, *, indent: str = "") -> Iterator[str]:
