@@ -38,7 +38,9 @@ def gauge(
         "releases": releases,
         **more,
     }
-    return Play(Declared(declared, Times(passes, 10, 1), table.owned, ()), tuple(table.log), (who,), kind)
+    return Play(
+        Declared(declared, Times(passes, 10, 1), table.owner is not None, ()), tuple(table.log), (who,), kind
+    )
 
 
 def through_dead_keys(kind: Kind) -> Play:

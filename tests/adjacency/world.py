@@ -1,114 +1,40 @@
-"""A table and its log, and the same log without one unit.
+"""Random tables of the adjacency tests, and their logs with and without one unit.
 
-Everything that is said of a table is written down with the unit it belongs to, at the moment it happens.  The rules by
-which a row belongs to a unit are stated here once more, in a dozen lines, and share no code with the engine:
-
-    owned rows   a row belongs to whom its column `owner` names; a row that names nobody belongs to nobody
-    plain rows   a key has a native unit; a row that is inserted belongs to the native unit of its key, and takes its unit
-                 along when its key changes.  When the native row of a key leaves it, the key gets a new native unit
+What an event is, to which unit a row belongs, and what the log without a unit is, are stated once, in
+tidegauge.audit.world.  That module shares no code with the engine, which is the independence that these tests need: the
+engine's own notion of identity is what they test.  How a random table behaves is stated here and there: two inventors
+think of more than one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from functools import reduce
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from tidegauge.audit import world
+from tidegauge.audit.world import Event, alone, without
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Sequence
 
+__all__ = ["COLUMNS", "Event", "Row", "Table", "Times", "alone", "random_table", "without"]
+
 Row = dict[str, Any]
 COLUMNS = {"id": "VARCHAR", "owner": "VARCHAR", "s": "VARCHAR", "x": "BIGINT", "k": "VARCHAR"}
 
 
-@dataclass(frozen=True)
-class Event:
-    """One line of the log: `arrival` is when it is written, `stamp` is the time that it states."""
+class Table(world.Table):
+    """A table whose column `id` is the key; `owned`: the column `owner` names the unit."""
 
-    arrival: int
-    stamp: int
-    key: str | None
-    """None: the table was emptied."""
-    row: Row | None = None
-    previous: str | None = None
-    kept: tuple[str, ...] = ()
-    """Columns of the row that the log leaves out because they did not change."""
-    before: Row | None = None
-    ended: str | None = None
-    """The unit whose row it was."""
-    begun: str | None = None
-    """The unit whose row it is now."""
-
-
-@dataclass
-class Table:
-    """A table that writes its log."""
-
-    owned: bool
-    log: list[Event] = field(default_factory=list)
-    rows: dict[str, tuple[str | None, Row]] = field(default_factory=dict)
-    natives: dict[str, int] = field(default_factory=dict)
-
-    def native(self, key: str) -> str:
-        return f"{key}/{self.natives.get(key, 0)}"
+    def __init__(self, owned: bool) -> None:
+        super().__init__("owner" if owned else None)
 
     def put(self, at: tuple[int, int], key: str, row: Row, *, kept: tuple[str, ...] = ()) -> None:
-        """Insert or update."""
-        ended, before = self.rows.get(key, (None, None))
-        begun = row["owner"] if self.owned else ended or self.native(key)
-        if self.owned and ended is None:
-            kept = ()  # of a row that is nobody's, nothing is known
-        if kept:
-            assert before is not None
-            row = row | {name: before[name] for name in kept}
-            begun = row["owner"] if self.owned else begun
-        self.rows[key] = begun, row
-        self.log.append(Event(*at, key, row | {"id": key}, None, kept, before, ended, begun))
-
-    def delete(self, at: tuple[int, int], key: str) -> None:
-        ended, before = self.rows.pop(key, (None if self.owned else self.native(key), None))
-        self.log.append(Event(*at, key, before=before, ended=ended))
+        super().put(at, key, row | {"id": key}, kept=kept)
 
     def rename(self, at: tuple[int, int], previous: str, key: str, row: Row) -> None:
-        """Give a row another key; a row that has it is deleted first, and the log says so."""
-        if key in self.rows:
-            self.delete(at, key)
-        ended, before = self.rows.pop(previous)
-        if not self.owned and ended == self.native(previous):
-            self.natives[previous] = self.natives.get(previous, 0) + 1
-        begun = row["owner"] if self.owned else ended
-        self.rows[key] = begun, row
-        self.log.append(Event(*at, key, row | {"id": key}, previous, (), before, ended, begun))
-
-    def truncate(self, at: tuple[int, int]) -> None:
-        self.rows.clear()
-        self.log.append(Event(*at, None))
-
-    @property
-    def units(self) -> list[str]:
-        found = {unit for event in self.log for unit in (event.ended, event.begun) if unit is not None}
-        return sorted(found)
-
-
-def without(log: Sequence[Event], unit: str) -> list[Event]:
-    """The log as it would be if this unit had never been there: all of its events are gone, and no other's."""
-    left = []
-    for event in log:
-        if unit not in (event.ended, event.begun):
-            left.append(event)
-        elif event.begun not in (unit, None):  # the row came from this unit: it now comes from nowhere
-            left.append(replace(event, previous=None, kept=(), before=None, ended=None))
-        elif event.ended not in (unit, None):  # the row went to this unit: it now goes away
-            gone = event.previous or event.key
-            left.append(replace(event, key=gone, row=None, previous=None, kept=(), begun=None))
-    return left
-
-
-def alone(log: Sequence[Event], unit: str) -> list[Event]:
-    """The log as it would be if there had never been another unit."""
-    others = {one for event in log for one in (event.ended, event.begun) if one not in (unit, None)}
-    return reduce(without, sorted(other for other in others if other is not None), list(log))
+        super().rename(at, previous, key, row | {"id": key})
 
 
 @dataclass(frozen=True)

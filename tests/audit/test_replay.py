@@ -12,7 +12,7 @@ from tests.audit.gauges import COUNT, EVERY, GROUPED, subject
 from tidegauge.audit.palette import palette
 from tidegauge.audit.rehearsal import Subject
 from tidegauge.audit.replay import replay
-from tidegauge.audit.world import Random, Table, Times, confined, random_table, without_term
+from tidegauge.audit.world import Random, Table, Times, random_table, without_term
 from tidegauge.mechanism.encode import scaled
 
 if TYPE_CHECKING:
@@ -148,6 +148,3 @@ def test_a_unit_is_absent_in_one_term() -> None:
     assert said == [
         (1, "k", "a"), (2, "l", "a"), (10, "k", None), (15, "m", "a"), (20, "k", "b"), (25, "k", "c"),
     ]  # fmt: skip
-    inside = confined(table.log, "k/0", 10, 20)
-    said = [(event.arrival, event.key, None if event.row is None else event.row["s"]) for event in inside]
-    assert said == [(2, "l", "a"), (12, "k", "b"), (15, "m", "a"), (19, "k", None)]

@@ -274,6 +274,8 @@ class Oracle:
                     if old != new and (hit := self.sees[name](old, new)) and any(hit[1])
                 ]
                 flows += [(name, cell, amounts) for _, cell, amounts in sorted(hits)[: self.program.max_rows]]
+        if renews:  # it depends on the row of the term before
+            flows = []
         changed = (view != life.raw and not renews) or bool(flows)
         life.raw = view
         due = self.due(number, unit) == at

@@ -123,6 +123,17 @@ def test_a_clip_begins_again_with_a_term_inside_of_a_bin(untils: tuple[int, ...]
     assert counted(program, *log, untils=untils) == {("rise", 0, 1, 0): 2}
 
 
+def test_a_flow_does_not_count_a_change_at_the_instant_at_which_a_term_begins() -> None:
+    """Its old row is of the term before, and a counted change would take the place of another one."""
+    program = Program(
+        (Release("rise", RISE, EVERY_10),),
+        (Scope(("rise",), ((None, Allowance(at_most=1)),)),),
+        terms=TERMS,
+    )
+    log = [(at, "e", A | {"x": x}) for at, x in ((13, 1), (20, 5), (33, 6), (37, 7), (40, 8), (45, 9))]
+    assert counted(program, *log, untils=EVERY_BIN) == {("rise", 0, 4, 0): 1, ("rise", 0, 5, 0): 1}
+
+
 def accepted_at(path: Path, at: int) -> dict[tuple[str, int, int], int]:
     """What a unit contributes at an instant, by what was accepted."""
     found: Counter[tuple[str, int, int]] = Counter()
@@ -165,8 +176,12 @@ def test_what_a_unit_does_in_one_term_changes_nothing_outside_of_it(seed: int) -
         limits = (("p", Allowance(at_most, within)), ("q", Allowance(4)))
     rows = rng.choice([None, 1, 2])
     program = Program(
-        (Release("state", BY_STATE, Schedule(3, Span(micros=5))), Release("sum", SUM_X, EVERY_10)),
-        (Scope(("state", "sum"), limits, by, rng.choice([False, True])),),
+        (
+            Release("state", BY_STATE, Schedule(3, Span(micros=5))),
+            Release("sum", SUM_X, EVERY_10),
+            Release("rise", RISE, EVERY_10),
+        ),
+        (Scope(("state", "sum", *rng.choice([(), ("rise",)])), limits, by, rng.choice([False, True])),),
         rows,
         "owner" if rows else None,
         terms=replace(TERMS, start=rng.randint(5, 20)),
@@ -187,7 +202,11 @@ def test_what_a_unit_does_in_one_term_changes_nothing_outside_of_it(seed: int) -
             paths.append(run_engine(engine, in_passes(log, untils)).paths)
     here, away = paths
     assert {u: p for u, p in here.items() if u != removed} == {u: p for u, p in away.items() if u != removed}
-    mine, other = here.get(removed, ()), away.get(removed, ())
+    whole, rest = here.get(removed, ()), away.get(removed, ())
+    flows, rest_flows = ([one for one in path if one[0] == "rise"] for path in (whole, rest))
+    assert [one for one in flows if not begin <= one[2] < end] == rest_flows
+    assert not any(one[2] in (begin, end) for one in flows)
+    mine, other = (tuple(one for one in path if one[0] != "rise") for path in (whole, rest))
     for at in [*range(begin), *range(end, 91)]:
         assert accepted_at(mine, at) == accepted_at(other, at)
     assert not any(accepted_at(other, at) for at in range(begin, end))

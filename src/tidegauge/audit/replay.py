@@ -12,7 +12,7 @@ from tidegauge.audit.pairs import ROUNDING, Stage
 from tidegauge.audit.palette import held, palette
 from tidegauge.audit.paths import LONGEST, Search, horizon
 from tidegauge.audit.terms import TermSearch, terms_between
-from tidegauge.audit.world import Random, Table, Times, confined, random_table
+from tidegauge.audit.world import Random, Table, Times, random_table
 from tidegauge.theory.sensitivity import sensitivity
 
 if TYPE_CHECKING:
@@ -239,12 +239,12 @@ def _complete(release: ReleasePlan, states: list[_State], limit: Allowance, path
     """The states of a unit, and further changes, which must not count; a unit is gone when its term ends."""
     if path.ends is None:
         return states + _excess(release, states, limit)
-    gone = [one for one in states[-1:] if one.row is None and one.at >= path.ends - 1]
+    gone = [one for one in states[-1:] if one.row is None and one.at >= path.ends]
     kept = states[: len(states) - len(gone)]
     more = _excess(release, kept, limit) if path.full and kept else []
-    kept += [one for one in more if one.at < path.ends - 1]
+    kept += [one for one in more if one.at < path.ends]
     if not gone and kept and kept[-1].row is not None:
-        gone = [_State(path.ends - 1, None)]
+        gone = [_State(path.ends, None)]
     return kept + gone
 
 
@@ -298,10 +298,6 @@ def _replay_random(subject: Subject, rows: Palette, rng: Random, result: Replaye
     else:
         term = rng.choice(terms_between(terms, log[0].arrival, log[-1].arrival))
         begins = log[0].arrival if term.begins is None else term.begins
-        if any(one.query.kind == "flow" for one in subject.plan.program.releases):
-            stage.log = confined(log, unit, begins, term.ends)
-            pair = stage.remove(unit)
-        else:
-            pair = stage.remove_in_term(unit, begins, term.ends)
+        pair = stage.remove_in_term(unit, begins, term.ends)
     result.pairs += 1
     result.worst_ratio = max(result.worst_ratio, pair.ratio)

@@ -27,6 +27,11 @@ def _rows_renewed(table: Table) -> None:
     table.put((23, 23), "l", PLAIN | {"x": 3})
 
 
+def _flow_renewed(table: Table) -> None:
+    for at, s in ((13, "a"), (30, "b"), (35, "a"), (37, "b")):  # the second is at the beginning of a term
+        table.put((at, at), "k", PLAIN | {"s": s})
+
+
 def _unlabelled(table: Table) -> None:
     table.put((3, 3), "k", PLAIN | {"x": 1, "k": "p"})
     table.put((4, 4), "m", PLAIN | {"x": 3, "k": "?"})  # no limit is declared for it: it never counts
@@ -77,6 +82,10 @@ SITUATIONS: Final[dict[str, Exercise]] = {
     "the order of rows in a term": Exercise(
         _rows_renewed, OWN, {"at_most": 2, "renews": "20 microseconds"}, unit="u", rows=1, term=(10, 30),
         sums=(2, 0, 0, 0, 0, 0),
+    ),
+    "a flow when a term begins": Exercise(
+        _flow_renewed, {"sql": "SELECT COUNT(*) FROM changes(t) WHERE before.s = 'a' AND after.s = 'b'"},
+        {"at_most": 1, "renews": "20 microseconds"}, pure=True, term=(10, 30), sums=(0, 0, 0, 1, 0, 0),
     ),
     "a label that is not declared": Exercise(
         _unlabelled, OWN, CASES, local=True, tight=False, least=0.0, sums=(1, 0, 0, 0, 0, 0),

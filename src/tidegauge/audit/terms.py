@@ -52,7 +52,6 @@ class TermSearch:
         self._search, self._bins, self._rng = search, bins, rng
         self._schedule = release.release.schedule
         self._flow = release.release.query.kind == "flow"
-        self._any_flow = any(one.query.kind == "flow" for one in program.releases)
         self._clip = release.release.clip
         assert program.terms is not None
         first, last = self._schedule.bin_end(0), self._schedule.bin_end(bins - 1)
@@ -84,7 +83,7 @@ class TermSearch:
                 if retire and len(chosen.bins) > 1:
                     steps[-1] = Step(steps[-1].bin, None)
                 if steps and steps[-1].contribution is not None:
-                    self._leave(term, limit, len(chosen.bins), steps, instants)
+                    self._leave(term, steps, instants)
                 if steps:
                     yield steps, instants
 
@@ -92,7 +91,7 @@ class TermSearch:
         """Whether the steps inside the term are as many as the limit allows."""
         if limit.at_most is None:
             return limit.within is not None
-        last = self._schedule.bin_at(term.ends - 1)
+        last = self._schedule.bin_at(term.ends)
         inside = [one for one in steps if one.contribution is not None or one.bin < last]
         return len(inside) - (term.begins is not None and not self._flow) >= limit.at_most
 
@@ -104,20 +103,11 @@ class TermSearch:
             bins, instants = [self._schedule.bin_at(term.begins), *bins], [term.begins, *instants]
         return [Step(bin_, cycle[n % len(cycle)]) for n, bin_ in enumerate(bins)], instants
 
-    def _leave(self, term: Term, limit: Allowance, used: int, steps: list[Step], instants: list[int]) -> None:
-        """Let the unit be gone when the next term begins; a change at that instant could count as a flow."""
-        at = term.ends
-        if self._any_flow:
-            instants.append(term.ends - 1)
-            inside = limit.at_most is None or used < limit.at_most
-            in_time = limit.within is None or term.ends - 1 - instants[0] <= limit.within
-            at = term.ends - 1 if inside and in_time else term.ends
-        else:
-            instants.append(term.ends)
-        if (bin_ := self._schedule.bin_at(at)) < self._bins:
+    def _leave(self, term: Term, steps: list[Step], instants: list[int]) -> None:
+        """Let the unit be gone when the next term begins, which costs nothing of its limit either."""
+        if (bin_ := self._schedule.bin_at(term.ends)) < self._bins:
             steps.append(Step(bin_, None))
-        else:
-            instants.pop()
+            instants.append(term.ends)
 
     def _inside(self, term: Term, limit: Allowance) -> _Places:
         """The bins that lie inside the term; their last instants."""

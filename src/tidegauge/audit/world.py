@@ -40,6 +40,8 @@ class Event:
     """The unit whose row it was."""
     begun: str | None = None
     """The unit whose row it is now."""
+    kept: tuple[str, ...] = ()
+    """Columns of the row that the log leaves out because they did not change."""
 
 
 @dataclass
@@ -58,12 +60,15 @@ class Table:
         assert self.owner is not None
         return None if row[self.owner] is None else str(row[self.owner])
 
-    def put(self, at: tuple[int, int], key: str, row: Row) -> None:
-        """Insert or update at (arrival, stamp)."""
+    def put(self, at: tuple[int, int], key: str, row: Row, *, kept: tuple[str, ...] = ()) -> None:
+        """Insert or update at (arrival, stamp).  `kept`: columns that do not change and are left out."""
         ended, before = self.rows.get(key, (None, None))
+        if before is None or (self.owner and ended is None):
+            kept = ()  # nothing is known of a row that belongs to no unit
+        row = row | {name: (before or {})[name] for name in kept}
         begun = self._unit(row) if self.owner else ended or self._native(key)
         self.rows[key] = begun, row
-        self.log.append(Event(*at, key, row, None, before, ended, begun))
+        self.log.append(Event(*at, key, row, None, before, ended, begun, kept))
 
     def delete(self, at: tuple[int, int], key: str) -> None:
         """Delete; also a row that is not there."""
@@ -99,10 +104,10 @@ def without(log: Sequence[Event], unit: str) -> list[Event]:
         if unit not in (event.ended, event.begun):
             left.append(event)
         elif event.begun not in (unit, None):  # the row came from this unit: it is inserted
-            left.append(replace(event, previous=None, before=None, ended=None))
+            left.append(replace(event, previous=None, before=None, ended=None, kept=()))
         elif event.ended not in (unit, None):  # the row went to this unit: it is deleted
             gone = event.previous or event.key
-            left.append(replace(event, key=gone, row=None, previous=None, begun=None))
+            left.append(replace(event, key=gone, row=None, previous=None, begun=None, kept=()))
     return left
 
 
@@ -119,21 +124,6 @@ def without_term(log: Sequence[Event], unit: str, begins: int, ends: int) -> lis
     gone = [Event(begins, begins, key, before=row, ended=unit) for key, row in left.items()]
     again = [Event(ends, ends, key, row, begun=unit) for key, row in back.items()]
     return [*before, *gone, *without(inside, unit), *again, *(one for one in log if one.arrival >= ends)]
-
-
-def confined(log: Sequence[Event], unit: str, begins: int, ends: int) -> list[Event]:
-    """The log with this unit in one term alone; its rows are deleted just before the term ends.
-
-    A deletion or an insertion when a term begins could count as a flow, so a neighbour of a flow has all of
-    its changes inside the term.
-    """
-    inside = [event for event in log if begins <= event.arrival < ends - 1]
-    others = without([event for event in log if not begins <= event.arrival < ends - 1], unit)
-    before = [event for event in others if event.arrival < begins]
-    gone = [
-        Event(ends - 1, ends - 1, key, before=row, ended=unit) for key, row in _rows_of(inside, unit).items()
-    ]
-    return [*before, *inside, *gone, *(one for one in others if one.arrival >= ends - 1)]
 
 
 def _rows_of(log: Sequence[Event], unit: str) -> dict[str, Row]:

@@ -74,7 +74,8 @@ class TermStatements(Statements):
     def numbered(self, s: int, scope: Scope) -> str:
         """SQL of `numbered_s`: per unit and term the changes, at least one row, and the constraint.
 
-        A change at the beginning of a term counts only if a flow counts it.
+        A change at the instant at which a term begins is part of the re-entry and does not count, also for a
+        flow: it depends on the row of the term before.
         """
         label, labels = "NULL::VARCHAR", ""
         rules = "(SELECT NULL::VARCHAR AS label, {}, {}, true AS declared) rule ON true".format(
@@ -114,7 +115,8 @@ class TermStatements(Statements):
                 SELECT unit, instant, term FROM (
                     SELECT unit, instant FROM change_{s}
                         WHERE instant > {BEGINNING} AND instant NOT IN (SELECT begins FROM terms)
-                    UNION SELECT unit, instant FROM flow_change_{s} WHERE counts
+                    UNION SELECT unit, instant FROM flow_change_{s}
+                        WHERE counts AND instant NOT IN (SELECT begins FROM terms)
                 ) changes ASOF JOIN terms ON terms.begins <= changes.instant
             ), known AS (
                 SELECT * FROM known_units WHERE scope = {s}
