@@ -1,6 +1,6 @@
 """A backlog in PostgreSQL's log: the bare stream, the source, and a whole gauge, in one run.
 
-    python -m bench.postgres [--changes 1000000] [--units 1000000]
+    python -m bench.postgres [--quick] [--json] [--changes 1000000] [--units 1000000]
 
 Writes the changes, then reads them three times from slots that were made before.  `bare` counts messages and
 looks at nothing else, so it is as fast as the server's sender.  `source` makes batches.  `gauge` makes ticks
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 import time
 from contextlib import closing, contextmanager
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.live import DECLARATION, WRITER, live
+from bench.result import Ratio, Result, Table, not_here, say
 from tests.servers.postgres import Server, binaries
 from tidegauge.run.gauge import Gauge
 from tidegauge.source.postgres.access import Access
@@ -30,28 +32,26 @@ if TYPE_CHECKING:
     import psycopg
 
 _FRAME: Final = 25
-TABLE: Final = "CREATE TABLE accounts (id int PRIMARY KEY, region text, balance int, status text, note text)"
+ACCOUNTS: Final = (
+    "CREATE TABLE accounts (id int PRIMARY KEY, region text, balance int, status text, note text)"
+)
 ROWS: Final = (
     "INSERT INTO accounts SELECT i, 'r' || i %% 5, i %% 1000, 'open', 'first' FROM generate_series(1, %s) i"
 )
 COLUMNS: Final = ("region", "status", "balance")
 
 
-class Table:
-    """Prints a line for each part; the first is what the others are compared with."""
+class Parts:
+    """What each part took: seconds of the wall clock and of this process's processors."""
 
-    def __init__(self, changes: int) -> None:
-        self.changes, self.first = changes, 0.0
-        print(f"{'':8} {'seconds':>8} {'processor':>10} {'changes/s':>10} {'ratio':>6}")
+    def __init__(self) -> None:
+        self.found: dict[str, tuple[float, float]] = {}
 
     @contextmanager
-    def line(self, name: str) -> Iterator[None]:
+    def part(self, name: str) -> Iterator[None]:
         wall, cpu = time.perf_counter(), time.process_time()
         yield
-        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        self.first = self.first or wall
-        rate = self.changes / wall
-        print(f"{name:8} {wall:8.2f} {cpu:10.2f} {rate:10,.0f} {wall / self.first:6.2f}", flush=True)
+        self.found[name] = time.perf_counter() - wall, time.process_time() - cpu
 
 
 def bare(dsn: str, transactions: int) -> None:
@@ -72,8 +72,8 @@ def followed(source: Postgres, position: str) -> int:
     return sum(batch.rows.num_rows for batch in source.read(position, time.time_ns() // 1000))
 
 
-def measure(connection: psycopg.Connection[Any], dsn: str, folder: Path, units: int, changes: int) -> None:
-    connection.execute(TABLE)
+def measure(connection: psycopg.Connection[Any], dsn: str, folder: Path, units: int, changes: int) -> Parts:
+    connection.execute(ACCOUNTS)
     connection.execute(ROWS.encode(), [units])
     connection.execute(WRITER.encode())
     connection.execute("CREATE PUBLICATION bare FOR TABLE accounts")
@@ -87,33 +87,66 @@ def measure(connection: psycopg.Connection[Any], dsn: str, folder: Path, units: 
     source.acknowledge(loaded.position)
     connection.execute("SELECT pg_create_logical_replication_slot('bare', 'pgoutput')")
     live(connection, units, changes)
-    table = Table(changes)
-    with table.line("bare"):
+    parts = Parts()
+    with parts.part("bare"):
         bare(dsn, changes // 50)
-    with table.line("source"):
+    with parts.part("source"):
         found = followed(source, loaded.position)
     source.close()
     assert found == changes, found
-    with table.line("gauge"):
+    with parts.part("gauge"):
         for _ in gauge.run():
             pass
+    return parts
 
 
-def main() -> None:
+def result(parts: Parts, units: int, changes: int) -> Result:
+    bare_seconds, _ = parts.found["bare"]
+    rows = [
+        [name, f"{wall:.2f} s", f"{cpu:.2f} s", f"{changes / wall:,.0f}", f"{1e6 * cpu / changes:.1f} µs"]
+        for name, (wall, cpu) in parts.found.items()
+    ]
+    whole, _ = parts.found["gauge"]
+    return Result(
+        "A backlog of PostgreSQL",
+        f"{changes:,} changes of {units:,} rows wait in the log of a server on the same machine. The bare stream "
+        "counts messages and looks at nothing else; the source makes batches; the gauge makes ticks, durable. "
+        "The processor time is that of this process, without the server's.",
+        ratios=[
+            Ratio("source", parts.found["source"][0], "the bare stream", bare_seconds, "s"),
+            Ratio("gauge", whole, "the bare stream", bare_seconds, "s"),
+            Ratio("gauge", changes / whole, "the aim", 100_000, "changes/s", 1.0, "higher"),
+            Ratio("a burst of a million", whole * 1_000_000 / changes, "the aim", 12, "s", 1.0),
+        ],
+        tables=[
+            Table("", ["part", "seconds", "processors", "changes a second", "processors a change"], rows)
+        ],
+    )
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--changes", type=int, default=1_000_000)
     parser.add_argument("--units", type=int, default=1_000_000)
+    parser.add_argument("--quick", action="store_true", help="20,000 changes of as many rows")
+    parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
+    if not binaries():
+        return say(
+            not_here("A backlog of PostgreSQL", "PostgreSQL", "It is not installed."), as_json=given.json
+        )
+    units, changes = (20_000, 20_000) if given.quick else (given.units, given.changes)
     server = Server(binaries()[0], max_wal_size="'8GB'", shared_buffers="'256MB'", autovacuum="off")
     os.environ["BENCH_DSN"] = server.dsn()
     try:
         with tempfile.TemporaryDirectory() as folder, server.connect() as connection:
-            measure(connection, server.dsn(), Path(folder), given.units, given.changes)
+            parts = measure(connection, server.dsn(), Path(folder), units, changes)
     finally:
         server.stop()
+    return say(result(parts, units, changes), as_json=given.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

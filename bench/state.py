@@ -167,6 +167,7 @@ def result(rows: int, changes: int, ticks: int) -> Result:
                 "a plain transaction",
                 statistics.median(one.plain),
                 "s",
+                1.5,
             )
             for name, one in stores.items()
         ]

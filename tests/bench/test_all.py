@@ -208,3 +208,12 @@ def test_a_library_that_does_not_install_has_a_reason(
     (home / "installed").write_text("")
     with pytest.raises(environments.Absent, match=r"installed but failed: cannot load \.\.\."):
         environments.ask(library, "opendp_counts.py", {})
+
+
+def test_the_page_has_the_results_that_are_kept_and_no_others(tmp_path: Path) -> None:
+    """A number that was written by hand, on the page or in a figure, is found here."""
+    docs, everything = BENCH.parent / "docs", runner.kept(runner.KEPT)
+    write(tmp_path / "benchmarks.md", everything, [one for one in runner.scripts() if one not in everything])
+    assert (docs / "benchmarks.md").read_text("utf-8") == (tmp_path / "benchmarks.md").read_text("utf-8")
+    drawn = {path.name: path.read_text("utf-8") for path in (tmp_path / "benchmarks").glob("*.svg")}
+    assert drawn == {path.name: path.read_text("utf-8") for path in (docs / "benchmarks").glob("*.svg")}
