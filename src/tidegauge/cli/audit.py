@@ -30,7 +30,9 @@ def audit(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Audit the plan with the installed code: replay, noise, canaries, seeded bugs.
+    """Audit the plan with the installed code, and seed known bugs.
+
+    The parts: replay, laws of the noise, canaries, positive controls, local surveys.
 
     Works on invented rows in a folder of its own, reads no data and spends nothing.  Takes a few minutes.
     Exit code 0: passed; 1: failed.

@@ -22,7 +22,10 @@ def publish(
     file: File = DEFAULT,
     store: StoreFile = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Deliver what is committed, then exit; always so.")
+        bool,
+        typer.Option(
+            "--once", help="Deliver what is committed, then exit. This is what the verb always does."
+        ),
     ] = True,
     as_json: Json = False,
 ) -> None:

@@ -50,7 +50,6 @@ app = typer.Typer(
 )
 
 app.add_typer(local, name="local", help="Local differential privacy: no trusted server.")
-app.command()(simulate)
 
 _UsageError = cast(
     "type[typer.BadParameter]",
@@ -162,6 +161,9 @@ def plan(
         show_grid(gauge, [*(what_if or ()), *(also or ())], named=bool(what_if), as_json=as_json)
     else:
         show_plan(gauge, why=why, optimise=optimise, as_json=as_json)
+
+
+app.command()(simulate)
 
 
 @app.command()
@@ -289,7 +291,7 @@ def plot(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Draw the published readings: in the terminal, or as a chart in a file."""
+    """Draw the published readings in the terminal, or in a file."""
     reader = open_reader(file, store)
     name = release or reader.first_release()
     published = reader.published(name)
