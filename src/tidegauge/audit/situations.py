@@ -93,6 +93,9 @@ SITUATIONS: Final[dict[str, Exercise]] = {
     "several changes at one time": Exercise(
         _at_once, OWN, {"at_most": 3}, tight=False, sums=(2, -1, 1, 0, 0, 0),
     ),
+    "several changes of a unit at one time": Exercise(
+        _at_once, OWN, {"at_most": 3}, unit="u", rows=1, tight=False, sums=(2, -1, 1, 0, 0, 0),
+    ),
     "both limits, and changes after the first pass": Exercise(
         _goes_on, OWN, {"at_most": 3, "within": "20 microseconds"}, tight=False, sums=(1, 1, 0, 0, 0, 0),
     ),
