@@ -35,7 +35,7 @@ def sums(found: Folded) -> list[dict[Any, int]]:
 def state(engine: SparkEngine) -> list[tuple[Any, ...]]:
     """The committed state, but units of which nothing is left."""
     engine.resume(engine.version())
-    rows = (row.asDict() for row in engine._newest().collect())
+    rows = [row.asDict() for row in engine._newest().collect()] if engine._version.state else []
     left = [row for row in rows if row["alive"] or any(row[name] for name in row if name.startswith("m"))]
     return sorted((tuple(sorted(_used(row).items())) for row in left), key=str)
 

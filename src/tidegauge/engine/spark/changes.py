@@ -29,6 +29,7 @@ INSERTS: Final = ("i", "insert", "c", "create", "r", "read", "inserted", "create
 UPDATES: Final = ("u", "update", "updated", "upsert", "modified", "changed")
 DELETES: Final = ("d", "delete", "deleted", "remove", "removed")
 TIME_UNITS: Final = {"seconds": 1_000_000, "milliseconds": 1000, "microseconds": 1}
+_INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
 _FIRST: Final = -62_135_596_800_000_000
 _LAST: Final = 253_402_300_799_999_999
 """The years 1 to 9999."""
@@ -111,17 +112,20 @@ class Changes(RemoteRows):
         ]
         gone, fresh = self._absent(both, schema)
         after = f"CASE WHEN NOT _gone THEN struct({', '.join(fields) or 'TRUE AS _'}) END"
-        key = f"coalesce(CAST({quote(self.roles.key)} AS STRING), '')"
+        number = schema[self.roles.key] in _INTEGERS
+        key = quote(self.roles.key) if number else f"coalesce(CAST({quote(self.roles.key)} AS STRING), '')"
+        some = f"{key} IS NOT NULL" if number else f"{key} <> ''"
         digest = ""
         if layout.flows:
             new = [quote(column) for _, column in both.values() if column is not None]
-            digest = f", CASE WHEN NOT _gone AND {key} <> '' THEN {digest_sql(new)} END AS digest"
+            digest = f", CASE WHEN NOT _gone AND {some} THEN {digest_sql(new)} END AS digest"
         informed = "TRUE" if self.roles.before is not None else "FALSE"
         time = time_of(self.roles, schema)
         inner = f"SELECT *, {time} AS _time, {gone} AS _gone, {fresh} AS _fresh FROM {name}"
         return spark.sql(f"""
-            SELECT _time AS time, {key} AS entry, {informed} AND {key} <> '' AS informed,
-                   NOT _fresh AS before, CASE WHEN {key} <> '' THEN {after} END AS after,
+            SELECT _time AS time, {f"CAST({key} AS BIGINT)" if number else key} AS entry,
+                   {informed} AND {some} AS informed,
+                   NOT _fresh AS before, CASE WHEN {some} THEN {after} END AS after,
                    {self.rank} AS rank, _seq AS seq{digest}
             FROM ({inner}) WHERE {self.where}""")
 

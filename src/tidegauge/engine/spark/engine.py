@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from tidegauge.engine.spark.arrow import plain_types
 from tidegauge.engine.spark.digest import digest_sql
 from tidegauge.engine.spark.files import StateFiles, Version
+from tidegauge.engine.spark.first import TEXT, FirstFold
 from tidegauge.engine.spark.fold import NO_RELEASE, Fold
 from tidegauge.engine.spark.layout import Layout
 from tidegauge.engine.spark.render import quote
@@ -47,6 +48,13 @@ class Fresh(NamedTuple):
     upto: int | None
     """Every change has happened by then; None: not known."""
 
+    @property
+    def named(self) -> DataFrame:
+        """The changes with texts as units."""
+        if dict(self.frame.dtypes)["unit"] == "string":
+            return self.frame
+        return self.frame.selectExpr(*(TEXT if name == "unit" else name for name in self.frame.columns))
+
 
 class SparkEngine:
     """Enforces and folds one program in the active Spark session."""
@@ -79,7 +87,7 @@ class SparkEngine:
 
     def close(self) -> None:
         """Drop the names that statements used.  The session goes on: it may not be ours."""
-        for name in ("raw", "waiting", "timed", "known", "decided", "leaving", "touched"):
+        for name in ("raw", "waiting", "timed", "known", "kept", "decided", "leaving", "touched"):
             self._spark.catalog.dropTempView(self._view(name))
         if self._own is not None:
             self._own.cleanup()
@@ -164,7 +172,8 @@ class SparkEngine:
     ) -> None:
         raw = self._named(frame, "raw")
         digest = "digest" if "digest" in frame.columns else "CAST(NULL AS BIGINT)"
-        valued = self._spark.sql(self._columns.valued(raw, now=now, place=place, digest=digest))
+        texts = dict(frame.dtypes)["entry"] == "string"
+        valued = self._spark.sql(self._columns.valued(raw, now=now, place=place, digest=digest, texts=texts))
         self._fresh.append(Fresh(valued, in_order, upto))
 
     def _of_table(self, rows: pa.Table) -> DataFrame:
@@ -208,7 +217,7 @@ class SparkEngine:
 
     def _write_waiting(self) -> None:
         with settled(self._spark):
-            frame = self._union([one.frame for one in self._fresh])
+            frame = self._union([one.named for one in self._fresh])
             number = self._version.number + 1
             name = f"waiting-{number:08d}"
             found = self.files.write(frame, name)
@@ -243,8 +252,10 @@ class SparkEngine:
 
         version, layout = self._version, self._columns
         in_order = not version.waiting and len(self._fresh) == 1 and self._fresh[0].in_order
-        frames = [*(self.files.read(name) for name in version.waiting), *(one.frame for one in self._fresh)]
-        fold = Fold(
+        first = in_order and not version.state and not layout.flows
+        fresh = [one.frame if first else one.named for one in self._fresh]
+        frames = [*(self.files.read(name) for name in version.waiting), *fresh]
+        fold = (FirstFold if first else Fold)(
             layout, watermark=watermark, reached=reached, since=version.since, in_order=in_order,
             known=bool(version.state),
         )  # fmt: skip
@@ -260,8 +271,9 @@ class SparkEngine:
             if not over and self.files.write(self._spark.sql(fold.later(timed)), rest):
                 waiting = (rest,)
             known = self._known(timed, reached) if version.state else None
-            frame = self._spark.sql(fold.decided(timed, known)).persist(StorageLevel.DISK_ONLY)
-            decided = self._named(frame, "decided")
+            frame = self._spark.sql(fold.decided(timed, known)).persist(StorageLevel.MEMORY_AND_DISK)
+            kept = self._named(frame, "kept")
+            decided = self._named(self._spark.sql(fold.restored(kept)), "decided")
             totals += self._collected(fold.totals(decided))
             written.append(self._spark.sql(fold.new_state(decided)))
         if version.state and fold.some_leave:
@@ -282,7 +294,7 @@ class SparkEngine:
             written.append(self._spark.sql(fold.left_state(leaving)))
         segments = version.state
         if written:
-            segments = self._write_state(self._union(written), number)
+            segments = self._write_state(self._union(written), number, divided=first)
         if frames:
             frame.unpersist()
         since = self._arrived
@@ -322,10 +334,10 @@ class SparkEngine:
             self._spark.sql(f"SELECT * FROM {state} LEFT SEMI JOIN {due} USING (unit)"), "known"
         )
 
-    def _write_state(self, fresh: DataFrame, number: int) -> tuple[str, ...]:
-        """Write the new rows of the state; many folders become one."""
+    def _write_state(self, fresh: DataFrame, number: int, *, divided: bool) -> tuple[str, ...]:
+        """Write the new rows of the state; many folders become one.  divided: units are in buckets."""
         name, before = f"state-{number:08d}", self._version.state
-        if not self.files.write(fresh, name, by_unit=True):
+        if not self.files.write(fresh, name, by_unit=not divided):
             return before
         if len(before) < _SEGMENTS:
             return (*before, name)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidegauge.engine.spark.bins import bin_of
 from tidegauge.engine.spark.layout import ALIVE, OUTSIDE, TOLD, TOLD_ABSENT
+from tidegauge.engine.spark.records import Record, summed
 from tidegauge.engine.spark.render import literal
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ class Fold:
     in_order: the changes are one batch in the order of time.
     known:    there is a state, and `due` joins it.
     """
+
+    _unit = "unit"
+    """SQL: the name of the unit of a decided change."""
 
     def __init__(
         self, layout: Layout, *, watermark: int, reached: int, since: int, in_order: bool, known: bool
@@ -81,6 +85,10 @@ class Fold:
             WITH due AS ({self._due(timed, known)}), versions AS ({self._versions()}),
             changed AS ({self._changed()}), numbered AS ({self._numbered()})
             {self._decided()}"""
+
+    def restored(self, decided: str) -> str:
+        """SQL: the decided changes, from a table that has what `decided` gives."""
+        return f"SELECT * FROM {decided}"
 
     def _due(self, timed: str, known: str | None) -> str:
         state = [name for name in self._layout.state() if name != "unit"]
@@ -177,7 +185,7 @@ class Fold:
     def _decided(self) -> str:
         limits, parts = ["*"], ["*"]
         for s, scope in enumerate(self._layout.program.scopes):
-            at_most, within, ruled = _limit(s, scope)
+            at_most, within, ruled = allowance_sql(s, scope)
             opened = f"(k_m{s} IS NULL OR k_e{s} IS NOT NULL) AND " if self._known and scope.retire else ""
             limits += [
                 f"{at_most} AS most{s}",
@@ -203,6 +211,10 @@ class Fold:
         ]
         return f"SELECT *, {', '.join(last)} FROM (SELECT *, {', '.join(turns)} FROM ({decided}))"
 
+    def _bin(self, i: int) -> str:
+        """SQL: the bin of a change in release i."""
+        return bin_of("instant", self._bins[i])
+
     def _scope_of(self, release: Release) -> int:
         scopes = enumerate(self._layout.program.scopes)
         return next(s for s, scope in scopes if release.name in scope.releases)
@@ -219,51 +231,46 @@ class Fold:
         """SQL: by release, component, bin and cell the true and the accepted change."""
         return self._summed(decided, [*self._records(), self._reasons()])
 
-    def _summed(self, origin: str, records: Sequence[str]) -> str:
-        sums = []
-        for name in ("truly", "counted"):
-            halves = [f"sum({name} >> 32) AS {name}_high", f"sum({name} & 4294967295L) AS {name}_low"]
-            sums += halves if self.large else [f"sum({name}) AS {name}"]
-        return f"""
-            SELECT release, component, bin, cell, {", ".join(sums)}
-            FROM (SELECT inline(array({", ".join(records)})) FROM {origin})
-            WHERE bin IS NOT NULL AND cell IS NOT NULL AND (truly <> 0 OR counted <> 0)
-            GROUP BY release, component, bin, cell"""
+    def _summed(self, origin: str, records: Sequence[Record]) -> str:
+        return summed(origin, records, large=self.large)
 
-    def _records(self) -> Iterator[str]:
+    def _records(self) -> Iterator[Record]:
         for s, scope in enumerate(self._layout.program.scopes):
             for i, release in self._layout.in_scope(scope):
-                at = f"CASE WHEN {self._differs(i, release)} THEN {bin_of('instant', self._bins[i])} END"
+                at = f"CASE WHEN {self._differs(i, release)} THEN {self._bin(i)} END"
                 for j, value in enumerate(self._layout.values(i, release)):
                     was = f"was_{value}" if value.startswith("v") else value
-                    yield _record((i, j), at, f"c{i}", value, _counted(f"accepted{s}", value))
-                    yield _record((i, j), at, f"was_c{i}", f"-{was}", _counted(f"accepted{s}", f"-{was}"))
+                    yield Record((i, j), at, f"c{i}", value, _counted(f"accepted{s}", value))
+                    yield Record((i, j), at, f"was_c{i}", f"-{was}", _counted(f"accepted{s}", f"-{was}"))
                     if scope.retire:
                         yield from self._leaving(s, i, j, value, was)
             for i, release in self._layout.flows_in(scope):
-                bin_, allowed = bin_of("instant", self._bins[i]), f"inside{s}"
+                bin_, allowed = self._bin(i), f"inside{s}"
                 if release.clip is not None:
                     allowed += f" AND turn{i} <= {min(release.clip, _MOST)}L"
                 for j in range(len(release.query.components)):
-                    yield _record((i, j), bin_, f"h{i}", f"h{i}_{j}", _counted(allowed, f"h{i}_{j}"))
+                    yield Record((i, j), bin_, f"h{i}", f"h{i}_{j}", _counted(allowed, f"h{i}_{j}"))
 
-    def _leaving(self, s: int, i: int, j: int, value: str, was: str) -> Iterator[str]:
+    def _leaving(self, s: int, i: int, j: int, value: str, was: str) -> Iterator[Record]:
         """A unit leaves at its last allowed change, or when its time ends, and takes what it contributes."""
-        at, ended = bin_of("instant", self._bins[i]), bin_of(f"ends{s}", self._bins[i])
+        at, ended = self._bin(i), bin_of(f"ends{s}", self._bins[i])
         last = f"open{s} AND x{s} AND o{s} = most{s} AND coalesce(instant < ends{s}, TRUE)"
-        yield _record((i, j), f"CASE WHEN {last} THEN {at} END", f"was_c{i}", "0L", f"-{was}")
+        yield Record((i, j), f"CASE WHEN {last} THEN {at} END", f"was_c{i}", "0L", f"-{was}")
         over = (
             f"open{s} AND ends{s} <= {self._reached}L AND coalesce(o{s} < most{s}, TRUE) "
             f"AND instant < ends{s} AND (instant_next IS NULL OR instant_next >= ends{s})"
         )
         now = f"CASE WHEN alive THEN c{i} END"
-        yield _record((i, j), f"CASE WHEN {over} THEN {ended} END", now, "0L", f"-{value}")
+        yield Record((i, j), f"CASE WHEN {over} THEN {ended} END", now, "0L", f"-{value}")
         if self._known:
             before = f"open{s} AND begins AND k_m{s} IS NOT NULL AND ends{s} <= instant"
-            yield _record((i, j), f"CASE WHEN {before} THEN {ended} END", f"was_c{i}", "0L", f"-{was}")
+            yield Record((i, j), f"CASE WHEN {before} THEN {ended} END", f"was_c{i}", "0L", f"-{was}")
 
-    def _reasons(self) -> str:
-        """What did not fit; of several changes at one instant nothing is said."""
+    def _reasons(self) -> Record:
+        return Record((NO_RELEASE, 0), "0L", f"nullif({self._code()}, 0L)", "1L", "0L")
+
+    def _code(self) -> str:
+        """SQL: what did not fit, packed; of several changes at one instant nothing is said."""
         place = "" if self._in_order else f" AND place >= {self._since}L"
         found = [
             f"time <= {self._watermark}L{place}",
@@ -276,8 +283,7 @@ class Fold:
         code += "".join(
             f" + CASE WHEN x{s} AND NOT inside{s} THEN {step}L ELSE 0L END" for s in range(scopes)
         )
-        code += f" + flags DIV {OUTSIDE} * {step * (scopes + 1)}L"
-        return _record((NO_RELEASE, 0), "0L", f"nullif({code}, 0L)", "1L", "0L")
+        return code + f" + flags DIV {OUTSIDE} * {step * (scopes + 1)}L"
 
     def unpacked(self, code: int) -> dict[str, int]:
         """The reasons in a packed cell."""
@@ -289,7 +295,7 @@ class Fold:
 
     def new_state(self, decided: str) -> str:
         """SQL: the state of the units of this fold."""
-        layout, columns = self._layout, ["unit", "alive"]
+        layout, columns = self._layout, [self._unit, "alive"]
         columns += [f"CASE WHEN alive THEN {name} END AS {name}" for name in layout.views()]
         columns += [f"label{n}_now AS label{n}" for n in range(len(layout.labels))]
         if layout.flows:
@@ -336,10 +342,10 @@ class Fold:
             for i, release in self._layout.in_scope(scope) if scope.retire else ():
                 bin_ = f"CASE WHEN {self._expired(s)} AND alive THEN {bin_of(f'e{s}', self._bins[i])} END"
                 records += [
-                    _record((i, j), bin_, f"c{i}", "0L", f"-{value}")
+                    Record((i, j), bin_, f"c{i}", "0L", f"-{value}")
                     for j, value in enumerate(self._layout.values(i, release))
                 ]
-        return self._summed(leaving, records or [_record((NO_RELEASE, 0), "NULL", "NULL", "0L", "0L")])
+        return self._summed(leaving, records or [Record((NO_RELEASE, 0), "NULL", "NULL", "0L", "0L")])
 
     def left_state(self, leaving: str) -> str:
         """SQL: the state of the units that leave and do not change."""
@@ -351,19 +357,11 @@ class Fold:
         return f"SELECT {', '.join(columns)} FROM {leaving}"
 
 
-def _record(spot: tuple[int, int], bin_: str, cell: str, value: str, counted: str) -> str:
-    """SQL: one change of a cell: truly, and as far as it counts.  spot: release and component."""
-    return (
-        f"named_struct('release', {spot[0]}, 'component', {spot[1]}, 'bin', CAST({bin_} AS BIGINT), "
-        f"'cell', CAST({cell} AS BIGINT), 'truly', {value}, 'counted', {counted})"
-    )
-
-
 def _counted(accepted: str, value: str) -> str:
     return f"CASE WHEN {accepted} THEN {value} ELSE 0L END"
 
 
-def _limit(s: int, scope: Scope) -> tuple[str, str, str]:
+def allowance_sql(s: int, scope: Scope) -> tuple[str, str, str]:
     """SQL: at_most and within of a unit, and whether its label has a limit."""
 
     def number(value: int | None) -> str:

@@ -130,10 +130,11 @@ class Layout:
         fields = [f"{quote(name)}: {kind}" for name, kind in self.columns.items()] or ["`_`: BOOLEAN"]
         return f"STRUCT<{', '.join(fields)}>"
 
-    def valued(self, view: str, *, now: int, place: int, digest: str) -> str:
+    def valued(self, view: str, *, now: int, place: int, digest: str, texts: bool) -> str:
         """SQL: changes as they wait, of a relation with time, entry, informed, before, after, rank and seq.
 
         before: whether an old row was delivered.  digest: SQL of the digest of the new row.
+        texts: the column `entry` has texts, not integers.
         """
         outside = " + ".join(
             f"CAST({self.render(release.query.outside)} AS BIGINT)"
@@ -146,7 +147,8 @@ class Layout:
             flags += f" + CASE WHEN after IS NOT NULL THEN {OUTSIDE}L * ({outside}) ELSE 0L END"
         named = f"CASE WHEN startswith(entry, '{_MARK}') THEN concat('{_MARK}0{_MARK}', entry) ELSE entry END"
         computed = [
-            f"{named} AS unit", f"least(time, {now}L) AS time", f"{place}L AS place", "rank", "seq",
+            f"{named if texts else 'entry'} AS unit", f"least(time, {now}L) AS time", f"{place}L AS place",
+            "rank", "seq",
             f"{flags} AS flags",
         ]  # fmt: skip
         for i, release in self.stocks:

@@ -27,6 +27,7 @@ _SETTINGS: Final = {
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.optimizer.excludedRules": "",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.windowExec.buffer.in.memory.threshold": "65536",
 }
 """What the value of an expression may depend on.  Set for the time of a statement, then put back."""
 _PARTITIONS: Final = "spark.sql.shuffle.partitions"
@@ -120,7 +121,7 @@ def _partitions(spark: SparkSession) -> dict[str, str]:
     local = str(spark.sparkContext.master).startswith("local")
     if not local or spark.conf.get(_PARTITIONS, _DEFAULT) != _DEFAULT:
         return {}
-    return {_PARTITIONS: str(4 * spark.sparkContext.defaultParallelism)}
+    return {_PARTITIONS: str(16 * spark.sparkContext.defaultParallelism)}
 
 
 @contextmanager
