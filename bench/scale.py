@@ -1,24 +1,24 @@
-"""How everything scales: histories raw and stamped, many releases and groups, hard keys, ticks, decoding.
+"""How the fold of whole histories scales: raw and stamped, many releases and groups, hard keys, processors.
 
-    python -m bench.scale [--quick] [--large] [--only sizes shapes ticks decoding] [--folder FOLDER]
+    python -m bench.scale [--quick] [--large] [--only sizes shapes processors] [--folder FOLDER] [--docs]
 
-`sizes`     a whole history of 1 and 10 million changes (--large: 100 million as well): the GROUP BY without
-            privacy, a scan, the raw fold, `tidegauge stamp` and the fold of what it wrote; changes a second,
-            peak memory, ratios to GROUP BY and scan, growth exponents.
-`shapes`    1 million changes (10 million units with --large): 100 releases, 100,000 groups, a unit that owns
-            10,000 rows, keys of which few have most changes, one change a row; each beside its own GROUP BY.
-`ticks`     bench/engine.py and bench/state.py.
-`decoding`  bench/decode.py.
+`sizes`       a whole history of 1 and 10 million changes (--large: 100 million as well): the GROUP BY without
+              privacy, a scan, the raw fold, `tidegauge stamp` and the fold of what it wrote; changes a second,
+              peak memory, ratios to GROUP BY, growth exponents.
+`shapes`      1 million changes (10 million units with --large): 100 releases, 100,000 groups, a unit that owns
+              10,000 rows, keys of which few have most changes, one change a row; each beside its own GROUP BY.
+`processors`  the raw fold on all processors and on one.
 
 Every measurement runs in a process of its own, --rounds times in turn with the others; the fastest counts.
 --processors counts seconds of all processors instead of the clock, for a machine that does other work at the
-same time.  --quick: small sizes, one round.
+same time.  --quick: small sizes, one round.  --docs writes what was measured into docs/scaling.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import os
 import resource
 import shutil
 import subprocess
@@ -33,6 +33,8 @@ import duckdb
 
 import tidegauge as tg
 from bench import throughput
+from bench.machine import machine
+from bench.result import Ratio, Result, Table, markdown, say
 from tidegauge.engine.registry import open_engine
 from tidegauge.model.tick import NOTHING_YET
 from tidegauge.source.files.source import Files
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).parents[1]
 MILLION: Final = 1_000_000
 DAY: Final = 86_400_000_000
+BEGIN, END = "<!-- scale -->", "<!-- end of scale -->"
 START: Final = 1_735_689_600_000_000
 
 
@@ -191,6 +194,9 @@ def stamped(path: Path, folder: Path) -> float:
 
 def work(what: str, path: Path, scratch: Path) -> float:
     """Carry one piece of work out, in this process."""
+    if what == "alone":
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        return throughput.fold(path, scratch)
     if what in throughput.WORK:
         return throughput.WORK[what](path, scratch)
     if what in SHAPES:
@@ -236,68 +242,112 @@ def kept(folder: Path, name: str, make: Any) -> Path:
     return path
 
 
-def line(name: str, changes: int, found: Measured, *ratios: tuple[float, str]) -> None:
-    said = "  ".join(f"{ratio:6.2f} times {what}" for ratio, what in ratios)
-    print(f"  {name:<28} {found.seconds:8.2f} s {changes / found.seconds:>13,.0f} a s "
-          f"{found.memory:6.2f} GiB  {said}", flush=True)  # fmt: skip
+def seconds_of(found: Measured) -> list[str]:
+    return [f"{found.seconds:.2f}", f"{found.memory:.2f} GiB"]
 
 
-def sizes(folder: Path, counts: list[int], rounds: int) -> None:
+def sizes(folder: Path, counts: list[int], rounds: int) -> Result:
     """Histories of several sizes, raw and stamped."""
-    names = {"plain": "GROUP BY without privacy", "scan": "scan", "fold": "raw: file to sums and state",
-             "stamp": "tidegauge stamp", "stamped": "stamped: to sums and state"}  # fmt: skip
+    names = {"plain": "GROUP BY without privacy", "scan": "scan of the file",
+             "fold": "raw: from the file to sums and state", "stamp": "`tidegauge stamp`",
+             "stamped": "[stamped](stamp.md): every byte checked, to sums and state"}  # fmt: skip
     known: dict[str, list[tuple[int, float]]] = {}
+    rows, ratios = [], []
     for changes in counts:
         path = kept(folder, f"{changes}.parquet", lambda part, n=changes: throughput.invent(part, n))
-        print(f"{changes:,} changes, ten a row, 50 groups, 400 days, at_most = 8")
         found = in_turn({"stamp": path}, 1) | in_turn(
             dict.fromkeys(("plain", "scan", "fold", "stamped"), path), rounds
         )
         for what, name in names.items():
-            known.setdefault(what, []).append((changes, found[what].seconds))
-            ratios = [(found[what].seconds / found[base].seconds, said)
-                      for base, said in (("plain", "GROUP BY"), ("scan", "a scan"))]  # fmt: skip
-            line(name, changes, found[what], *ratios)
-        print(f"  the stamped folder has {sum(f.stat().st_size for f in path.with_suffix('.stamped').iterdir()):,} "
-              f"bytes, the changelog {path.stat().st_size:,}")  # fmt: skip
-    for what, times in known.items():
-        if len(times) > 1:
-            (few, first), (many, last) = times[0], times[-1]
-            exponent = math.log(last / first) / math.log(many / few)
-            print(f"{names[what]}: time grows with the size to the power of {exponent:.2f}")
+            one = found[what]
+            known.setdefault(what, []).append((changes, one.seconds))
+            rows.append([f"{changes:,}", name, *seconds_of(one), f"{changes / one.seconds:,.0f}",
+                         f"{one.seconds / found['plain'].seconds:.1f}"])  # fmt: skip
+        for what, wanted in (("fold", 8.0), ("stamped", 2.0)):
+            ratios.append(
+                Ratio(f"{what}, {changes:,} changes", found[what].seconds, "GROUP BY",
+                      found["plain"].seconds, "s", wanted if changes >= 10 * MILLION else None)
+            )  # fmt: skip
+        ratios.append(Ratio(f"fold, {changes:,} changes, memory", found["fold"].memory, "limit", 6, "GiB", 1))
+    growth = [[names[what], f"{exponent(times):.2f}"] for what, times in known.items()]
+    if counts[-1] >= 10 * MILLION:
+        ratios += [
+            Ratio(f"{what}, growth exponent from {counts[0]:,} to {counts[-1]:,}", exponent(known[what]),
+                  "proportional", 1, "", 1.1)
+            for what in ("fold", "stamped")
+        ]  # fmt: skip
+    head = ["changes", "what", "seconds", "peak memory", "changes a second", "times GROUP BY"]
+    return Result("", "", ratios, [
+        Table("Ten changes a row, 50 groups, 400 days, `at_most = 8`", head, rows),
+        Table(f"Time grows, from {counts[0]:,} to {counts[-1]:,} changes, with the size to the power of",
+              ["what", "power"], growth),
+    ])  # fmt: skip
 
 
-def shapes(folder: Path, changes: int, rounds: int, *, large: bool) -> None:
+def exponent(times: list[tuple[int, float]]) -> float:
+    """The power of the size with which the time grows."""
+    (few, first), (many, last) = times[0], times[-1]
+    return math.log(last / first) / math.log(many / few)
+
+
+def shapes(folder: Path, changes: int, rounds: int, *, large: bool) -> Result:
     """Changelogs that are hard in one way, each beside its own GROUP BY."""
     alone = 0.0
+    rows, ratios = [], []
     for name, shape in SHAPES.items():
         count = 10 * MILLION if large and name == "once" else changes
         file = "one" if name == "releases" else name
         path = kept(folder, f"{file}-{count}.parquet", lambda part, s=shape, n=count: s.invent(part, n))
         found = in_turn({"grouped": path, name: path}, rounds)
         alone = alone or found[name].seconds
-        line(shape.title, count, found[name],
-             (found[name].seconds / found["grouped"].seconds, "GROUP BY"),
-             (found[name].seconds / count / (alone / changes), "one release, a change"))  # fmt: skip
+        times = found[name].seconds / count / (alone / changes)
+        rows.append([shape.title, f"{count:,}", *seconds_of(found[name]), f"{times:.1f}",
+                     f"{found[name].seconds / found['grouped'].seconds:.1f}"])  # fmt: skip
+        if name == "releases":
+            ratios.append(Ratio("fold, 100 releases", found[name].seconds, "one release", alone, "s", 5))
+    head = ["what", "changes", "seconds", "peak memory", "times one release, a change", "times GROUP BY"]
+    return Result("", "", ratios, [Table("Hard changelogs: 100 days, new values alone", head, rows)])
 
 
-def other(name: str, *options: str) -> None:
-    """Another benchmark, with its own output."""
-    print(f"python -m bench.{name} {' '.join(options)}", flush=True)
-    subprocess.run([sys.executable, "-m", f"bench.{name}", *options], check=True, cwd=ROOT)
+def processors(folder: Path, changes: int, rounds: int) -> Result:
+    """The raw fold on all processors and on one."""
+    path = kept(folder, f"{changes}.parquet", lambda part: throughput.invent(part, changes))
+    if not hasattr(os, "sched_setaffinity"):
+        return Result("", "", absent={"one processor": "This system cannot bind a process to one."})
+    found = in_turn({"fold": path, "alone": path}, rounds)
+    rows = [
+        [f"{len(os.sched_getaffinity(0))}", *seconds_of(found["fold"])],
+        ["1", *seconds_of(found["alone"])],
+    ]
+    ratio = Ratio(f"fold, {changes:,} changes, all processors", found["fold"].seconds, "one processor",
+                  found["alone"].seconds, "s")  # fmt: skip
+    return Result("", "", [ratio], [
+        Table(f"The raw fold of {changes:,} changes", ["processors", "seconds", "peak memory"], rows)
+    ])  # fmt: skip
 
 
-def main() -> None:
+def write_docs(found: Result) -> None:
+    """Put what was measured between the marks of docs/scaling.md."""
+    path = ROOT / "docs" / "scaling.md"
+    before, _, rest = path.read_text("utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    here = "; ".join(f"{name} {value}" for name, value in machine().items())
+    path.write_text(f"{before}{BEGIN}\n{here}.\n\n{markdown(found)}\n{END}{after}", "utf-8")
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parts = ("sizes", "shapes", "ticks", "decoding")
+    parts = ("sizes", "shapes", "processors")
     parser.add_argument("--quick", action="store_true", help="small sizes, one round")
     parser.add_argument("--large", action="store_true", help="100 million changes, 10 million units as well")
     parser.add_argument("--only", nargs="+", choices=parts, default=parts)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="keep the changelogs here")
     parser.add_argument("--processors", action="store_true", help="seconds of all processors, not the clock")
+    parser.add_argument("--docs", action="store_true", help="write the figures into docs/scaling.md")
+    parser.add_argument("--json", action="store_true")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.processors:
@@ -306,22 +356,30 @@ def main() -> None:
         if options.one:
             seconds = work(options.one, options.folder, Path(scratch))
             print(seconds, time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
-            return
+            return 0
         folder, rounds = options.folder or Path(scratch), 1 if options.quick else options.rounds
         few = MILLION // 10 if options.quick else MILLION
-        if "sizes" in options.only:
-            counts = [few, 10 * few]
-            sizes(folder, [*counts, 100 * MILLION] if options.large else counts, rounds)
-        if "shapes" in options.only:
-            print(f"{few:,} changes over 100 days, new values alone, at_most = 8")
-            shapes(folder, few, rounds, large=options.large)
-        small = ["--quick"] if options.quick else []
-        if "ticks" in options.only:
-            other("engine", *small)
-            other("state", *small)
-        if "decoding" in options.only:
-            other("decode", *small)
+        counts = [few, 10 * few, *([100 * MILLION] if options.large else [])]
+        work_of = {
+            "sizes": lambda: sizes(folder, counts, rounds),
+            "shapes": lambda: shapes(folder, few, rounds, large=options.large),
+            "processors": lambda: processors(folder, 10 * few, rounds),
+        }
+        found = [work_of[part]() for part in options.only]
+    clock = "Seconds of all processors" if options.processors else "Seconds of the clock"
+    whole = Result(
+        "Scale",
+        "Whole histories in Parquet, raw and stamped, beside the GROUP BY without privacy in the same engine; "
+        f"each in a process of its own. {clock}, the fastest of {rounds}; start-up and planning apart, "
+        "except for `tidegauge stamp`.",
+        [ratio for one in found for ratio in one.ratios],
+        [table for one in found for table in one.tables],
+        absent={name: reason for one in found for name, reason in one.absent.items()},
+    )
+    if options.docs:
+        write_docs(whole)
+    return say(whole, as_json=options.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

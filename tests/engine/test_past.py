@@ -50,6 +50,7 @@ class TableHistory:
     def __init__(self, rows: pa.Table, upto: int, *, block: int = 7) -> None:
         self.upto, self.rows, self._block = upto, rows.num_rows, block
         self.informed, self.key = any(rows["informed"].to_pylist()), "VARCHAR"
+        self.after = rows.schema.field("after").type
         self._rows = rows.append_column("seq", pa.array(range(rows.num_rows), pa.int64()))
 
     def scan(self, columns: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
@@ -106,8 +107,11 @@ class Result:
     """What a store has after a history."""
 
     def __init__(self, engine: DuckEngine, rows: pa.Table, reached: int) -> None:
+        self.fold(engine, TableHistory(rows, reached))
+
+    def fold(self, engine: DuckEngine, history: Any) -> None:
         self.run = Run(engine)
-        found = self.backfilled(engine, TableHistory(rows, reached))
+        found = self.backfilled(engine, history)
         self.run._count(found.arrived.counts)
         seen: set[str] = set()
         for part in found.parts:
@@ -122,7 +126,7 @@ class Result:
                     kept[spot] = kept.get(spot, 0) + one.amount
         self.arrivals = found.arrivals
 
-    def backfilled(self, engine: DuckEngine, history: TableHistory) -> Backfilled:
+    def backfilled(self, engine: DuckEngine, history: Any) -> Backfilled:
         return engine.backfill(
             history, state=self.run.memory, reached=history.upto, now=10**9, report=lambda _, __: None
         )

@@ -48,6 +48,11 @@ class History(Protocol):
         """The SQL type of the column `key`: an integer type, or VARCHAR."""
         ...
 
+    @property
+    def after(self) -> pa.DataType:
+        """The Arrow type of the column `after`."""
+        ...
+
     def scan(self, columns: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
         """Every change, in an order that is the same for every scan: these columns, each an SQL expression.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import duckdb
@@ -88,6 +89,11 @@ class FilesHistory:
     """Raises SourceError if the files have changed since the history began."""
     ordered: Callable[[], Iterator[pa.Table]]
     held: ExitStack
+
+    @cached_property
+    def after(self) -> pa.DataType:
+        """The Arrow type of new rows."""
+        return self.engine.sql(f"SELECT after FROM ({self.relation}) LIMIT 0").to_arrow_table().schema[0].type
 
     def scan(self, columns: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
         """Every change, in blocks."""

@@ -44,7 +44,8 @@ class DistinctRows:
             first, self._count = self._count, self._count + len(places)
             self._tables.append(table.append_column("number", pa.array(np.arange(first, self._count))))
         ids += first
-        ids *= exists
+        if not np.all(exists):
+            ids *= exists
         return ids
 
     def table(self) -> pa.Table | None:

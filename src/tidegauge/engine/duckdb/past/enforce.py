@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tidegauge.engine.duckdb.past.shuffle import Changes
+
     Ints = NDArray[np.int64]
     Flags = NDArray[np.bool_]
 
@@ -80,9 +82,12 @@ class Lives:
     accepted: NDArray[np.int32]
     """The contribution that counts after the last change, by its number."""
     true: NDArray[np.int32]
-    changes: tuple[Ints, Ints]
-    """(bin * contributions + number) and how often: accepted changes."""
-    all_changes: tuple[Ints, Ints]
+    accepted_changes: tuple[Ints, Ints]
+    """(bin * contributions + number) and how often."""
+    other_changes: tuple[Ints, Ints]
+    """Those that were not accepted."""
+    exits: tuple[Ints, Ints]
+    """Units that the constraint removed."""
     dropped: int
     stamps: Stamps | None = None
     """Where they were asked for."""
@@ -92,12 +97,12 @@ class Lives:
 class Versions:
     """The rows of a part: per row and instant the last change, sorted by key and time."""
 
-    names: pa.Array
+    keys: Ints | pa.Array
     """The keys of the part, as the source has them."""
     key: NDArray[np.int32]
     time: Ints
     bin: Ints
-    picture: Ints
+    picture: NDArray[np.int32] | Ints
     alive: Flags
     place: Ints
     """Its place in the part."""
@@ -106,18 +111,25 @@ class Versions:
     counts: Mapping[str, int]
 
     @classmethod
-    def of(cls, part: pa.Table, ends: Ints) -> Versions:
+    def of(cls, part: Changes, ends: Ints) -> Versions:
         """Sort the changes of a part, which come in the order of the log.  `ends`: of all bins."""
-        found = part["key"].combine_chunks().dictionary_encode(null_encoding="encode")
-        key, time = found.indices.to_numpy(), part["time"].to_numpy()
-        bins = np.searchsorted(ends, time)  # before sorting: most logs are in the order of time
-        order = _order(key, time, len(found.dictionary))
-        key, time, bins, version = (one[order] for one in (key, time, bins, part["version"].to_numpy()))
+        time, by_time = part.time, None
+        if (time[1:] < time[:-1]).any():
+            by_time = np.argsort(time, kind="stable")
+            time = time[by_time]
+        bins = _bins(time, ends)
+        place, fresh = _order(part.key, by_time)
+        order = place if by_time is None else by_time[place]
+        starts = order[fresh]
+        keys = part.key[starts] if isinstance(part.key, np.ndarray) else part.key.take(pa.array(starts))
+        time, bins, version = time[place], bins[place], part.version[order]
         flags = (version & 7).astype(np.uint8)
         begins = flags
-        hashes = part["hashes"].to_numpy()[order] if "hashes" in part.schema.names else None
+        hashes = None if part.hashes is None else part.hashes[order]
         before = hashes
-        tie = (key[1:] == key[:-1]) & (time[1:] == time[:-1])
+        tie = ~fresh[1:] & (time[1:] == time[:-1])
+        key = np.cumsum(fresh, dtype=np.int32)
+        key -= 1
         if tie.any():
             last, first = np.append(~tie, [True]), np.append([True], ~tie)
             begins = flags[first]
@@ -126,7 +138,7 @@ class Versions:
             key, time, bins, version, order, flags = (
                 one[last] for one in (key, time, bins, version, order, flags)
             )
-        fresh = np.append([True], key[1:] != key[:-1])[: len(key)]
+            fresh = fresh[first]
         alive = (flags & ALIVE) > 0
         existed = np.append([False], alive[:-1])[: len(key)] & ~fresh
         told = (begins & BEFORE) > 0
@@ -139,7 +151,7 @@ class Versions:
         if hashes is not None and before is not None:
             differs = (before[1:] & _LOW) != (hashes[:-1] >> _HALF)
             counts["other_before"] = _count(told[1:] & existed[1:] & differs)
-        return cls(found.dictionary, key, time, bins, version >> 3, alive, order, fresh, counts)
+        return cls(keys, key, time, bins, version >> 3, alive, order, fresh, counts)
 
     @property
     def last(self) -> Flags:
@@ -154,35 +166,36 @@ def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int, stamp: bo
     was = np.append(np.zeros(1, np.int32), code[:-1])[: len(code)]
     was[rows.fresh] = 0
     at = np.flatnonzero(code != was)
-    key, time, spot, now, was = rows.key[at], rows.time[at], rows.bin[at] * width, code[at], was[at]
-    begins = np.append([True], key[1:] != key[:-1])[: len(key)]
-    starts = np.flatnonzero(begins)
+    key, spot, now, was = rows.key[at], rows.bin[at] * width, code[at], was[at]
+    starts = np.flatnonzero(np.append([True], key[1:] != key[:-1])[: len(key)])
     lengths = np.diff(np.append(starts, len(key)))
-    first = time[starts]
+    first = rows.time[at[starts]]
     label = None if rules.labels is None else rules.labels[rows.picture[at[starts]]]
     which = np.zeros(len(starts), np.int32) if label is None else label
     most, period, declared = rules.at_most[which], rules.within[which], rules.declared[which]
     until = np.where(period == NEVER, NEVER, first + np.minimum(period, _MOST))
-    ordinal = np.arange(len(key)) - np.repeat(starts, lengths) + 1
-    inside = (ordinal <= np.repeat(most, lengths)) & (time <= np.repeat(until, lengths))
-    inside &= np.repeat(declared, lengths)
+    timed = stamp or rules.retire or bool((until < NEVER).any())
+    time = rows.time[at] if timed else first
+    count = np.where(declared, np.minimum(lengths, most), 0)
+    inside = _beginnings(count, lengths)
+    if timed:
+        inside &= time <= np.repeat(until, lengths)
     accepts, leaves = inside, until
     if rules.retire:
         reaches = lengths >= most
         leaves = until.copy()
         leaves[reaches] = np.minimum(time[starts[reaches] + most[reaches] - 1], until[reaches])
         accepts = (time < np.repeat(leaves, lengths)) & np.repeat(declared, lengths)
-    count = np.add.reduceat(accepts, starts, dtype=np.int64) if len(starts) else lengths
+    if timed and len(starts):
+        count = np.add.reduceat(accepts, starts, dtype=np.int64)
     standing = np.where(count > 0, now[np.maximum(starts + count - 1, 0)], 0) if len(starts) else now
     left = declared & (leaves <= reached) if rules.retire else np.zeros(len(starts), bool)
-    moved = [(spot[accepts] + now[accepts], 1), (spot[accepts] + was[accepts], -1)]
     gone = left & (standing > 0)
     goes = np.searchsorted(ends, leaves[gone])
-    if left.any():
-        moved.append((goes * width + standing[gone], -1))
     stamps = None
     if stamp:
         none = np.zeros(len(goes), np.int32)
+        ordinal = np.arange(len(key)) - np.repeat(starts, lengths) + 1
         stamps = Stamps(
             key=np.concatenate([key, key[starts][gone]]),
             time=np.concatenate([time, leaves[gone]]),
@@ -202,23 +215,59 @@ def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int, stamp: bo
         stays=left | ~declared if rules.retire else np.ones(len(starts), bool),
         accepted=np.where(left, 0, standing).astype(np.int32),
         true=now[starts + lengths - 1],
-        changes=_net(moved, width),
-        all_changes=_net([(spot + now, 1), (spot + was, -1)], width),
+        accepted_changes=_moved(spot, was, now, np.flatnonzero(accepts), width),
+        other_changes=_moved(spot, was, now, np.flatnonzero(~accepts), width),
+        exits=_net([(goes * width + standing[gone], -1)], width),
         dropped=len(inside) - _count(inside),
         stamps=stamps,
     )
 
 
-def _order(key: NDArray[np.int32], time: Ints, size: int) -> Ints:
-    """The order by key, then time, then place."""
-    before = None
-    if (time[1:] < time[:-1]).any():
-        before = np.argsort(time, kind="stable")
-        key = key[before]
-    order = np.argsort((key & 0xFFFF).astype(np.uint16), kind="stable")
-    if size > 1 << 16:
-        order = order[np.argsort((key >> 16).astype(np.uint16)[order], kind="stable")]
-    return order if before is None else before[order]
+def _bins(time: Ints, ends: Ints) -> Ints:
+    """The bin of each time; `time` is sorted."""
+    if len(ends) > len(time):
+        return np.searchsorted(ends, time)
+    bounds = np.concatenate([[0], np.searchsorted(time, ends, side="right"), [len(time)]])
+    return np.repeat(np.arange(len(ends) + 1), np.diff(bounds))
+
+
+def _order(key: Ints | pa.Array, by_time: Ints | None) -> tuple[Ints, Flags]:
+    """The order by key, then place, of changes that are sorted by time; and which are the first of a key."""
+    places = max(1, len(key) - 1).bit_length()
+    numbers = None
+    if isinstance(key, np.ndarray):
+        least = key.min(initial=key[0])
+        if int(key.max(initial=key[0])) - int(least) < 1 << (64 - places):
+            numbers = key.astype(np.uint64)
+            numbers -= least.astype(np.uint64)
+    if numbers is None:
+        found = pa.array(key).dictionary_encode(null_encoding="encode")
+        numbers = found.indices.to_numpy().astype(np.uint64)
+    if by_time is not None:
+        numbers = numbers[by_time]
+    numbers <<= np.uint64(places)
+    numbers |= np.arange(len(numbers), dtype=np.uint64)
+    numbers.sort()
+    order = (numbers & np.uint64((1 << places) - 1)).astype(np.int64)
+    numbers >>= np.uint64(places)
+    return order, np.append([True], numbers[1:] != numbers[:-1])
+
+
+def _beginnings(counts: Ints, lengths: Ints) -> Flags:
+    """Per run of these lengths: true for so many of its elements, from the first, and false for the rest."""
+    if (counts == lengths).all():
+        return np.ones(int(lengths.sum()), bool)
+    flags = np.tile(np.array([True, False]), len(counts))
+    return np.repeat(flags, np.column_stack([counts, lengths - counts]).ravel())
+
+
+def _moved(
+    spot: Ints, was: NDArray[np.int32], now: NDArray[np.int32], at: Ints, width: int
+) -> tuple[Ints, Ints]:
+    """Add up the changes at these places."""
+    if len(at) < len(spot):
+        spot, was, now = spot[at], was[at], now[at]
+    return _net([(spot + now, 1), (spot + was, -1)], width)
 
 
 def _net(moved: Sequence[tuple[Ints, int]], width: int) -> tuple[Ints, Ints]:

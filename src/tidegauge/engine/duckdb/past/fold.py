@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from tidegauge.engine.duckdb.digest import row_digest
+from tidegauge.engine.duckdb.past.digests import Digests
 from tidegauge.engine.duckdb.past.distinct import DistinctRows, can_encode
 from tidegauge.engine.duckdb.past.enforce import ALIVE, BEFORE, INFORMED, Rules, Versions, enforce
-from tidegauge.engine.duckdb.past.parts import Part, Texts, named, pairs_of, ranked, together
-from tidegauge.engine.duckdb.past.shuffle import Shuffle
+from tidegauge.engine.duckdb.past.parts import Part, Texts, divided, named, pairs_of, ranked, together
+from tidegauge.engine.duckdb.past.shuffle import Shuffle, plain
 from tidegauge.engine.duckdb.past.stamps import stamped
 from tidegauge.engine.duckdb.past.threads import in_turn
 from tidegauge.engine.duckdb.past.views import PastViews
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tidegauge.engine.duckdb.past.enforce import Ints, Lives
+    from tidegauge.engine.duckdb.past.shuffle import Changes, Column
     from tidegauge.engine.duckdb.views import Views
     from tidegauge.model.history import History, Report
     from tidegauge.model.program import Program, Scope
@@ -47,6 +48,10 @@ if TYPE_CHECKING:
 
 _HASHES: Final = '((hash("after") & 65535) * 65536 + (hash("before") & 65535))::UINTEGER'
 """16 bits of each: enough to count, for the operator, old rows that are not those that are known."""
+_OF_KEY: Final = 8
+"""Bit of `flags`, behind those that enforcement uses: see `Digests.of_key`."""
+_FEW: Final = 1 << 27
+"""Numbers of distinct rows of a history with fewer changes fit, with flags, into 32 bits."""
 
 
 def can_fold(program: Program, views: Views, columns: Mapping[str, str]) -> bool:
@@ -87,7 +92,8 @@ class Past:
             pool = held.enter_context(ThreadPoolExecutor(self._threads))
             shuffle = Shuffle(history.rows)
             held.callback(shuffle.close)
-            earliest = self._divide(history, shuffle, pool, report)
+            digests = Digests(self._db, history, self._columns, self._threads)
+            earliest, combinations = self._divide(history, shuffle, digests, pool, report)
             rules = self._prepare()
             ends = self._bins(earliest, reached)
             outside = self._numbers("SELECT outside FROM pictures ORDER BY number")
@@ -107,22 +113,24 @@ class Past:
                     found.append(replace(part, stamps=()))
                 report(6 * shuffle.parts + 3 * (number + 1), 10 * shuffle.parts)
             shuffle.close()
-            digests = self._digests(history, found, pool)
+            found = digests.prepare(combinations, found, pool)
             report(1, 1)
             yield from self._folded(found, rules, digests, pool)
 
     # -- reading ---------------------------------------------------------------------------------------------
 
-    def _selected(self, history: History, parts: int) -> dict[str, str]:
+    def _selected(self, history: History, parts: int, digests: Digests) -> dict[str, str]:
         """What is needed of every change."""
         there = 'CASE WHEN informed AND "before" IS NOT NULL THEN'
         columns = {
             "time": "time",
             "key": "key",
-            "part": f"(hash(key) % {parts})::USMALLINT",
             "flags": f"""(CASE WHEN "after" IS NOT NULL THEN {ALIVE} ELSE 0 END + CASE WHEN informed THEN
-                {INFORMED} ELSE 0 END + {there} {BEFORE} ELSE 0 END)::UTINYINT""",
+                {INFORMED} ELSE 0 END + {there} {BEFORE} ELSE 0 END
+                + CASE WHEN {digests.of_key()} THEN {_OF_KEY} ELSE 0 END)::UTINYINT""",
         }
+        if history.key == "VARCHAR":
+            columns["part"] = f"(hash(key) % {parts})::USMALLINT"
         if history.informed:
             columns["hashes"] = _HASHES
         for n, (name, kind) in enumerate(self._columns.items()):
@@ -130,13 +138,14 @@ class Past:
         return columns
 
     def _divide(
-        self, history: History, shuffle: Shuffle, pool: ThreadPoolExecutor, report: Report
-    ) -> int | None:
-        """Read every change once; returns the time of the earliest."""
+        self, history: History, shuffle: Shuffle, digests: Digests, pool: ThreadPoolExecutor, report: Report
+    ) -> tuple[int | None, pa.Table]:
+        """Read every change once; returns the time of the earliest, and the distinct rows."""
         distinct, earliest = DistinctRows(), None
+        number = np.int32 if history.rows < _FEW else np.int64
 
         def numbered() -> Iterator[tuple[pa.RecordBatch, int]]:
-            for block in history.scan(self._selected(history, shuffle.parts)):
+            for block in history.scan(self._selected(history, shuffle.parts, digests)):
                 if block.num_rows:
                     yield block, self.arrivals
                     self.arrivals += block.num_rows
@@ -144,13 +153,17 @@ class Past:
 
         def work(one: tuple[pa.RecordBatch, int]) -> int:
             block, first = one
-            flags = block["flags"].to_numpy()
+            flags, key, time = block["flags"].to_numpy(), plain(block["key"]), block["time"].to_numpy()
             picture = distinct.number([block[name] for name in self._values()], (flags & ALIVE) > 0)
-            columns = {"time": block["time"], "key": block["key"], "version": pa.array(picture << 3 | flags)}
+            version = (picture << 3 | flags & (_OF_KEY - 1)).astype(number)
+            columns: dict[str, Column] = {"time": time, "key": key, "version": version}
             if history.informed:
-                columns["hashes"] = block["hashes"]
-            shuffle.add(pa.record_batch(columns), block["part"].to_numpy(), first)
-            return int(block["time"].to_numpy().min())
+                columns["hashes"] = block["hashes"].to_numpy()
+            if ((flags & (_OF_KEY | ALIVE)) == ALIVE).any():
+                digests.follow = False
+            part = block["part"].to_numpy() if "part" in block.schema.names else divided(key, shuffle.parts)
+            shuffle.add(columns, part, first)
+            return int(time.min())
 
         for time in in_turn(pool, self._threads, work, numbered()):
             earliest = time if earliest is None else min(time, earliest)
@@ -159,7 +172,7 @@ class Past:
         if combinations is None:
             combinations = pa.table({name: pa.nulls(0) for name in ("number", *self._values())})
         self._made("combinations", combinations, self._sql.pictures())
-        return earliest
+        return earliest, combinations
 
     def _values(self) -> list[str]:
         """The columns of a scan that have the used values."""
@@ -215,52 +228,28 @@ class Past:
         return ends
 
     def _enforced(
-        self, part: pa.Table, rules: Sequence[Rules], outside: Ints, ends: Ints, reached: int, *, stamp: bool
+        self, part: Changes, rules: Sequence[Rules], outside: Ints, ends: Ints, reached: int, *, stamp: bool
     ) -> Part:
         rows = Versions.of(part, ends)
         exists = np.flatnonzero(rows.last & rows.alive)
-        names = named(rows.names)
         lives = [enforce(rows, one, ends=ends, reached=reached, stamp=stamp) for one in rules]
         return Part(
-            names,
+            rows.keys,
             rows.key[exists],
             rows.picture[exists],
-            part["row"].to_numpy()[rows.place[exists]],
+            part.row[rows.place[exists]],
             tuple(replace(life, stamps=None) for life in lives),
             rows.counts,
-            int(outside[part["version"].to_numpy() >> 3].sum()) if outside.any() else 0,
-            tuple(stamped(s, names, life) for s, life in enumerate(lives)) if stamp else (),
+            int(outside[part.version >> 3].sum()) if outside.any() else 0,
+            stamps=tuple(stamped(s, named(pa.array(rows.keys)), life) for s, life in enumerate(lives))
+            if stamp
+            else (),
         )
-
-    def _digests(self, history: History, parts: Sequence[Part], pool: ThreadPoolExecutor) -> Ints:
-        """The digests of the last versions of all rows that exist, part by part."""
-        rows = np.concatenate([np.zeros(0, np.int64), *(part.row for part in parts)])
-        order = np.argsort(rows)
-        rows = rows[order]
-
-        def needed() -> Iterator[tuple[pa.RecordBatch, Ints]]:
-            first = 0
-            for block in history.scan({"after": '"after"'}):
-                low, high = np.searchsorted(rows, [first, first + block.num_rows])
-                if high > low:
-                    yield block, rows[low:high] - first
-                first += block.num_rows
-
-        def work(one: tuple[pa.RecordBatch, Ints]) -> Ints:
-            block, places = one
-            digest = row_digest('"after"', block.schema.field("after").type)
-            with self._db.cursor() as db:
-                db.register("found", pa.table(block.take(pa.array(places))))
-                return _integers(db.sql(f"SELECT {digest} AS digest FROM found"))
-
-        found = np.empty(len(rows), np.int64)
-        found[order] = np.concatenate([np.zeros(0, np.int64), *in_turn(pool, self._threads, work, needed())])
-        return found
 
     # -- the result ------------------------------------------------------------------------------------------
 
     def _folded(
-        self, parts: Sequence[Part], rules: Sequence[Rules], digests: Ints, pool: ThreadPoolExecutor
+        self, parts: Sequence[Part], rules: Sequence[Rules], digests: Digests, pool: ThreadPoolExecutor
     ) -> Iterator[Folded]:
         """All parts, some together; the first has the sums and counts of all."""
         for s, one in enumerate(rules):
@@ -277,13 +266,12 @@ class Past:
         layout = self._views.layout
         gone, used = arrow_schema(layout.entries).empty_table(), arrow_schema(layout.used).empty_table()
 
-        def work(one: tuple[list[Part], Ints]) -> tuple[pa.Table, pa.Table]:
-            some, own = one
-            names, ranks = ranked([part.names for part in some])
-            entries = self._entries(some, names, ranks, pictures, own)
+        def work(some: list[Part]) -> tuple[pa.Table, pa.Table]:
+            names, ranks = ranked([part.keys for part in some])
+            entries = self._entries(some, names, ranks, pictures, digests.compute(some))
             return entries, self._units(some, names, ranks, rules, texts)
 
-        for entries, units in in_turn(pool, self._threads, work, together(parts, digests)):
+        for entries, units in in_turn(pool, self._threads, work, together(parts)):
             yield Folded(
                 totals=totals,
                 entries=entries,
@@ -300,15 +288,17 @@ class Past:
         width = int(rules.codes.max(initial=0)) + 1
         tables = []
         for life in lives:
-            for (places, times), (one, other) in (
-                (life.changes, ("accepted", "true_")),
-                (life.all_changes, ("true_", "accepted")),
-            ):
-                tables.append(pa.table({"place": places, one: times, other: np.zeros(len(times), np.int64)})
-                              .select(["place", "accepted", "true_"]))  # fmt: skip
+            for (places, times), accepted, true in (
+                (life.accepted_changes, 1, 1), (life.other_changes, 0, 1), (life.exits, 1, 0)
+            ):  # fmt: skip
+                moved = {"place": places, "accepted": accepted * times, "true_": true * times}
+                tables.append(pa.table(moved))
         empty = {name: pa.array([], pa.int64()) for name in ("place", "accepted", "true_")}
-        moved = pa.concat_tables([pa.table(empty), *tables])
-        self._made("moved", moved, self._sql.net(s).replace("$width", str(width)))
+        self._made(
+            "moved",
+            pa.concat_tables([pa.table(empty), *tables]),
+            self._sql.net(s).replace("$width", str(width)),
+        )
 
     def _excess(self, s: int, lives: Sequence[Lives]) -> Texts:
         """Per pair of contributions (true and accepted, as one number) that differ: the text of the state."""

@@ -20,21 +20,27 @@ if TYPE_CHECKING:
 
 ROWS: Final = 500_000
 """About so many rows of the state are handed over at a time."""
+_MIX: Final = np.uint64(0x9E3779B97F4A7C15)
+_DIGITS: Final = 17
+"""Integers of so many digits, followed by zeros, and the number of their digits fit into 64 bits."""
 
 
 @dataclass(frozen=True)
 class Part:
     """What became of the keys of one part."""
 
-    names: pa.Array
+    keys: Ints | pa.Array
+    """As the source has them."""
     place: NDArray[np.int32]
-    """Of each row that exists: the place of its name ..."""
-    picture: Ints
-    row: Ints
+    """Of each row that exists: the place of its key ..."""
+    picture: NDArray[np.int32] | Ints
+    row: NDArray[np.uint32] | Ints
     """... its distinct row, and where in the scan its last version is."""
     lives: tuple[Lives, ...]
     counts: Mapping[str, int]
     outside: int
+    digests: Ints | None = None
+    """Of the rows that exist, where they do not follow from keys and used columns."""
     stamps: tuple[pa.Table, ...] = ()
     """The stamped changes, where they were asked for."""
 
@@ -52,28 +58,54 @@ def pairs_of(life: Lives) -> Ints:
     return (life.true.astype(np.int64) << 32) | life.accepted
 
 
-def together(parts: Sequence[Part], digests: Ints) -> Iterator[tuple[list[Part], Ints]]:
-    """Parts that are handed over at once, with the digests of their rows; at least one list."""
+def divided(keys: Ints | pa.Array, parts: int) -> NDArray[np.uint16]:
+    """The part of each integer key: by a hash, so that keys in a sequence are in different parts."""
+    numbers = keys if isinstance(keys, np.ndarray) else pc.fill_null(keys, 0).to_numpy()
+    hashes = (numbers.astype(np.uint64) * _MIX) >> np.uint64(32)
+    hashes *= np.uint64(parts)
+    hashes >>= np.uint64(32)
+    return hashes.astype(np.uint16)
+
+
+def together(parts: Sequence[Part]) -> Iterator[list[Part]]:
+    """Parts that are handed over at once; at least one list."""
     some: list[Part] = []
-    first = last = 0
     for part in parts:
         some.append(part)
-        last += len(part.row)
-        if last - first >= ROWS:
-            yield some, digests[first:last]
-            some, first = [], last
+        if sum(len(one.row) for one in some) >= ROWS:
+            yield some
+            some = []
     if some or not parts:
-        yield some, digests[first:last]
+        yield some
 
 
-def ranked(names: Sequence[pa.Array]) -> tuple[pa.Array, list[Ints]]:
+def ranked(keys: Sequence[Ints | pa.Array]) -> tuple[pa.Array, list[Ints]]:
     """All names, sorted, and where among them those of each part are."""
-    every = pa.chunked_array(names, pa.string()).combine_chunks()
+    order, names = _named_integers(keys) or _named_texts(keys)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return names, np.split(rank, np.cumsum([len(one) for one in keys[:-1]])) if keys else []
+
+
+def _named_texts(keys: Sequence[Ints | pa.Array]) -> tuple[Ints, pa.Array]:
+    """The order of the names, and the names in this order."""
+    every = pa.chunked_array([named(pa.array(one)) for one in keys], pa.string()).combine_chunks()
     order = pc.sort_indices(every)
-    rank = np.empty(len(every), np.int64)
-    rank[order.to_numpy()] = np.arange(len(every))
-    bounds = np.cumsum([len(one) for one in names[:-1]])
-    return every.take(order), np.split(rank, bounds) if names else []
+    return order.to_numpy(), every.take(order)
+
+
+def _named_integers(keys: Sequence[Ints | pa.Array]) -> tuple[Ints, pa.Array] | None:
+    """The same for integers, by their digits: texts are only made once; None where that is not possible."""
+    if not keys or not all(isinstance(one, np.ndarray) for one in keys):
+        return None
+    every = np.concatenate(keys)
+    if not len(every) or every.min() < 0 or every.max() >= 10**_DIGITS:
+        return None
+    every = every.astype(np.int64)
+    powers = 10 ** np.arange(_DIGITS + 1, dtype=np.int64)
+    digits = np.maximum(np.searchsorted(powers, every, side="right"), 1)
+    order = np.argsort((every * powers[_DIGITS - digits]) << 5 | digits)
+    return order, pa.array(every[order]).cast(pa.string())
 
 
 def named(keys: pa.Array) -> pa.Array:

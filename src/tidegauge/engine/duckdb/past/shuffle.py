@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from itertools import pairwise
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,12 +15,42 @@ from tidegauge.scratch import ScratchFolder
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Column: TypeAlias = "NDArray[Any] | pa.Array"
+
 PART: Final = 1 << 18
 """About so many changes are in a part: its columns fit into the caches of a processor."""
 _MOST_PARTS: Final = 256
 """Each part that is on disk is one open file."""
 IN_MEMORY: Final = 24_000_000
-"""More changes than these are divided on disk."""
+"""More changes than these are divided on disk ..."""
+_TOGETHER: Final = 1 << 22
+"""... and written when so many have come together."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The changes of one part, in the order of `row`."""
+
+    key: NDArray[np.int64] | pa.Array
+    time: NDArray[np.int64]
+    version: NDArray[np.int32] | NDArray[np.int64]
+    """The number of the distinct row, and its flags."""
+    row: NDArray[np.uint32] | NDArray[np.int64]
+    """The place in the scan."""
+    hashes: NDArray[np.uint32] | None = None
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Changes that are sorted by part; those of part n are from bounds[n] to bounds[n + 1]."""
+
+    first: int
+    columns: dict[str, Column]
+    bounds: NDArray[np.int64]
+
+    def part(self, number: int) -> dict[str, Column]:
+        begin, end = self.bounds[number], self.bounds[number + 1]
+        return {name: column[begin:end] for name, column in self.columns.items()}
 
 
 class Shuffle:
@@ -28,31 +58,37 @@ class Shuffle:
 
     def __init__(self, rows: int) -> None:
         self.parts = int(min(max(1, -(-rows // PART)), _MOST_PARTS))
-        self._blocks: list[tuple[pa.RecordBatch, NDArray[np.int64]]] = []
+        self._row = np.uint32 if rows < 1 << 32 else np.int64
+        self._blocks: list[_Block] = []
         self._folder = ScratchFolder() if rows > IN_MEMORY else None
         self._files: list[pa.OSFile] = []
         self._writers: list[pa.ipc.RecordBatchStreamWriter] = []
-        self._lock = threading.Lock()
+        self._lock, self._writing = threading.Lock(), threading.Lock()
         self._finished = False
 
-    def add(self, block: pa.RecordBatch, part: NDArray[np.uint16], first: int) -> None:
+    def add(self, columns: dict[str, Column], part: NDArray[np.uint16], first: int) -> None:
         """Divide one block, whose rows are numbered from `first`; several threads may call it at once."""
         order = np.argsort(part, kind="stable")
         bounds = np.concatenate([[0], np.cumsum(np.bincount(part, minlength=self.parts))]).astype(np.int64)
-        block = block.take(pa.array(order)).append_column("row", pa.array(order + first))
+        divided = {name: _taken(column, order) for name, column in columns.items()}
+        divided["row"] = (order + first).astype(self._row)
         with self._lock:
-            if self._folder is None:
-                self._blocks.append((block, bounds))
+            self._blocks.append(_Block(first, divided, bounds))
+            if self._folder is None or sum(len(one.columns["row"]) for one in self._blocks) < _TOGETHER:
                 return
-            for number, (begin, end) in enumerate(pairwise(bounds)):
-                if end > begin:
-                    self._writer(number, block.schema).write_batch(block.slice(begin, end - begin))
+            blocks, self._blocks = self._blocks, []
+        self._write(blocks)
 
-    def _writer(self, number: int, schema: pa.Schema) -> pa.ipc.RecordBatchStreamWriter:
-        if not self._writers:
-            self._files = [pa.OSFile(str(self._path(part)), "wb") for part in range(self.parts)]
-            self._writers = [pa.ipc.new_stream(file, schema) for file in self._files]
-        return self._writers[number]
+    def _write(self, blocks: list[_Block]) -> None:
+        """Append these changes to the files of their parts."""
+        with self._writing:
+            for number in range(self.parts):
+                found = _joined([block.part(number) for block in _sorted(blocks)])
+                table = pa.table(found)
+                if not self._writers:
+                    self._files = [pa.OSFile(str(self._path(part)), "wb") for part in range(self.parts)]
+                    self._writers = [pa.ipc.new_stream(file, table.schema) for file in self._files]
+                self._writers[number].write_table(table)
 
     def _path(self, number: int) -> Path:
         assert self._folder is not None
@@ -60,34 +96,73 @@ class Shuffle:
 
     def finish(self) -> None:
         """Every block was added."""
-        for one in () if self._finished else (*self._writers, *self._files):
-            one.close()
+        if self._finished:
+            return
         self._finished = True
+        if self._folder is not None:
+            blocks, self._blocks = self._blocks, []
+            if blocks:
+                self._write(blocks)
+            self._shut()
+        self._blocks = _sorted(self._blocks)
 
-    def part(self, number: int) -> pa.Table | None:
-        """The changes of one part, in the order of `row`; None: it has none.  A part is given once."""
+    def _shut(self) -> None:
+        for one in (*self._writers, *self._files):
+            one.close()
+
+    def part(self, number: int) -> Changes | None:
+        """The changes of one part; None: it has none.  A part is given once."""
         if self._folder is None:
-            slices = [
-                block.slice(bounds[number], bounds[number + 1] - bounds[number])
-                for block, bounds in self._blocks
-            ]
-            table = pa.Table.from_batches(slices) if slices else None
+            found = _joined([block.part(number) for block in self._blocks]) if self._blocks else {}
         elif self._writers:
             with pa.OSFile(str(self._path(number)), "rb") as file, pa.ipc.open_stream(file) as reader:
                 table = reader.read_all()
             self._path(number).unlink()
+            found = {name: plain(table[name].combine_chunks()) for name in table.column_names}
         else:
-            table = None
-        if table is None or not table.num_rows:
+            found = {}
+        if not found or not len(found["row"]):
             return None
-        rows = table["row"].to_numpy()
+        rows = found["row"]
         if (rows[1:] < rows[:-1]).any():
-            table = table.take(pa.array(np.argsort(rows, kind="stable")))
-        return table
+            order = np.argsort(rows, kind="stable")
+            found = {name: _taken(column, order) for name, column in found.items()}
+        return Changes(**found)
 
     def close(self) -> None:
         """Free memory and disk."""
-        self.finish()
+        if not self._finished:
+            self._finished = True
+            self._shut()
         self._blocks, self._files, self._writers = [], [], []
         if self._folder is not None:
             self._folder.cleanup()
+
+
+def plain(column: pa.Array) -> Column:
+    """Integers without nulls as numpy has them, without a copy; other columns as they are."""
+    if pa.types.is_integer(column.type) and not column.null_count:
+        numbers: Column = column.to_numpy()
+        return numbers
+    return column
+
+
+def _taken(column: Column, order: NDArray[np.int64]) -> Column:
+    taken: Column = column[order] if isinstance(column, np.ndarray) else column.take(pa.array(order))
+    return taken
+
+
+def _joined(parts: list[dict[str, Column]]) -> dict[str, Column]:
+    """The columns of several blocks, one after the other."""
+    found: dict[str, Column] = {}
+    for name in parts[0]:
+        columns = [part[name] for part in parts]
+        if all(isinstance(column, np.ndarray) for column in columns):
+            found[name] = np.concatenate(columns)
+        else:
+            found[name] = pa.concat_arrays([pa.array(column) for column in columns])
+    return found
+
+
+def _sorted(blocks: list[_Block]) -> list[_Block]:
+    return sorted(blocks, key=lambda block: block.first)

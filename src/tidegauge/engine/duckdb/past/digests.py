@@ -1,0 +1,121 @@
+"""The digests of the rows that exist at the end of a history.
+
+Where a row has no other columns than its key and those that releases use, its digest follows from them.  Else
+the history is read again, for the last versions of the rows alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from tidegauge.engine.duckdb.digest import row_digest
+from tidegauge.engine.duckdb.past.threads import in_turn
+from tidegauge.engine.duckdb.render import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from concurrent.futures import ThreadPoolExecutor
+
+    import duckdb
+
+    from tidegauge.engine.duckdb.past.enforce import Ints
+    from tidegauge.engine.duckdb.past.parts import Part
+    from tidegauge.model.history import History
+
+_KEYS: Final = {
+    "VARCHAR": pa.string(), "TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(), "UTINYINT": pa.uint8(), "USMALLINT": pa.uint16(), "UINTEGER": pa.uint32(),
+    "UBIGINT": pa.uint64(),
+}  # fmt: skip
+"""SQL types of keys, as Arrow has them."""
+
+
+class Digests:
+    """Computes digests for one history; `columns`: the columns that the program uses."""
+
+    def __init__(
+        self, db: duckdb.DuckDBPyConnection, history: History, columns: Mapping[str, str], threads: int
+    ) -> None:
+        self._db, self._history, self._threads = db, history, threads
+        self._used = {name: f"u{n}" for n, name in enumerate(columns)}
+        shape = history.after
+        fields = list(shape) if pa.types.is_struct(shape) else []
+        others = [field for field in fields if field.name not in self._used]
+        self._key = others[0].name if others else None
+        self.follow = bool(fields) and all(field.type == _KEYS.get(history.key) for field in others[:1])
+        """Whether digests follow from keys and used columns, as far as is known yet."""
+        if len(others) > 1:
+            self.follow = False
+        self._combinations: pa.Table | None = None
+
+    def of_key(self) -> str:
+        """SQL: whether the column of a row that is not used is the key.  If it ever is not: `follow` is False."""
+        if self._key is None or not self.follow:
+            return "true"
+        return f'("after".{quote(self._key)} IS NOT DISTINCT FROM key)'
+
+    def prepare(self, combinations: pa.Table, parts: list[Part], pool: ThreadPoolExecutor) -> list[Part]:
+        """The parts, with what `compute` needs.  `combinations`: of used values, numbered from 1."""
+        self._combinations = combinations
+        if self.follow and all(
+            combinations.schema.field(self._used[field.name]).type == field.type
+            for field in self._history.after
+            if field.name in self._used
+        ):
+            return parts
+        found = self._scanned(parts, pool)
+        bounds = np.cumsum([len(part.row) for part in parts])[:-1]
+        pieces = np.split(found, bounds) if parts else []
+        return [replace(part, digests=piece) for part, piece in zip(parts, pieces, strict=True)]
+
+    def compute(self, parts: Sequence[Part]) -> Ints:
+        """The digests of the rows of these parts; several threads may call it at once."""
+        known = [part.digests for part in parts if part.digests is not None]
+        if len(known) == len(parts):
+            return np.concatenate([np.zeros(0, np.int64), *known])
+        assert self._combinations is not None
+        number = np.concatenate([part.picture for part in parts])
+        rows = self._combinations.take(pa.array(number - 1))
+        keys = pa.concat_arrays([_taken(part) for part in parts])
+        values = [
+            rows[self._used[field.name]].combine_chunks() if field.name in self._used else keys
+            for field in self._history.after
+        ]
+        return self._digests(pa.StructArray.from_arrays(values, fields=list(self._history.after)))
+
+    def _scanned(self, parts: Sequence[Part], pool: ThreadPoolExecutor) -> Ints:
+        """Read the last versions of all rows that exist, part by part."""
+        rows = np.concatenate([np.zeros(0, np.int64), *(part.row for part in parts)]).astype(np.int64)
+        order = np.argsort(rows)
+        rows = rows[order]
+
+        def needed() -> Iterator[pa.Array]:
+            first = 0
+            for block in self._history.scan({"after": '"after"'}):
+                low, high = np.searchsorted(rows, [first, first + block.num_rows])
+                if high > low:
+                    yield block["after"].take(pa.array(rows[low:high] - first))
+                first += block.num_rows
+
+        found = np.empty(len(rows), np.int64)
+        pieces = in_turn(pool, self._threads, self._digests, needed())
+        found[order] = np.concatenate([np.zeros(0, np.int64), *pieces])
+        return found
+
+    def _digests(self, after: pa.Array) -> Ints:
+        digest = row_digest('"after"', after.type)
+        with self._db.cursor() as db:
+            db.register("found", pa.table({"after": after}))
+            found = db.sql(f"SELECT {digest} AS digest FROM found").to_arrow_table()["digest"]
+            digests: Ints = found.to_numpy().astype(np.int64)
+            return digests
+
+
+def _taken(part: Part) -> pa.Array:
+    """The keys of the rows of a part that exist."""
+    keys = part.keys
+    return pa.array(keys[part.place]) if isinstance(keys, np.ndarray) else keys.take(pa.array(part.place))
