@@ -53,7 +53,7 @@ class Digests:
         self._combinations: pa.Table | None = None
 
     def of_key(self) -> str:
-        """SQL: whether the column of a row that is not used is the key.  If it ever is not: `follow` is False."""
+        """SQL: whether the column of a row that is not used is the key; if it ever is not, read again."""
         if self._key is None or not self.follow:
             return "true"
         return f'("after".{quote(self._key)} IS NOT DISTINCT FROM key)'
