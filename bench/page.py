@@ -17,8 +17,8 @@ HEAD: Final = (
     "`make bench` runs every script in [bench/](../bench) and writes this page and its figures; no number "
     "here was written by hand. Each number is compared with a peer or a limit that was measured in the "
     "same run. Seconds depend on the machine and on what else it does, so read the ratios: both sides of a "
-    "ratio ran on the same machine, one after the other. A load above the number of cores says that other "
-    "work ran at the same time."
+    "ratio ran on the same machine, one after the other. The load is that of the minute before a script, "
+    "with work that had ended when the script began."
 )
 
 
