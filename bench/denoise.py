@@ -2,6 +2,7 @@
 
     python -m bench.denoise FOLDER                    the numbers to reach, each with its limit
     python -m bench.denoise FOLDER --draws 3          quicker
+    python -m bench.denoise FOLDER --write            also puts the table into docs/denoised.md
     python -m bench.denoise --time                    3,650 days and 50 groups
 
 FOLDER (or TIDEGAUGE_DATA) holds traffic_fines.csv.gz, congress_committees.csv.gz and oulad.csv.gz.
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tidegauge as tg
-from bench.result import Ratio, Result, Table, say
+from bench.result import Ratio, Result, Table, put, say
 from tidegauge.publish.denoise.estimate import Denoised, past_only, smoothed
 from tidegauge.publish.denoise.filter import Span
 from tidegauge.publish.denoise.measured import measured
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 Z = NormalDist().inv_cdf(0.975)
+PAGE = Path(__file__).parents[1] / "docs" / "denoised.md"
 
 
 @dataclass(frozen=True)
@@ -171,6 +173,11 @@ def compared(folder: Path, draws: int, several: tuple[Series, ...]) -> tuple[lis
                 rows.append([f"{series.file} by {series.column}", f"{epsilon:g}", plan.strategy.name, name,
                              f"{ratio:.2f}", f"{worst:.3f}", f"{covered.mean():.3f}",
                              f"{covered.min():.3f}"])  # fmt: skip
+    means = {name: np.mean([summary(one[name])[0] for one in results]) for name in ("past", "smoothed")}
+    covers = {
+        name: np.mean([summary(one[name])[2].mean() for one in results]) for name in ("past", "smoothed")
+    }
+    rows += [["mean", "", "", name, f"{means[name]:.2f}", "", f"{covers[name]:.3f}", ""] for name in means]
     ratios = []
     for name, limit in (("smoothed", 0.65), ("past", 0.78)):
         every = [summary(found[name]) for found in results]
@@ -225,6 +232,7 @@ def main() -> int:
     parser.add_argument("--others", action="store_true", help="other columns of the same changelogs")
     parser.add_argument("--time", action="store_true", help="the time alone")
     parser.add_argument("--quick", action="store_true", help="two draws of one series")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/denoised.md")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     named = os.environ.get("TIDEGAUGE_DATA")
@@ -239,6 +247,8 @@ def main() -> int:
             compared(folder, 2, several[:1]) if given.quick else compared(folder, given.draws, several)
         )
         ratios, tables = [*found, *ratios], [table]
+        if given.write:
+            PAGE.write_text(put(PAGE.read_text("utf-8"), "measured", table.markdown()), "utf-8")
     about = (
         "Estimates of a model against plain readings on real changelogs, with noise drawn "
         f"{2 if given.quick else given.draws} times: root mean squared error, and how often 95 % intervals "

@@ -163,3 +163,10 @@ def say(found: Result, *, as_json: bool) -> int:
     """Print a result; returns the exit code: 1 where a ratio is not as wanted."""
     print(json.dumps(asdict(found)) if as_json else f"# {found.title}\n\n{markdown(found)}", flush=True)
     return 0 if found.reached else 1
+
+
+def put(text: str, name: str, table: str) -> str:
+    """The page with this table between its marks."""
+    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    before, _, rest = text.partition(begin)
+    return f"{before}{begin}\n{table}\n{end}{rest.partition(end)[2]}"

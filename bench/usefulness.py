@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.result import Chart, Ratio, Series, Table, not_here, say
+from bench.result import Chart, Ratio, Series, Table, not_here, put, say
 from bench.result import Result as Found
 from tidegauge.model import kinds
 from tidegauge.model.quantity import instant
@@ -234,13 +234,6 @@ def found_in(results: list[Result], draws: int) -> Found:
         charts=[Chart("Error by at_most, epsilon = 1, freeze", "at_most (k)",
                       "whole error over the best of the grid", lines, log_x=True, log_y=True)],
     )  # fmt: skip
-
-
-def put(text: str, name: str, table: str) -> str:
-    """The page with this table between its marks."""
-    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-    before, _, rest = text.partition(begin)
-    return f"{before}{begin}\n{table}\n{end}{rest.partition(end)[2]}"
 
 
 def main() -> int:
