@@ -243,6 +243,9 @@ def result(units: int, changes: int, burst: int) -> Result:
             Ratio("changes written and followed", wrote + behind, "changes written", wrote, "s"),
             Ratio("a burst, until it is followed", found["burst writing s"] + found["burst gone after s"],
                   "the burst written", found["burst writing s"], "s"),
+            Ratio("changes followed", found["changes/s"], "wanted", 100_000, "a second", 1, "higher"),
+            Ratio("a burst followed", burst / found["burst gone after s"], "wanted", 1_000_000 / 12, "a second",
+                  1 if burst >= 1_000_000 else None, "higher"),
         ],
         tables=[Table("", ["what", "value"], rows)],
     )  # fmt: skip

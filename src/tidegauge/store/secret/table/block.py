@@ -95,15 +95,16 @@ class Block:
         return fits
 
     def patched(self, change: Patch) -> tuple[Block, NDArray[np.intp]]:
-        """The block after rows were rewritten and erased, and the places of the bytes that were written.
+        """The block after rows were rewritten and erased, and the places of the bytes that changed.
 
         A copy: what was read of this one stays as it is.
         """
-        content = np.frombuffer(self.content, np.uint8).copy()
+        before = np.frombuffer(self.content, np.uint8)
+        content = before.copy()
         block = Block(pa.py_buffer(content))
         written = patch(content, block._whole, change)
         block._live = block._marked()
-        return block, written
+        return block, written[before[written] != content[written]]
 
     def _marked(self) -> NDArray[np.bool_] | None:
         """Which rows were not erased; None where none was."""
