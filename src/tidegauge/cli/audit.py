@@ -32,7 +32,7 @@ def audit(
 ) -> None:
     """Audit the plan with the installed code, and seed known bugs.
 
-    The parts: replay, laws of the noise, canaries, positive controls, local surveys.
+    The parts: replay, distribution of the noise, canaries, positive controls, local surveys.
 
     Works on invented rows in a folder of its own, reads no data and spends nothing.  Takes a few minutes.
     Exit code 0: passed; 1: failed.

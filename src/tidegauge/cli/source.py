@@ -26,7 +26,7 @@ def doctor(file: File = DEFAULT, as_json: Json = False) -> None:
 def install(file: File = DEFAULT) -> None:
     """Install in the source what following it needs.
 
-    That is triggers (SQLite), or a publication and a replication slot (PostgreSQL).
+    That is triggers (SQLite), or a publication (PostgreSQL).  The first run creates the replication slot.
     """
     typer.echo(open_gauge(file).install())
 
