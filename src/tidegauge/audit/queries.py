@@ -31,7 +31,7 @@ _DATES: Final = (*map(datetime.fromisoformat, ("2024-02-29T23:59", "2023-12-31",
 
 
 class Asked(NamedTuple):
-    """A release, and by row what it adds: a cell and an amount in steps of the grid, or None."""
+    """A release, and what each row adds to it: a cell and an amount in steps of the grid, or None."""
 
     release: dict[str, Any]
     adds: Callable[[Row], tuple[int, int] | None]
@@ -50,7 +50,7 @@ def _grouped(row: Row) -> tuple[int, int] | None:
 
 
 def _clamped(value: Any, low: float, high: float, step: float) -> int:
-    """In steps of the grid, rounded half away from zero; NULL and NaN are 0."""
+    """The value, clamped, in steps of the grid, rounded half away from zero; NULL and NaN give 0."""
     if value is None or isnan(value):
         return 0
     steps = min(max(value, low), high) / step
@@ -109,7 +109,7 @@ def _rows() -> list[Row]:
 
 
 def check_queries() -> None:
-    """Every query sums what its few lines of Python sum.  Raises Discrepancy."""
+    """Check that every query has the sums that its few lines of Python compute.  Raises Discrepancy."""
     at = {"start": "1970-01-01T00:00:00.000010Z", "every": "10 microseconds", "for": "10 microseconds"}
     plain = {**at, "strategy": {"name": "disjoint", "base": 0}}
     with ScratchFolder() as folder:

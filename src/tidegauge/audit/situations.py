@@ -1,4 +1,4 @@
-"""More small gauges that were worked out by hand: terms, added releases, and what applications do seldom."""
+"""More small gauges, worked out by hand: terms, added releases, and things that applications rarely do."""
 
 from __future__ import annotations
 

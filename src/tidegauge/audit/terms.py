@@ -1,6 +1,6 @@
-"""Constraints that renew: they protect what one unit does in one term, so neighbours differ in one.  [T15]
+"""Constraints that renew: they protect a unit in one term, so neighbouring worlds differ in one term.  [T15]
 
-The worst unit enters at the instant at which a term begins, which costs nothing of its limit, changes as
+The worst unit enters at the instant at which a term begins, which uses up none of its limit, changes as
 often as the limit allows, and is gone when the next term begins.
 """
 
@@ -44,7 +44,7 @@ class _Places(NamedTuple):
 
 
 class TermSearch:
-    """The search for the path in one term that costs most."""
+    """The search for the path in one term that costs the most."""
 
     def __init__(
         self, search: Search, release: ReleasePlan, program: Program, *, bins: int, rng: Random
@@ -104,13 +104,13 @@ class TermSearch:
         return [Step(bin_, cycle[n % len(cycle)]) for n, bin_ in enumerate(bins)], instants
 
     def _leave(self, term: Term, steps: list[Step], instants: list[int]) -> None:
-        """Let the unit be gone when the next term begins, which costs nothing of its limit either."""
+        """Let the unit be gone when the next term begins, which uses up none of its limit either."""
         if (bin_ := self._schedule.bin_at(term.ends)) < self._bins:
             steps.append(Step(bin_, None))
             instants.append(term.ends)
 
     def _inside(self, term: Term, limit: Allowance) -> _Places:
-        """The bins that lie inside the term; their last instants."""
+        """The bins that lie inside the term, with their last instants."""
         first = 0 if term.begins is None else self._schedule.bin_at(term.begins) + 1
         bins = [bin_ for bin_ in range(first, self._bins) if self._schedule.bin_end(bin_) < term.ends - 1]
         if limit.within is not None and bins:
@@ -119,7 +119,7 @@ class TermSearch:
         return _Places(bins, [self._schedule.bin_end(bin_) for bin_ in bins])
 
     def _chosen(self, places: _Places, limit: Allowance, *, entered: bool) -> Iterator[_Places]:
-        """Some of them, as many as the limit allows."""
+        """Some of these bins, as many as the limit allows."""
         size = len(places.bins)
         most = size if limit.at_most is None else min(limit.at_most, size)
         picks = [list(range(most))]
@@ -135,7 +135,7 @@ class TermSearch:
     def _flows(
         self, places: _Places, limit: Allowance, one: Contribution
     ) -> Iterator[tuple[list[Step], list[int]]]:
-        """All changes in one bin, or as many in each as the clip lets count."""
+        """All changes in one bin, or as many in each bin as the clip lets count."""
         for start in range(min(len(places.bins), 64)):
             left = limit.at_most if limit.at_most is not None else 10**6
             steps: list[Step] = []

@@ -1,11 +1,12 @@
 """The fold of a tick over arrays, for units that are rows and have no flows.
 
-One query computes, for every change, the row's contribution to each release.  Everything after it is done
-here: versions beside each other, ordinals, sums and the new state.  It is exact: integers in, integers out.
+One query computes, for every change, the row's contribution to each release.  This module does everything
+after it: it compares versions, and computes ordinals, sums and the new state.  It is exact: integers in,
+integers out.
 
-Most units have all their changes accepted.  Those for which more is to be decided (a change is dropped, or
-was before; a digest of format 2) go through the statements of tidegauge.engine.duckdb.statements: `fold`
-names them, and its result is that of all others.
+Most units have all their changes accepted.  The others (a change is dropped, or was dropped before; the
+digest is of format 2) go through the statements of tidegauge.engine.duckdb.statements: `fold` returns their
+names, and the result for all other units.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ if TYPE_CHECKING:
     Places = NDArray[np.intp]
 
 _HALF: Final = 32
-"""Sums are kept in two halves, so that none overflows."""
+"""Bits of the lower half of a sum: sums are kept in two halves, so that none overflows."""
 _LOW: Final = 2**_HALF - 1
 _DENSE: Final = 1 << 22
-"""Up to so many cells and bins, sums are added up in an array that has all of them."""
+"""Up to this many pairs of cell and bin, sums are added up in an array that has all of them."""
 
 
 def can_fold(program: Program, views: Views) -> bool:
@@ -63,7 +64,7 @@ class _Column:
         return _Column(self.numbers[places], self.there[places])
 
     def and_then(self, other: _Column) -> _Column:
-        """The values of both, and at last no value."""
+        """The values of both columns, followed by one missing value."""
         return _Column(
             np.concatenate([self.numbers, other.numbers, [0]]),
             np.concatenate([self.there, other.there, [False]]),
@@ -72,23 +73,23 @@ class _Column:
 
 @dataclass(frozen=True)
 class _Versions:
-    """Per unit and instant the last change, sorted by unit and instant."""
+    """The last change of each unit at each instant, sorted by unit and instant."""
 
     names: pa.Array
     """The units, as `unit` numbers them."""
     unit: Places
     instant: Ints
     row: Places
-    """The row of the last change at this instant among the changes, and of the first."""
+    """Where the last change at this instant is among the changes; `begin`: where the first is."""
     begin: Places
     alive: Flags
     fresh: Flags
     """Whether it is the unit's first version in this fold."""
     was: Places
-    """The version before, the stored row (after all versions), or the place after all of them: none."""
+    """The place of the previous version; stored rows follow all versions; the place after both means none."""
 
     def pair(self, name: str, changes: pa.Table, known: pa.Table) -> tuple[_Column, _Column]:
-        """A column as it is, nothing where the row does not exist, and as it was."""
+        """A column after each version (no value where the row does not exist), and before it."""
         now = _Column.of(changes[name]).at(self.row)
         now = _Column(now.numbers, now.there & self.alive)
         return now, now.and_then(_Column.of(known[name])).at(self.was)
@@ -101,10 +102,10 @@ class _Changes:
     version: Places
     unit: Places
     starts: Places
-    """The place of each unit's first one among them."""
+    """The place of each unit's first change among these."""
     ordinal: Ints
     first: Ints
-    """Per unit, as `starts`."""
+    """The time of each unit's first change; one element per unit, as in `starts`."""
 
 
 class ArrayFold:
@@ -114,7 +115,7 @@ class ArrayFold:
         self._program, self._views = program, views
 
     def selected(self) -> str:
-        """SQL: what is needed of the table `arrivals`."""
+        """SQL: the columns of the table `arrivals` that `fold` needs."""
         views = self._views
         outside = " + ".join(
             f"coalesce({render(stock.query.outside)}, false)::INTEGER" for stock in views.stocks
@@ -189,7 +190,7 @@ class ArrayFold:
         mine: pa.Table,
         hard: Flags,
     ) -> _Changes:
-        """The changes of the contributions in one scope; marks units as hard of which one is dropped.
+        """The changes of the contributions in one scope; marks the units as hard that have a dropped change.
 
         `mine`: the counters of the units in this scope.
         """
@@ -296,7 +297,7 @@ class ArrayFold:
 
 
 def _places(some: pa.ChunkedArray, names: pa.Array) -> Places:
-    """Where these names, which all are among the others, have their places."""
+    """The place in `names` of each of these names, all of which it contains."""
     places: Places = pc.index_in(some, value_set=names).to_numpy().astype(np.intp)
     return places
 

@@ -5,7 +5,7 @@ The tables, besides those of tidegauge.engine.duckdb.views:
     rules_s      one row per variant of scope s and label: retire, most (changes), period (of time)
     changes_s    change_s with the number of the change (ord), the unit's first change and its label
     leaving_s    per variant that retires: when each unit leaves
-    missing_s    per variant: the changes of stocks that it leaves out; who retires takes everything along
+    missing_s    per variant: the changes of stocks that it leaves out; a unit that retires takes all with it
     placed_s     the changes of flows, with their bin and their number within the bin
 """
 
@@ -35,9 +35,9 @@ class Cuts:
     """Statements for constraints that do not renew; `reached`: the end of the history."""
 
     known: ClassVar[str] = ", ord, first, label"
-    """What a numbered change says, besides its unit and its instant."""
+    """The columns of a numbered change, besides its unit and its instant."""
     clip_of: ClassVar[str] = "unit, binned.release, bin"
-    """What a clip counts by."""
+    """The columns by which a clip counts."""
 
     def __init__(self, scopes: Sequence[Scope], reached: int) -> None:
         self.scopes, self.reached = scopes, reached
@@ -162,7 +162,7 @@ class Cuts:
             FROM ({" UNION ALL ".join(parts)}) GROUP BY ALL HAVING sum(amount) <> 0"""
 
     def clipped(self, releases: Sequence[Release], clips: Mapping[int, Clip]) -> str:
-        """SQL: by how much what each variant leaves out changes with each bin; units count as clips allow.
+        """SQL: how the amount that each variant leaves out changes with each bin; clips limit units.
 
         A unit with the squared norm q counts floor(sqrt(PARTS^2 most / q)) parts, at most all of them.  The
         root is rounded in floating point, and one part less is taken where that was too much.
@@ -219,16 +219,16 @@ class Cuts:
 
 
 class TermCuts(Cuts):
-    """Statements for constraints that renew: what a term leaves out comes back when the next begins.
+    """Statements for constraints that renew: what a term leaves out comes back when the next term begins.
 
-    changes_s and leaving_s have the term as well, and when it begins and ends.
+    changes_s and leaving_s also have the term, and when it begins and ends.
     """
 
     known: ClassVar[str] = ", ord, first, label, term, undeclared"
     clip_of: ClassVar[str] = "unit, binned.release, bin, term"
 
     def changes(self, s: int) -> str:
-        """SQL of `changes_s`; what changes when a term begins has no number."""
+        """SQL of `changes_s`; a change at the beginning of a term has no number."""
         return f"""
             CREATE OR REPLACE TEMP TABLE changes_{s} AS
             SELECT placed.*, ord, first, label, coalesce(undeclared, false) AS undeclared

@@ -1,8 +1,9 @@
-"""The first fold of a log in the order of time, for programs without flows: what most changes go through.
+"""The first fold of a log in the order of time, for programs without flows; most changes are folded here.
 
-A window of Spark costs little for a row and much for a group, and most units have few changes.  Units are
-therefore put into buckets, and every window goes over a bucket, sorted by unit: `same` says whether the row
-before is of the same unit.  One shuffle and one sort are enough, and only what sums and state need is kept.
+A window in Spark costs little per row and much per group, and most units have few changes.  Units are
+therefore put into buckets, and every window goes over a bucket, sorted by unit: `same` says whether the
+previous row is of the same unit.  One shuffle and one sort are enough, and only the columns that sums and
+state need are kept.
 """
 
 from __future__ import annotations
@@ -15,25 +16,25 @@ from tidegauge.engine.spark.layout import ALIVE
 from tidegauge.engine.spark.records import Record
 
 BUCKETS: Final = 2**16
-"""Many, so that sorting by bucket is most of the sorting; few, so that groups are large."""
+"""Enough that sorting by bucket is most of the sorting; few enough that groups are large."""
 TEXT: Final = "coalesce(CAST(unit AS STRING), '') AS unit"
 """SQL: the name of a unit."""
 _OVER: Final = "PARTITION BY bucket ORDER BY unit, time, seq"
 _BEFORE: Final = "coalesce(lag(unit) OVER w = unit, unit IS NULL AND lag(flags) OVER w IS NOT NULL)"
-"""SQL: whether the row before is of the same unit.  In a bucket, rows without a key come first."""
+"""SQL: whether the previous row is of the same unit.  In a bucket, rows without a key come first."""
 _AFTER: Final = (
     "coalesce(lead(unit) OVER w = unit, "
     "unit IS NULL AND lead(flags) OVER w IS NOT NULL AND lead(unit) OVER w IS NULL)"
 )
 _CONSTANT: Final = ("most", "ends", "open", "first")
 _LAST: Final = "CASE WHEN instant_next IS NOT NULL THEN 0L END AS instant_next"
-"""SQL: without its value, of which only NULL is used if units never leave."""
+"""SQL: `instant_next` without its value: if units never leave, only whether it is NULL matters."""
 
 
 class FirstFold(Fold):
     """The statements of the first fold of one batch in the order of time.
 
-    The column `unit` is the key as the source has it; NULL: there is none.
+    The column `unit` is the key as the source has it; NULL: the row has no key.
     """
 
     _unit = TEXT
@@ -43,7 +44,7 @@ class FirstFold(Fold):
         return f"SELECT * FROM {waiting}"
 
     def later(self, timed: str) -> str:
-        """SQL: the changes that go on waiting."""
+        """SQL: the changes that still wait after this fold."""
         columns = [self._unit if name == "unit" else name for name in self._layout.changes()]
         return f"""
             SELECT {", ".join(columns)} FROM {timed}
@@ -135,7 +136,7 @@ class FirstFold(Fold):
         return f"SELECT {', '.join(columns)} FROM {decided}"
 
     def _same_for_all(self) -> dict[int, tuple[str, str, str]]:
-        """The scopes whose units may all change as often, at any time, and what their allowance is."""
+        """The scopes in which all units have the same `at_most` and no `within`, with their allowance."""
         return {
             s: allowance_sql(s, scope)
             for s, scope in enumerate(self._layout.program.scopes)
@@ -146,7 +147,7 @@ class FirstFold(Fold):
         return Record((NO_RELEASE, 0), "0L", "nullif(code, 0L)", "1L", "0L")
 
     def _dated(self) -> list[int]:
-        """The releases whose bins are computed; others have the same."""
+        """The releases whose bins are computed; every other release has the bins of one of these."""
         bins = list(self._bins.values())
         return [i for i, one in enumerate(bins) if bins.index(one) == i]
 

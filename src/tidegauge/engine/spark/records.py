@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _FEW: Final = 8
-"""So many records are added up by a scan each, which costs less than an array of structs for every row."""
+"""Up to this many records, each is added up by its own scan: cheaper than an array of structs per row."""
 
 
 class Record(NamedTuple):
-    """SQL of one change of a cell: truly, and as far as it counts.  spot: release and component."""
+    """SQL of one change of a cell: its true and its accepted amount.  spot: release and component."""
 
     spot: tuple[int, int]
     bin: str
@@ -21,7 +21,7 @@ class Record(NamedTuple):
     counted: str
 
     def columns(self) -> dict[str, str]:
-        """Its columns."""
+        """The columns of the record, each with its SQL."""
         return {
             "release": str(self.spot[0]), "component": str(self.spot[1]),
             "bin": f"CAST({self.bin} AS BIGINT)", "cell": f"CAST({self.cell} AS BIGINT)",

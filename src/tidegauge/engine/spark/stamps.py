@@ -1,7 +1,7 @@
 """A stamped changelog in Spark: its sums are a plain GROUP BY, its state is read as it was written.
 
-The embedded engine stamps; rows and counters of units lie in its two tables (tidegauge.model.stamp).  They
-are copied, not converted: the next fold that needs the state joins them.
+The embedded engine writes the stamps; rows and counters of units are in its two tables
+(tidegauge.model.stamp).  They are copied, not converted: the next fold that needs the state joins them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tidegauge.model.stamp import Stamped
 
 PREFIX: Final = "stamped-"
-"""How a folder of the state is called that has the two tables of a stamped changelog."""
+"""How the name of a folder of the state begins that has the two tables of a stamped changelog."""
 _ROWS, _UNITS = "rows.parquet", "units.parquet"
 _COUNTERS: Final = {"m": "moves", "f": "first", "l": "label", "e": "expires"}
 _VIEWS: Final = ("changes", "views", "bins", "net")
@@ -54,7 +54,7 @@ def state_of(spark: SparkSession, place: Path, layout: Layout) -> DataFrame:
 
 
 def sums(spark: SparkSession, found: Stamped, layout: Layout, prefix: str) -> tuple[list[Total], list[Total]]:
-    """The accepted sums, and the true ones less these.  prefix: of the names that statements use."""
+    """The accepted sums, and the true sums less these.  prefix: of the names that the statements use."""
     frames = (
         spark.read.parquet(found.changes.resolve().as_uri()),
         spark.createDataFrame(found.views),

@@ -1,7 +1,7 @@
 """The digests of the rows that exist at the end of a history.
 
-Where a row has no other columns than its key and those that releases use, its digest follows from them.  Else
-the history is read again, for the last versions of the rows alone.
+If a row has only its key and columns that releases use, its digest follows from these.  Otherwise the history
+is read again, only for the last versions of the rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _KEYS: Final = {
     "BIGINT": pa.int64(), "UTINYINT": pa.uint8(), "USMALLINT": pa.uint16(), "UINTEGER": pa.uint32(),
     "UBIGINT": pa.uint64(),
 }  # fmt: skip
-"""SQL types of keys, as Arrow has them."""
+"""The Arrow type of each SQL type of a key."""
 
 
 class Digests:
@@ -47,19 +47,19 @@ class Digests:
         others = [field for field in fields if field.name not in self._used]
         self._key = others[0].name if others else None
         self.follow = bool(fields) and all(field.type == _KEYS.get(history.key) for field in others[:1])
-        """Whether digests follow from keys and used columns, as far as is known yet."""
+        """Whether digests follow from keys and used columns, as far as is known so far."""
         if len(others) > 1:
             self.follow = False
         self._combinations: pa.Table | None = None
 
     def of_key(self) -> str:
-        """SQL: whether the column of a row that is not used is the key; if it ever is not, read again."""
+        """SQL: whether the unused column of a row equals the key; if not always, read the history again."""
         if self._key is None or not self.follow:
             return "true"
         return f'("after".{quote(self._key)} IS NOT DISTINCT FROM key)'
 
     def prepare(self, combinations: pa.Table, parts: list[Part], pool: ThreadPoolExecutor) -> list[Part]:
-        """The parts, with what `compute` needs.  `combinations`: of used values, numbered from 1."""
+        """The parts, with all that `compute` needs.  `combinations`: of used values, numbered from 1."""
         self._combinations = combinations
         if self.follow and all(
             combinations.schema.field(self._used[field.name]).type == field.type

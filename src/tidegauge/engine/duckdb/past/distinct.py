@@ -1,8 +1,8 @@
 """The distinct rows of a history: every combination of used values once, numbered.
 
-A release sees a row through the columns that it uses, and most rows have the values of many others.  So the
-expressions of all releases are computed once per combination, and each change carries the number of its own.
-Number 0 is the row that does not exist.
+A release sees a row only through the columns that it uses, and many rows have the same values in these.  So
+the expressions of all releases are computed once per combination, and each change has the number of its
+combination.  Number 0 is the row that does not exist.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST: Final = 2**62
 
 
 class DistinctRows:
-    """Gathers the combinations of all blocks.  Blocks may have combinations in common: each gets its own."""
+    """Gathers the combinations of all blocks.  A combination has a different number in each block."""
 
     def __init__(self) -> None:
         self._tables: list[pa.Table] = []
@@ -54,7 +54,7 @@ class DistinctRows:
 
 
 def _combined(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """A number per row, the same for equal rows, counted from 0; and one row of each number."""
+    """A number for each row, from 0 on and the same for equal rows; and the place of one row per number."""
     code, size = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
         indices, values = _indexed(column)
@@ -69,7 +69,7 @@ def _combined(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], NDArray[n
 
 
 def _indexed(column: pa.Array) -> tuple[NDArray[np.int64], int]:
-    """The place of every value, NULL included, among the distinct ones, and how many there are."""
+    """The place of every value (also NULL) among the distinct values, and the number of distinct values."""
     if kinds.is_floating(column.type):  # by its bits: 0.0 and -0.0 are two values
         width = column.type.bit_width
         column = column.view({16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[width])

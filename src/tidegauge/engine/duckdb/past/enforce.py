@@ -1,4 +1,4 @@
-"""Enforcement over arrays: the changes of some rows, each its own unit, sorted by key and time.
+"""Enforcement over arrays, for rows that are units; their changes are sorted by key and time.
 
 Everything here is exact: integers in, integers out.  The state before the first change is empty.
 """
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 ALIVE: Final = 1
 """Bit of `flags`: the new row exists."""
 INFORMED: Final = 2
-"""Bit of `flags`: the old row was delivered, or that there was none."""
+"""Bit of `flags`: the source delivered the old row, or said that there was none."""
 BEFORE: Final = 4
-"""Bit of `flags`: the old row was delivered and exists."""
+"""Bit of `flags`: the source delivered an old row that exists."""
 _HALF, _LOW = np.uint32(16), np.uint32(2**16 - 1)
 _MOST: Final = 2**62
-"""A longer time in a constraint becomes this one, so that no sum overflows."""
+"""The longest `within`, in microseconds; a longer one is cut to it, so that no sum overflows."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """The constraint of one scope, as arrays that the number of a distinct row, or a label, indexes."""
+    """The constraint of one scope, as arrays indexed by the number of a distinct row or of a label."""
 
     codes: NDArray[np.int32]
     """Per distinct row: the number of its contribution in the scope; 0: it contributes nothing."""
@@ -45,7 +45,7 @@ class Rules:
     texts: tuple[str | None, ...]
     """The labels."""
     at_most: Ints
-    """Per label; NEVER: there is no such limit."""
+    """Per label, as `within`; NEVER: there is no such limit."""
     within: Ints
     declared: Flags
     """Per label: whether a limit is declared for it."""
@@ -54,7 +54,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Stamps:
-    """Every change of the contributions in one scope, and when a unit leaves without one (`ordinal` 0)."""
+    """Every change of the contributions in one scope; `ordinal` 0: the constraint removes the unit."""
 
     key: Ints
     time: Ints
@@ -68,7 +68,7 @@ class Stamps:
 
 @dataclass(frozen=True)
 class Lives:
-    """What became of the units of a part in one scope: one element per unit that ever contributed."""
+    """The result for the units of a part in one scope: one element per unit that ever contributed."""
 
     units: NDArray[np.int32]
     """Their places among the keys of the part."""
@@ -76,26 +76,26 @@ class Lives:
     first: Ints
     labels: NDArray[np.int32] | None
     leaves: Ints
-    """When a unit must leave that has not left."""
+    """When a unit that has not left must leave."""
     stays: Flags
-    """Whether a unit must not leave, or has left."""
+    """Whether a unit never has to leave, or has left."""
     accepted: NDArray[np.int32]
     """The contribution that counts after the last change, by its number."""
     true: NDArray[np.int32]
     accepted_changes: tuple[Ints, Ints]
-    """(bin * contributions + number) and how often."""
+    """Places (bin * contributions + number), and how often each was added less how often taken away."""
     other_changes: tuple[Ints, Ints]
-    """Those that were not accepted."""
+    """The same for changes that were not accepted."""
     exits: tuple[Ints, Ints]
-    """Units that the constraint removed."""
+    """The same for units that the constraint removed."""
     dropped: int
     stamps: Stamps | None = None
-    """Where they were asked for."""
+    """None unless `enforce` was called with `stamp`."""
 
 
 @dataclass(frozen=True)
 class Versions:
-    """The rows of a part: per row and instant the last change, sorted by key and time."""
+    """The rows of a part: the last change of each row at each instant, sorted by key and time."""
 
     keys: Ints | pa.Array
     """The keys of the part, as the source has them."""
@@ -105,7 +105,7 @@ class Versions:
     picture: NDArray[np.int32] | Ints
     alive: Flags
     place: Ints
-    """Its place in the part."""
+    """The place of the change in the part."""
     fresh: Flags
     """Whether it is the first version of its key."""
     counts: Mapping[str, int]
@@ -160,7 +160,7 @@ class Versions:
 
 
 def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int, stamp: bool = False) -> Lives:
-    """Which changes of the contributions in one scope count.  `stamp`: with every change by itself."""
+    """Decide which changes of the contributions in one scope count.  `stamp`: also return every change."""
     width = int(rules.codes.max(initial=0)) + 1
     code = rules.codes[rows.picture]
     was = np.append(np.zeros(1, np.int32), code[:-1])[: len(code)]
@@ -232,7 +232,7 @@ def _bins(time: Ints, ends: Ints) -> Ints:
 
 
 def _order(key: Ints | pa.Array, by_time: Ints | None) -> tuple[Ints, Flags]:
-    """The order by key, then place, of changes that are sorted by time; and which are the first of a key."""
+    """The order of changes, sorted by time, by key and then place; and which are the first of their key."""
     places = max(1, len(key) - 1).bit_length()
     numbers = None
     if isinstance(key, np.ndarray):
@@ -254,7 +254,7 @@ def _order(key: Ints | pa.Array, by_time: Ints | None) -> tuple[Ints, Flags]:
 
 
 def _beginnings(counts: Ints, lengths: Ints) -> Flags:
-    """Per run of these lengths: true for so many of its elements, from the first, and false for the rest."""
+    """For each run of these lengths: true for its first `counts` elements, and false for the rest."""
     if (counts == lengths).all():
         return np.ones(int(lengths.sum()), bool)
     flags = np.tile(np.array([True, False]), len(counts))

@@ -2,7 +2,7 @@
 
     scan      every change: its time, key, the values that releases use (as the number of a distinct row)
     divide    by a hash of the key, in memory or on disk
-    enforce   each part by itself: sorted by key and time, all changes of a unit beside each other
+    enforce   each part by itself, sorted by key and time, so that all changes of a unit are together
     sum       per bin and contribution, then per release and cell
 
 Blocks and parts are worked on by as many threads as there are processors.  The order in which they finish
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
 
 
 _HASHES: Final = '((hash("after") & 65535) * 65536 + (hash("before") & 65535))::UINTEGER'
-"""16 bits of each: enough to count, for the operator, old rows that are not those that are known."""
+"""16 bits of each row: enough to count, for the operator, old rows that differ from the known ones."""
 _OF_KEY: Final = 8
 """Bit of `flags`, behind those that enforcement uses: see `Digests.of_key`."""
 _FEW: Final = 1 << 27
-"""Numbers of distinct rows of a history with fewer changes fit, with flags, into 32 bits."""
+"""If a history has fewer changes, the numbers of its distinct rows, with flags, fit into 32 bits."""
 
 
 def can_fold(program: Program, views: Views, columns: Mapping[str, str]) -> bool:
@@ -120,7 +120,7 @@ class Past:
     # -- reading ---------------------------------------------------------------------------------------------
 
     def _selected(self, history: History, parts: int, digests: Digests) -> dict[str, str]:
-        """What is needed of every change."""
+        """The columns that the fold needs of every change, with their SQL."""
         there = 'CASE WHEN informed AND "before" IS NOT NULL THEN'
         columns = {
             "time": "time",
@@ -209,7 +209,7 @@ class Past:
         )
 
     def _bins(self, earliest: int | None, reached: int) -> Ints:
-        """The ends of all bins, of any release, that times of the history fall into; makes `places`."""
+        """The ends of all bins, of any release, that contain times of the history; makes `places`."""
         first = reached if earliest is None else earliest
         covering = [list(release.schedule.covering(first, reached)) for release in self._program.releases]
         ends = np.unique(np.array([end for one in covering for _, end in one], np.int64))
@@ -251,7 +251,7 @@ class Past:
     def _folded(
         self, parts: Sequence[Part], rules: Sequence[Rules], digests: Digests, pool: ThreadPoolExecutor
     ) -> Iterator[Folded]:
-        """All parts, some together; the first has the sums and counts of all."""
+        """The results of all parts, small parts together; the first result has the sums and counts of all."""
         for s, one in enumerate(rules):
             self._net(s, one, [part.lives[s] for part in parts])
         scopes = len(rules)
@@ -301,7 +301,7 @@ class Past:
         )
 
     def _excess(self, s: int, lives: Sequence[Lives]) -> Texts:
-        """Per pair of contributions (true and accepted, as one number) that differ: the text of the state."""
+        """The text of `units.excess` for each pair of contributions (true and accepted) that differ."""
         numbers = [pairs_of(life)[life.accepted != life.true] for life in lives]
         found = np.unique(np.concatenate([np.zeros(0, np.int64), *numbers]))
         pairs = pa.table({"number": found, "true_": found >> 32, "accepted": found & 0xFFFFFFFF})
@@ -359,7 +359,7 @@ class Past:
         return _integers(self._db.sql(statement))
 
     def _made(self, name: str, table: pa.Table, statement: str) -> None:
-        """Run a statement that makes a table from one in memory, which it knows by this name."""
+        """Run a statement that makes a table from `table`, which it finds under this name."""
         self._db.register(name, table)
         self._db.execute(statement)
         self._db.unregister(name)

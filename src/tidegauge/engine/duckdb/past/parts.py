@@ -1,4 +1,4 @@
-"""What became of the parts of a history, until it is handed over."""
+"""The results of the parts of a history, until they are handed over."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from tidegauge.engine.duckdb.past.enforce import Ints, Lives
 
 ROWS: Final = 500_000
-"""About so many rows of the state are handed over at a time."""
+"""About this many rows of the state are handed over at a time."""
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 _DIGITS: Final = 17
-"""Integers of so many digits, followed by zeros, and the number of their digits fit into 64 bits."""
+"""An integer padded with zeros to this many digits, together with its number of digits, fits into 64 bits."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """What became of the keys of one part."""
+    """The result for the keys of one part."""
 
     keys: Ints | pa.Array
-    """As the source has them."""
+    """The keys, as the source has them."""
     place: NDArray[np.int32]
     """Of each row that exists: the place of its key ..."""
     picture: NDArray[np.int32] | Ints
@@ -40,14 +40,14 @@ class Part:
     counts: Mapping[str, int]
     outside: int
     digests: Ints | None = None
-    """Of the rows that exist, where they do not follow from keys and used columns."""
+    """The digests of the rows that exist; None where they follow from keys and used columns."""
     stamps: tuple[pa.Table, ...] = ()
-    """The stamped changes, where they were asked for."""
+    """The stamped changes, if they were requested."""
 
 
 @dataclass(frozen=True)
 class Texts:
-    """What `units.excess` says for every pair of a true and an accepted contribution, sorted by pair."""
+    """The text of `units.excess` for every pair of a true and an accepted contribution, sorted by pair."""
 
     pairs: Ints
     texts: pa.Array
@@ -59,7 +59,7 @@ def pairs_of(life: Lives) -> Ints:
 
 
 def divided(keys: Ints | pa.Array, parts: int) -> NDArray[np.uint16]:
-    """The part of each integer key: by a hash, so that keys in a sequence are in different parts."""
+    """The part of each integer key, by a hash, so that consecutive keys are in different parts."""
     numbers = keys if isinstance(keys, np.ndarray) else pc.fill_null(keys, 0).to_numpy()
     hashes = (numbers.astype(np.uint64) * _MIX) >> np.uint64(32)
     hashes *= np.uint64(parts)
@@ -68,7 +68,7 @@ def divided(keys: Ints | pa.Array, parts: int) -> NDArray[np.uint16]:
 
 
 def together(parts: Sequence[Part]) -> Iterator[list[Part]]:
-    """Parts that are handed over at once; at least one list."""
+    """Lists of parts that are handed over together; at least one list."""
     some: list[Part] = []
     for part in parts:
         some.append(part)
@@ -80,7 +80,7 @@ def together(parts: Sequence[Part]) -> Iterator[list[Part]]:
 
 
 def ranked(keys: Sequence[Ints | pa.Array]) -> tuple[pa.Array, list[Ints]]:
-    """All names, sorted, and where among them those of each part are."""
+    """All names, sorted, and the places of each part's names among them."""
     order, names = _named_integers(keys) or _named_texts(keys)
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
@@ -95,7 +95,7 @@ def _named_texts(keys: Sequence[Ints | pa.Array]) -> tuple[Ints, pa.Array]:
 
 
 def _named_integers(keys: Sequence[Ints | pa.Array]) -> tuple[Ints, pa.Array] | None:
-    """The same for integers, by their digits: texts are only made once; None where that is not possible."""
+    """The same for integers, sorted by their digits, so that texts are made only once; None: not possible."""
     if not keys or not all(isinstance(one, np.ndarray) for one in keys):
         return None
     every = np.concatenate(keys)

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     Column: TypeAlias = "NDArray[Any] | pa.Array"
 
 PART: Final = 1 << 18
-"""About so many changes are in a part: its columns fit into the caches of a processor."""
+"""About this many changes are in a part, so that its columns fit into the caches of a processor."""
 _MOST_PARTS: Final = 256
-"""Each part that is on disk is one open file."""
+"""The largest number of parts: each part on disk is one open file."""
 IN_MEMORY: Final = 24_000_000
-"""More changes than these are divided on disk ..."""
+"""A history of more changes is divided on disk ..."""
 _TOGETHER: Final = 1 << 22
-"""... and written when so many have come together."""
+"""... and this many changes are gathered before they are written."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Changes:
 
 @dataclass(frozen=True)
 class _Block:
-    """Changes that are sorted by part; those of part n are from bounds[n] to bounds[n + 1]."""
+    """Changes sorted by part; those of part n are from bounds[n] to bounds[n + 1]."""
 
     first: int
     columns: dict[str, Column]
@@ -95,7 +95,7 @@ class Shuffle:
         return Path(self._folder.name) / f"{number}.part"
 
     def finish(self) -> None:
-        """Every block was added."""
+        """Call this after every block was added."""
         if self._finished:
             return
         self._finished = True
@@ -111,7 +111,7 @@ class Shuffle:
             one.close()
 
     def part(self, number: int) -> Changes | None:
-        """The changes of one part; None: it has none.  A part is given once."""
+        """The changes of one part; None: it has none.  Each part can be taken once."""
         if self._folder is None:
             found = _joined([block.part(number) for block in self._blocks]) if self._blocks else {}
         elif self._writers:

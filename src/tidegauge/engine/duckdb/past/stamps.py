@@ -37,7 +37,7 @@ SCHEMA: Final = pa.schema(
 )
 """The columns of stamped changes."""
 _DENSE: Final = 20
-"""Up to 2 to this power combinations of bin and contribution are counted in an array, not in a hash table."""
+"""Up to 2^20 combinations of bin and contribution are counted in an array, not in a hash table."""
 
 
 def stamped(s: int, names: pa.Array, life: Lives) -> pa.Table:
@@ -107,7 +107,7 @@ class StampedFold:
         found.intact()
 
     def _sums(self, found: Stamped) -> tuple[list[Total], list[Total]]:
-        """The accepted sums, and the true ones less these."""
+        """The accepted sums, and the true sums less the accepted ones."""
         scopes = range(len(self._program.scopes))
         with ScratchFolder() as spill, duckdb.connect(config=_settings(spill.name)) as db:
             db.execute("SET enable_progress_bar = false")
@@ -159,5 +159,5 @@ def _settings(spill: str) -> dict[str, str | bool | int | float | list[str]]:
 
 
 def _pattern(path: str) -> str:
-    """The path as a pattern that matches nothing else."""
+    """A pattern that matches this path and nothing else."""
     return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in path)

@@ -16,7 +16,7 @@ T = TypeVar("T")
 def in_turn(
     pool: ThreadPoolExecutor, threads: int, work: Callable[[S], T], things: Iterable[S]
 ) -> Iterator[T]:
-    """The results in order; only as many as there are threads are begun ahead, so memory stays bounded."""
+    """Yield the results in order.  Only `threads` of them are begun ahead, so memory stays bounded."""
     ahead: deque[Future[T]] = deque()
     try:
         for thing in things:

@@ -2,8 +2,8 @@
 
 The tables:
 
-    pictures    the distinct rows: number, the columns of a new version of a row, outside (how many stocks of
-                the program have the row outside of their declared cells)
+    pictures    the distinct rows: number, the columns of a new version of a row, outside (for how many stocks
+                of the program the row is outside of the declared cells)
     view_s      the distinct contributions in scope s: code (from 1), and cell and amounts of its stocks
     parts_s     the same, one row per component: code, release, component, cell, amount
     net_s       per bin and contribution: how often it was added less how often taken away, by accepted
@@ -129,7 +129,7 @@ class PastViews:
         return [self._views.view(stock)[0] for stock in self._stocks(scope)]
 
     def _seen(self, scope: Scope, table: str = "pictures") -> dict[str, str]:
-        """Columns of a contribution, each with its SQL: amounts are nothing where there is no cell."""
+        """Columns of a contribution, each with its SQL: amounts are NULL where there is no cell."""
         found = {}
         for stock in self._stocks(scope):
             cell, *values = self._views.view(stock)
