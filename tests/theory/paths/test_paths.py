@@ -247,6 +247,33 @@ def test_hierarchy_without_end_is_a_long_one(case: BinCase) -> None:
         assert ever == long
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_where_going_straight_costs_more_every_start_without_end_is_tried(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(6):
+        low, high = int(rng.integers(1, 4)), int(rng.integers(1, 6))
+        states = [(0, 0), *product((0, 1), (-low, high))]
+        table = Costs(tuple(
+            tuple(Fraction((v - u) ** 2 if one == other else u * u + v * v) for other, v in states)
+            for one, u in states
+        ))  # fmt: skip
+        branching, height = [(2, 3), (2, 4), (3, 3)][rng.integers(3)]
+        shape = {
+            "weights": [Fraction(int(rng.integers(0, 9))) for _ in range(height)],
+            "base": None,
+            "branching": branching,
+        }
+        case = BinCase(int(rng.integers(2, 5)), int(rng.integers(2, branching ** (height - 1) + 2)))
+        ever = hierarchy_paths(table, leaves=None, case=case, **shape)  # type: ignore[arg-type]
+        long = hierarchy_paths(
+            table,
+            leaves=4 * branching ** (height - 1),
+            case=case,
+            **shape,  # type: ignore[arg-type]
+        )
+        assert ever == long
+
+
 def test_hierarchy_without_end_needs_a_limit() -> None:
     with pytest.raises(SpecError, match="nothing bounds"):
         hierarchy_paths(

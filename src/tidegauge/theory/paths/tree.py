@@ -240,12 +240,21 @@ class _Tree:
             return _NEVER
         if self.leaves is not None and self.leaves * self.slots <= _POSITIONS:
             return self._most(self._windows(np.arange(self.leaves - span + 1), span, self.leaves))
-        # Every start relative to the lowest layer whose nodes hold the path, before a boundary of all layers:
-        # a boundary of more layers only splits nodes, and the parts change when the whole does.
-        top = self.branching ** (self.height - 1)
+        # Every start relative to the lowest layer whose nodes hold the path, before a boundary of this layer
+        # and of each number of layers above.  Where costs obey the triangle inequality, a boundary of all
+        # layers is the worst: a boundary of more layers only splits nodes, and the parts cost no less.
         layer = next((j for j in range(self.height) if self.branching**j >= span), self.height - 1)
-        starts = top + np.arange(-(self.branching**layer), 0)
-        return self._most(self._windows(starts, span, None))
+        before = np.arange(-(self.branching**layer), 0)
+        layers = [self.height - 1] if self._splits_cost_no_less() else range(layer, self.height)
+        return max(self._most(self._windows(self.branching**j + before, span, None)) for j in layers)
+
+    def _splits_cost_no_less(self) -> bool:
+        """Whether going from one state to another costs no more than going by way of any third."""
+        return all(
+            bool((cost[:, None, :] <= cost[:, :, None] + cost[None, :, :]).all())
+            for layer in self.costs
+            for cost in [layer.max(axis=-1)]
+        )
 
     def _windows(self, starts: NDArray[np.int64], span: int, leaves: int | None) -> Product:
         """Changes in `span` leaves from each of the starts, climbing from both ends to where they meet."""
