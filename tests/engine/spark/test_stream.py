@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,8 +48,11 @@ def embedded(folder: Path) -> list[tuple[Any, ...]]:
 def test_a_stream_of_files_has_the_readings_of_the_embedded_engine(tmp_path: Path) -> None:
     for n, (table, until) in enumerate(zip(stages(7, tmp_path), UNTILS, strict=True)):
         half = table.num_rows // 2  # two micro-batches of each stage
-        pq.write_table(table.slice(0, half), tmp_path / "log" / f"{n}a.parquet")
-        pq.write_table(table.slice(half), tmp_path / "log" / f"{n}b.parquet")
+        for age, part in ((5, table.slice(0, half)), (3, table.slice(half))):
+            path = tmp_path / "log" / f"{n}-{9 - age}.parquet"
+            pq.write_table(part, path)
+            modified = time.time() - age
+            os.utime(path, (modified, modified))  # Spark reads files in the order of these times
         declared = {**STREAM, "options": {"maxFilesPerTrigger": "1", "latestFirst": "false"}}
         found = read(gauge(tmp_path, declared, "spark", until))
     assert found == embedded(tmp_path)
