@@ -89,7 +89,21 @@ class StoreBehind(StoreError):
 
 
 class StoreCorrupt(StoreError):
-    """The store fails its integrity checks."""
+    """The store fails its integrity checks.
+
+    `advice`: what to do about it; None where the message says it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        advice: str | None = (
+            "The store was altered or damaged: do not publish from it. Bring back the newest copy that tidegauge "
+            "verify accepts."
+        ),
+    ) -> None:
+        super().__init__(message if advice is None else f"{message}\n{advice}")
 
 
 class LedgerError(StoreError):

@@ -8,12 +8,12 @@ from typing import NoReturn
 import typer
 
 from tidegauge.cli.options import OPENED
-from tidegauge.errors import SpecError, StoreCorrupt
+from tidegauge.errors import SpecError
 
 
 def refuse(error: Exception) -> NoReturn:
-    """Print the error, the file that it is about, and what to do about an altered store."""
-    typer.echo(f"{type(error).__name__}: {_place(error)}{error}{_advice(error)}", err=True)
+    """Print the error and the file that it is about."""
+    typer.echo(f"{type(error).__name__}: {_place(error)}{error}", err=True)
     sys.exit(2)
 
 
@@ -23,10 +23,3 @@ def _place(error: Exception) -> str:
     if key is None or key.startswith("-") or not OPENED or str(OPENED[0]) in str(error):
         return ""
     return f"{OPENED[0]}: "
-
-
-def _advice(error: Exception) -> str:
-    """What to do about an altered store, if the message does not say it."""
-    if not isinstance(error, StoreCorrupt) or "copy" in str(error):
-        return ""
-    return "\nThe store was altered or damaged. Bring back the newest copy that tidegauge verify accepts."

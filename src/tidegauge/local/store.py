@@ -54,7 +54,8 @@ class CollectorStore:
         except sqlite3.Error:
             self.close()
             raise StoreCorrupt(
-                f"{self._path}: this is not a collector's file. Name another, or bring back a copy"
+                f"{self._path}: this is not a collector's file. Name another, or bring back a copy",
+                advice=None,
             ) from None
 
     def _take(self) -> None:
@@ -120,7 +121,8 @@ class CollectorStore:
             found = None
         if found is None:
             raise StoreCorrupt(
-                f"{self._path}: this is not a collector's file. Name another, or bring back a copy"
+                f"{self._path}: this is not a collector's file. Name another, or bring back a copy",
+                advice=None,
             )
         return tuple(found)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tidegauge.errors import StoreBehind, StoreCorrupt
 from tidegauge.model.quantity import rfc3339
@@ -52,18 +52,12 @@ def prove(store: PublicPart) -> Verified:
             return Verified(entries, measurements, 0)
         plan = all_certified(records, (entry.body for entry in store.ledger.entries()))
         if store.ledger.spent() > plan.total:
-            raise StoreCorrupt(f"the ledger has reserved more than the budget. {_RESTORE}")
+            raise StoreCorrupt("the ledger has reserved more than the budget.")
         _prove_instants(store, plan)
         for name, readings in all_readings(store, plan).items():
             if not same(readings, store.readings(name)):
-                raise StoreCorrupt(f"readings of '{name}' do not follow from the journal. {_RESTORE}")
+                raise StoreCorrupt(f"readings of '{name}' do not follow from the journal.")
         return Verified(entries, measurements, len(store.readings()))
-
-
-_RESTORE: Final = (
-    "The store was altered, or is damaged: do not publish from it. Bring back the newest copy that tidegauge "
-    "verify accepts."
-)
 
 
 def _prove_instants(store: PublicPart, plan: Plan) -> None:
@@ -71,8 +65,7 @@ def _prove_instants(store: PublicPart, plan: Plan) -> None:
     for one in store.journal.bins():
         if one.release not in schedules or schedules[one.release].bin_end(one.bin) != one.instant:
             raise StoreCorrupt(
-                f"a measurement of '{one.release}' is not sealed with the instant at which its bin ends. "
-                f"{_RESTORE}"
+                f"a measurement of '{one.release}' is not sealed with the instant at which its bin ends."
             )
 
 

@@ -36,7 +36,8 @@ def require_signed(db: sqlite3.Connection, cipher: Cipher, store: str) -> None:
         raise StoreCorrupt(
             f"{store} is not as its gauge left it: the plan, the ledger, the journal or the source position "
             "was altered, or comes from another copy. Nothing was read or spent. Bring back the newest copy "
-            "that tidegauge verify accepts."
+            "that tidegauge verify accepts.",
+            advice=None,
         )
 
 

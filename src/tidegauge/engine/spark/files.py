@@ -110,7 +110,8 @@ class StateFiles:
         if missing:
             raise StoreCorrupt(
                 f"the state of the gauge is not complete: {self._folder.name}/{missing[0]} is missing. "
-                "Nothing was read or spent. Bring back store and folder, both from the same copy."
+                "Nothing was read or spent. Bring back store and folder, both from the same copy.",
+                advice=None,
             )
         for name in found - wanted:
             remove(self._folder / name)

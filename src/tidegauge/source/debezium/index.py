@@ -71,7 +71,8 @@ class Index:
         except sqlite3.DatabaseError:
             raise StoreCorrupt(
                 "the inbox's index cannot be read, so repetitions could not be recognised. Nothing was "
-                "received. Put the file back from a copy, or start a new gauge with a new inbox"
+                "received. Put the file back from a copy, or start a new gauge with a new inbox",
+                advice=None,
             ) from None
 
     def begin(self) -> None:

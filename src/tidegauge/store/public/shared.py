@@ -188,7 +188,8 @@ class SharedLedger:
                 raise StoreCorrupt(
                     f"{self.path.name} has no reservation for this gauge's plan: it is an old copy, or "
                     "another ledger. Bring back the ledger that the gauge was committed with. Nothing was "
-                    "read or spent."
+                    "read or spent.",
+                    advice=None,
                 )
             if not any(entry.kind == "commit" and entry.body == {"plan": plan} for entry in own):
                 _append(db, time=time, kind="commit", gauge=gauge, body={"plan": plan})

@@ -84,7 +84,8 @@ class Witness:
                 raise StoreCorrupt(
                     f"{self.path.name} was altered: its signature does not match. Nothing was read or spent. "
                     "Bring it back from a copy; or, if you know that the store is the newest there is, "
-                    "remove it."
+                    "remove it.",
+                    advice=None,
                 )
 
     def require_writable(self) -> None:

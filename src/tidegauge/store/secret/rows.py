@@ -117,7 +117,8 @@ class RowDigests:
             raise StoreCorrupt(
                 f"{store} is not as its gauge left it: rows of its secret state were altered, removed or put "
                 "back from an older copy. Nothing was read or spent. Bring back the newest copy that "
-                "tidegauge verify accepts."
+                "tidegauge verify accepts.",
+                advice=None,
             )
         self._sums, self._moved = found, kept is None
 

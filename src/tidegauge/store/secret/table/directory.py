@@ -119,5 +119,6 @@ def altered() -> StoreCorrupt:
     return StoreCorrupt(
         "the store is not as its gauge left it: rows of its secret state were altered, removed or put back "
         "from an older copy. Nothing was read or spent. Bring back the newest copy that tidegauge verify "
-        "accepts."
+        "accepts.",
+        advice=None,
     )
