@@ -81,7 +81,7 @@ def measure(connection: psycopg.Connection[Any], dsn: str, folder: Path, units: 
     gauge = Gauge.from_file(folder / "tidegauge.toml")
     for _ in gauge.run():
         pass
-    source = Postgres(dsn, "accounts", entry="id", slot="source", publication="bare")
+    source = Postgres(dsn, "accounts", key="id", slot="source", publication="bare")
     source.select(COLUMNS)
     (loaded,) = source.read(None, time.time_ns() // 1000)
     source.acknowledge(loaded.position)

@@ -99,8 +99,8 @@ class StoreCorrupt(StoreError):
         message: str,
         *,
         advice: str | None = (
-            "The store was altered or damaged: do not publish from it. Bring back the newest copy that tidegauge "
-            "verify accepts."
+            "The store was altered or damaged: do not publish from it. Bring back the newest copy that "
+            "tidegauge verify accepts."
         ),
     ) -> None:
         super().__init__(message if advice is None else f"{message}\n{advice}")

@@ -111,7 +111,7 @@ class DebeziumLog:
 
     def source(self) -> Source:
         unit = "owner" if self._owned else None
-        return Debezium(self._path, "t", entry="id", unit=unit, columns=COLUMNS)
+        return Debezium(self._path, "t", key="id", unit=unit, columns=COLUMNS)
 
 
 class FilesLog:

@@ -28,7 +28,7 @@ SURVEY = Survey(answers=["a", "b"], windows=4, changes=2, epsilon=2)
 
 
 def people(folder: Path) -> Debezium:
-    return Debezium(folder, "people", schema="public", entry="id", columns=COLUMNS, inbox=True)
+    return Debezium(folder, "people", schema="public", key="id", columns=COLUMNS, inbox=True)
 
 
 def row(number: Any, **values: Any) -> dict[str, Any]:

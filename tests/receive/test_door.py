@@ -526,7 +526,7 @@ def test_run_uses_every_odd_value_that_the_door_lets_in(tmp_path: Path) -> None:
         "at": [-1, 2**70, "25:00", "11:00", None, 1.5, {}],
     }
     folder, count = tmp_path / "in", 0
-    reading = Reading("people", schema="public", entry="id", columns=COLUMNS)
+    reading = Reading("people", schema="public", key="id", columns=COLUMNS)
     with closing(Inbox(folder, reading)) as inbox:
         for name, odd in values.items():
             for value in odd:
@@ -596,7 +596,7 @@ def test_the_index_holds_no_values(inbox: Inbox, tmp_path: Path, clock: Clock) -
 
 
 def test_a_column_that_the_gauge_does_not_use_may_go(tmp_path: Path) -> None:
-    reading = Reading("people", entry="id", columns=COLUMNS)
+    reading = Reading("people", key="id", columns=COLUMNS)
     reading.select(["city"])
     with closing(Inbox(tmp_path, reading)) as inbox:
         inbox.append(written(change("c", {"id": 1, "city": "north"}, 8)))

@@ -148,7 +148,7 @@ class SQLiteTown(Town):
                 "INSERT INTO people VALUES (?, 'north', ?)", [(i, i % 80) for i in range(300)]
             )
         connection.close()
-        install(folder / "app.db", "people", entry="id")
+        install(folder / "app.db", "people", key="id")
 
     def connect(self) -> sqlite3.Connection:
         return sqlite3.connect(self.folder / "app.db", isolation_level=None, timeout=600)

@@ -122,7 +122,7 @@ class PostgresTable:
                 self._run(sql.SQL("TRUNCATE {}").format(self.table))
 
     def source(self) -> Source:
-        source = Postgres(self.dsn, self.name, entry="id", unit="person", schema=self.schema, patience=5)
+        source = Postgres(self.dsn, self.name, key="id", unit="person", schema=self.schema, patience=5)
         source.select(["id", "person", "status", "age"])
         self.sources.append(source)
         return source

@@ -185,7 +185,7 @@ class Received(Events):
 
     def send(self, lines: list[str]) -> None:
         declared = {"id": "BIGINT", "city": "VARCHAR", "age": "BIGINT"}
-        with closing(Inbox(Path("inbox"), Reading("people", entry="id", columns=declared))) as inbox:
+        with closing(Inbox(Path("inbox"), Reading("people", key="id", columns=declared))) as inbox:
             inbox.append(f"[{','.join(lines)}]".encode())
 
 

@@ -136,7 +136,7 @@ def test_sqlite_keys_that_change(tmp_path: Path) -> None:
         place = 'path = "app.db"'
         declaration = declared("sqlite", place, at_most=1000)
         (tmp_path / "tidegauge.toml").write_text(declaration)
-        install(path, "people", entry="id")
+        install(path, "people", key="id")
         gauge = Gauge.from_file(tmp_path / "tidegauge.toml")
         list(gauge.run())
         for step in (

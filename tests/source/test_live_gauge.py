@@ -116,7 +116,7 @@ def test_sqlite_while_an_application_writes(tmp_path: Path) -> None:
     application.execute("CREATE TABLE people (id INTEGER PRIMARY KEY, city TEXT, age INTEGER)")
     application.executemany("INSERT INTO people VALUES (?, 'north', ?)", [(i, i % 80) for i in range(200)])
     (tmp_path / "tidegauge.toml").write_text(DECLARATION.format(kind="sqlite", place='path = "app.db"'))
-    install(path, "people", entry="id")
+    install(path, "people", key="id")
     gauge = Gauge.from_file(tmp_path / "tidegauge.toml")
     for _ in range(4):
         list(gauge.run())
@@ -138,7 +138,7 @@ def test_rows_that_are_there_count_from_the_first_reading_on(tmp_path: Path) -> 
         application.execute("CREATE TABLE people (id INTEGER PRIMARY KEY, city TEXT, age INTEGER)")
         application.executemany("INSERT INTO people VALUES (?, 'north', 30)", [(i,) for i in range(20)])
     (tmp_path / "tidegauge.toml").write_text(DECLARATION.format(kind="sqlite", place='path = "app.db"'))
-    install(path, "people", entry="id")
+    install(path, "people", key="id")
     ticking = itertools.count(int(time.time()) - 60)
     gauge = Gauge.from_file(tmp_path / "tidegauge.toml", now=lambda: next(ticking) * 1_000_000)
     list(gauge.run())
@@ -152,7 +152,7 @@ def test_a_row_that_comes_and_goes_in_one_transaction_is_no_unknown_deletion(tmp
     with closing(sqlite3.connect(path, isolation_level=None)) as application:
         application.execute("CREATE TABLE people (id INTEGER PRIMARY KEY, city TEXT, age INTEGER)")
         (tmp_path / "tidegauge.toml").write_text(DECLARATION.format(kind="sqlite", place='path = "app.db"'))
-        install(path, "people", entry="id")
+        install(path, "people", key="id")
         gauge = Gauge.from_file(tmp_path / "tidegauge.toml")
         list(gauge.run())
         application.execute("BEGIN")

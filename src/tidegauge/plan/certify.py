@@ -132,7 +132,8 @@ def _require_chosen(plan: Plan) -> None:
     own = {name for name, one in tables(plan.declaration["release"]).items() if one.get("constraint")}
     for scope in plan.program.scopes:
         if own.isdisjoint(scope.releases) and (
-            any(limit.at_most != most for _, limit in scope.allowances) or scope.retire != (mode == "retire")
+            any(allowance.at_most != most for _, allowance in scope.allowances)
+            or scope.retire != (mode == "retire")
         ):
             raise StoreCorrupt(
                 "the committed plan enforces another constraint than the one that was drawn; nothing was "
@@ -239,10 +240,10 @@ def enforced(program: Program, release: str, *, terms: int = 1) -> Constraint:
     Where constraints renew, the constraint on what a unit does in so many `terms`.
     """
     if program.terms is None:
-        return limits(program, release)
+        return constraint_on(program, release)
     (found,) = (one for one in program.releases if one.name == release)
     return renewed(
-        limits(program, release),
+        constraint_on(program, release),
         kind=found.query.kind,
         length_of_terms=timedelta(microseconds=longest(program.terms, terms)),
         touched=partial(bins_touched, schedule=found.schedule),
@@ -250,7 +251,7 @@ def enforced(program: Program, release: str, *, terms: int = 1) -> Constraint:
     )
 
 
-def limits(program: Program, release: str) -> Constraint:
+def constraint_on(program: Program, release: str) -> Constraint:
     """The constraint on the units of this release, over their lifetime or in each term."""
     (scope,) = (scope for scope in program.scopes if release in scope.releases)
     labels = [label for label, _ in scope.allowances]
@@ -258,15 +259,15 @@ def limits(program: Program, release: str) -> Constraint:
         raise SpecError(
             "a constraint is for all units, or for the units with a label of the column that names it"
         )
-    first, *others = (_constraint(limit) for _, limit in scope.allowances)
+    first, *others = (_constraint(allowance) for _, allowance in scope.allowances)
     for other in others:
         first = Either(first, other)
     return first
 
 
-def _constraint(limit: Allowance) -> Constraint:
-    parts: list[Constraint] = [] if limit.at_most is None else [AtMost(limit.at_most)]
-    parts += [] if limit.within is None else [Within(f"{limit.within} microseconds")]
+def _constraint(allowance: Allowance) -> Constraint:
+    parts: list[Constraint] = [] if allowance.at_most is None else [AtMost(allowance.at_most)]
+    parts += [] if allowance.within is None else [Within(f"{allowance.within} microseconds")]
     return Both(*parts) if len(parts) == 2 else parts[0] if parts else Unconstrained()
 
 

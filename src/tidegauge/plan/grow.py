@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidegauge.errors import StoreCorrupt
 from tidegauge.model.json import tables
-from tidegauge.plan.certify import certified, limits
+from tidegauge.plan.certify import certified, constraint_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -130,4 +130,4 @@ def _as_drawn(plan: Plan, first: Plan) -> bool:
     )
     if before is None:
         return True
-    return all(limits(plan.program, name) == limits(first.program, before) for name in shared)
+    return all(constraint_on(plan.program, name) == constraint_on(first.program, before) for name in shared)

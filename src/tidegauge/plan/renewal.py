@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.registry import build
 from tidegauge.model.constraint import AtMost, Both, Either, Within
-from tidegauge.plan.certify import enforced, exposure, limits, loss
+from tidegauge.plan.certify import constraint_on, enforced, exposure, loss
 from tidegauge.plan.choose import component_plan
 from tidegauge.theory.paths.cases import constraint_cases
 
@@ -101,7 +101,7 @@ def _loss(release: ReleasePlan, plan: Plan, terms: int) -> Fraction:
 
 def _alternative(release: ReleasePlan, plan: Plan, terms: int, whole: Fraction) -> Alternative:
     name, width = release.release.name, release.chosen.half_width_worst
-    lifetime = _lifetime(limits(plan.program, name), terms)
+    lifetime = _lifetime(constraint_on(plan.program, name), terms)
     counts = [case.mutations for case in constraint_cases(lifetime)]
     at_most = None if None in counts else max(count for count in counts if count is not None)
     found = _lifetime_width(release, plan, lifetime, whole)

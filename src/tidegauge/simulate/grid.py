@@ -38,8 +38,8 @@ class Bounds:
     renews: Span | None = None
 
     @property
-    def limits(self) -> tuple[int | None, Span | None, bool, Span | None]:
-        """What the noise depends on: not on what happens beyond the limits."""
+    def for_noise(self) -> tuple[int | None, Span | None, bool, Span | None]:
+        """What the noise depends on: not on what happens beyond the bounds."""
         return self.at_most, self.within, self.declared, self.renews
 
     def applied(self, spec: ConstraintSpec | None, *, own: bool = False) -> ConstraintSpec | None:

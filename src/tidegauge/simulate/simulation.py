@@ -130,12 +130,12 @@ def simulate(task: Task) -> Simulation:
         reached = past.last if task.until is None else limit
         starts = task.starts(past, reached)
         considered = {
-            (every, bounds.limits): task.considered(bounds, every, starts)
+            (every, bounds.for_noise): task.considered(bounds, every, starts)
             for every in grid.everys
-            for bounds in {one.limits: one for one in grid.bounds}.values()
+            for bounds in {one.for_noise: one for one in grid.bounds}.values()
         }
-        first = grid.bounds[0].limits
-        by_term = {one.renews: one.limits for one in grid.bounds}
+        first = grid.bounds[0].for_noise
+        by_term = {one.renews: one.for_noise for one in grid.bounds}
         timetables = [
             Timetable(
                 tuple(considered[every, first].releases.values()),
@@ -154,7 +154,7 @@ def simulate(task: Task) -> Simulation:
         for n, bounds in enumerate(grid.bounds):
             for epsilon in grid.epsilons:
                 changed = with_values(spec, bounds, epsilon, every, starts)
-                plan = decide(changed, considered[every, bounds.limits], columns=source.columns)
+                plan = decide(changed, considered[every, bounds.for_noise], columns=source.columns)
                 budget = changed.budget.epsilon
                 for name, rows in _plan_errors(plan, exact, (n, grid.renewal(bounds)), noise, times).items():
                     shown = plan.series[name].timetable.every

@@ -69,7 +69,7 @@ class DebeziumFile:
 
     def source(self) -> Source:
         return Debezium(
-            self.path, NAME, entry="id", unit="person", columns=None if self.with_schema else COLUMNS
+            self.path, NAME, key="id", unit="person", columns=None if self.with_schema else COLUMNS
         )
 
     def now(self) -> int:
@@ -85,7 +85,7 @@ class DebeziumInbox(DebeziumFile):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, with_schema=False)
         self.folder = folder / "inbox"
-        reading = Reading(NAME, entry="id", unit="person", columns=COLUMNS)
+        reading = Reading(NAME, key="id", unit="person", columns=COLUMNS)
         self.inbox = Inbox(self.folder, reading, segment=2000)
         self.gatekeeper = Gatekeeper(token="t")
 
@@ -98,7 +98,7 @@ class DebeziumInbox(DebeziumFile):
                 assert answer.status_code == 204, answer.text
 
     def source(self) -> Source:
-        return Debezium(self.folder, NAME, entry="id", unit="person", columns=COLUMNS, inbox=True)
+        return Debezium(self.folder, NAME, key="id", unit="person", columns=COLUMNS, inbox=True)
 
     def end(self) -> None:
         self.inbox.close()
@@ -189,4 +189,4 @@ class DebeziumKafka(DebeziumFile):
         self.broker.logs[0] += [None if event in ("null", "default") else event.encode() for event in events]
 
     def source(self) -> Source:
-        return Kafka({"bootstrap.servers": "x"}, "topic", NAME, entry="id", unit="person", columns=COLUMNS)
+        return Kafka({"bootstrap.servers": "x"}, "topic", NAME, key="id", unit="person", columns=COLUMNS)

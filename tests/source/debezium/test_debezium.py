@@ -215,7 +215,7 @@ class TestValues:
         line = json.loads(told("c", row))
         schema = {"type": "struct", "fields": [{"field": "after", "fields": list(self.FIELDS)}]}
         (tmp_path / "a.jsonl").write_text(json.dumps({"schema": schema, "payload": line}))
-        source = Debezium(tmp_path / "a.jsonl", "t", entry="id")
+        source = Debezium(tmp_path / "a.jsonl", "t", key="id")
         assert dict(source.columns) == {
             "id": "BIGINT", "day": "DATE", "ms": "TIMESTAMP", "us": "TIMESTAMP", "ns": "TIMESTAMP", "zoned": "TIMESTAMP", "clock": "TIME",
             "exact": "DECIMAL(6,2)", "any": "DECIMAL(38,9)", "flag": "BOOLEAN", "list": "VARCHAR", "text": "VARCHAR",
@@ -233,14 +233,14 @@ class TestValues:
         path.write_text(told("c", {"id": 1, "at": 1500, "text": {"b": 1}, "money": "1.5"}))
         columns = {"at": "TIMESTAMP", "text": "VARCHAR", "money": "DECIMAL(6,2)"}
         for unit, wanted in (("ms", "1970-01-01 00:00:01.500000"), ("us", "1970-01-01 00:00:00.001500")):
-            ((mutation,), _) = read(Debezium(path, "t", entry="id", columns=columns, timestamps=unit))  # type: ignore[arg-type]
+            ((mutation,), _) = read(Debezium(path, "t", key="id", columns=columns, timestamps=unit))  # type: ignore[arg-type]
             assert [str(value) for value in mutation["after"].values()] == [wanted, '{"b": 1}', "1.50"]
         with pytest.raises(SpecError, match="declare the columns"):
-            read(Debezium(path, "t", entry="id"))
+            read(Debezium(path, "t", key="id"))
         with pytest.raises(SpecError, match="is not a type"):
-            Debezium(path, "t", entry="id", columns={"at": "TIEM"})
+            Debezium(path, "t", key="id", columns={"at": "TIEM"})
         with pytest.raises(SpecError, match="primary key"):
-            Debezium(path, "t", entry=[])
+            Debezium(path, "t", key=[])
 
     def test_a_value_that_was_left_out(self, tmp_path: Path) -> None:
         path = tmp_path / "a.jsonl"
@@ -250,7 +250,7 @@ class TestValues:
             told("u", {"id": 1, "person": left_out, "status": left_out, "age": 2}),
             told("u", {"id": 1, "person": "ann", "status": base64.b64encode(left_out.encode()).decode(), "age": 3}),
         ]))  # fmt: skip
-        source = Debezium(path, "t", entry="id", unit="person", columns=COLUMNS)
+        source = Debezium(path, "t", key="id", unit="person", columns=COLUMNS)
         (first, second, third), _ = read(source)
         assert (first["kept"], second["kept"], third["kept"]) == (None, ["person", "status"], ["status"])
         assert (second["unit"], third["unit"]) == (None, "ann")
@@ -271,7 +271,7 @@ class TestValues:
     def test_a_row_that_cannot_be_used(self, tmp_path: Path, line: str, message: str) -> None:
         (tmp_path / "a.jsonl").write_text(line)
         with pytest.raises(SourceError, match=message):
-            read(Debezium(tmp_path / "a.jsonl", "t", entry="id", columns=COLUMNS))
+            read(Debezium(tmp_path / "a.jsonl", "t", key="id", columns=COLUMNS))
 
     def test_a_value_that_is_not_as_its_schema_says(self, tmp_path: Path) -> None:
         schema = {
@@ -286,18 +286,18 @@ class TestValues:
             json.dumps({"schema": schema, "payload": json.loads(told("c", {"id": "sesame"}))})
         )
         with pytest.raises(SourceError, match="is not written as its schema says") as refusal:
-            read(Debezium(tmp_path / "a.jsonl", "t", entry="id"))
+            read(Debezium(tmp_path / "a.jsonl", "t", key="id"))
         assert "sesame" not in str(refusal.value)
         (tmp_path / "b.jsonl").write_text(told("c", {"id": 1, "day": "sesame"}))
         columns = {"id": "BIGINT", "day": "TIMESTAMP"}
-        ((row,), _) = read(Debezium(tmp_path / "b.jsonl", "t", entry="id", columns=columns))
+        ((row,), _) = read(Debezium(tmp_path / "b.jsonl", "t", key="id", columns=columns))
         assert row["after"] == {"id": 1, "day": None}, (
             "a declared type decides about the value, not the event"
         )
 
     def test_a_key_that_an_update_changes(self, tmp_path: Path) -> None:
         (tmp_path / "a.jsonl").write_text(told("u", {"a": 2, "b": 1}, {"a": 1, "b": 1}))
-        ((row,), _) = read(Debezium(tmp_path / "a.jsonl", "t", entry=["a", "b"], columns={"a": "BIGINT"}))
+        ((row,), _) = read(Debezium(tmp_path / "a.jsonl", "t", key=["a", "b"], columns={"a": "BIGINT"}))
         assert (row["previous"], row["entry"], row["informed"]) == ('["1","1"]', '["2","1"]', True)
 
 
@@ -309,7 +309,7 @@ class TestFiles:
         )
 
     def source(self, path: Path, **options: Any) -> Debezium:
-        return Debezium(path, "t", entry="id", columns={"id": "BIGINT"}, **options)
+        return Debezium(path, "t", key="id", columns={"id": "BIGINT"}, **options)
 
     def test_files_in_the_order_of_their_names(self, tmp_path: Path) -> None:
         (tmp_path / "e1.jsonl").write_text(self.lines(3))
@@ -401,9 +401,9 @@ class TestFiles:
 
     def test_the_doctor(self, tmp_path: Path) -> None:
         path = tmp_path / "a.jsonl"
-        assert [check.ok for check in Debezium(path, "t", entry="id").doctor()] == [False, False]
+        assert [check.ok for check in Debezium(path, "t", key="id").doctor()] == [False, False]
         path.write_text("{broken}\n")
-        assert [check.ok for check in Debezium(path, "t", entry="id").doctor()] == [True, False]
+        assert [check.ok for check in Debezium(path, "t", key="id").doctor()] == [True, False]
         assert [check.ok for check in self.source(path).doctor()] == [True, True]
 
     def test_positions_of_others(self) -> None:
@@ -414,7 +414,7 @@ class TestFiles:
 
 class TestInbox:
     body = told("c", {"id": 1}, sequence='["1","1"]')
-    reading = Reading("t", entry="id", columns={"id": "BIGINT"})
+    reading = Reading("t", key="id", columns={"id": "BIGINT"})
 
     def test_what_was_acknowledged_is_there_after_a_crash(self, tmp_path: Path) -> None:
         inbox = Inbox(tmp_path / "in", self.reading)
@@ -429,7 +429,7 @@ class TestInbox:
         inbox.close()
         inbox = Inbox(tmp_path / "in", self.reading)
         inbox.append(told("c", {"id": 2}, sequence='["1","2"]').encode())
-        source = Debezium(tmp_path / "in", "t", entry="id", columns={"id": "BIGINT"}, inbox=True)
+        source = Debezium(tmp_path / "in", "t", key="id", columns={"id": "BIGINT"}, inbox=True)
         rows, position = read(source)
         assert [row["entry"] for row in rows] == ["1", "2"]
         source.acknowledge(position)
@@ -450,7 +450,7 @@ class TestInbox:
             answer = post(inbox, Gatekeeper(token="t"), self.body, {"authorization": "Bearer t"})
             assert answer.status_code == 507
         assert post(inbox, Gatekeeper(token="t"), self.body, {"authorization": "Bearer t"}).status_code == 204
-        rows, _ = read(Debezium(tmp_path / "in", "t", entry="id", columns={"id": "BIGINT"}, inbox=True))
+        rows, _ = read(Debezium(tmp_path / "in", "t", key="id", columns={"id": "BIGINT"}, inbox=True))
         assert len(rows) == 1
         inbox.close()
 
@@ -500,7 +500,7 @@ class TestKafka:
     def source(self, broker: Broker, monkeypatch: pytest.MonkeyPatch, **config: str) -> Kafka:
         monkeypatch.setitem(sys.modules, "confluent_kafka", broker.library())
         return Kafka(
-            {"bootstrap.servers": "x"} | config, "topic", NAME, entry="id", unit="person", columns=COLUMNS
+            {"bootstrap.servers": "x"} | config, "topic", NAME, key="id", unit="person", columns=COLUMNS
         )
 
     def test_partitions_keep_the_order_of_each_row(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -579,7 +579,7 @@ class TestKafka:
         broker.logs[0] = [good, b"{", b"\xff", told("c", {"id": []}, table=NAME).encode(), good]
         monkeypatch.setitem(sys.modules, "confluent_kafka", broker.library())
         source = Kafka(
-            {"bootstrap.servers": "x"}, "topic", NAME, entry="id", columns=COLUMNS, quarantine=tmp_path / "q"
+            {"bootstrap.servers": "x"}, "topic", NAME, key="id", columns=COLUMNS, quarantine=tmp_path / "q"
         )
         for _ in range(2):  # a read that was not committed sets nothing aside twice
             (batch,) = source.read(None, END)
@@ -637,7 +637,7 @@ class TestKafka:
     def test_without_the_library(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "confluent_kafka", None)
         with pytest.raises(SpecError, match=r"pip install '\.\[kafka\]'"):
-            list(Kafka({}, "t", "t", entry="id", columns={}).read(None, END))
+            list(Kafka({}, "t", "t", key="id", columns={}).read(None, END))
 
     def test_secrets_come_from_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(SpecError, match="KAFKA_SECRET is not set"):

@@ -51,7 +51,7 @@ class World:
         return self.connection.execute(query.encode()).fetchall()
 
     def source(self, **options: Any) -> Postgres:
-        defaults: dict[str, Any] = {"table": "t", "entry": "id", "patience": 10, "schema": self.schema}
+        defaults: dict[str, Any] = {"table": "t", "key": "id", "patience": 10, "schema": self.schema}
         made = Postgres(self.dsn, **(defaults | options))
         self.sources.append(made)
         return made
@@ -143,7 +143,7 @@ class TestValues:
     def test_a_key_of_several_columns(self, world: World) -> None:
         world.run("CREATE TABLE k (a text, b text, n integer, PRIMARY KEY (a, b))",
                   """INSERT INTO k VALUES ('x', 'y","z', 1), ('x","y', 'z', 2)""")  # fmt: skip
-        source = world.source(table="k", entry=["a", "b"])
+        source = world.source(table="k", key=["a", "b"])
         assert len({row["entry"] for row in world.read(source)}) == 2
         world.run("UPDATE k SET n = n + 1", "UPDATE k SET b = 'w' WHERE n = 3")
         changed = world.read(source)
@@ -490,7 +490,7 @@ class TestSlot:
 
     def test_names(self) -> None:
         with pytest.raises(SpecError, match="slot"):
-            Postgres("", "t", entry="id", slot='x"; drop')
+            Postgres("", "t", key="id", slot='x"; drop')
         assert default_name("d", "s", "a") != default_name("d", "s", "A") != default_name("e", "s", "A")
         assert len(default_name("d", "s", "x" * 63)) <= 55
 
@@ -504,7 +504,7 @@ class TestRights:
             "CREATE PUBLICATION ours FOR TABLE t",
         )
         dsn = postgres.dsn(user="reader")
-        reader = functools.partial(Postgres, dsn, "t", entry="id", schema=world.schema)
+        reader = functools.partial(Postgres, dsn, "t", key="id", schema=world.schema)
         source = reader(publication="ours", slot="rights")
         world.sources.append(source)
         try:
@@ -527,7 +527,7 @@ class TestRights:
     def test_a_policy_may_not_hide_rows(self, world: World, postgres: Server) -> None:
         world.run("CREATE ROLE half LOGIN REPLICATION", f"GRANT USAGE ON SCHEMA {world.schema} TO half", "GRANT SELECT ON t TO half", "ALTER TABLE t ENABLE ROW LEVEL SECURITY",
                   "CREATE POLICY half ON t USING (id = 1)", "CREATE PUBLICATION ours FOR TABLE t")  # fmt: skip
-        source = Postgres(postgres.dsn(user="half"), "t", entry="id", publication="ours", schema=world.schema)
+        source = Postgres(postgres.dsn(user="half"), "t", key="id", publication="ours", schema=world.schema)
         world.sources.append(source)
         try:
             with pytest.raises(SourceError, match="SQLSTATE 42501"):
@@ -566,7 +566,7 @@ class TestConnection:
         monkeypatch.setattr("tidegauge.source.postgres.access._SESSION", {"connect_timeout": "1"})
         with caplog.at_level(logging.DEBUG):
             for dsn, message in wrong:
-                source = Postgres(dsn, "t", entry="id", patience=0.1)
+                source = Postgres(dsn, "t", key="id", patience=0.1)
                 with pytest.raises((SourceError, SpecError), match=message) as refusal:
                     list(source.read(None, now()))
                 assert refusal.value.__suppress_context__
@@ -577,11 +577,11 @@ class TestConnection:
 
     def test_a_secret_from_the_environment(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("GAUGE_DSN", world.dsn)
-        source = Postgres("env:GAUGE_DSN", "t", entry="id", schema=world.schema)
+        source = Postgres("env:GAUGE_DSN", "t", key="id", schema=world.schema)
         assert "age" in source.columns
         source.close()
         with pytest.raises(SpecError, match="NO_SUCH_VARIABLE is not set"):
-            _ = Postgres("env:NO_SUCH_VARIABLE", "t", entry="id").columns
+            _ = Postgres("env:NO_SUCH_VARIABLE", "t", key="id").columns
 
     def test_a_load_among_writers_misses_nothing(self, world: World) -> None:
         stop = threading.Event()

@@ -38,7 +38,7 @@ class World:
 
     def source(self, **options: Any) -> Postgres:
         """A gauge's source whose role may not make anything itself."""
-        given: dict[str, Any] = {"entry": "id", "publication": f"{self.schema}_p", "slot": f"{self.schema}_s"}
+        given: dict[str, Any] = {"key": "id", "publication": f"{self.schema}_p", "slot": f"{self.schema}_s"}
         made = Postgres(self.server.dsn(user=f"{self.schema}_reader"), "t", schema=self.schema, patience=5, **(given | options))  # fmt: skip
         self.sources.append(made)
         return made

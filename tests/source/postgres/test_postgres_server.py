@@ -58,7 +58,7 @@ def test_the_doctor_on_a_server_that_has_everything_wrong(start: Callable[..., S
         )  # names no rows in the log
         connection.execute("CREATE PUBLICATION told FOR TABLE parts")
     dsn = server.dsn(user='o"dd')
-    source = Postgres(dsn, 'x"; drop table y; --', entry="id", slot="s", publication="p")
+    source = Postgres(dsn, 'x"; drop table y; --', key="id", slot="s", publication="p")
     fixes = failed(source.doctor())
     assert fixes == {
         "wal_level": "ALTER SYSTEM SET wal_level = 'logical'; -- then restart the server",
@@ -78,10 +78,10 @@ def test_the_doctor_on_a_server_that_has_everything_wrong(start: Callable[..., S
         ("quick", None),
         ("none", None),
     ):
-        assert failed(Postgres(dsn, table, entry="id").doctor())["table"] == fix
-    parts = failed(Postgres(dsn, "parts", entry="id", publication="told").doctor())
+        assert failed(Postgres(dsn, table, key="id").doctor())["table"] == fix
+    parts = failed(Postgres(dsn, "parts", key="id", publication="told").doctor())
     assert parts["publication"] == 'ALTER PUBLICATION "told" SET (publish_via_partition_root = true);'
-    assert "no column" in str(Postgres(dsn, "parts", entry="id", unit="who").doctor())
+    assert "no column" in str(Postgres(dsn, "parts", key="id", unit="who").doctor())
 
     # What the doctor prints is what helps.
     with server.connect() as connection:
@@ -98,7 +98,7 @@ def test_the_doctor_on_a_server_that_has_everything_wrong(start: Callable[..., S
 
 def test_a_slot_that_the_server_has_given_up(start: Callable[..., Server]) -> None:
     server = start(max_slot_wal_keep_size="'1MB'", min_wal_size="'32MB'", max_wal_size="'32MB'")
-    source = Postgres(server.dsn(), "t", entry="id", slot="s", patience=5)
+    source = Postgres(server.dsn(), "t", key="id", slot="s", patience=5)
     with server.connect() as connection:
         connection.execute("CREATE TABLE t (id integer PRIMARY KEY)")
         (loaded,) = source.read(None, now())
@@ -114,7 +114,7 @@ def test_a_slot_that_the_server_has_given_up(start: Callable[..., Server]) -> No
     assert failed(source.doctor(loaded.position)) == {"slot": '[source] on_lost = "reload"'}
     assert failed(source.doctor()) == {"slot": "[source] slot = 's_2'"}
     source.close()
-    again = Postgres(server.dsn(), "t", entry="id", slot="s", on_lost="reload")
+    again = Postgres(server.dsn(), "t", key="id", slot="s", on_lost="reload")
     assert failed(again.doctor(loaded.position)) == {}
     (reloaded,) = again.read(loaded.position, now())
     assert reloaded.rows["entry"].to_pylist() == [None, "0", "1", "2", "3"]
@@ -126,7 +126,7 @@ def test_a_slot_that_the_server_has_given_up(start: Callable[..., Server]) -> No
 def test_a_server_that_dies_and_comes_back(start: Callable[..., Server]) -> None:
     """It dies while a large transaction is under way, and again while one is being read."""
     server = start()
-    source = Postgres(server.dsn(), "t", entry="id", patience=30)
+    source = Postgres(server.dsn(), "t", key="id", patience=30)
     state: State = {}
     position: str | None = None
 
@@ -237,7 +237,7 @@ every = "1 second"
 
 def test_a_server_that_stays_away(start: Callable[..., Server]) -> None:
     server = start()
-    source = Postgres(server.dsn(), "t", entry="id", patience=0.5)
+    source = Postgres(server.dsn(), "t", key="id", patience=0.5)
     with server.connect() as connection:
         connection.execute("CREATE TABLE t (id integer PRIMARY KEY)")
     (loaded,) = source.read(None, now())

@@ -47,9 +47,9 @@ class World:
         self.path = path
         self.connection = sqlite3.connect(path, isolation_level=None)
         self.run(f"CREATE TABLE t {table}")
-        install(path, "t", **{name: value for name, value in options.items() if name == "entry"})
+        install(path, "t", **{name: value for name, value in options.items() if name == "key"})
         self.source = SQLite(path, "t", **options)
-        entry = options.get("entry", ())
+        entry = options.get("key", ())
         self.key = [entry] if isinstance(entry, str) else [*entry] or primary_key(self.connection, "t")
         self.state: State = {}
         self.position: str | None = None
@@ -195,7 +195,7 @@ def _careless(path: Path, wait: float = 10.0) -> sqlite3.Connection:
 
 
 def _write(path: Path, table: str, operations: list[tuple[str, tuple[Any, ...]]], *, recursive: bool) -> None:
-    world = World(path, table, entry=ENTRIES.get(table, ()))
+    world = World(path, table, key=ENTRIES.get(table, ()))
     world.run("PRAGMA synchronous = OFF", f"PRAGMA recursive_triggers = {'ON' if recursive else 'OFF'}")
     try:
         for statement, values in operations:

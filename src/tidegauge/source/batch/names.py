@@ -25,6 +25,13 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(map(quote, names))
 
 
+def key_columns(key: str | Sequence[str], *, required: bool = False) -> tuple[str, ...]:
+    """The columns of a primary key, of which one may be given by its name alone."""
+    if required and not key:
+        raise SpecError("name the columns of the primary key", key="source.key")
+    return (key,) if isinstance(key, str) else tuple(key)
+
+
 def nearest(wanted: str, names: Iterable[str]) -> str:
     """The end of a message: a name that is similar to the wanted one, or the names that there are."""
     known = {name.lower(): name for name in names}

@@ -97,7 +97,8 @@ class Kafka(FollowedSource):
         topic: str,
         table: str,
         *,
-        entry: str | Sequence[str],
+        key: str | Sequence[str] = (),
+        entry: str | Sequence[str] = (),
         columns: Mapping[str, str],
         unit: str | None = None,
         schema: str | None = None,
@@ -108,7 +109,7 @@ class Kafka(FollowedSource):
         self._aside = quarantine
         self._topic = topic
         self._reading = Reading(
-            table, entry=entry, unit=unit, schema=schema, columns=columns, timestamps=timestamps
+            table, key=key or entry, unit=unit, schema=schema, columns=columns, timestamps=timestamps
         )
         self._consumer: Any = None
 

@@ -31,7 +31,7 @@ def open_files(spec: DebeziumSpec, where: Location) -> Debezium:
     return Debezium(
         where.base / place,
         spec.table,
-        entry=spec.key,
+        key=spec.key,
         unit=spec.unit,
         schema=spec.db_schema,
         columns=spec.columns,
@@ -58,7 +58,7 @@ class DebeziumKind(SourceKind[DebeziumSpec]):
             {name: secret(value, key=f"source.kafka.{name}") for name, value in spec.kafka.items()},
             spec.topic,
             spec.table,
-            entry=spec.key,
+            key=spec.key,
             columns=spec.columns or {},
             unit=spec.unit,
             schema=spec.db_schema,

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from tidegauge.errors import SourceError, SpecError, TidegaugeError
 from tidegauge.model.json import as_text
-from tidegauge.source.batch.names import quote
+from tidegauge.source.batch.names import key_columns, quote
 from tidegauge.source.batch.rows import assemble, image, key, schema
 from tidegauge.source.batch.spool import Spool
 from tidegauge.source.batch.values import declared_types, from_values, text
@@ -41,16 +41,14 @@ class Reading:
         self,
         table: str,
         *,
-        entry: str | Sequence[str],
+        key: str | Sequence[str],
         unit: str | None = None,
         schema: str | None = None,
         columns: Mapping[str, str] | None = None,
         timestamps: Unit = "us",
     ) -> None:
         self.table = table
-        self._entry = (entry,) if isinstance(entry, str) else tuple(entry)
-        if not self._entry:
-            raise SpecError("name the columns of the primary key", key="source.key")
+        self._key = key_columns(key, required=True)
         self._unit = unit
         self._schema = schema
         self._timestamps = timestamps
@@ -120,14 +118,14 @@ class Reading:
 
     def keys(self, event: Event) -> tuple[Key | None, Key | None]:
         """The keys of the row before and after; None if there is no row, or its key has a null."""
-        return self._key(event.before), self._key(event.after)
+        return self._key_of(event.before), self._key_of(event.after)
 
-    def _key(self, row: Row | None) -> Key | None:
+    def _key_of(self, row: Row | None) -> Key | None:
         if row is None:
             return None
-        if any(name not in row for name in self._entry):
+        if any(name not in row for name in self._key):
             raise self._lacking()
-        values = [row[name] for name in self._entry]
+        values = [row[name] for name in self._key]
         if any(isinstance(value, dict | list) for value in values):
             raise SourceError(
                 "has a key that is not a plain value: name columns of numbers or text ([source] key)"
@@ -169,7 +167,7 @@ class Reading:
             kept.append(missing or None)
             informed.append(whole or event.kind == "c")
         emptied = pa.array([event.kind == "t" for event in events], pa.bool_())
-        named = pc.fill_null(_joined(keys, len(self._entry)), "")
+        named = pc.fill_null(_joined(keys, len(self._key)), "")
         return assemble(
             kinds,
             time=pa.array([event.time for event in events], pa.int64()),
@@ -178,7 +176,7 @@ class Reading:
             before=_images(befores, kinds),
             after=_images(afters, kinds),
             informed=pa.array(informed, pa.bool_()),
-            previous=_joined(previous, len(self._entry)),
+            previous=_joined(previous, len(self._key)),
             kept=pa.array(kept, pa.list_(pa.string())),
         )
 

@@ -84,7 +84,8 @@ class Debezium(FollowedSource):
         path: str | Path,
         table: str,
         *,
-        entry: str | Sequence[str],
+        key: str | Sequence[str] = (),
+        entry: str | Sequence[str] = (),
         unit: str | None = None,
         schema: str | None = None,
         columns: Mapping[str, str] | None = None,
@@ -95,7 +96,7 @@ class Debezium(FollowedSource):
     ) -> None:
         self._path = Path(path)
         self.reading = Reading(
-            table, entry=entry, unit=unit, schema=schema, columns=columns, timestamps=timestamps
+            table, key=key or entry, unit=unit, schema=schema, columns=columns, timestamps=timestamps
         )
         """Which events are used, and how they are converted."""
         self._aside = self._path / "quarantine" if inbox and quarantine is None else quarantine

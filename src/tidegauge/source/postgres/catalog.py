@@ -201,13 +201,13 @@ def ordinary(target: Table | None, schema: str, name: str) -> Table:
     return target
 
 
-def wanted(target: Table | None, schema: str, name: str, entry: frozenset[str]) -> Table:
+def wanted(target: Table | None, schema: str, name: str, key: frozenset[str]) -> Table:
     """The table.  Raises SourceError if it cannot be followed."""
     found = ordinary(target, schema, name)
-    if missing := statements(found.members, entry):
+    if missing := statements(found.members, key):
         raise SourceError(
             f"the server's log does not identify the rows of {found.quoted} by "
-            f"{', '.join(map(quote, sorted(entry)))}{' in every partition' if found.partitioned else ''}. "
+            f"{', '.join(map(quote, sorted(key)))}{' in every partition' if found.partitioned else ''}. "
             f"Nothing was read. Declare them as its primary key, or: {' '.join(missing)}"
         )
     return found

@@ -30,7 +30,7 @@ def examine(
     *,
     schema: str,
     table: str,
-    entry: Sequence[str],
+    key: frozenset[str],
     unit: str | None,
     slot: Callable[[Connection], OurSlot],
     publication: str,
@@ -54,10 +54,9 @@ def examine(
             except SourceError as refusal:
                 return [*checks, Check("table", ok=False, detail=str(refusal))]
             used = (frozenset(target.columns) if selected is None else selected) | {
-                *entry,
+                *key,
                 *([unit] if unit else []),
             }
-            key = frozenset(entry)
             first = statements(target.members, key)
             if first and restricted(connection, target.members):
                 return [

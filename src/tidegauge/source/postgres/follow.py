@@ -204,5 +204,5 @@ class Transactions:
             now = self._base_type(fields[name].type, fields[name].modifier)
             if now[0] != oid or sql_type(*now) != sql_type(oid, modifier):
                 raise Changed(f"the column {quote(name)} of {named} has another type now")
-        if not all(fields[name].key for name in self._layout.entry):
+        if not all(fields[name].key for name in self._layout.key):
             raise Changed(f"the replica identity of {named} no longer contains the key")

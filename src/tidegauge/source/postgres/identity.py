@@ -74,14 +74,14 @@ def members(connection: Connection, oid: int) -> tuple[Member, ...]:
     )
 
 
-def statements(found: Sequence[Member], entry: frozenset[str]) -> list[str]:
+def statements(found: Sequence[Member], key: frozenset[str]) -> list[str]:
     """The statements after which the log identifies every row by these columns; empty if it already does.
 
     Partitions come first, so that at no moment a write is refused that was allowed before.
     """
-    wrong = sorted((one for one in found if not entry <= one.key), key=lambda one: one == found[0])
+    wrong = sorted((one for one in found if not key <= one.key), key=lambda one: one == found[0])
     return [
-        f"ALTER TABLE {one.quoted} REPLICA IDENTITY {'DEFAULT' if entry <= one.primary else 'FULL'};"
+        f"ALTER TABLE {one.quoted} REPLICA IDENTITY {'DEFAULT' if key <= one.primary else 'FULL'};"
         for one in wrong
     ]
 

@@ -36,7 +36,7 @@ class PostgresKind(SourceKind[PostgresSpec]):
         return Postgres(
             secret(spec.dsn, key="source.dsn"),
             spec.table,
-            entry=spec.key,
+            key=spec.key,
             unit=spec.unit,
             schema=spec.db_schema,
             slot=spec.slot,

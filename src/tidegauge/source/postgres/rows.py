@@ -28,7 +28,7 @@ class Layout:
 
     columns: dict[str, str]
     """Delivered columns and their SQL types."""
-    entry: tuple[str, ...]
+    key: tuple[str, ...]
     unit: str | None
     padded: frozenset[str]
     partitioned: bool = False
@@ -37,7 +37,7 @@ class Layout:
     @property
     def needed(self) -> list[str]:
         """Every column that must be read."""
-        return list(dict.fromkeys([*self.columns, *self.entry, *([self.unit] if self.unit else [])]))
+        return list(dict.fromkeys([*self.columns, *self.key, *([self.unit] if self.unit else [])]))
 
     def values(self, text: Mapping[str, pa.Array]) -> list[pa.Array]:
         """The delivered columns from their text."""
@@ -48,7 +48,7 @@ class Layout:
 
     def loaded(self, text: Mapping[str, pa.Array], time: int) -> pa.Table:
         """Loaded rows as insertions at one time."""
-        entry = pc.fill_null(key([text[name] for name in self.entry]), "")
+        entry = pc.fill_null(key([text[name] for name in self.key]), "")
         here = pa.array(np.zeros(len(entry), bool))
         return assemble(
             self.columns,
@@ -64,7 +64,7 @@ class Layout:
         changes = pgoutput.decode(messages, len(fields))
         number = {name: index for index, name in enumerate(fields)}
         letters = changes.letters
-        old_key = key([changes.old.text(number[name]) for name in self.entry])
+        old_key = key([changes.old.text(number[name]) for name in self.key])
         unnamed = (
             changes.old_is_key
             & (letters == pgoutput.DELETE)
@@ -74,7 +74,7 @@ class Layout:
             raise Changed("the log names a deleted row by other columns than the key")
         changes = changes.keyed() if self.partitioned else changes
         new = changes.new.filled_from(changes.old, changes.old_is_row)
-        new_key = key([_known(new, changes.old, number[name]) for name in self.entry])
+        new_key = key([_known(new, changes.old, number[name]) for name in self.key])
         named = pc.fill_null(pc.if_else(pa.array(letters == pgoutput.DELETE), old_key, new_key), "")
         entry = pc.if_else(pa.array(letters == pgoutput.TRUNCATE), pa.scalar(None, pa.string()), named)
         updated = pa.array(letters == pgoutput.UPDATE)

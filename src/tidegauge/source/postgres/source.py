@@ -11,7 +11,7 @@ import psycopg
 from tidegauge.errors import SourceError, SpecError
 from tidegauge.model.mutation import Batch
 from tidegauge.model.source import Check, FollowedSource
-from tidegauge.source.batch.names import literal, no_column, quote
+from tidegauge.source.batch.names import key_columns, literal, no_column, quote
 from tidegauge.source.batch.rows import schema as batch_schema
 from tidegauge.source.batch.rows import truncation
 from tidegauge.source.batch.spool import Spool
@@ -48,7 +48,7 @@ class _Round:
 class Postgres(FollowedSource):
     """Follows one table by logical replication.
 
-    entry:    the primary key, one column or several.
+    key:      the primary key, one column or several (`entry` is its older name).
     unit:     the column that names the unit of privacy.
     on_lost:  what to do if the log after our position is lost (the slot was dropped, the server was upgraded
               or restored): stop, or load the table again and count the net difference.
@@ -66,7 +66,8 @@ class Postgres(FollowedSource):
         dsn: str,
         table: str,
         *,
-        entry: str | Sequence[str],
+        key: str | Sequence[str] = (),
+        entry: str | Sequence[str] = (),
         unit: str | None = None,
         schema: str = "public",
         slot: str | None = None,
@@ -77,7 +78,7 @@ class Postgres(FollowedSource):
         self._access = Access(dsn)
         self._table = table
         self._schema = schema
-        self._entry = (entry,) if isinstance(entry, str) else tuple(entry)
+        self._key = key_columns(key or entry, required=True)
         self._unit = unit
         self._named_slot = None if slot is None else OurSlot(slot)
         self._publication = publication or default_name(schema, table)
@@ -118,7 +119,7 @@ class Postgres(FollowedSource):
     def doctor(self, position: str | None = None) -> list[Check]:
         """The checks for a run that continues from the store's `position`, with the SQL that fixes them."""
         return examine(
-            self._access, schema=self._schema, table=self._table, entry=self._entry, unit=self._unit,
+            self._access, schema=self._schema, table=self._table, key=frozenset(self._key), unit=self._unit,
             slot=self._slot_of, publication=self._publication, selected=self._selected,
             place=None if position is None else Place.parse(position), reloads=self._on_lost == "reload",
         )  # fmt: skip
@@ -254,7 +255,7 @@ class Postgres(FollowedSource):
 
     def _found(self) -> catalog.Table:
         found = catalog.table(self._control(), self._schema, self._table)
-        return catalog.wanted(found, self._schema, self._table, frozenset(self._entry))
+        return catalog.wanted(found, self._schema, self._table, frozenset(self._key))
 
     def _read(self, place: Place | None, until: int) -> Iterator[Batch]:
         if place is None or not self._opened(place):
@@ -364,7 +365,7 @@ class Postgres(FollowedSource):
         """Which columns are read, and the types they must keep: those at our place, or the present ones."""
         types = {name: list(kind) for name, kind in found.columns.items()} | dict(known)
         wanted = frozenset(known or types) if self._selected is None else self._selected
-        used = [*wanted, *self._entry, *([self._unit] if self._unit else [])]
+        used = [*wanted, *self._key, *([self._unit] if self._unit else [])]
         if missing := [name for name in used if name not in types]:
             raise SpecError(
                 f"{no_column(self._table, missing, types)} Correct [source] or the SELECT.", key="source"
@@ -373,7 +374,7 @@ class Postgres(FollowedSource):
         columns = {name: types[name] for name in types if name in used}
         padded = frozenset(name for name, (oid, _) in columns.items() if oid == catalog.PADDED)
         kinds = {name: catalog.sql_type(*types[name]) for name in names}
-        return Layout(kinds, self._entry, self._unit, padded, found.partitioned), columns
+        return Layout(kinds, self._key, self._unit, padded, found.partitioned), columns
 
     def _publish(self, found: catalog.Table, columns: Collection[str]) -> None:
         """Create the publication if it is missing.  Raises SourceError if it lacks changes of our table."""

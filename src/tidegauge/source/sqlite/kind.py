@@ -24,7 +24,7 @@ class SqliteKind(SourceKind[SqliteSpec]):
         """Open the source; the file is opened when it is first needed."""
         from tidegauge.source.sqlite.source import SQLite  # noqa: PLC0415
 
-        return SQLite(where.base / spec.path, spec.table, entry=spec.key, unit=spec.unit, types=spec.types)
+        return SQLite(where.base / spec.path, spec.table, key=spec.key, unit=spec.unit, types=spec.types)
 
     def claim(self, asked: Asked) -> Claim:
         """An SQLite file."""

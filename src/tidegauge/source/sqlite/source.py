@@ -16,7 +16,7 @@ from tidegauge.errors import SourceError, SpecError
 from tidegauge.model.json import as_text, as_whole
 from tidegauge.model.mutation import Batch
 from tidegauge.model.source import Check, FollowedSource
-from tidegauge.source.batch.names import no_column, no_table, quote
+from tidegauge.source.batch.names import key_columns, no_column, no_table, quote
 from tidegauge.source.batch.position import Position
 from tidegauge.source.batch.rows import assemble, image, key, schema, truncation
 from tidegauge.source.batch.spool import Spool
@@ -89,13 +89,14 @@ class SQLite(FollowedSource):
         path: str | Path,
         table: str,
         *,
+        key: str | Sequence[str] = (),
         entry: str | Sequence[str] = (),
         unit: str | None = None,
         types: Mapping[str, str] | None = None,
     ) -> None:
         self._path = Path(path)
         self._table = table
-        self._entry = (entry,) if isinstance(entry, str) else tuple(entry)
+        self._key = key_columns(key or entry)
         self._unit = unit
         self._types = declared_types(types or {}, key="source.types")
         self._selected: frozenset[str] | None = None
@@ -126,7 +127,7 @@ class SQLite(FollowedSource):
 
     def install(self) -> str:
         """Record the changes from now on."""
-        triggers.install(self._path, self._table, entry=self._entry)
+        triggers.install(self._path, self._table, key=self._key)
         return (
             f"From now on every change of {quote(self._table)} is recorded, in the same file. "
             "Undo with: tidegauge uninstall"
@@ -164,7 +165,7 @@ class SQLite(FollowedSource):
                     )
                 ]
                 try:
-                    triggers.recorder(connection, self._table, self._entry)
+                    triggers.recorder(connection, self._table, self._key)
                 except (SourceError, SpecError) as refusal:
                     return [*checks, Check("table", ok=False, detail=str(refusal))]
                 recording = self._recording(connection)
@@ -186,7 +187,7 @@ class SQLite(FollowedSource):
         place = None if position is None else Place.parse(position)
         with self._opened() as connection:
             recording = self._recording(connection)
-            if recording is None and renew(self._path, self._table, self._entry):
+            if recording is None and renew(self._path, self._table, self._key):
                 recording = self._recording(connection)
             if recording is None:
                 raise SourceError(
@@ -240,7 +241,7 @@ class SQLite(FollowedSource):
         )
         if found is None or not declared:
             return None
-        token, entry, columns = found
+        token, key, columns = found
         kinds = {
             name: kind
             for name, kind in self._kinds(declared).items()
@@ -249,8 +250,8 @@ class SQLite(FollowedSource):
         needed = {*(self._selected or ()), *([self._unit] if self._unit else [])}
         if not needed <= set(columns) or not set(columns) <= set(declared):
             return None
-        recorder = triggers.recorder(connection, self._table, self._entry, columns)
-        whole = entry == recorder.entry and triggers.intact(connection, recorder)
+        recorder = triggers.recorder(connection, self._table, self._key, columns)
+        whole = key == recorder.key and triggers.intact(connection, recorder)
         return _Recording(recorder, token, kinds, self._unit) if whole else None
 
     def _continues(self, connection: sqlite3.Connection, recording: _Recording, place: Place) -> bool:
@@ -318,17 +319,17 @@ class _Recording:
 
     def whole_table(self) -> str:
         """The query of all rows of the table, as insertions."""
-        entry = self.recorder.entry
-        nothing = ", ".join(["NULL"] * len(entry))
-        columns = ", ".join(f"t.{quote(name)}" for name in [*entry, *self.kinds])
+        key = self.recorder.key
+        nothing = ", ".join(["NULL"] * len(key))
+        columns = ", ".join(f"t.{quote(name)}" for name in [*key, *self.kinds])
         unit = "NULL" if self.unit is None else f"t.{quote(self.unit)}"
         return f"SELECT 0, 0, 'i', {unit}, {nothing}, {columns} FROM {quote(self.recorder.table)} AS t"
 
     def changes(self) -> str:
         """The query of the changes after an id, up to another id, with a limit."""
-        entry = self.recorder.entry
-        old = ", ".join(f"t.{quote(f'old_{name}')}" for name in entry)
-        columns = ", ".join(f"t.{quote(f'new_{name}')}" for name in [*entry, *self.kinds])
+        key = self.recorder.key
+        old = ", ".join(f"t.{quote(f'old_{name}')}" for name in key)
+        columns = ", ".join(f"t.{quote(f'new_{name}')}" for name in [*key, *self.kinds])
         unit = "NULL" if self.unit is None else f"t.{quote(f'new_{self.unit}')}"
         return (
             f"SELECT id, at, kind, {unit}, {old}, {columns} FROM {quote(self.recorder.log)} AS t "
@@ -343,7 +344,7 @@ class _Recording:
         if not rows:
             return
         _, _, what, unit, *rest = zip(*rows, strict=True)
-        count = len(self.recorder.entry)
+        count = len(self.recorder.key)
         old, new = (
             key([from_values(part, "VARCHAR") for part in parts]).to_pylist()
             for parts in (rest[:count], rest[count : 2 * count])

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SourceError, SpecError
-from tidegauge.source.batch.names import listed, no_column, no_table, quote
+from tidegauge.source.batch.names import key_columns, listed, no_column, no_table, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -82,7 +82,7 @@ class Recorder:
     """The names and statements of what is installed for one table."""
 
     table: str
-    entry: tuple[str, ...]
+    key: tuple[str, ...]
     columns: tuple[str, ...]
     """The recorded columns, the key included."""
     rivalries: tuple[tuple[tuple[str, str], ...], ...]
@@ -106,7 +106,7 @@ class Recorder:
 
     def tables(self) -> Iterator[str]:
         """The statements that create the tables and their indexes."""
-        old = ", ".join(quote(f"old_{name}") for name in self.entry)
+        old = ", ".join(quote(f"old_{name}") for name in self.key)
         new = ", ".join(quote(f"new_{name}") for name in self.columns)
         yield (
             f"CREATE TABLE {quote(self.log)} "
@@ -122,14 +122,14 @@ class Recorder:
     def triggers(self) -> dict[str, str]:
         """The statements that create the triggers, by name."""
         table, log, rivals = quote(self.table), quote(self.log), quote(self.rivals)
-        old = ", ".join(quote(f"old_{name}") for name in self.entry)
+        old = ", ".join(quote(f"old_{name}") for name in self.key)
         new = ", ".join(quote(f"new_{name}") for name in self.columns)
-        old_values = ", ".join(f"OLD.{quote(name)}" for name in self.entry)
+        old_values = ", ".join(f"OLD.{quote(name)}" for name in self.key)
         new_values = ", ".join(f"NEW.{quote(name)}" for name in self.columns)
         by = [f"{quote(f'by_{name}')} = NEW.{quote(name)}" for name in self._rival_columns]
         refresh = f"UPDATE {rivals} SET {', '.join(by)} WHERE {self._noted('NEW')}; " if by else ""
-        moved = ", ".join([*(f"{quote(f'old_{name}')} = NEW.{quote(name)}" for name in self.entry), *by])
-        renamed = _differ(self.entry)
+        moved = ", ".join([*(f"{quote(f'old_{name}')} = NEW.{quote(name)}" for name in self.key), *by])
+        renamed = _differ(self.key)
         actions = {
             "insert": f"AFTER INSERT ON {table} BEGIN {self._gone()}{refresh}"
             f"INSERT INTO {log} (at, kind, {new}) VALUES ({NOW}, 'i', {new_values}); END",
@@ -140,7 +140,7 @@ class Recorder:
             f"{_differ(self.columns)}; END",
             "delete": f"AFTER DELETE ON {table} BEGIN DELETE FROM {rivals} WHERE {self._noted('OLD')}; "
             f"INSERT INTO {log} (at, kind, {old}) VALUES ({NOW}, 'd', {old_values}); END",
-            "before_update": f"BEFORE UPDATE ON {table} WHEN {_differ([*self.entry, *self._rival_columns])} "
+            "before_update": f"BEFORE UPDATE ON {table} WHEN {_differ([*self.key, *self._rival_columns])} "
             f"BEGIN {self._note_others()} END",
         }
         if self.rivalries:
@@ -154,7 +154,7 @@ class Recorder:
 
     def _noted(self, row: str) -> str:
         """Whether a note has the key of OLD or NEW.  The plus removes the affinity: the index is used."""
-        return " AND ".join(f"{quote(f'old_{name}')} IS +{row}.{quote(name)}" for name in self.entry)
+        return " AND ".join(f"{quote(f'old_{name}')} IS +{row}.{quote(name)}" for name in self.key)
 
     def _agree(self, row: str, prefix: str) -> str:
         """Whether a row, or its note, has the values of the new row in a unique set."""
@@ -172,16 +172,14 @@ class Recorder:
 
     def _note_others(self) -> str:
         """Note the other rows that have the new key of the updated row, or its values in a unique set."""
-        same = " AND ".join(f"t.{quote(name)} = NEW.{quote(name)}" for name in self.entry)
+        same = " AND ".join(f"t.{quote(name)} = NEW.{quote(name)}" for name in self.key)
         agree = self._agree("t", "")
-        other = " OR ".join(
-            f"NOT (t.{quote(name)} COLLATE BINARY IS OLD.{quote(name)})" for name in self.entry
-        )
+        other = " OR ".join(f"NOT (t.{quote(name)} COLLATE BINARY IS OLD.{quote(name)})" for name in self.key)
         return self._note(f"(({same}){f' OR {agree}' if agree else ''}) AND ({other})")
 
     def _note(self, condition: str) -> str:
-        keys = ", ".join(f"t.{quote(name)}" for name in (*self.entry, *self._rival_columns))
-        known = " AND ".join(f"r.{quote(f'old_{name}')} IS +t.{quote(name)}" for name in self.entry)
+        keys = ", ".join(f"t.{quote(name)}" for name in (*self.key, *self._rival_columns))
+        known = " AND ".join(f"r.{quote(f'old_{name}')} IS +t.{quote(name)}" for name in self.key)
         return (
             f"INSERT INTO {quote(self.rivals)} SELECT {keys} FROM {quote(self.table)} AS t WHERE "
             f"({condition}) "
@@ -194,7 +192,7 @@ class Recorder:
             return ""
         same = " AND ".join(
             f"t.{quote(name)} IS r.{old} AND t.{quote(name)} COLLATE BINARY IS r.{old}"
-            for name in self.entry
+            for name in self.key
             for old in [quote(f"old_{name}")]
         )
         return self._delete(
@@ -204,7 +202,7 @@ class Recorder:
 
     def _delete(self, condition: str) -> str:
         """Record the noted rows (r) of a condition as deleted."""
-        rivals, olds = quote(self.rivals), ", ".join(quote(f"old_{name}") for name in self.entry)
+        rivals, olds = quote(self.rivals), ", ".join(quote(f"old_{name}") for name in self.key)
         found = f"FROM {rivals} AS r WHERE {condition}"
         return (
             f"INSERT INTO {quote(self.log)} (at, kind, {olds}) SELECT {NOW}, 'd', {olds} {found}; "
@@ -246,7 +244,7 @@ def declared(connection: sqlite3.Connection, table: str) -> dict[str, str]:
 
 
 def _rivalries(
-    connection: sqlite3.Connection, table: str, entry: Sequence[str]
+    connection: sqlite3.Connection, table: str, key: Sequence[str]
 ) -> Iterator[tuple[tuple[str, str], ...]]:
     """The unique sets for which REPLACE may remove rows: all but the key, which updates the same row."""
     indexes = connection.execute(
@@ -263,10 +261,10 @@ def _rivalries(
                 'would not be seen. Nothing was installed. Use a source of kind "snapshots".'
             )
         exact = all(collation == "BINARY" for _, collation in columns)
-        if {column for column, _ in columns} != set(entry) or not exact:
+        if {column for column, _ in columns} != set(key) or not exact:
             yield tuple(columns)
     alias = primary_key(connection, table)  # an INTEGER PRIMARY KEY is the table itself and has no index
-    if alias and set(alias) != set(entry) and "pk" not in [origin for _, origin in indexes]:
+    if alias and set(alias) != set(key) and "pk" not in [origin for _, origin in indexes]:
         yield tuple((column, "BINARY") for column in alias)
 
 
@@ -284,13 +282,13 @@ def _unique_sets(connection: sqlite3.Connection, table: str) -> list[set[str]]:
 
 
 def recorder(
-    connection: sqlite3.Connection, table: str, entry: Sequence[str] = (), columns: Sequence[str] = ()
+    connection: sqlite3.Connection, table: str, key: Sequence[str] = (), columns: Sequence[str] = ()
 ) -> Recorder:
     """The recorder for this table and these columns; all columns if none are named."""
     known = declared(connection, table)
     if not known:
         raise SourceError(no_table(table, table_names(connection)))
-    keys = tuple(entry) or primary_key(connection, table)
+    keys = tuple(key) or primary_key(connection, table)
     if not keys:
         raise SourceError(
             f"the table {quote(table)} has no primary key, and VACUUM may renumber its rows. Nothing was "
@@ -335,9 +333,9 @@ def installed(
     names = [
         name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", [log_name(table)])
     ]
-    entry = tuple(name.removeprefix("old_") for name in names if name.startswith("old_"))
+    key = tuple(name.removeprefix("old_") for name in names if name.startswith("old_"))
     columns = tuple(name.removeprefix("new_") for name in names if name.startswith("new_"))
-    return row[0], entry, columns
+    return row[0], key, columns
 
 
 def triggers_of(connection: sqlite3.Connection, table: str) -> dict[str, str]:
@@ -353,16 +351,21 @@ def intact(connection: sqlite3.Connection, wanted: Recorder) -> bool:
 
 
 def install(
-    path: str | Path, table: str, *, entry: str | Sequence[str] = (), columns: Sequence[str] = ()
+    path: str | Path,
+    table: str,
+    *,
+    key: str | Sequence[str] = (),
+    columns: Sequence[str] = (),
+    entry: str | Sequence[str] = (),
 ) -> None:
     """Record the changes of a table from now on.  Does nothing if they are already recorded in this way."""
-    keys = (entry,) if isinstance(entry, str) else tuple(entry)
+    keys = key_columns(key or entry)
     with closing(connect(path)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         try:
             wanted = recorder(connection, table, keys, columns)
             found = installed(connection, table)
-            if not (found and found[1:] == (wanted.entry, wanted.columns) and intact(connection, wanted)):
+            if not (found and found[1:] == (wanted.key, wanted.columns) and intact(connection, wanted)):
                 _remove(connection, table)
                 connection.execute(
                     f"CREATE TABLE IF NOT EXISTS {META} (name TEXT PRIMARY KEY, token TEXT NOT NULL)"

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def renew(path: str | Path, table: str, entry: Sequence[str] = ()) -> bool:
+def renew(path: str | Path, table: str, key: Sequence[str] = ()) -> bool:
     """Replace triggers of the first version, which wrote the same log; returns whether there were any."""
     with closing(triggers.connect(path)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         try:
             found = triggers.installed(connection, table)
             known = found is not None and set(found[2]) <= triggers.declared(connection, table).keys()
-            wanted = triggers.recorder(connection, table, entry, found[2]) if found and known else None
+            wanted = triggers.recorder(connection, table, key, found[2]) if found and known else None
             if first := wanted is not None and _of_first_version(connection, wanted):
                 assert wanted is not None
                 for action in triggers.ACTIONS:
