@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 from importlib.metadata import version
 from pathlib import Path
 
@@ -36,3 +37,13 @@ def machine() -> dict[str, str]:
         "Python": platform.python_version(),
         **{name: version(name) for name in LIBRARIES},
     }
+
+
+def peak_memory() -> float:
+    """Peak GiB of this process alone: what getrusage says can include the process that started it."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text("ascii", "replace").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -34,7 +33,7 @@ import duckdb
 
 import tidegauge as tg
 from bench import throughput
-from bench.machine import machine
+from bench.machine import machine, peak_memory
 from bench.result import Ratio, Result, Table, markdown, say
 from tidegauge.engine.registry import open_engine
 from tidegauge.model.tick import NOTHING_YET
@@ -359,7 +358,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         if options.one:
             seconds = work(options.one, options.folder, Path(scratch))
-            print(seconds, time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+            print(seconds, time.process_time(), peak_memory())
             return 0
         folder, rounds = options.folder or Path(scratch), 1 if options.quick else options.rounds
         few = MILLION // 10 if options.quick else MILLION

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import resource
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from pathlib import Path
 import duckdb
 
 import tidegauge as tg
+from bench.machine import peak_memory
 from bench.result import Chart, Ratio, Result, Series, Table, say
 from tidegauge.engine.registry import open_engine
 from tidegauge.model.tick import NOTHING_YET
@@ -188,7 +188,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         if options.one:
             seconds = WORK[options.one](options.folder, Path(scratch))
-            print(seconds, time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+            print(seconds, time.process_time(), peak_memory())
             return 0
         sizes = (
             [50_000, 200_000] if options.quick else [*options.changes, *([LARGE] if options.large else [])]

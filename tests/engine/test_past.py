@@ -58,7 +58,10 @@ class TableHistory:
         with closing(duckdb.connect()) as db:
             db.register("changes", self._rows)
             found = db.sql(
-                f"SELECT {picked} FROM (SELECT *, entry AS key FROM changes) WHERE time <= {self.upto} ORDER BY seq"
+                f"""SELECT {picked} FROM (
+                    SELECT *, entry AS key, after IS NOT NULL AS alive, before IS NOT NULL AS existed,
+                           after AS new, before AS old FROM changes
+                ) WHERE time <= {self.upto} ORDER BY seq"""
             )
             yield from found.to_arrow_reader(self._block)
 
@@ -263,11 +266,31 @@ def test_an_empty_history() -> None:
     assert (whole.run.sums, whole.arrivals, whole.run.memory.rows) == ({}, 0, {})
 
 
+def test_a_dropped_contribution_whose_sum_is_0_is_no_excess() -> None:
+    schedule = Schedule(0, Span(micros=10))
+    scope = Scope(("sum",), ((None, Allowance(1)),), retire=True)
+    program = Program((Release("sum", SUM_X, schedule),), (scope,))
+    mutations: list[Mutation] = [
+        (1, f"e{n}", None, {"s": "a", "x": x, "k": "p"}, None, ()) for n, x in enumerate([5, 0, 3, 0, 4])
+    ]
+    rows = batch_table(mutations, owned=False)
+    with DuckEngine(program, COLUMNS) as engine:
+        whole = Result(engine, rows, 10)
+    with DuckEngine(program, COLUMNS) as engine:
+        batches = by_batches(engine, rows, 10, [1, 2])
+    assert state(whole.run) == state(batches)
+    assert len(whole.run.excess) == 3
+
+
 def test_zeros_of_both_signs_are_two_values() -> None:
     from tidegauge.engine.duckdb.past.distinct import DistinctRows
 
-    numbers = DistinctRows().number([pa.array([0.0, -0.0, None, 0.0])], [True] * 4)  # type: ignore[arg-type]
-    assert len(set(numbers.tolist())) == 3
+    distinct = DistinctRows()
+    numbers, first = distinct.number([pa.array([0.0, -0.0, None, 0.0])], 4)
+    assert (numbers.tolist(), first) == ([0, 1, 2, 0], 1)
+    found = distinct.table()
+    assert found is not None
+    assert (found["number"].to_pylist(), str(found["u0"].to_pylist())) == ([1, 2, 3], "[0.0, -0.0, None]")
 
 
 def test_the_twin_that_must_fail(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,8 +57,10 @@ class History(Protocol):
         """Every change, in an order that is the same for every scan: these columns, each an SQL expression.
 
         The expressions can use time, entry, unit, before, after and informed as tidegauge.model.mutation has
-        them, and `key`: the key as the source has it, whose text is `entry` (NULL: `entry` is '').  Changes
-        of one instant come in the order of the log.
+        them, `key`: the key as the source has it, whose text is `entry` (NULL: `entry` is ''), and what
+        costs less to compute: `alive` and `existed`, whether there is a new and an old row; `new` and `old`,
+        the same rows as `after` and `before`, with any values where there is none.  Changes of one instant
+        come in the order of the log.
         """
         ...
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from tidegauge.model.query import Query
 from tidegauge.model.schedule import Schedule
@@ -82,8 +82,7 @@ class Program:
         return self.used | {name for name in self.keeps if name in columns}
 
 
-@dataclass(frozen=True)
-class Total:
+class Total(NamedTuple):
     """The exact change of one cell in one bin."""
 
     release: str

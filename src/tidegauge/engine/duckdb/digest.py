@@ -13,13 +13,19 @@ Digests are negative.  Those of format 2 were made by DuckDB's `hash` and are no
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
 
 from tidegauge.engine.duckdb.render import quote
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_SIGNS: Final = 32
+"""Hex digits of a hash."""
 _KNOWN: Final = ("hash({'a': 1::BIGINT, 'b': 'x'})", 14110061903442261593)
 """What the DuckDB that made the digests of format 2 says of a row."""
 
@@ -28,9 +34,32 @@ def row_digest(row: str, shape: pa.DataType) -> str:
     """SQL: the digest of a row (a struct of this type, not null); NULL where the type is none of a row."""
     if not kinds.is_struct(shape):
         return "NULL::BIGINT"
+    return f"-1 - CAST(('0x' || left({row_hash(row, shape)}, 16))::UBIGINT // 2 AS BIGINT)"
+
+
+def row_hash(row: str, shape: pa.StructType) -> str:
+    """SQL: the hash of a row (a struct of this type, or a table with these columns) in 32 hex digits."""
     values = [_written(f"{row}.{quote(field.name)}", field.type) for field in shape]
     text = " || ".join(f"coalesce({value}, '') || ','" for value in values) or "''"
-    return f"-1 - CAST(('0x' || left(md5({text}), 16))::UBIGINT // 2 AS BIGINT)"
+    return f"md5({text})"
+
+
+def of_hashes(hashes: pa.Array) -> NDArray[np.int64]:
+    """The digests of the rows with these hashes: what `row_digest` computes, in fewer steps."""
+    signs = hashes.cast(pa.binary()).cast(pa.binary(_SIGNS))
+    written = np.frombuffer(signs.buffers()[1], f"S{_SIGNS}", len(signs), signs.offset * _SIGNS)
+    words = np.ascontiguousarray(written.view("S16")[::2]).view(">u8").astype(np.uint64)
+    # Eight signs are in a word.  A letter is 9 more than its last four bits; then four bits of each remain.
+    letters = words >> np.uint64(6)
+    letters &= np.uint64(0x0101010101010101)
+    letters *= np.uint64(9)
+    words &= np.uint64(0x0F0F0F0F0F0F0F0F)
+    words += letters
+    for shift, mask in ((4, 0x00FF00FF00FF00FF), (8, 0x0000FFFF0000FFFF), (16, 0xFFFFFFFF)):
+        words |= words >> np.uint64(shift)
+        words &= np.uint64(mask)
+    numbers = (words[::2] << np.uint64(31)) | (words[1::2] >> np.uint64(1))
+    return -1 - numbers.view(np.int64)
 
 
 def old_digest(row: str) -> str:

@@ -194,7 +194,8 @@ class Layout:
         A row without a key becomes the deletion of a row with the empty key, which never exists.  Only a
         deletion takes its unit from the old row: a new row without a unit has none.
 
-        native: with one more column at the end, `key`: the key with its own type, see `key_type`.
+        native: with more columns at the end: `key`, with its own type (see `key_type`), and what
+        tidegauge.model.history has besides: alive, existed, new, old.
         """
         places = self._places()
         old = self.roles.old and self.roles.old.column(self.roles.unit or "")
@@ -207,12 +208,15 @@ class Layout:
         whole = self.key_type(file) != "VARCHAR"
         keyed = f"{key} IS NOT NULL" if whole else f"coalesce(CAST({key} AS VARCHAR), '') <> ''"
         text = file.schema.get(self.roles.time, "VARCHAR") == "VARCHAR"
+        old_row, new_row = self._struct(file, "before"), self._struct(file, "after")
+        more = f""", {key if whole else "entry"} AS key, NOT gone AND keyed AS alive,
+                NOT fresh AND keyed AS existed, {new_row} AS new, {old_row} AS old"""
         return f"""
             SELECT row, CASE WHEN in_calendar(micros) THEN CAST(micros AS BIGINT) END AS time, entry,
                 CASE WHEN keyed THEN CASE WHEN gone THEN unit ELSE new_unit END END AS unit,
-                CASE WHEN NOT fresh AND keyed THEN {self._struct(file, "before")} END AS before,
-                CASE WHEN NOT gone AND keyed THEN {self._struct(file, "after")} END AS after,
-                CASE {faults} ELSE 0 END AS fault{f", {key if whole else 'entry'} AS key" if native else ""}
+                CASE WHEN NOT fresh AND keyed THEN {old_row} END AS before,
+                CASE WHEN NOT gone AND keyed THEN {new_row} END AS after,
+                CASE {faults} ELSE 0 END AS fault{more if native else ""}
             FROM (
                 SELECT *, {f"nullif({time}, '')" if text else time} AS written,
                     {self._micros(file)} AS micros, {keyed} AS keyed,

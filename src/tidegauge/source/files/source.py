@@ -117,7 +117,9 @@ class Files(OpenSource):
         table, informed = loaded.table, self._roles.before is not None
         changes = f"{informed} AND entry <> '' AS informed"
         if table is None:
-            relation, order = f"SELECT *, entry AS key, {changes} FROM mutation", "ORDER BY time, file, row"
+            more = "entry AS key, after IS NOT NULL AS alive, before IS NOT NULL AS existed, after AS new"
+            relation = f"SELECT *, {more}, before AS old, {changes} FROM mutation"
+            order = "ORDER BY time, file, row"
         else:
             loaded.engine.execute("SET preserve_insertion_order = true")  # it is the log's
             keyed = "key IS NOT NULL" if self._layout.key_type(table) != "VARCHAR" else "entry <> ''"

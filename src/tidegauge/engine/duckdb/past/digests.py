@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from tidegauge.engine.duckdb.digest import row_digest
+from tidegauge.engine.duckdb.digest import of_hashes, row_hash
 from tidegauge.engine.duckdb.past.threads import in_turn
 from tidegauge.engine.duckdb.render import quote
 
@@ -56,11 +56,11 @@ class Digests:
         """SQL: whether the unused column of a row equals the key; if not always, read the history again."""
         if self._key is None or not self.follow:
             return "true"
-        return f'("after".{quote(self._key)} IS NOT DISTINCT FROM key)'
+        return f"(new.{quote(self._key)} IS NOT DISTINCT FROM key)"
 
     def prepare(self, combinations: pa.Table, parts: list[Part], pool: ThreadPoolExecutor) -> list[Part]:
         """The parts, with all that `compute` needs.  `combinations`: of used values, numbered from 1."""
-        self._combinations = combinations
+        self._combinations = combinations.combine_chunks()
         if self.follow and all(
             combinations.schema.field(self._used[field.name]).type == field.type
             for field in self._history.after
@@ -78,14 +78,18 @@ class Digests:
         if len(known) == len(parts):
             return np.concatenate([np.zeros(0, np.int64), *known])
         assert self._combinations is not None
-        number = np.concatenate([part.picture for part in parts])
-        rows = self._combinations.take(pa.array(number - 1))
+        number = pa.array(np.concatenate([part.picture for part in parts]) - 1)
         keys = pa.concat_arrays([_taken(part) for part in parts])
-        values = [
-            rows[self._used[field.name]].combine_chunks() if field.name in self._used else keys
+        return self._digests(pa.table({
+            field.name: self._value(field.name, number) if field.name in self._used else keys
             for field in self._history.after
-        ]
-        return self._digests(pa.StructArray.from_arrays(values, fields=list(self._history.after)))
+        }))  # fmt: skip
+
+    def _value(self, name: str, number: pa.Array) -> pa.Array:
+        """A used column of rows by the numbers of their combinations, without a copy of the values."""
+        assert self._combinations is not None
+        values = self._combinations[self._used[name]]
+        return pa.DictionaryArray.from_arrays(number, values.chunk(0))
 
     def _scanned(self, parts: Sequence[Part], pool: ThreadPoolExecutor) -> Ints:
         """Read the last versions of all rows that exist, part by part."""
@@ -93,12 +97,12 @@ class Digests:
         order = np.argsort(rows)
         rows = rows[order]
 
-        def needed() -> Iterator[pa.Array]:
+        def needed() -> Iterator[pa.Table]:
             first = 0
             for block in self._history.scan({"after": '"after"'}):
                 low, high = np.searchsorted(rows, [first, first + block.num_rows])
                 if high > low:
-                    yield block["after"].take(pa.array(rows[low:high] - first))
+                    yield pa.Table.from_struct_array(block["after"].take(pa.array(rows[low:high] - first)))
                 first += block.num_rows
 
         found = np.empty(len(rows), np.int64)
@@ -106,13 +110,13 @@ class Digests:
         found[order] = np.concatenate([np.zeros(0, np.int64), *pieces])
         return found
 
-    def _digests(self, after: pa.Array) -> Ints:
-        digest = row_digest('"after"', after.type)
+    def _digests(self, rows: pa.Table) -> Ints:
+        """The digests of rows that have the columns of the history's."""
         with self._db.cursor() as db:
-            db.register("found", pa.table({"after": after}))
-            found = db.sql(f"SELECT {digest} AS digest FROM found").to_arrow_table()["digest"]
-            digests: Ints = found.to_numpy().astype(np.int64)
-            return digests
+            db.register("found", rows)
+            hashes = db.sql(f"SELECT {row_hash('found', self._history.after)} AS hash FROM found")
+            return np.concatenate([np.zeros(0, np.int64),
+                                   *map(of_hashes, hashes.to_arrow_table()["hash"].chunks)])  # fmt: skip
 
 
 def _taken(part: Part) -> pa.Array:

@@ -8,7 +8,7 @@ combination.  Number 0 is the row that does not exist.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -31,50 +31,55 @@ class DistinctRows:
         self._count = 1
         self._lock = threading.Lock()
 
-    def number(self, columns: Sequence[pa.Array], exists: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """The number of every row of a block; may be called by several threads at once."""
+    def number(self, columns: Sequence[pa.Array], rows: int) -> tuple[NDArray[Any], int]:
+        """For a block of so many rows: a number for every row, and what to add to it.
+
+        Several threads may call it at once.
+        """
         if columns:
-            ids, places = _combined(columns)
+            codes, values = _combined(columns)
+            table = pa.table({f"u{n}": value for n, value in enumerate(values)})
         else:
-            ids, places = np.zeros(len(exists), np.int64), np.zeros(min(1, len(exists)), np.int64)
-        table = pa.table({f"u{n}": column.take(pa.array(places)) for n, column in enumerate(columns)})
-        if not columns:
-            table = pa.table({"u0": pa.nulls(len(places), pa.int8())})
+            codes, table = np.zeros(rows, np.int32), pa.table({"u0": pa.nulls(min(1, rows), pa.int8())})
         with self._lock:
-            first, self._count = self._count, self._count + len(places)
+            first, self._count = self._count, self._count + table.num_rows
             self._tables.append(table.append_column("number", pa.array(np.arange(first, self._count))))
-        ids += first
-        if not np.all(exists):
-            ids *= exists
-        return ids
+        return codes, first
 
     def table(self) -> pa.Table | None:
         """Every combination: its number, and the values as u0, u1, ...; None: there was no block."""
         return pa.concat_tables(self._tables) if self._tables else None
 
 
-def _combined(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """A number for each row, from 0 on and the same for equal rows; and the place of one row per number."""
+def _combined(columns: Sequence[pa.Array]) -> tuple[NDArray[Any], list[pa.Array]]:
+    """A number for each row, from 0 on and the same for equal rows; and the values of each number."""
+    if len(columns) == 1:
+        found = _encoded(columns[0])
+        return found.indices.to_numpy(), [found.dictionary.view(columns[0].type)]
     code, size = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
         indices, values = _indexed(column)
         if size * values > _MOST:
             code, size = _indexed(pa.array(code))
         code, size = (indices, values) if size == 1 else (code * values + indices, size * values)
-    if len(columns) > 1:
-        code, size = _indexed(pa.array(code))
+    code, size = _indexed(pa.array(code))
     places = np.zeros(size, np.int64)
     places[code] = np.arange(len(code))
-    return code, places
+    return code, [column.take(pa.array(places)) for column in columns]
 
 
 def _indexed(column: pa.Array) -> tuple[NDArray[np.int64], int]:
     """The place of every value (also NULL) among the distinct values, and the number of distinct values."""
+    found = _encoded(column)
+    return found.indices.to_numpy().astype(np.int64), len(found.dictionary)
+
+
+def _encoded(column: pa.Array) -> pa.DictionaryArray:
+    """The distinct values, and the place of each value among them."""
     if kinds.is_floating(column.type):  # by its bits: 0.0 and -0.0 are two values
         width = column.type.bit_width
         column = column.view({16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[width])
-    found = column.dictionary_encode(null_encoding="encode")
-    return found.indices.to_numpy().astype(np.int64), len(found.dictionary)
+    return column.dictionary_encode(null_encoding="encode")
 
 
 def can_encode(kind: str) -> bool:

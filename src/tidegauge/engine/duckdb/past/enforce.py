@@ -29,7 +29,6 @@ INFORMED: Final = 2
 """Bit of `flags`: the source delivered the old row, or said that there was none."""
 BEFORE: Final = 4
 """Bit of `flags`: the source delivered an old row that exists."""
-_HALF, _LOW = np.uint32(16), np.uint32(2**16 - 1)
 _MOST: Final = 2**62
 """The longest `within`, in microseconds; a longer one is cut to it, so that no sum overflows."""
 
@@ -50,6 +49,11 @@ class Rules:
     declared: Flags
     """Per label: whether a limit is declared for it."""
     retire: bool
+
+    @property
+    def width(self) -> int:
+        """The number of contributions, nothing included."""
+        return int(self.codes.max(initial=0)) + 1
 
 
 @dataclass(frozen=True)
@@ -125,16 +129,16 @@ class Versions:
         time, bins, version = time[place], bins[place], part.version[order]
         flags = (version & 7).astype(np.uint8)
         begins = flags
-        hashes = None if part.hashes is None else part.hashes[order]
-        before = hashes
+        new = None if part.new_hash is None else part.new_hash.take(order)
+        old = None if part.old_hash is None else part.old_hash.take(order)
         tie = ~fresh[1:] & (time[1:] == time[:-1])
         key = np.cumsum(fresh, dtype=np.int32)
         key -= 1
         if tie.any():
             last, first = np.append(~tie, [True]), np.append([True], ~tie)
             begins = flags[first]
-            before = None if hashes is None else hashes[first]
-            hashes = None if hashes is None else hashes[last]
+            old = None if old is None else old[first]
+            new = None if new is None else new[last]
             key, time, bins, version, order, flags = (
                 one[last] for one in (key, time, bins, version, order, flags)
             )
@@ -148,9 +152,8 @@ class Versions:
             "inserted_twice": _count(((begins & INFORMED) > 0) & ~told & alive & existed),
             "deleted_unknown": _count(((begins & ALIVE) == 0) & ~existed),
         }
-        if hashes is not None and before is not None:
-            differs = (before[1:] & _LOW) != (hashes[:-1] >> _HALF)
-            counts["other_before"] = _count(told[1:] & existed[1:] & differs)
+        if old is not None and new is not None:
+            counts["other_before"] = _count(told[1:] & existed[1:] & (old[1:] != new[:-1]))
         return cls(keys, key, time, bins, version >> 3, alive, order, fresh, counts)
 
     @property
@@ -161,7 +164,7 @@ class Versions:
 
 def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int, stamp: bool = False) -> Lives:
     """Decide which changes of the contributions in one scope count.  `stamp`: also return every change."""
-    width = int(rules.codes.max(initial=0)) + 1
+    width = rules.width
     code = rules.codes[rows.picture]
     was = np.append(np.zeros(1, np.int32), code[:-1])[: len(code)]
     was[rows.fresh] = 0

@@ -16,7 +16,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +24,10 @@ import pyarrow as pa
 from tidegauge.engine.duckdb.past.digests import Digests
 from tidegauge.engine.duckdb.past.distinct import DistinctRows, can_encode
 from tidegauge.engine.duckdb.past.enforce import ALIVE, BEFORE, INFORMED, Rules, Versions, enforce
-from tidegauge.engine.duckdb.past.parts import Part, Texts, divided, named, pairs_of, ranked, together
+from tidegauge.engine.duckdb.past.parts import Part, Texts, different, divided, named, together
 from tidegauge.engine.duckdb.past.shuffle import Shuffle, plain
 from tidegauge.engine.duckdb.past.stamps import stamped
+from tidegauge.engine.duckdb.past.state import PastState
 from tidegauge.engine.duckdb.past.threads import in_turn
 from tidegauge.engine.duckdb.past.views import PastViews
 from tidegauge.engine.duckdb.render import quote
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from tidegauge.model.program import Program, Scope
 
 
-_HASHES: Final = '((hash("after") & 65535) * 65536 + (hash("before") & 65535))::UINTEGER'
+_HASHES: Final = {"new_hash": "(hash(new) >> 48)::USMALLINT", "old_hash": "(hash(old) >> 48)::USMALLINT"}
 """16 bits of each row: enough to count, for the operator, old rows that differ from the known ones."""
 _OF_KEY: Final = 8
 """Bit of `flags`, behind those that enforcement uses: see `Digests.of_key`."""
@@ -121,20 +122,25 @@ class Past:
 
     def _selected(self, history: History, parts: int, digests: Digests) -> dict[str, str]:
         """The columns that the fold needs of every change, with their SQL."""
-        there = 'CASE WHEN informed AND "before" IS NOT NULL THEN'
         columns = {
             "time": "time",
             "key": "key",
-            "flags": f"""(CASE WHEN "after" IS NOT NULL THEN {ALIVE} ELSE 0 END + CASE WHEN informed THEN
-                {INFORMED} ELSE 0 END + {there} {BEFORE} ELSE 0 END
-                + CASE WHEN {digests.of_key()} THEN {_OF_KEY} ELSE 0 END)::UTINYINT""",
+            "flags": " + ".join(
+                f"({when})::UTINYINT * {bit}"
+                for bit, when in {
+                    ALIVE: "alive",
+                    INFORMED: "informed",
+                    BEFORE: "informed AND existed",
+                    _OF_KEY: digests.of_key(),
+                }.items()
+            ),
         }
         if history.key == "VARCHAR":
-            columns["part"] = f"(hash(key) % {parts})::USMALLINT"
+            columns["part"] = f"(hash(key) % {parts})::UTINYINT"
         if history.informed:
-            columns["hashes"] = _HASHES
+            columns |= _HASHES
         for n, (name, kind) in enumerate(self._columns.items()):
-            columns[f"u{n}"] = f'TRY_CAST("after".{quote(name)} AS {kind})'
+            columns[f"u{n}"] = f"TRY_CAST(new.{quote(name)} AS {kind})"
         return columns
 
     def _divide(
@@ -154,12 +160,16 @@ class Past:
         def work(one: tuple[pa.RecordBatch, int]) -> int:
             block, first = one
             flags, key, time = block["flags"].to_numpy(), plain(block["key"]), block["time"].to_numpy()
-            picture = distinct.number([block[name] for name in self._values()], (flags & ALIVE) > 0)
-            version = (picture << 3 | flags & (_OF_KEY - 1)).astype(number)
+            codes, first_code = distinct.number([block[name] for name in self._values()], len(flags))
+            version: NDArray[Any] = codes.astype(number)
+            version += number(first_code)
+            version <<= 3
+            if not np.bitwise_and.reduce(flags) & ALIVE:
+                version *= flags & ALIVE
+            version |= flags & (_OF_KEY - 1)
             columns: dict[str, Column] = {"time": time, "key": key, "version": version}
-            if history.informed:
-                columns["hashes"] = block["hashes"].to_numpy()
-            if ((flags & (_OF_KEY | ALIVE)) == ALIVE).any():
+            columns |= {name: block[name].to_numpy() for name in _HASHES if history.informed}
+            if not np.bitwise_and.reduce(flags) & _OF_KEY and ((flags & (_OF_KEY | ALIVE)) == ALIVE).any():
                 digests.follow = False
             part = block["part"].to_numpy() if "part" in block.schema.names else divided(key, shuffle.parts)
             shuffle.add(columns, part, first)
@@ -255,23 +265,25 @@ class Past:
         for s, one in enumerate(rules):
             self._net(s, one, [part.lives[s] for part in parts])
         scopes = len(rules)
-        totals = self._totals(self._sql.totals(scopes, "accepted"))
-        dropped = self._totals(self._sql.totals(scopes, "true_ - accepted"))
         counts = Counter({"outside_domain": sum(part.outside for part in parts), "dropped": 0})
         for part in parts:
             counts.update(part.counts)
             counts["dropped"] += sum(one.dropped for one in part.lives)
-        texts = [self._excess(s, [part.lives[s] for part in parts]) for s in range(scopes)]
+        texts = [self._excess(s, rules[s], [part.lives[s] for part in parts]) for s in range(scopes)]
         pictures = self._db.sql("SELECT * FROM pictures ORDER BY number").to_arrow_table()
         layout = self._views.layout
+        state = PastState(layout, rules, texts, pictures, digests)
         gone, used = arrow_schema(layout.entries).empty_table(), arrow_schema(layout.used).empty_table()
 
-        def work(some: list[Part]) -> tuple[pa.Table, pa.Table]:
-            names, ranks = ranked([part.keys for part in some])
-            entries = self._entries(some, names, ranks, pictures, digests.compute(some))
-            return entries, self._units(some, names, ranks, rules, texts)
+        def sums() -> tuple[list[Total], list[Total]]:
+            accepted, other = (self._sql.totals(scopes, one) for one in ("accepted", "true_ - accepted"))
+            return self._totals(accepted), self._totals(other)
 
-        for entries, units in in_turn(pool, self._threads, work, together(parts)):
+        summed = pool.submit(sums)  # meanwhile the first tables are made
+        for number, (entries, units) in enumerate(
+            in_turn(pool, self._threads, state.tables, together(parts))
+        ):
+            totals, dropped = summed.result() if number == 0 else ([], [])
             yield Folded(
                 totals=totals,
                 entries=entries,
@@ -281,11 +293,10 @@ class Past:
                 counts=dict(counts),
                 dropped=dropped,
             )
-            totals, dropped, counts = [], [], Counter()
+            counts = Counter()
 
     def _net(self, s: int, rules: Rules, lives: Sequence[Lives]) -> None:
         """Make `net_s`."""
-        width = int(rules.codes.max(initial=0)) + 1
         tables = []
         for life in lives:
             for (places, times), accepted, true in (
@@ -297,55 +308,17 @@ class Past:
         self._made(
             "moved",
             pa.concat_tables([pa.table(empty), *tables]),
-            self._sql.net(s).replace("$width", str(width)),
+            self._sql.net(s).replace("$width", str(rules.width)),
         )
 
-    def _excess(self, s: int, lives: Sequence[Lives]) -> Texts:
+    def _excess(self, s: int, rules: Rules, lives: Sequence[Lives]) -> Texts:
         """The text of `units.excess` for each pair of contributions (true and accepted) that differ."""
-        numbers = [pairs_of(life)[life.accepted != life.true] for life in lives]
-        found = np.unique(np.concatenate([np.zeros(0, np.int64), *numbers]))
-        pairs = pa.table({"number": found, "true_": found >> 32, "accepted": found & 0xFFFFFFFF})
-        self._db.register("pairs", pairs)
+        pairs = different(lives, rules.width)
+        true, accepted = np.divmod(pairs, rules.width)
+        self._db.register("pairs", pa.table({"number": pairs, "true_": true, "accepted": accepted}))
         texts = self._db.sql(self._sql.excess(s)).to_arrow_table()
         self._db.unregister("pairs")
-        return Texts(texts["number"].to_numpy(), texts["excess"].combine_chunks())
-
-    def _entries(
-        self, parts: Sequence[Part], names: pa.Array, ranks: Sequence[Ints], pictures: pa.Table, digests: Ints
-    ) -> pa.Table:
-        """The state of the rows that exist, sorted by name; `ranks`: of the names of each part."""
-        empty = np.zeros(0, np.int64)
-        rank = np.concatenate([empty, *(own[part.place] for own, part in zip(ranks, parts, strict=True))])
-        order = np.argsort(rank)
-        seen = pictures.take(pa.array(np.concatenate([empty, *(part.picture for part in parts)])[order]))
-        columns = {"entry": names.take(pa.array(rank[order])), "digest": pa.array(digests[order])}
-        schema = arrow_schema(self._views.layout.entries)
-        return pa.table(
-            {name: columns[name] if name in columns else seen[name] for name in schema.names}
-        ).cast(schema)
-
-    def _units(
-        self,
-        parts: Sequence[Part],
-        names: pa.Array,
-        ranks: Sequence[Ints],
-        rules: Sequence[Rules],
-        texts: Sequence[Texts],
-    ) -> pa.Table:
-        """The counters of the units that ever contributed in a scope, sorted by name and scope."""
-        schema = arrow_schema(self._views.layout.units)
-        tables, found = [schema.empty_table().drop_columns(["unit", "scope"])], [np.zeros(0, np.int64)]
-        for own, part in zip(ranks, parts, strict=True):
-            for s, life in enumerate(part.lives):
-                found.append(own[life.units] * len(rules) + s)
-                tables.append(_counters(life, rules[s], texts[s]).cast(tables[0].schema))
-        rank = np.concatenate(found)
-        order = np.argsort(rank)
-        counters = pa.concat_tables(tables).take(pa.array(order))
-        unit, scope = np.divmod(rank[order], len(rules)) if len(rules) > 1 else (rank[order], 0 * order)
-        columns = {"unit": names.take(pa.array(unit)), "scope": pa.array(scope)}
-        return pa.table([columns[name] if name in columns else counters[name] for name in schema.names],
-                        schema=schema)  # fmt: skip
+        return Texts(rules.width, texts["number"].to_numpy(), texts["excess"].combine_chunks())
 
     def _totals(self, statement: str) -> list[Total]:
         names = [release.name for release in self._program.releases]
@@ -363,24 +336,6 @@ class Past:
         self._db.register(name, table)
         self._db.execute(statement)
         self._db.unregister(name)
-
-
-def _counters(life: Lives, rules: Rules, texts: Texts) -> pa.Table:
-    """The columns of `units` but unit and scope."""
-    differs = life.accepted != life.true
-    excess = label = pa.nulls(len(differs), pa.string())
-    if differs.any():
-        place = np.searchsorted(texts.pairs, pairs_of(life))
-        excess = texts.texts.take(pa.array(np.where(differs, place, 0), mask=~differs))
-    if life.labels is not None:
-        label = pa.array(rules.texts, pa.string()).take(pa.array(life.labels))
-    return pa.table({
-        "moves": life.moves,
-        "first": life.first,
-        "label": label,
-        "expires": pa.array(life.leaves, mask=life.stays),
-        "excess": excess,
-    })  # fmt: skip
 
 
 def _integers(found: duckdb.DuckDBPyRelation) -> Ints:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 ROWS: Final = 500_000
 """About this many rows of the state are handed over at a time."""
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
+_DENSE: Final = 1 << 20
+"""Up to so many pairs of contributions are looked up in a table of all pairs."""
 _DIGITS: Final = 17
 """An integer padded with zeros to this many digits, together with its number of digits, fits into 64 bits."""
 
@@ -47,24 +50,59 @@ class Part:
 
 @dataclass(frozen=True)
 class Texts:
-    """The text of `units.excess` for every pair of a true and an accepted contribution, sorted by pair."""
+    """The text of `units.excess` for every pair of a true and an accepted contribution whose sums differ."""
 
+    width: int
+    """The number of contributions."""
     pairs: Ints
+    """Of each text: its pair as one number (true * width + accepted), sorted."""
     texts: pa.Array
 
+    def places(self, life: Lives) -> Ints:
+        """The place of each unit's text; -1: the unit has none."""
+        pairs = _pairs(life, self.width)
+        if self.width**2 <= _DENSE:
+            return self._table.take(pairs)
+        if not len(self.pairs):
+            return np.full(len(pairs), -1, np.int64)
+        place = np.searchsorted(self.pairs, pairs)
+        place[place == len(self.pairs)] = 0
+        return np.where(self.pairs[place] == pairs, place, -1)
 
-def pairs_of(life: Lives) -> Ints:
-    """True and accepted contribution as one number."""
-    return (life.true.astype(np.int64) << 32) | life.accepted
+    @cached_property
+    def _table(self) -> Ints:
+        """The place of the text of every possible pair."""
+        table = np.full(self.width**2, -1, np.int64)
+        table[self.pairs] = np.arange(len(self.pairs))
+        return table
 
 
-def divided(keys: Ints | pa.Array, parts: int) -> NDArray[np.uint16]:
-    """The part of each integer key, by a hash, so that consecutive keys are in different parts."""
+def different(lives: Sequence[Lives], width: int) -> Ints:
+    """The pairs of a true and an accepted contribution that differ, see `Texts`."""
+    numbers = (_pairs(life, width)[life.accepted != life.true] for life in lives)
+    if width**2 > _DENSE:
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *numbers]))
+    seen = np.zeros(width**2, bool)
+    for some in numbers:
+        seen[some] = True
+    return np.flatnonzero(seen)
+
+
+def _pairs(life: Lives, width: int) -> Ints:
+    return life.true.astype(np.int64) * width + life.accepted
+
+
+def divided(keys: Ints | pa.Array, parts: int) -> NDArray[np.uint8]:
+    """The part of each integer key, by a hash, so that consecutive keys are in different parts.
+
+    `parts`: a power of two.
+    """
     numbers = keys if isinstance(keys, np.ndarray) else pc.fill_null(keys, 0).to_numpy()
-    hashes = (numbers.astype(np.uint64) * _MIX) >> np.uint64(32)
-    hashes *= np.uint64(parts)
-    hashes >>= np.uint64(32)
-    return hashes.astype(np.uint16)
+    if parts == 1:
+        return np.zeros(len(numbers), np.uint8)
+    hashes = numbers.astype(np.uint64) * _MIX
+    hashes >>= np.uint64(65 - parts.bit_length())
+    return hashes.astype(np.uint8)
 
 
 def together(parts: Sequence[Part]) -> Iterator[list[Part]]:

@@ -37,7 +37,9 @@ class Changes:
     """The number of the distinct row, and its flags."""
     row: NDArray[np.uint32] | NDArray[np.int64]
     """The place in the scan."""
-    hashes: NDArray[np.uint32] | None = None
+    new_hash: NDArray[np.uint16] | None = None
+    """Hashes of the new and the old row; None: the source delivers no old rows."""
+    old_hash: NDArray[np.uint16] | None = None
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,8 @@ class Shuffle:
     """Takes blocks of changes in any order, and gives them back part by part in the order of `row`."""
 
     def __init__(self, rows: int) -> None:
-        self.parts = int(min(max(1, -(-rows // PART)), _MOST_PARTS))
+        self.parts = min(1 << max(0, -(-rows // PART) - 1).bit_length(), _MOST_PARTS)
+        """A power of two."""
         self._row = np.uint32 if rows < 1 << 32 else np.int64
         self._blocks: list[_Block] = []
         self._folder = ScratchFolder() if rows > IN_MEMORY else None
@@ -66,12 +69,12 @@ class Shuffle:
         self._lock, self._writing = threading.Lock(), threading.Lock()
         self._finished = False
 
-    def add(self, columns: dict[str, Column], part: NDArray[np.uint16], first: int) -> None:
+    def add(self, columns: dict[str, Column], part: NDArray[np.uint8], first: int) -> None:
         """Divide one block, whose rows are numbered from `first`; several threads may call it at once."""
-        order = np.argsort(part, kind="stable")
-        bounds = np.concatenate([[0], np.cumsum(np.bincount(part, minlength=self.parts))]).astype(np.int64)
+        order, bounds = _by_part(part, self.parts)
         divided = {name: _taken(column, order) for name, column in columns.items()}
-        divided["row"] = (order + first).astype(self._row)
+        divided["row"] = order.astype(self._row)
+        divided["row"] += self._row(first)
         with self._lock:
             self._blocks.append(_Block(first, divided, bounds))
             if self._folder is None or sum(len(one.columns["row"]) for one in self._blocks) < _TOGETHER:
@@ -139,6 +142,22 @@ class Shuffle:
             self._folder.cleanup()
 
 
+def _by_part(part: NDArray[np.uint8], parts: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The places sorted by part and then place, and where each part begins.
+
+    Part and place are sorted as one number, which is faster than numpy's stable argsort.
+    """
+    bits = max(1, len(part) - 1).bit_length()
+    number = np.uint32 if bits <= 24 else np.uint64
+    numbers: NDArray[Any] = part.astype(number)
+    numbers <<= number(bits)
+    numbers |= np.arange(len(part), dtype=number)
+    numbers.sort()
+    bounds = np.searchsorted(numbers, np.arange(parts, dtype=np.uint64) << np.uint64(bits))
+    numbers &= number((1 << bits) - 1)
+    return numbers.astype(np.int64), np.append(bounds, len(part))
+
+
 def plain(column: pa.Array) -> Column:
     """Integers without nulls as numpy has them, without a copy; other columns as they are."""
     if pa.types.is_integer(column.type) and not column.null_count:
@@ -148,7 +167,7 @@ def plain(column: pa.Array) -> Column:
 
 
 def _taken(column: Column, order: NDArray[np.int64]) -> Column:
-    taken: Column = column[order] if isinstance(column, np.ndarray) else column.take(pa.array(order))
+    taken: Column = column.take(order) if isinstance(column, np.ndarray) else column.take(pa.array(order))
     return taken
 
 

@@ -108,7 +108,7 @@ class PastViews:
 
     @staticmethod
     def excess(s: int) -> str:
-        """SQL: the text of `units.excess` for every pair of the table `pairs`: number, true, accepted."""
+        """SQL: the text of `units.excess` for every pair of the table `pairs`: number, true_, accepted."""
         return f"""
             SELECT number, string_agg(concat_ws(':', release, component, cell, amount), ' '
                                       ORDER BY release, component, cell) AS excess

@@ -1,0 +1,122 @@
+"""The state that a history leaves behind: tables of rows and of counters, sorted by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidegauge.engine.duckdb.past.parts import ranked
+from tidegauge.engine.duckdb.views import arrow_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from tidegauge.engine.duckdb.past.digests import Digests
+    from tidegauge.engine.duckdb.past.enforce import Ints, Lives, Rules
+    from tidegauge.engine.duckdb.past.parts import Part, Texts
+    from tidegauge.model.engine import StateLayout
+
+
+class PastState:
+    """Makes the tables of some parts; several threads may call it at once."""
+
+    def __init__(
+        self,
+        layout: StateLayout,
+        rules: Sequence[Rules],
+        texts: Sequence[Texts],
+        pictures: pa.Table,
+        digests: Digests,
+    ) -> None:
+        self._entries, self._units = arrow_schema(layout.entries), arrow_schema(layout.units)
+        self._rules, self._digests, self._texts = rules, digests, texts
+        seen = [name for name in self._entries.names if name in pictures.column_names]
+        self._pictures = pictures.select([name for name in seen if name not in {"entry", "digest"}])
+
+    def tables(self, parts: Sequence[Part]) -> tuple[pa.Table, pa.Table]:
+        """The rows that exist, and the counters of the units that ever contributed in a scope."""
+        names, ranks = ranked([part.keys for part in parts])
+        return self._rows(parts, names, ranks), self._counters(parts, names, ranks)
+
+    def _rows(self, parts: Sequence[Part], names: pa.Array, ranks: Sequence[Ints]) -> pa.Table:
+        """`ranks`: the places of the names of each part."""
+        rank = _joined([own[part.place] for own, part in zip(ranks, parts, strict=True)])
+        place, order = _placed(rank, len(names))
+        seen = self._pictures.take(pa.array(_joined([part.picture for part in parts])[order]))
+        columns = {
+            "entry": _some(names, place),
+            "digest": pa.array(self._digests.compute(parts)[order]),
+        }
+        schema = self._entries
+        return pa.table(
+            {name: columns[name] if name in columns else seen[name] for name in schema.names}
+        ).cast(schema)
+
+    def _counters(self, parts: Sequence[Part], names: pa.Array, ranks: Sequence[Ints]) -> pa.Table:
+        scopes = len(self._rules)
+        lives = [
+            (s, own, life)
+            for own, part in zip(ranks, parts, strict=True)
+            for s, life in enumerate(part.lives)
+        ]
+        rank = _joined([own[life.units] * scopes + s for s, own, life in lives])
+        place, order = _placed(rank, len(names) * scopes)
+        unit, scope = np.divmod(place, scopes) if scopes > 1 else (place, np.zeros(len(place), np.int64))
+        stays = np.concatenate([np.zeros(0, bool), *(life.stays for _, _, life in lives)])[order]
+        columns = {
+            "unit": _some(names, unit),
+            "scope": pa.array(scope),
+            "moves": pa.array(_joined([life.moves for _, _, life in lives])[order]),
+            "first": pa.array(_joined([life.first for _, _, life in lives])[order]),
+            "label": self._labels([(s, life) for s, _, life in lives], order),
+            "expires": pa.array(_joined([life.leaves for _, _, life in lives])[order], mask=stays),
+            "excess": self._excess([(s, life) for s, _, life in lives], order),
+        }
+        return pa.table([columns[name] for name in self._units.names], schema=self._units)
+
+    def _labels(self, lives: Sequence[tuple[int, Lives]], order: Ints) -> pa.Array:
+        """The label of each unit, null where its scope has none."""
+        if all(life.labels is None for _, life in lives):
+            return pa.nulls(len(order), pa.string())
+        texts = [pa.array(one.texts, pa.string()) for one in self._rules]
+        return _texts(texts, [
+            (s, np.full(len(life.units), -1) if life.labels is None else life.labels) for s, life in lives
+        ], order)  # fmt: skip
+
+    def _excess(self, lives: Sequence[tuple[int, Lives]], order: Ints) -> pa.Array:
+        """The text of `units.excess` of each unit, null where both its contributions are the same."""
+        return _texts([one.texts for one in self._texts],
+                      [(s, self._texts[s].places(life)) for s, life in lives], order)  # fmt: skip
+
+
+def _texts(texts: Sequence[pa.Array], places: Sequence[tuple[int, NDArray[Any]]], order: Ints) -> pa.Array:
+    """Texts of several lists (list, places in it; -1: null), one after the other and then in this order."""
+    first = np.cumsum([0, *map(len, texts)])
+    place = _joined([own if not first[s] else np.where(own < 0, own, own + first[s]) for s, own in places])
+    place = place[order]
+    return pa.concat_arrays([pa.array([], pa.string()), *texts]).take(pa.array(place, mask=place < 0))
+
+
+def _placed(rank: Ints, size: int) -> tuple[Ints, Ints]:
+    """Which of `size` places are taken, sorted, and by which element of `rank`, which has none twice."""
+    taken = np.full(size, -1, np.int64)
+    taken[rank] = np.arange(len(rank))
+    if len(rank) == size:
+        return np.arange(size), taken
+    place = np.flatnonzero(taken >= 0)
+    return place, taken[place]
+
+
+def _some(names: pa.Array, place: Ints) -> pa.Array:
+    """The names at these places, which are sorted and of which there may be more than names."""
+    if len(place) == len(names) and (not len(place) or (place[1:] > place[:-1]).all()):
+        return names
+    return names.take(pa.array(place))
+
+
+def _joined(columns: Sequence[NDArray[Any]]) -> Ints:
+    return np.concatenate([np.zeros(0, np.int64), *columns])
