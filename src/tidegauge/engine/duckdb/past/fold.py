@@ -29,10 +29,11 @@ from tidegauge.engine.duckdb.past.shuffle import Shuffle, plain
 from tidegauge.engine.duckdb.past.stamps import stamped
 from tidegauge.engine.duckdb.past.state import PastState
 from tidegauge.engine.duckdb.past.threads import in_turn
+from tidegauge.engine.duckdb.past.totals import totals
 from tidegauge.engine.duckdb.past.views import PastViews
 from tidegauge.engine.duckdb.render import quote
 from tidegauge.engine.duckdb.views import NEVER, arrow_schema
-from tidegauge.model.program import Folded, Total
+from tidegauge.model.program import Folded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -275,17 +276,14 @@ class Past:
         state = PastState(layout, rules, texts, pictures, digests)
         gone, used = arrow_schema(layout.entries).empty_table(), arrow_schema(layout.used).empty_table()
 
-        def sums() -> tuple[list[Total], list[Total]]:
-            accepted, other = (self._sql.totals(scopes, one) for one in ("accepted", "true_ - accepted"))
-            return self._totals(accepted), self._totals(other)
-
-        summed = pool.submit(sums)  # meanwhile the first tables are made
+        names = [release.name for release in self._program.releases]
+        summed = pool.submit(totals, self._db, scopes, names)  # meanwhile the first tables are made
         for number, (entries, units) in enumerate(
             in_turn(pool, self._threads, state.tables, together(parts))
         ):
-            totals, dropped = summed.result() if number == 0 else ([], [])
+            accepted, dropped = summed.result() if number == 0 else ([], [])
             yield Folded(
-                totals=totals,
+                totals=accepted,
                 entries=entries,
                 gone=gone.select(["entry"]),
                 units=units,
@@ -319,13 +317,6 @@ class Past:
         texts = self._db.sql(self._sql.excess(s)).to_arrow_table()
         self._db.unregister("pairs")
         return Texts(rules.width, texts["number"].to_numpy(), texts["excess"].combine_chunks())
-
-    def _totals(self, statement: str) -> list[Total]:
-        names = [release.name for release in self._program.releases]
-        return [
-            Total(names[release], component, bin_, cell, int(amount))
-            for release, component, bin_, cell, amount in self._db.execute(statement).fetchall()
-        ]
 
     def _numbers(self, statement: str) -> Ints:
         """One column of integers."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
-from tidegauge.engine.duckdb.past.views import PastViews
+from tidegauge.engine.duckdb.past.totals import totals
 from tidegauge.engine.duckdb.views import arrow_schema
-from tidegauge.model.program import Folded, Total
+from tidegauge.model.program import Folded
 from tidegauge.scratch import ScratchFolder
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from tidegauge.engine.duckdb.past.enforce import Lives
     from tidegauge.model.engine import StateLayout
-    from tidegauge.model.program import Program
+    from tidegauge.model.program import Program, Total
     from tidegauge.model.stamp import Stamped
 
 _TIME: Final = pa.timestamp("us", tz="UTC")
@@ -88,22 +89,24 @@ class StampedFold:
 
     def fold(self, found: Stamped) -> Iterator[Folded]:
         """The result of the history; the first part has the sums and counts of all."""
-        totals, dropped = self._sums(found)
         counts = dict(found.counts)
         entries, units, used = (
             arrow_schema(columns) for columns in (self._layout.entries, self._layout.units, self._layout.used)
         )
-        for rows, counters in found.parts():
-            yield Folded(
-                totals=totals,
-                entries=rows.cast(entries),
-                gone=entries.empty_table().select(["entry"]),
-                units=counters.cast(units),
-                used=used.empty_table(),
-                counts=counts,
-                dropped=dropped,
-            )
-            totals, dropped, counts = [], [], {}
+        with ThreadPoolExecutor(1) as pool:
+            summed = pool.submit(self._sums, found)  # meanwhile the first part of the state is read
+            for number, (rows, counters) in enumerate(found.parts()):
+                accepted, dropped = summed.result() if number == 0 else ([], [])
+                yield Folded(
+                    totals=accepted,
+                    entries=rows.cast(entries),
+                    gone=entries.empty_table().select(["entry"]),
+                    units=counters.cast(units),
+                    used=used.empty_table(),
+                    counts=counts,
+                    dropped=dropped,
+                )
+                counts = {}
         found.intact()
 
     def _sums(self, found: Stamped) -> tuple[list[Total], list[Total]]:
@@ -122,17 +125,7 @@ class StampedFold:
                     CREATE TEMP TABLE parts_{s} AS SELECT view AS code, release, component, cell, amount
                     FROM views WHERE scope = {s}""")
                 db.execute(_net(s, alone=len(scopes) == 1))
-            return tuple(  # type: ignore[return-value]
-                self._totals(db, PastViews.totals(len(scopes), amount))
-                for amount in ("accepted", "true_ - accepted")
-            )
-
-    def _totals(self, db: duckdb.DuckDBPyConnection, statement: str) -> list[Total]:
-        names = [release.name for release in self._program.releases]
-        return [
-            Total(names[release], component, bin_, cell, int(amount))
-            for release, component, bin_, cell, amount in db.execute(statement).fetchall()
-        ]
+            return totals(db, len(scopes), [release.name for release in self._program.releases])
 
 
 def _net(s: int, *, alone: bool) -> str:

@@ -91,22 +91,6 @@ class PastViews:
             FROM moved GROUP BY place HAVING sum(accepted) <> 0 OR sum(true_) <> 0"""
 
     @staticmethod
-    def totals(scopes: int, amount: str) -> str:
-        """SQL: the exact change of every cell that changed, per bin; `amount`: how often a view was added."""
-        found = " UNION ALL ".join(
-            f"""SELECT parts.release, component, places.own AS bin, cell, amount, {amount} AS times
-                FROM net_{s} net JOIN parts_{s} parts USING (code)
-                JOIN places ON places.release = parts.release AND places.bin = net.bin
-                WHERE {amount} <> 0"""
-            for s in range(scopes)
-        )
-        return f"""
-            SELECT release, component, bin, cell, sum(times::HUGEINT * amount)::HUGEINT AS amount
-            FROM ({found})
-            GROUP BY release, component, bin, cell HAVING sum(times::HUGEINT * amount) <> 0
-            ORDER BY release, component, bin, cell"""
-
-    @staticmethod
     def excess(s: int) -> str:
         """SQL: the text of `units.excess` for every pair of the table `pairs`: number, true_, accepted."""
         return f"""
