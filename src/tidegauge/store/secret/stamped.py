@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 _STAMP: Final = "stamp.json"
 _FILES: Final = ("changes", "views", "bins", "rows", "units")
+_DIFFERENT: Final = frozenset({"time", "entry", "digest"})
+"""Columns of which most values occur once: a dictionary of them would not make a file smaller."""
 _BLOCK: Final = 1 << 23
 _AGAIN: Final = "Remove it and stamp again: tidegauge stamp"
 
@@ -71,7 +73,11 @@ class StampWriter:
         if name not in self._writers:
             handle = self.held.enter_context(os.fdopen(private_file(self.folder / f"{name}.parquet"), "wb"))
             schema = table.schema.with_metadata({MARK: self.origin.plan})
-            self._writers[name] = pq.ParquetWriter(handle, schema, compression="zstd", compression_level=1)
+            repeated = [field.name for field in schema if field.name not in _DIFFERENT]
+            self._writers[name] = pq.ParquetWriter(
+                handle, schema, compression="zstd", compression_level=1, use_dictionary=repeated,
+                column_encoding={name: "DELTA_BINARY_PACKED" for name in schema.names if name == "time"},
+            )  # fmt: skip
         if table.num_rows:
             self._writers[name].write_table(
                 table.replace_schema_metadata(None), row_group_size=table.num_rows

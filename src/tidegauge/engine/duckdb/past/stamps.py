@@ -93,10 +93,14 @@ class StampedFold:
         entries, units, used = (
             arrow_schema(columns) for columns in (self._layout.entries, self._layout.units, self._layout.used)
         )
-        with ThreadPoolExecutor(1) as pool:
-            summed = pool.submit(self._sums, found)  # meanwhile the first part of the state is read
-            for number, (rows, counters) in enumerate(found.parts()):
-                accepted, dropped = summed.result() if number == 0 else ([], [])
+        parts = found.parts()
+        with ThreadPoolExecutor(2) as pool:  # the state is read ahead, the first part while sums are computed
+            summed = pool.submit(self._sums, found)
+            ahead = pool.submit(next, parts, None)
+            accepted, dropped = summed.result()
+            while (part := ahead.result()) is not None:
+                ahead = pool.submit(next, parts, None)
+                rows, counters = part
                 yield Folded(
                     totals=accepted,
                     entries=rows.cast(entries),
@@ -106,7 +110,7 @@ class StampedFold:
                     counts=counts,
                     dropped=dropped,
                 )
-                counts = {}
+                accepted, dropped, counts = [], [], {}
         found.intact()
 
     def _sums(self, found: Stamped) -> tuple[list[Total], list[Total]]:
@@ -129,16 +133,16 @@ class StampedFold:
 
 
 def _net(s: int, *, alone: bool) -> str:
-    """SQL of `net_s`, as PastViews has it.  `alone`: all changes are of this scope."""
+    """SQL of `net_s`, as PastViews has it, in one scan.  `alone`: all changes are of this scope."""
     mine = "" if alone else f"WHERE scope = {s}"
-    sides = " UNION ALL ".join(
-        f"""SELECT bin, {side} AS code, {sign}count(*) FILTER (accepted) AS accepted,
-                   {sign}count(ordinal) AS true_ FROM changes {mine} GROUP BY bin, {side}"""
-        for side, sign in (("now", ""), ("was", "-"))
-    )
+    sign = "1 - 2 * grouping(now)"
     return f"""
         CREATE TEMP TABLE net_{s} AS
-        SELECT bin, code, sum(accepted) AS accepted, sum(true_) AS true_ FROM ({sides}) WHERE code <> 0
+        SELECT bin, code, sum(accepted) AS accepted, sum(true_) AS true_ FROM (
+            SELECT bin, CASE WHEN grouping(now) = 0 THEN now ELSE was END AS code,
+                   ({sign}) * count(*) FILTER (accepted) AS accepted, ({sign}) * count(ordinal) AS true_
+            FROM changes {mine} GROUP BY GROUPING SETS ((bin, now), (bin, was))
+        ) WHERE code <> 0
         GROUP BY bin, code HAVING sum(accepted) <> 0 OR sum(true_) <> 0"""
 
 
