@@ -55,7 +55,7 @@ def changelog(path: Path, kind: pa.DataType, keys: list[Any], *, more: bool, see
 def test_keys_of_every_kind(name: str, more: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shuffle, "PART", 100)
     monkeypatch.setattr(shuffle, "_TOGETHER", 150)
-    monkeypatch.setattr(shuffle, "IN_MEMORY", 0 if more else 10**6)
+    monkeypatch.setattr(shuffle, "IN_MEMORY", 0 if more else 10**9)
     monkeypatch.setattr(parts, "ROWS", 10)
     scanned, scan = [], digests.Digests._scanned
 

@@ -92,7 +92,7 @@ class Past:
         """
         with ExitStack() as held:
             pool = held.enter_context(ThreadPoolExecutor(self._threads))
-            shuffle = Shuffle(history.rows)
+            shuffle = Shuffle(history.rows, text=history.key == "VARCHAR", hashed=history.informed)
             held.callback(shuffle.close)
             digests = Digests(self._db, history, self._columns, self._threads)
             earliest, combinations = self._divide(history, shuffle, digests, pool, report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +22,10 @@ PART: Final = 1 << 18
 """About this many changes are in a part, so that its columns fit into the caches of a processor."""
 _MOST_PARTS: Final = 256
 """The largest number of parts: each part on disk is one open file."""
-IN_MEMORY: Final = 24_000_000
-"""A history of more changes is divided on disk ..."""
+IN_MEMORY: Final = min(7 << 29, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 6)
+"""A history that needs more bytes is divided on disk: 3.5 GiB, or a sixth of a small machine's memory ..."""
+_TEXT: Final = 40
+"""How many bytes a key that is a text is assumed to need."""
 _TOGETHER: Final = 1 << 22
 """... and this many changes are gathered before they are written."""
 
@@ -58,12 +61,14 @@ class _Block:
 class Shuffle:
     """Takes blocks of changes in any order, and gives them back part by part in the order of `row`."""
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, rows: int, *, text: bool, hashed: bool) -> None:
+        """`rows`: about how many changes there are; `text`: keys are texts; `hashed`: changes have hashes."""
         self.parts = min(1 << max(0, -(-rows // PART) - 1).bit_length(), _MOST_PARTS)
         """A power of two."""
         self._row = np.uint32 if rows < 1 << 32 else np.int64
+        needed = rows * (20 + (_TEXT if text else 8) + 4 * hashed)
         self._blocks: list[_Block] = []
-        self._folder = ScratchFolder() if rows > IN_MEMORY else None
+        self._folder = ScratchFolder() if needed > IN_MEMORY else None
         self._files: list[pa.OSFile] = []
         self._writers: list[pa.ipc.RecordBatchStreamWriter] = []
         self._lock, self._writing = threading.Lock(), threading.Lock()
