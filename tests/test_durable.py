@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegauge.durable import lock_file, private_file, replacing
+from tidegauge.durable import lock_file, lock_folder, private_file, put_in_place, replacing
 
 
 def test_one_lock_at_a_time(tmp_path: Path) -> None:
@@ -18,6 +18,24 @@ def test_one_lock_at_a_time(tmp_path: Path) -> None:
     os.close(lock_file(tmp_path / "lock"))
     with pytest.raises(FileNotFoundError):
         lock_file(tmp_path / "missing" / "lock")
+
+
+def test_a_folder_is_locked_like_a_file(tmp_path: Path) -> None:
+    held = lock_folder(tmp_path)
+    with pytest.raises(BlockingIOError):
+        lock_folder(tmp_path)
+    os.close(held)
+    os.close(lock_folder(tmp_path))
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError):
+        lock_folder(tmp_path / "file")
+
+
+def test_a_finished_file_takes_the_place_of_another(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("old")
+    (tmp_path / "new").write_text("new")
+    put_in_place(tmp_path / "new", tmp_path / "old")
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("old", "new")]
 
 
 @pytest.mark.parametrize("prefix", [None, "part-"])

@@ -23,7 +23,7 @@ ALLOWED = {
     "source": {"errors", "model", "scratch", "durable"},
     "engine": {"errors", "model", "scratch", "durable"},
     "store": {"errors", "model", "durable"},
-    "publish": _BELOW_RUN | {"store"},
+    "publish": _BELOW_RUN | {"store", "durable"},
     "serve": _BELOW_RUN | {"store", "publish", "run"},
     "simulate": _BELOW_RUN | {"engine"},
     "run": _BELOW_RUN | {"source", "engine", "store", "publish", "scratch", "simulate"},

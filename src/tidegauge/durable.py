@@ -32,13 +32,25 @@ def private_file(path: Path) -> int:
     return handle
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names of the files in the folder durable."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync_file(path: Path) -> None:
+    """Make the content of a file, or the names in a folder, durable."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names of the files in the folder durable."""
+    sync_file(folder)
+
+
+def put_in_place(written: Path, path: Path) -> None:
+    """Give a file that was written completely the name `path`, durably, in place of the file there."""
+    sync_file(written)
+    written.replace(path)
+    sync_folder(path.parent)
 
 
 @contextmanager
@@ -60,9 +72,7 @@ def replacing(path: Path, *, prefix: str | None = None) -> Iterator[IO[bytes]]:
             file.truncate()
             yield file
             file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-        sync_folder(path.parent)
+        put_in_place(beside, path)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
@@ -85,7 +95,15 @@ def lock_file(path: Path) -> int:
     Raises BlockingIOError where another process has the lock, and any other OSError where the file cannot be
     opened or locked at all.
     """
-    handle = private_file(path)
+    return _locked(private_file(path))
+
+
+def lock_folder(path: Path) -> int:
+    """Lock a folder for this process, as `lock_file` locks a file."""
+    return _locked(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
+
+
+def _locked(handle: int) -> int:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

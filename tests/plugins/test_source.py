@@ -28,6 +28,7 @@ class NotesSpec(SourceSpec):
     """Notes: one line a change, as TIME KEY CITY; '-' for a deletion."""
 
     REACH = frozenset({"pen"})
+    PAST = True
 
     kind: Literal["notes"]
     path: Name
@@ -150,6 +151,16 @@ def test_its_declaration_is_checked_and_committed_like_any_other(tidegauge: Shel
     tidegauge("run", "--once")
     Path("tidegauge.toml").write_text(text.replace('table = "people"', 'table = "others"'))
     assert "source.table: was changed" in tidegauge.refused("run", "--once")
+
+
+def test_it_says_that_it_contains_its_past(tidegauge: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    declare(tidegauge)
+    text = Path("tidegauge.toml").read_text()
+    Path("tidegauge.toml").write_text(text.replace('start = "2026-01-02"\n', ""))
+    tidegauge("init", "--install")
+    assert "To publish the past, declare the first day" in " ".join(tidegauge("plan").split())
+    monkeypatch.setattr(NotesSpec, "PAST", False)
+    assert "To publish the past" not in " ".join(tidegauge("plan").split())
 
 
 def test_without_registration_there_is_no_such_kind(tidegauge: Shell) -> None:

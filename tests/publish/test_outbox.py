@@ -307,36 +307,3 @@ def test_a_month_is_one_file_and_names_are_safe(tmp_path: Path) -> None:
         ((count, low),) = duckdb.execute(f"SELECT count(*), min(value) FROM {whole}").fetchall()
         want = ward.gauge().published()
         assert (count, low) == (len(want), min(one.value or 0.0 for one in want))
-
-
-def test_a_publisher_is_one_registration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from typing import Literal
-
-    from tidegauge.model import kinds
-    from tidegauge.model.declared import PublisherSpec
-    from tidegauge.model.publisher import Delivery, Place, PublisherKind
-    from tidegauge.publish.batch import Batch
-
-    got: list[str] = []
-
-    class EchoSpec(PublisherSpec):
-        kind: Literal["echo"]
-
-    class Echo:
-        def deliver(self, what: Batch) -> Delivery:
-            got.extend(one.release for one in what.readings)
-            return Delivery(len(what.readings), "echo")
-
-    class EchoKind(PublisherKind[EchoSpec, Batch]):
-        spec = EchoSpec
-
-        def open(self, spec: EchoSpec, place: Place) -> Echo:
-            return Echo()
-
-    kinds.PUBLISHERS.register("echo", EchoKind())
-    try:
-        ward = Ward(tmp_path, {"it": {"kind": "echo"}})
-        ward.run(2)
-        assert got == [one.release for one in ward.gauge().published()]
-    finally:
-        kinds.PUBLISHERS.forget("echo")

@@ -51,7 +51,11 @@ class SourceSpec(Table):
 
     REACH: ClassVar[frozenset[str]] = frozenset()
     """Fields that say how the source is reached or what it keeps.  They may change after the commitment."""
+    PAST: ClassVar[bool] = False
+    """Whether the source contains its whole past, so that a first run can publish it and the past can be
+    read again."""
     NATIVE: ClassVar[Dialect] = "duckdb"
+    """The SQL dialect of the kind; `native` is that of a source."""
 
     kind: str
     table: Name

@@ -52,7 +52,7 @@ def _of_unit(spec: GaugeSpec, columns: Mapping[str, str]) -> Iterator[str]:
 def _of_times(spec: GaugeSpec, plans: Sequence[ReleasePlan]) -> Iterator[str]:
     for plan in plans:
         schedule, declared = plan.release.schedule, spec.measured[plan.release.name]
-        if declared.start is None and spec.source.kind == "files":
+        if declared.start is None and spec.source.PAST:
             yield (
                 f"release.{plan.release.name} declares no start, so its first reading is at "
                 f"{rfc3339(schedule.start)} and counts all changes up to then. To publish the past, "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from tidegauge.durable import put_in_place
 from tidegauge.errors import PublishError
 
 if TYPE_CHECKING:
@@ -24,9 +25,7 @@ def put(path: Path, content: bytes) -> bool:
         handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         with os.fdopen(handle, "wb") as file:
             file.write(content)
-            file.flush()
-            os.fsync(handle)
-        fresh.replace(path)
+        put_in_place(fresh, path)
     except OSError as error:
         raise PublishError(f"{path.name} cannot be written: {error.strerror}") from None
     return True

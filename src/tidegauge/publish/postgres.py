@@ -72,10 +72,8 @@ class PostgresPublisher:
                     cursor.execute(sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(table, columns))
                 cursor.executemany(sql.SQL(_INSERT).format(table), [_row(one) for one in what.readings])
         except psycopg.Error as error:  # its text may quote the connection string or a row
-            code = getattr(error, "sqlstate", None)
-            raise PublishError(
-                f"PostgreSQL refused: {type(error).__name__}{f' (SQLSTATE {code})' if code else ''}"
-            ) from None
+            code = f" (SQLSTATE {error.sqlstate})" if error.sqlstate else ""
+            raise PublishError(f"PostgreSQL refused: {type(error).__name__}{code}") from None
         return Delivery(len(what.readings), self.table)
 
 

@@ -205,9 +205,9 @@ class Gauge:
     def too_small(self, plan: Plan) -> list[str]:
         """The releases whose every group is smaller than the noise, as far as that is known: secret.
 
-        Only files are looked at, which can be read again, and no further than is needed.
+        Only a source that contains its past is looked at, and no further than is needed.
         """
-        if self.spec.source.kind != "files":
+        if not self.spec.source.PAST:
             return []
         with self._source() as source:
             return hidden_by_noise(source, plan, self._now())

@@ -92,7 +92,7 @@ def _written(value: str, kind: pa.DataType) -> str:
         bits = f"CAST({double} AS BIT)::VARCHAR"
         return f"CASE WHEN {double} = 0 THEN '0' WHEN isnan({double}) THEN 'nan' ELSE {bits} END"
     if kinds.is_timestamp(kind) or kinds.is_date(kind) or kinds.is_time(kind):
-        unit = "epoch_ns" if getattr(kind, "unit", "us") == "ns" else "epoch_us"
+        unit = "epoch_ns" if not kinds.is_date(kind) and kind.unit == "ns" else "epoch_us"
         return f"coalesce(TRY({unit}({value}))::VARCHAR, {value}::VARCHAR)"
     if kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_fixed_size_binary(kind):
         return f"hex({value})"

@@ -10,13 +10,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.engine import words
+from tidegauge.model import quoting
 from tidegauge.model.expression import Call, Column, Constant, Native
+from tidegauge.model.quoting import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidegauge.model.expression import Expression, Scalar
     from tidegauge.model.query import Component
+
+__all__ = ["amount", "literal", "quote", "render"]
 
 _YEAR_ONE: Final = "TIMESTAMP '0001-01-01 00:00:00'"
 # A clock time with something after it that is no digit: an offset or the name of a zone.
@@ -49,11 +53,6 @@ def amount(component: Component) -> str:
     return f"least(greatest({found}, {min(component.lower, 0)}), {max(component.upper, 0)})"
 
 
-def quote(name: str) -> str:
-    """The name as an SQL identifier, whatever characters it has."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 def literal(value: Scalar) -> str:
     """The value as an SQL literal."""
     match value:
@@ -67,7 +66,7 @@ def literal(value: Scalar) -> str:
             digits = repr(value)
             digits = digits if "e" in digits else f"{digits}e0"
             return f"({digits})" if value < 0 else digits
-    return "'" + str(value).replace("'", "''") + "'"
+    return quoting.literal(str(value))
 
 
 def _function(name: str, *arguments: Expression) -> str:

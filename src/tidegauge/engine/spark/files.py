@@ -7,12 +7,11 @@ folder that no committed version names is left over from a tick that was not com
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tidegauge.durable import private_folder, sync_folder
+from tidegauge.durable import private_folder, sync_file, sync_folder
 from tidegauge.errors import StoreCorrupt
 
 if TYPE_CHECKING:
@@ -55,11 +54,7 @@ class Version:
 def make_durable(place: Path) -> None:
     """Let a folder of files, which was just written, survive a power cut."""
     for file in sorted(place.iterdir()):
-        handle = os.open(file, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        sync_file(file)
     sync_folder(place)
     sync_folder(place.parent)
 

@@ -109,7 +109,9 @@ REFUSED: Final = "tidegauge refuses a row: "
 
 def condition(error: Exception) -> str:
     """The name that Spark has for an error: no value of a row is in it."""
-    named: str | None = getattr(error, "getCondition", lambda: None)()
+    from pyspark.errors import PySparkException  # noqa: PLC0415  (loaded when first used)
+
+    named = error.getCondition() if isinstance(error, PySparkException) else None
     return named or type(error).__name__
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from tidegauge.model.expression import Column
+from tidegauge.model.quoting import quote
 from tidegauge.plan.sql.refusals import Refused, refuse
 from tidegauge.plan.sql.terms import Term, column
 
@@ -58,7 +59,7 @@ class Columns:
             matches = [one for one in self.types if one.lower() == written.lower()]
         if len(matches) > 1:
             raise Refused(
-                f"{written} may be {' or '.join(map(quoted, matches))}; put the one that is meant in quotes"
+                f"{written} may be {' or '.join(map(quote, matches))}; put the one that is meant in quotes"
             )
         if not matches:
             raise Refused(f"there is no column {written}; {nearest(written, self.types)}")
@@ -76,11 +77,6 @@ class Columns:
         except Refused:
             return False
         return True
-
-
-def quoted(identifier: str) -> str:
-    """The identifier in double quotes."""
-    return '"' + identifier.replace('"', '""') + '"'
 
 
 def _identifier(exact: str) -> exp.Identifier:

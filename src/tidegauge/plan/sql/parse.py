@@ -11,7 +11,7 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import ParseError, TokenError
 
 from tidegauge.mechanism.aggregates import names
-from tidegauge.plan.sql.columns import quoted
+from tidegauge.model.quoting import literal, quote
 from tidegauge.plan.sql.lower import shown
 from tidegauge.plan.sql.refusals import Refused, refuse
 
@@ -89,9 +89,9 @@ def _spaced(tokens: Iterable[Token]) -> str:
     for token in tokens:
         kind, text = token.token_type, token.text
         if kind is TokenType.STRING:
-            text = "'" + text.replace("'", "''") + "'"
+            text = literal(text)
         elif kind is TokenType.IDENTIFIER:
-            text = quoted(text)
+            text = quote(text)
         else:
             text = text.lower()
         tight = before in _OPEN or kind in _CLOSE or (kind is TokenType.L_PAREN and before is TokenType.VAR)

@@ -7,13 +7,13 @@ killed half-way leaves a file beside it that the next one overwrites.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
+from tidegauge.durable import put_in_place
 from tidegauge.errors import PublishError, StoreError
 from tidegauge.publish.public.reader import GENESIS, PublicFile
 from tidegauge.publish.public.tables import APPLICATION, DENOISED, FORMAT, TABLES
@@ -62,7 +62,8 @@ def write(path: Path, batch: Batch) -> None:
         fresh.with_name(fresh.name + "-journal").unlink(missing_ok=True)
         with closing(sqlite3.connect(fresh, isolation_level=None)) as db:
             _add(db, batch, new=found is None)
-        _put(fresh, path)
+        fresh.chmod(0o644)
+        put_in_place(fresh, path)
     except StoreError as error:
         raise PublishError(str(error)) from None
     except OSError as error:
@@ -72,25 +73,9 @@ def write(path: Path, batch: Batch) -> None:
         raise PublishError(f"{path.name} cannot be written ({name})") from None
 
 
-def _put(fresh: Path, path: Path) -> None:
-    """Make the file durable, then put it in its place."""
-    handle = os.open(fresh, os.O_RDWR)
-    try:
-        os.fchmod(handle, 0o644)
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-    fresh.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
 def _add(db: sqlite3.Connection, batch: Batch, *, new: bool) -> None:
     db.execute("PRAGMA journal_mode = OFF")  # a file that was not finished is never used
-    db.execute("PRAGMA synchronous = OFF")  # `_put` synchronises it
+    db.execute("PRAGMA synchronous = OFF")  # `put_in_place` synchronises it
     if new:
         db.execute(f"PRAGMA page_size = {_PAGE}")
     db.execute("BEGIN")

@@ -7,17 +7,15 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SpecError
+from tidegauge.model.quoting import literal, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+__all__ = ["key_columns", "listed", "literal", "nearest", "no_column", "no_table", "quote", "secret"]
+
 _SHOWN: Final = 12
 """So many names are listed in a message."""
-
-
-def quote(name: str) -> str:
-    """An SQL identifier, whatever it contains."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def listed(names: Iterable[str]) -> str:
@@ -52,11 +50,6 @@ def no_table(wanted: str, names: Iterable[str]) -> str:
 def no_column(table: str, missing: Sequence[str], columns: Iterable[str]) -> str:
     """The message for columns that a table does not have.  `columns`: those that it has."""
     return f"{quote(table)} has no column {listed(missing)}; {nearest(missing[0], columns)}"
-
-
-def literal(text: str) -> str:
-    """An SQL string."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def secret(text: str, *, key: str) -> str:

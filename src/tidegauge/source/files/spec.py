@@ -50,6 +50,8 @@ class WrittenSpec(SourceSpec):
 class FilesSpec(WrittenSpec):
     """A changelog in files."""
 
+    PAST = True
+
     kind: Literal["files"]
     path: Name
     table: Name | None = None  # type: ignore[assignment]

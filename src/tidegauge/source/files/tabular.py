@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
+from tidegauge.model.quoting import literal
 from tidegauge.model.stamp import MARK
 from tidegauge.scratch import temporary_folder
 from tidegauge.source.batch.refusal import refusal
@@ -255,7 +256,7 @@ class JsonLines:
     def select(self, columns: Sequence[str]) -> str:
         """Parse each object once."""
         pointers = ["/" + column.replace("~", "~0").replace("/", "~1") for column in columns]
-        literals = ", ".join("'" + pointer.replace("'", "''") + "'" for pointer in pointers)
+        literals = ", ".join(map(literal, pointers))
         values = ", ".join(f"v[{place + 1}] AS c{place}" for place in range(len(columns)))
         return f"""SELECT row, sound, {values} FROM (
             SELECT row, json_extract_string(line, [{literals}]) AS v,

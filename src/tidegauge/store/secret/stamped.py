@@ -13,7 +13,6 @@ and renamed once it is complete: a kill leaves at most FOLDER.new, which the nex
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -27,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidegauge.durable import private_file, sync_folder
+from tidegauge.durable import lock_folder, private_file, sync_file, sync_folder
 from tidegauge.errors import SourceError
 from tidegauge.model.json import as_list, as_object, as_text, as_whole
 from tidegauge.model.stamp import MARK, Stamped
@@ -98,7 +97,7 @@ class StampWriter:
             writer.close()
         self.held.close()
         for name in _FILES:
-            _sync(self.folder / f"{name}.parquet")
+            sync_file(self.folder / f"{name}.parquet")
         said: dict[str, Json] = {
             "format": FORMAT,
             "secret": True,
@@ -114,7 +113,7 @@ class StampWriter:
         said["seal"] = _seal(said)
         with os.fdopen(private_file(self.folder / _STAMP), "w", encoding="utf-8") as file:
             json.dump(said, file, indent=1)
-        _sync(self.folder / _STAMP)
+        sync_file(self.folder / _STAMP)
         sync_folder(self.folder)
 
 
@@ -128,14 +127,13 @@ def stamping(folder: Path, origin: Origin) -> Iterator[StampWriter]:
     if not folder.parent.is_dir():
         raise SourceError("there is no such folder. Nothing was written", path=str(folder.parent))
     beside = folder.with_name(f"{folder.name}.new")
-    handle = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise SourceError(
-                "another process is stamping in this folder. Wait until it ends", path=str(folder.parent)
-            ) from None
+        handle = lock_folder(folder.parent)
+    except BlockingIOError:
+        raise SourceError(
+            "another process is stamping in this folder. Wait until it ends", path=str(folder.parent)
+        ) from None
+    try:
         shutil.rmtree(beside, ignore_errors=True)
         beside.mkdir(mode=0o700)
         try:
@@ -262,8 +260,3 @@ def _identity(folder: Path, file: str) -> tuple[int, ...]:
     except OSError:
         raise SourceError(f"{file} is missing. {_AGAIN}", path=str(folder)) from None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _sync(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
