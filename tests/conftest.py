@@ -17,6 +17,10 @@ from tests.quick import thin_out
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# Two processes run tests on two cores: threads of linear algebra would only wait for each other.  NumPy reads this
+# when it is loaded, and the processes that tests start inherit it.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 _CALM = settings(
     deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )  # whatever else the machine does

@@ -150,10 +150,10 @@ def test_the_last_value_of_a_release_is_erased_once_the_rows_have_changed(tmp_pa
     one = marked(
         tmp_path, releases={"first": first, "longer": longer, "flow": flow}, constraint={"at_most": 2}
     )
-    seen = set()
+    bins, seen = one.plan().releases[0].release.schedule.bins, set()
     for _ in one.run():
         with Store(one.path) as store:
-            ended = store.public.next_bin("first") == one.plan().releases[0].release.schedule.bins
+            ended = store.public.next_bin("first") == bins
             seen |= {(ended, name) for name in store.secret.secrets.names() if name.startswith("exact:")}
     assert {(False, "exact:first"), (False, "exact:flow"), (True, "exact:longer")} <= seen
     assert (True, "exact:flow") not in seen

@@ -17,6 +17,7 @@ from psycopg import conninfo, pq
 
 from tidegauge.errors import SourceError, SpecError
 from tidegauge.source.batch.names import secret
+from tidegauge.source.postgres.probe import UnknownHost, all_unknown, why_unreached
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,23 +55,17 @@ _BUSY_SECONDS: Final = 15.0
 """A slot that a process has just left is free within seconds; one that another gauge reads stays busy."""
 _LOST: Final = ("55000", "58P01")
 _PASSING: Final = ("08", "53", "57P")
-_REASONS: Final = {
-    "could not translate host name": "its host name is not known",
-    "failed to resolve host": "its host name is not known",
-    "Connection refused": "nothing listens at its host and port",
-    "No such file or directory": "there is no such socket",
-    "timeout": "it does not answer",
-    "timed out": "it does not answer",
-    "No route to host": "there is no route to its host",
-    "Network is unreachable": "there is no route to its host",
-}
-"""What the client library says if there is no connection at all, and what that means."""
 _NO_DATABASE: Final = re.compile(r'database ".*" does not exist')
-# libpq keeps no SQLSTATE and no other code of a failed login (PGconn has its text alone), so the words decide
-# which advice is shown.  They decide nothing else: an unknown text is tried again, and then refused as well.
-_REFUSED: Final = ("authentication", "pg_hba.conf", "does not exist", "not permitted", "permission denied",
-                   "support SSL",
-                   "certificate", "no password supplied", "not currently accepting connections")  # fmt: skip
+_REFUSED: Final = (
+    "authentication",
+    "pg_hba.conf",
+    "does not exist",
+    "not permitted",
+    "permission denied",
+    "support SSL",
+    "certificate",
+    "not currently accepting connections",
+)
 
 
 def parsed(dsn: str) -> dict[str, str]:
@@ -132,7 +127,12 @@ class Access:
         given["options"] = f"{given.get('options', '')} {_OPTIONS}".strip()
         if replication:
             given["replication"] = "database"
-        return psycopg.connect(**given, autocommit=True)  # type: ignore[arg-type]
+        try:
+            return psycopg.connect(**given, autocommit=True)  # type: ignore[arg-type]
+        except psycopg.OperationalError as error:
+            if error.pgconn is None and all_unknown(given):
+                raise UnknownHost from None
+            raise
 
 
 class Patience:
@@ -179,32 +179,43 @@ def unreachable(error: psycopg.Error) -> SourceError:
 
 
 def reason(error: psycopg.Error) -> str:
-    """Why there is no connection, in parentheses: the SQLSTATE, or a reason of the library; or nothing.
-
-    The message of the library is searched, but never shown: it names hosts and users.
-    """
+    """Why there is no connection, in parentheses: the SQLSTATE, or what a socket finds; or nothing."""
     if error.sqlstate is not None:
         return f" (SQLSTATE {error.sqlstate})"
-    return next((f" ({meaning})" for words, meaning in _REASONS.items() if words in str(error)), "")
+    why = why_unreached(error)
+    return f" ({why})" if why else ""
+
+
+def _refused_login(error: psycopg.Error) -> SourceError | None:
+    """The error to show if the server refused the login; None if it did not, or said so in other words.
+
+    The only place where words of the client library decide: libpq keeps neither SQLSTATE nor any other code
+    of a failed login, just the text.  The text decides which advice is shown at once, and nothing else: a
+    login whose refusal is not recognised is tried again, and then refused as well.  It is never shown.
+    """
+    said = str(error) if isinstance(error, psycopg.OperationalError) else ""
+    if _NO_DATABASE.search(said):
+        return SourceError(
+            "the PostgreSQL server has no such database. Nothing was read. Check the name of the "
+            "database in the connection string (source.dsn)."
+        )
+    asked = (
+        error.pgconn is not None and error.pgconn.status == pq.ConnStatus.BAD and error.pgconn.needs_password
+    )
+    if asked or any(word in said for word in _REFUSED):
+        return SourceError(
+            "the PostgreSQL server refuses the login. Nothing was read. Check user and password in the "
+            "connection string (source.dsn), and pg_hba.conf on the server; 'tidegauge doctor' lists "
+            "the rights that the role needs."
+        )
+    return None
 
 
 def final(error: psycopg.Error) -> SourceError | None:
     """The error to show to the user, or None if another attempt may help."""
     state = error.sqlstate
     if state is None:
-        # libpq gives no code for a refused login: its message is searched, but never shown.
-        if isinstance(error, psycopg.OperationalError) and _NO_DATABASE.search(str(error)):
-            return SourceError(
-                "the PostgreSQL server has no such database. Nothing was read. Check the name of the "
-                "database in the connection string (source.dsn)."
-            )
-        if isinstance(error, psycopg.OperationalError) and any(word in str(error) for word in _REFUSED):
-            return SourceError(
-                "the PostgreSQL server refuses the login. Nothing was read. Check user and password in the "
-                "connection string (source.dsn), and pg_hba.conf on the server; 'tidegauge doctor' lists "
-                "the rights that the role needs."
-            )
-        return None
+        return _refused_login(error)
     if state in _LOST:
         return SourceError(
             f"the server no longer has the log after our position, or cannot decode it (SQLSTATE {state}). "
