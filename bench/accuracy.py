@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bench.page import filled
 from bench.peers import (
     BRANCHINGS,
     DAILY,
@@ -437,7 +438,7 @@ def main(arguments: list[str] | None = None) -> int:
     begun = perf_counter()
     report.say("# Accuracy\n")
     report.say(
-        "Root mean squared errors at equal privacy: Gaussian at rho = 1/2, Laplace at epsilon = 1, entries "
+        "Root mean squared errors at equal privacy: Gaussian at rho = 1/2, Laplace at epsilon = 1, rows "
         "contribute 0 or 1, "
         "worst / mean over the readings. Written by `python -m bench.accuracy --full`. The limit holds for "
         "every release "
@@ -464,7 +465,7 @@ def main(arguments: list[str] | None = None) -> int:
     memories(report)
     print(f"\n{perf_counter() - begun:.0f} s")
     if chosen.full:
-        PAGE.write_text("\n".join(report.lines) + "\n", encoding="utf-8")
+        PAGE.write_text(filled("\n".join(report.lines) + "\n"), encoding="utf-8")
     return int(not good)
 
 

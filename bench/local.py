@@ -20,6 +20,7 @@ from time import process_time
 import numpy as np
 
 from bench.local_peers import PEERS, REVEALING, UPDATED, Setting, updates
+from bench.page import filled
 from bench.result import Chart, Ratio, Result, Series, Table, say
 from tidegauge.local import Collector, Reporter
 from tidegauge.local.attack import guess_change
@@ -162,7 +163,7 @@ def report(
             "averaged over windows and answers, at equal *lifetime* epsilon: the variance"
         ),
         (
-            "of a count is this times the number of people.  Everybody joins in the first window and then "
+            "of a count is this times the number of people.  Every person joins in the first window and then "
             "changes k times (`changes` = k + 1).  The values are the variances of the estimates by formula, "
             "for evenly spread answers;"
         ),
@@ -229,7 +230,7 @@ def report(
     notes = (
         "The Erlingsson-style tree gets the whole epsilon (published: half of it).  `memoized` divides "
         "epsilon "
-        'by the K + 1 states of a life, "not there" included, and sends no second round of noise.  '
+        'by the K+1 states of a life, "not there" included, and sends no second round of noise.  '
         "dBitFlip (Ding, "
         "Kulkarni and Yekhanin 2017) has its best number of bits.  With kept bits it reveals change times, "
         "as `memoized` does, and its epsilon is that of the bits kept for the states of a life.  THRESH "
@@ -380,7 +381,7 @@ def main() -> int:
     text = report(cells, speeds, attacked)
     if chosen.full:
         DOCS.mkdir(parents=True, exist_ok=True)
-        (DOCS / "results.md").write_text(text)
+        (DOCS / "results.md").write_text(filled(text) + "\n")
         (DOCS / "results.svg").write_text(plot(cells, 4, 2))
     print(text)
     worst, _ = worst_ratio(cells)

@@ -23,12 +23,19 @@ HEAD: Final = (
 
 
 def filled(text: str) -> str:
-    """Paragraphs in lines of the width of the docs; tables stay as they are."""
+    """Paragraphs and lists in lines of the width of the docs; tables and headings stay as they are."""
     return "\n\n".join(
-        part
-        if part.startswith(("|", "**", "```", "!"))
-        else textwrap.fill(part, WIDTH, break_on_hyphens=False)
+        part if part.startswith(("|", "**", "```", "!", "#", "\n")) else _filled(part)
         for part in text.split("\n\n")
+    )
+
+
+def _filled(part: str) -> str:
+    indent = "  " if part.startswith("- ") else ""
+    items = part.strip("\n").replace("\n- ", "\0- ").split("\0") if indent else [part]
+    return "\n".join(
+        textwrap.fill(" ".join(one.split()), WIDTH, subsequent_indent=indent, break_on_hyphens=False)
+        for one in items
     )
 
 

@@ -145,7 +145,7 @@ def dpcrpy_honaker(case: Case, changes: int) -> Error:
     order = max(1, ceil(log(case.bins, 2)))
     folds = (order + 1) * changes if case.pure else (order + 1) * changes**2
     variances = Hierarchy(2, order + 1, 2**order, "leaf").variances(np.arange(case.bins), None)
-    return case.error(folds, variances, "by formula, as dpcrpy 1.0.0 tells")
+    return case.error(folds, variances, "by formula, as dpcrpy 1.0.0 computes it")
 
 
 def generic_root(case: Case, changes: int) -> Error:

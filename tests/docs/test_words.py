@@ -44,13 +44,6 @@ INSTEAD: Final = {
 USED: Final = re.compile("|".join(rf"\b(?:{words})\b" for words in INSTEAD), re.IGNORECASE)
 CODE: Final = re.compile(r"`[^`\n]*`")
 
-OWNERS: Final = "its prose is being rewritten together with its code"
-NOT_YET: Final = {
-    "docs/accuracy.md": "written by bench/accuracy.py",
-    "docs/local/results.md": "written by bench/local.py",
-}
-"""Folders and files that are not checked yet, with the reason.  Entries may only be removed."""
-
 
 def pages() -> list[Path]:
     return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
@@ -62,12 +55,6 @@ def modules() -> list[Path]:
 
 def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
-
-
-def listed(path: Path) -> str | None:
-    """The entry of NOT_YET that contains this file."""
-    own = name(path)
-    return next((entry for entry in NOT_YET if own == entry or own.startswith(f"{entry}/")), None)
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
@@ -108,14 +95,9 @@ def offences(path: Path) -> list[str]:
     return [*unused_words(path), *long_lines(path)]
 
 
-@pytest.mark.parametrize("path", [path for path in [*pages(), *modules()] if listed(path) is None], ids=name)
+@pytest.mark.parametrize("path", [*pages(), *modules()], ids=name)
 def test_plain_english_in_short_lines(path: Path) -> None:
     assert offences(path) == []
-
-
-@pytest.mark.parametrize("entry", NOT_YET)
-def test_what_is_not_checked_yet_still_needs_it(entry: str) -> None:
-    assert any(offences(path) for path in [*pages(), *modules()] if listed(path) == entry), "remove the entry"
 
 
 @pytest.mark.parametrize(
@@ -146,5 +128,4 @@ def test_other_words_are_not(text: str) -> None:
 
 if __name__ == "__main__":
     for one in [*pages(), *modules()]:
-        if listed(one) is None:
-            print(*offences(one), sep="\n", end="\n" if offences(one) else "")
+        print(*offences(one), sep="\n", end="\n" if offences(one) else "")

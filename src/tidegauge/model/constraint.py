@@ -33,10 +33,10 @@ class AtMost(Constraint):
 
     def __post_init__(self) -> None:
         if isinstance(self.mutations, bool) or not isinstance(self.mutations, int) or self.mutations < 1:
-            raise SpecError("a unit needs at least one mutation, its insertion: at_most must be 1 or more")
+            raise SpecError("a unit needs at least one change, its insertion: at_most must be 1 or more")
 
     def __str__(self) -> str:
-        return f"at most {self.mutations} mutation{'' if self.mutations == 1 else 's'}"
+        return f"at most {self.mutations} change{'' if self.mutations == 1 else 's'}"
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Rows change -> mutations: one folder for each kind of source, and the registry of kinds."""
+"""From rows to changes: one folder for each kind of source, and the registry of kinds."""

@@ -39,7 +39,7 @@ def _known(host: str) -> bool:
 
 
 def why_unreached(error: psycopg.Error) -> str | None:
-    """Why the address of a failed connection cannot be reached; None: it can be, or nothing is known of it."""
+    """Why the address of a failed connection cannot be reached; None: it can be, or it is not known."""
     if isinstance(error, UnknownHost):
         return "its host name is not known"
     if isinstance(error, psycopg.errors.ConnectionTimeout):
