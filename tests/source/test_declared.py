@@ -278,6 +278,29 @@ every = "1 second"
     tidegauge("uninstall")
 
 
+@pytest.mark.parametrize("kind", PLACES)
+def test_what_a_new_user_gets_wrong_is_said_by_the_plan(
+    kind: str, tidegauge: Shell, request: pytest.FixtureRequest
+) -> None:
+    place = PLACES[kind](request)
+    place.write(ROWS)
+    tidegauge("init", *place.words)
+    file = Path("tidegauge.toml")
+    text = file.read_text()
+    for old, new in place.fill:
+        text = text.replace(old, new, 1)
+    wrong = () if kind.startswith("debezium") else ('"idd"', '"id"\nunit = "idd"\nmax_rows = 2')
+    for key in wrong:  # the key of an event need not be one of its declared columns
+        file.write_text(re.sub(r'(key|entry) = "id"', rf"\g<1> = {key}", text, count=1))
+        assert re.search(r"has no column .?idd", tidegauge.refused("plan")), key
+    text = re.sub(r"\nstart = .*", "", text)
+    file.write_text(text.replace("[release.total]", '[release.total]\nstart = "2020-01-01"'))
+    said = [one for one in tidegauge.json("plan")["warnings"] if "which is in the past" in one]
+    assert len(said) == (kind in {"postgres", "sqlite"} or kind.startswith("snapshots-"))
+    file.write_text(text)
+    assert "which is in the past" not in tidegauge("plan")
+
+
 START = """
 [constraint]
 at_most = 4

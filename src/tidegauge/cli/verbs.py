@@ -373,9 +373,9 @@ def main() -> None:
         refuse(error)
     except _UsageError as error:
         said = error.format_message()  # without a verb, it is the whole help
-        typer.echo(
-            said if said.startswith("Usage:") else f"tidegauge: {said} See: tidegauge --help", err=True
-        )
+        if not said.startswith("Usage:"):
+            said = f"tidegauge: {said if said.endswith(('.', '?')) else said + '.'} See: tidegauge --help"
+        typer.echo(said, err=True)
         sys.exit(2)
     except sqlite3.Error as error:
         from tidegauge.store import refusal  # noqa: PLC0415

@@ -45,6 +45,8 @@ class OpenSource(ABC):
     """Whether a read delivers everything in the source's log, not just the changes up to a time."""
     installs: ClassVar[bool] = False
     """Whether something must be installed in the database before the first read."""
+    has_past: ClassVar[bool] = True
+    """Whether changes from before the first read are delivered with their times."""
     engine: ClassVar[str | None] = None
     """The only kind of engine that takes what the source delivers; None: any."""
     leaves_out: int | None = None

@@ -24,6 +24,18 @@ def warnings(
     return (*_of_budget(budget), *_of_constraint(spec), *_of_unit(spec, columns), *_of_times(spec, plans))
 
 
+def overdue(plans: Sequence[ReleasePlan], now: int) -> Iterator[str]:
+    """One sentence for each release that starts in the past, for a source that does not know the past."""
+    for plan in plans:
+        schedule = plan.release.schedule
+        if schedule.count != 1 and schedule.bin_end(schedule.bin_of_reading(1)) <= now:
+            yield (
+                f"release.{plan.release.name} starts at {rfc3339(schedule.start)}, which is in the past. This "
+                "source knows the table only as it is now, so every reading before the latest due one will be "
+                "0 plus noise. Without 'start' the first reading is the next one that is due."
+            )
+
+
 def _of_budget(budget: Budget) -> Iterator[str]:
     if budget.epsilon is not None and budget.epsilon > 10:
         yield f"epsilon = {budget.epsilon} is so large that it gives no protection."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tidegauge.errors import SpecError
@@ -15,6 +16,7 @@ from tidegauge.model.ledger import Reservation
 from tidegauge.model.quantity import rfc3339
 from tidegauge.plan.certify import accounted
 from tidegauge.plan.planner import make_plan
+from tidegauge.plan.warn import overdue
 from tidegauge.simulate.choice import biases, open_choice, scores
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ def first_plan(
     `cache`, `ask`: as for make_plan.  Reads no data and spends nothing.
     """
     if spec.constraint is None or not spec.constraint.auto:
-        return make_plan(
+        plan = make_plan(
             spec,
             table=source.table,
             columns=source.columns,
@@ -45,6 +47,8 @@ def first_plan(
             cache=cache,
             ask=ask,
         )
+        late = () if source.has_past else overdue(plan.releases, now)
+        return replace(plan, warnings=(*plan.warnings, *late))
     _require_past(source)
     return open_choice(spec, source, now=now).preview()
 

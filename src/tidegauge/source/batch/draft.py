@@ -54,7 +54,10 @@ def head(asked: Asked) -> bytes:
         with path.open("rb") as file:
             return file.read(_HEAD)
     except OSError as error:
-        raise SourceError(f"the file cannot be read ({error.strerror})", path=asked.what) from None
+        raise SourceError(
+            f"the file cannot be read ({error.strerror}). Nothing was written. Check the path",
+            path=asked.what,
+        ) from None
 
 
 def relative(path: Path, folder: Path) -> str:

@@ -52,6 +52,11 @@ def no_column(table: str, missing: Sequence[str], columns: Iterable[str]) -> str
     return f"{quote(table)} has no column {listed(missing)}; {nearest(missing[0], columns)}"
 
 
+def no_key_or_unit(table: str, missing: Sequence[str], columns: Iterable[str]) -> str:
+    """The message for columns of the declared key or unit that a table does not have."""
+    return f"{no_column(table, missing, columns)} Correct [source] key or unit."
+
+
 def secret(text: str, *, key: str) -> str:
     """The secret itself, or for 'env:NAME' the value of that environment variable."""
     if not text.startswith("env:"):

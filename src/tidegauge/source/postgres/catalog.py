@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tidegauge.errors import SourceError
-from tidegauge.source.batch.names import literal, quote
+from tidegauge.errors import SourceError, SpecError
+from tidegauge.source.batch.names import literal, no_key_or_unit, quote
 from tidegauge.source.postgres.identity import members, statements
 from tidegauge.source.postgres.stream import place
 
@@ -204,6 +204,8 @@ def ordinary(target: Table | None, schema: str, name: str) -> Table:
 def wanted(target: Table | None, schema: str, name: str, key: frozenset[str]) -> Table:
     """The table.  Raises SourceError if it cannot be followed."""
     found = ordinary(target, schema, name)
+    if unknown := sorted(key - found.columns.keys()):
+        raise SpecError(no_key_or_unit(name, unknown, found.columns), key="source")
     if missing := statements(found.members, key):
         raise SourceError(
             f"the server's log does not identify the rows of {found.quoted} by "
@@ -211,3 +213,10 @@ def wanted(target: Table | None, schema: str, name: str, key: frozenset[str]) ->
             f"Nothing was read. Declare them as its primary key, or: {' '.join(missing)}"
         )
     return found
+
+
+def types(found: Table, name: str, unit: str | None) -> dict[str, str]:
+    """The types of the columns in SQL.  Raises SpecError if the unit is not one of them."""
+    if unit is not None and unit not in found.columns:
+        raise SpecError(no_key_or_unit(name, [unit], found.columns), key="source")
+    return {column: sql_type(*kind) for column, kind in found.columns.items()}

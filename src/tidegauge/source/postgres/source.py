@@ -58,6 +58,7 @@ class Postgres(FollowedSource):
     """
 
     installs = True
+    has_past = False
     leaves_out = 20
     """A value is stored out of line, and then left out of updates, only if it is longer than its pointer."""
 
@@ -108,7 +109,7 @@ class Postgres(FollowedSource):
                 found = self._found()
             except psycopg.Error as error:
                 raise final(error) or unreachable(error) from None
-            self._columns = {name: catalog.sql_type(*kind) for name, kind in found.columns.items()}
+            self._columns = catalog.types(found, self._table, self._unit)
         return self._columns
 
     def select(self, columns: Collection[str]) -> None:

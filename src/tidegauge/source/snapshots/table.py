@@ -45,7 +45,14 @@ class WholeTable(FollowedSource):
     @property
     def columns(self) -> Mapping[str, str]:
         """The present columns of the table, without those that only this source reads."""
-        return self._without_extra(self._reader.columns)
+        columns = self._reader.columns
+        self._require(self._named, columns)
+        return self._without_extra(columns)
+
+    @property
+    def _named(self) -> list[str]:
+        """The columns that the declaration names for the source itself."""
+        return [*self._key, *self._extra, *([self._unit] if self._unit else [])]
 
     @property
     @abstractmethod
@@ -93,7 +100,11 @@ class WholeTable(FollowedSource):
     def _kinds(self) -> dict[str, str]:
         """The delivered columns and their types.  Raises SourceError where a column is missing."""
         columns, chosen = self._reader.columns, self._selected
-        needed = [*self._key, *self._extra, *([self._unit] if self._unit else []), *sorted(chosen or ())]
+        self._require([*self._named, *sorted(chosen or ())], columns)
+        kept = {name: kind for name, kind in columns.items() if chosen is None or name in chosen}
+        return self._without_extra(kept)
+
+    def _require(self, needed: Sequence[str], columns: Mapping[str, str]) -> None:
         if missing := [name for name in needed if name not in columns]:
             there = (
                 "" if set(missing) == set(needed) else f"; the columns are {', '.join(map(quote, columns))}"
@@ -103,8 +114,6 @@ class WholeTable(FollowedSource):
                 f"{quote(self.table)} has no column {', '.join(map(quote, missing))}{there}. "
                 "Nothing was read. " + (hint or "Correct [source] or the SELECT.")
             )
-        kept = {name: kind for name, kind in columns.items() if chosen is None or name in chosen}
-        return self._without_extra(kept)
 
     def acknowledge(self, position: str) -> None:
         """Remove the images before this one."""

@@ -16,7 +16,7 @@ from tidegauge.errors import SourceError, SpecError
 from tidegauge.model.json import as_text, as_whole
 from tidegauge.model.mutation import Batch
 from tidegauge.model.source import Check, FollowedSource
-from tidegauge.source.batch.names import key_columns, no_column, no_table, quote
+from tidegauge.source.batch.names import key_columns, no_column, no_key_or_unit, no_table, quote
 from tidegauge.source.batch.position import Position
 from tidegauge.source.batch.rows import assemble, image, key, schema, truncation
 from tidegauge.source.batch.spool import Spool
@@ -83,6 +83,7 @@ class SQLite(FollowedSource):
     """
 
     installs = True
+    has_past = False
 
     def __init__(
         self,
@@ -114,6 +115,9 @@ class SQLite(FollowedSource):
             if not found:
                 names = triggers.table_names(connection)
                 raise SourceError(no_table(self._table, names), path=str(self._path))
+        used = [*self._key, *([self._unit] if self._unit else [])]
+        if missing := [name for name in used if name not in found]:
+            raise SpecError(no_key_or_unit(self._table, missing, found), key="source")
         return self._kinds(found)
 
     def _kinds(self, declared: Mapping[str, str]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SourceError, SpecError
-from tidegauge.source.batch.names import key_columns, listed, no_column, no_table, quote
+from tidegauge.source.batch.names import key_columns, listed, no_key_or_unit, no_table, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -295,7 +295,7 @@ def recorder(
             "read or installed. Name the columns that identify its rows ([source] key)."
         )
     if missing := [name for name in (*keys, *columns) if name not in known]:
-        raise SpecError(f"{no_column(table, missing, known)} Correct [source] key or unit.", key="source")
+        raise SpecError(no_key_or_unit(table, missing, known), key="source")
     if set(keys) not in _unique_sets(connection, table):
         raise SpecError(
             f"{listed(keys)} is neither the primary key of {quote(table)} nor unique. Name "
