@@ -308,6 +308,37 @@ def test_a_history_of_its_own_takes_the_place_of_a_source_without_one(tmp_path: 
     assert simulated(file, "--at-most", "2", "--history", str(other)) == expected
 
 
+def test_a_table_of_versions_has_the_past_that_its_changelog_has(tmp_path: Path) -> None:
+    rows = changes(5)
+    file = declared(tmp_path, owned=False, rows=rows)
+    expected = simulated(file, "--at-most", "1,2,4", "--until", "2026-02-01")
+    ends: dict[str, str] = {}
+    versions = []
+    for row in reversed(rows):
+        if row["after_s"] is not None:
+            versions.append(
+                [row["key"], row["after_s"], str(row["after_x"]), row["time"], ends.get(row["key"], "")]
+            )
+        ends[row["key"]] = row["time"]
+    text = "\n".join(map(",".join, [["key", "s", "x", "valid_from", "valid_to"], *versions]))
+    (tmp_path / "versions.csv").write_text(text, "utf-8")
+    source = """[source]
+kind = "snapshots"
+of = "csv"
+path = "versions.csv"
+table = "t"
+key = "key"
+valid_from = "valid_from"
+valid_to = "valid_to"
+types = { x = "integer" }
+"""
+    release = file.read_text("utf-8")
+    file.write_text(source + release[release.index("[constraint]") :], "utf-8")
+    before = sorted(tmp_path.iterdir())
+    assert simulated(file, "--at-most", "1,2,4", "--until", "2026-02-01") == expected
+    assert sorted(tmp_path.iterdir()) == before, "a simulation leaves nothing"
+
+
 def test_a_history_is_the_declared_table_where_the_declaration_names_none(tmp_path: Path) -> None:
     """The name is then that of the declared file, which the SELECTs have."""
     file = declared(tmp_path, owned=False)

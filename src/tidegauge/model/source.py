@@ -46,7 +46,7 @@ class OpenSource(ABC):
     installs: ClassVar[bool] = False
     """Whether something must be installed in the database before the first read."""
     has_past: ClassVar[bool] = True
-    """Whether changes from before the first read are delivered with their times."""
+    """Whether the first read delivers the whole past of the table, each change with its time."""
     engine: ClassVar[str | None] = None
     """The only kind of engine that takes what the source delivers; None: any."""
     leaves_out: int | None = None
@@ -110,6 +110,7 @@ class FollowedSource(OpenSource):
     """A source that is followed through a log, or through something like a log."""
 
     follows = True
+    has_past = False
 
 
 class GivenSource(OpenSource):

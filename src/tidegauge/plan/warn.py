@@ -25,14 +25,15 @@ def warnings(
 
 
 def overdue(plans: Sequence[ReleasePlan], now: int) -> Iterator[str]:
-    """One sentence for each release that starts in the past, for a source that does not know the past."""
+    """One sentence for each release that starts in the past, for a source without a past."""
     for plan in plans:
         schedule = plan.release.schedule
         if schedule.count != 1 and schedule.bin_end(schedule.bin_of_reading(1)) <= now:
             yield (
-                f"release.{plan.release.name} starts at {rfc3339(schedule.start)}, which is in the past. This "
-                "source knows the table only as it is now, so every reading before the latest due one will be "
-                "0 plus noise. Without 'start' the first reading is the next one that is due."
+                f"release.{plan.release.name} starts at {rfc3339(schedule.start)}, which is in the past. "
+                "Rows that exist at the first run count from the latest due reading on: the readings before it "
+                "will be 0 plus noise, unless the source delivers changes with earlier times. Without "
+                "'start' the first reading is the next one that is due."
             )
 
 

@@ -71,8 +71,9 @@ def choose(spec: GaugeSpec, source: OpenSource, store: Store, sampler: Sampler, 
 def _require_past(source: OpenSource) -> None:
     if source.follows:
         raise SpecError(
-            "'auto' needs a source that knows its past, and this one delivers the table as it is now. Try "
-            "tidegauge simulate --history with a changelog, and write at_most as a number",
+            "'auto' needs a changelog in files, and this source is followed as it changes. Try tidegauge "
+            "simulate (with --history, unless the source has versions of its rows), and write at_most as a "
+            "number",
             key="constraint.at_most",
         )
 

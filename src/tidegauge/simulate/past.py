@@ -40,7 +40,7 @@ def read_past(
     """
     import pyarrow.compute as pc  # noqa: PLC0415  (slow to load)
 
-    if source.follows:
+    if not source.has_past:
         raise SourceError(
             "this source delivers the table as it is now and what changes from now on; it has no past. "
             "Give a changelog, a table of versions or a public sample with --history"

@@ -58,7 +58,6 @@ class Postgres(FollowedSource):
     """
 
     installs = True
-    has_past = False
     leaves_out = 20
     """A value is stored out of line, and then left out of updates, only if it is longer than its pointer."""
 

@@ -59,6 +59,8 @@ class History(WholeTable):
     next, and there is no `valid_to`.
     """
 
+    has_past = True
+
     def __init__(
         self,
         reader: Reader,

@@ -33,7 +33,6 @@ class Snapshots(WholeTable):
     table.  A change counts from the moment at which it is seen.
     """
 
-    has_past = False
     _extra = ()
 
     def __init__(

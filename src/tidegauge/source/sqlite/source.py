@@ -83,7 +83,6 @@ class SQLite(FollowedSource):
     """
 
     installs = True
-    has_past = False
 
     def __init__(
         self,
