@@ -31,8 +31,8 @@ def overdue(plans: Sequence[ReleasePlan], now: int) -> Iterator[str]:
         if schedule.count != 1 and schedule.bin_end(schedule.bin_of_reading(1)) <= now:
             yield (
                 f"release.{plan.release.name} starts at {rfc3339(schedule.start)}, which is in the past. "
-                "Rows that exist at the first run count from the latest due reading on: the readings before it "
-                "will be 0 plus noise, unless the source delivers changes with earlier times. Without "
+                "Rows that exist at the first run count from the latest due reading on: the readings before "
+                "it will be 0 plus noise, unless the source delivers changes with earlier times. Without "
                 "'start' the first reading is the next one that is due."
             )
 
