@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,8 @@ from tests.engine.spark.test_stamped import state, sums
 from tests.engine.test_past import Result
 from tests.engine.test_stamps import drawn
 from tidegauge.engine.duckdb.engine import DuckEngine
+from tidegauge.engine.spark import first
+from tidegauge.engine.spark.arrow import frame_of
 from tidegauge.model.tick import NOTHING_YET
 
 if TYPE_CHECKING:
@@ -21,11 +24,17 @@ if TYPE_CHECKING:
 
     from tidegauge.model.program import Program
 
-WAYS = ("general", "first", "numbers")
+WAYS = ("general", "first", "numbers", "heavy")
 
 
-def folded(way: str, program: Program, due: pa.Table, reached: int, store: Path) -> Any:
-    """Sums, counts and state of a log; `first`: known to be in order, `numbers`: with integers as keys."""
+def folded(
+    way: str, program: Program, due: pa.Table, reached: int, *, store: Path, patch: pytest.MonkeyPatch
+) -> Any:
+    """Sums, counts and state of a log.
+
+    first: known to be in order; numbers: with integers as keys; heavy: four changes of a unit are too many.
+    """
+    from tidegauge.engine.spark import engine as module
     from tidegauge.engine.spark.engine import SparkEngine
     from tidegauge.engine.spark.session import settled
 
@@ -36,8 +45,10 @@ def folded(way: str, program: Program, due: pa.Table, reached: int, store: Path)
             engine.arrive(due, state=None, now=10**9, arrivals=0)  # type: ignore[arg-type]
         else:
             with settled(engine._spark):
-                frame = engine._of_table(due)
-                if way == "numbers":
+                frame = frame_of(due, engine._columns, engine._spark)
+                if way == "heavy":
+                    patch.setattr(module, "heavy_units", partial(first.heavy_units, sampled=1, many=4))
+                if way in ("numbers", "heavy"):
                     frame = frame.selectExpr(
                         "CAST(substring(entry, 2) AS BIGINT) AS entry",
                         *(name for name in frame.columns if name != "entry"),
@@ -61,15 +72,19 @@ def _plain(row: tuple[Any, ...], program: Program) -> dict[str, Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8100, 8108))
 @pytest.mark.usefixtures("spark")
-def test_the_first_fold_is_the_general_one(seed: int, tmp_path: Path) -> None:
+def test_the_first_fold_is_the_general_one(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from tests.engine.spark.programs import plain_program
 
     world, rows, reached = drawn(seed)
     program = plain_program(world)
     due = rows.sort_by("time")
     due = due.slice(0, sum(time <= reached for time in due["time"].to_pylist()))
-    general, *first = (folded(way, program, due, reached, tmp_path / f"{way}.db") for way in WAYS)
-    assert first == [general, general]
+    general, *others = (
+        folded(way, program, due, reached, store=tmp_path / f"{way}.db", patch=monkeypatch) for way in WAYS
+    )
+    assert others == [general] * 3
     with DuckEngine(program, COLUMNS) as engine:
         assert general[0][0] == Result(engine, rows, reached).run.sums
 

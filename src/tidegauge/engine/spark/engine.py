@@ -7,18 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tidegauge.engine.spark.arrow import plain_types
-from tidegauge.engine.spark.digest import digest_sql
+from tidegauge.engine.spark.arrow import frame_of
 from tidegauge.engine.spark.files import StateFiles, Version
-from tidegauge.engine.spark.first import TEXT, FirstFold
+from tidegauge.engine.spark.first import TEXT, FirstFold, heavy_units
 from tidegauge.engine.spark.fold import NO_RELEASE, Fold
 from tidegauge.engine.spark.layout import Layout
-from tidegauge.engine.spark.render import quote
 from tidegauge.engine.spark.session import session, settled
 from tidegauge.engine.spark.stamps import PREFIX, copied, state_of, sums
-from tidegauge.errors import QueryError, SourceError
+from tidegauge.errors import QueryError
 from tidegauge.model.history import Backfilled
 from tidegauge.model.program import Arrived, Folded, Total
 from tidegauge.scratch import ScratchFolder
@@ -64,6 +61,7 @@ class SparkEngine:
         self._columns = Layout(program, columns)
         self._spark = session()
         self._name = f"tidegauge_{next(_engines)}"
+        self._names: set[str] = set()
         self._own: ScratchFolder | None = None
         self._files: StateFiles | None = None
         self._version = Version()
@@ -87,7 +85,7 @@ class SparkEngine:
 
     def close(self) -> None:
         """Drop the names that statements used.  The session goes on: it may not be ours."""
-        for name in ("raw", "waiting", "timed", "known", "kept", "decided", "leaving", "touched"):
+        for name in self._names:
             self._spark.catalog.dropTempView(self._view(name))
         if self._own is not None:
             self._own.cleanup()
@@ -155,7 +153,7 @@ class SparkEngine:
         self._arrived = arrivals + rows.num_rows
         if rows.num_rows:
             with settled(self._spark):
-                self._take(self._of_table(rows), now=now, place=arrivals)
+                self._take(frame_of(rows, self._columns, self._spark), now=now, place=arrivals)
         return Arrived({}, {})
 
     def arrive_remote(self, rows: RemoteRows, *, now: int, arrivals: int) -> Arrived:
@@ -175,40 +173,6 @@ class SparkEngine:
         texts = dict(frame.dtypes)["entry"] == "string"
         valued = self._spark.sql(self._columns.valued(raw, now=now, place=place, digest=digest, texts=texts))
         self._fresh.append(Fresh(valued, in_order, upto))
-
-    def _of_table(self, rows: pa.Table) -> DataFrame:
-        """An Arrow table as a frame: the columns that are used, and with flows the digest of all."""
-        odd = rows["entry"].null_count > 0
-        for name in ("previous", "kept"):
-            odd = odd or (name in rows.column_names and rows[name].null_count < rows.num_rows)
-        if odd:
-            raise SourceError(
-                "the engine 'spark' takes plain changes: no renamed key, no emptied table, no value left "
-                "out. Nothing of this batch was read or spent. Use kind = 'duckdb'"
-            )
-        table = pa.table(
-            {
-                "time": rows["time"],
-                "entry": rows["entry"].cast(pa.string()),
-                "informed": rows["informed"],
-                "before": pc.is_valid(rows["before"]),
-                "row": rows["after"],
-                "seq": pa.array(range(rows.num_rows), pa.int64()),
-            }
-        )
-        raw = self._named(self._spark.createDataFrame(plain_types(table)), "raw")
-        fields = [
-            f"try_cast(row.{quote(name)} AS {kind}) AS {quote(name)}"
-            for name, kind in self._columns.columns.items()
-        ]
-        after = f"CASE WHEN row IS NOT NULL THEN struct({', '.join(fields) or 'TRUE AS _'}) END"
-        digest = ""
-        if self._columns.flows:
-            whole = [f"row.{quote(one.name)}" for one in table.schema.field("row").type]
-            digest = f", CASE WHEN row IS NOT NULL THEN {digest_sql(whole)} END AS digest"
-        return self._spark.sql(
-            f"SELECT time, entry, informed, before, {after} AS after, 0L AS rank, seq{digest} FROM {raw}"
-        )
 
     def waiting(self, since: int | None = None) -> pa.Table:
         """Nothing: changes wait in files of the session."""
@@ -255,14 +219,18 @@ class SparkEngine:
         first = in_order and not version.state and not layout.flows
         fresh = [one.frame if first else one.named for one in self._fresh]
         frames = [*(self.files.read(name) for name in version.waiting), *fresh]
-        fold = (FirstFold if first else Fold)(
-            layout, watermark=watermark, reached=reached, since=version.since, in_order=in_order,
-            known=bool(version.state),
+        general, fold = (
+            kind(
+                layout, watermark=watermark, reached=reached, since=version.since, in_order=in_order,
+                known=bool(version.state),
+            )
+            for kind in (Fold, FirstFold if first else Fold)
         )  # fmt: skip
         totals: list[Mapping[str, int]] = []
         written: list[DataFrame] = []
         number = version.number + 1
         waiting: tuple[str, ...] = ()
+        kept: list[DataFrame] = []
         if frames:
             every = self._named(self._union(frames), "waiting")
             timed = self._named(self._spark.sql(fold.timed(every)), "timed")
@@ -271,11 +239,17 @@ class SparkEngine:
             if not over and self.files.write(self._spark.sql(fold.later(timed)), rest):
                 waiting = (rest,)
             known = self._known(timed, reached) if version.state else None
-            frame = self._spark.sql(fold.decided(timed, known)).persist(StorageLevel.MEMORY_AND_DISK)
-            kept = self._named(frame, "kept")
-            decided = self._named(self._spark.sql(fold.restored(kept)), "decided")
-            totals += self._collected(fold.totals(decided))
-            written.append(self._spark.sql(fold.new_state(decided)))
+            parts = [(fold, timed)]
+            if first and (heavy := self._heavy(every)):
+                large = self._named(self._spark.sql(general.timed(heavy[1])), "large_timed")
+                parts = [(fold, heavy[0]), (general, large)]
+            for one, changes in parts:
+                kept.append(
+                    self._spark.sql(one.decided(changes, known)).persist(StorageLevel.MEMORY_AND_DISK)
+                )
+                decided = self._named(kept[-1], f"decided{len(kept)}")
+                totals += self._collected(one.totals(decided))
+                written.append(self._spark.sql(one.new_state(decided)))
         if version.state and fold.some_leave:
             touched = (
                 self._named(
@@ -295,11 +269,23 @@ class SparkEngine:
         segments = version.state
         if written:
             segments = self._write_state(self._union(written), number, divided=first)
-        if frames:
+        for frame in kept:
             frame.unpersist()
         since = self._arrived
         self._version, self._fresh = version.next(state=segments, waiting=waiting, since=since), []
         return self._folded(fold, totals)
+
+    def _heavy(self, waiting: str) -> tuple[str, str] | None:
+        """The changes without those of units that have very many, and these; None: no unit has."""
+        units = self._spark.sql(heavy_units(waiting))
+        found = units.collect()
+        if not found:
+            return None
+        listed = self._named(self._spark.createDataFrame(found, units.schema), "heavy")
+        join = f"{listed} ON {waiting}.unit <=> {listed}.unit"
+        light = self._spark.sql(f"SELECT * FROM {waiting} LEFT ANTI JOIN {join}")
+        large = Fresh(self._spark.sql(f"SELECT * FROM {waiting} LEFT SEMI JOIN {join}"), True, None)
+        return self._named(light, "light"), self._named(large.named, "large")
 
     def _union(self, frames: Sequence[DataFrame]) -> DataFrame:
         whole = frames[0]
@@ -335,7 +321,7 @@ class SparkEngine:
         )
 
     def _write_state(self, fresh: DataFrame, number: int, *, divided: bool) -> tuple[str, ...]:
-        """Write the new rows of the state; many folders become one.  divided: units are in buckets."""
+        """Write the new rows of the state; many folders become one.  divided: one part has each unit."""
         name, before = f"state-{number:08d}", self._version.state
         if not self.files.write(fresh, name, by_unit=not divided):
             return before
@@ -373,6 +359,7 @@ class SparkEngine:
         return _only(totals[0], totals[1], counts)
 
     def _named(self, frame: DataFrame, name: str) -> str:
+        self._names.add(name)
         frame.createOrReplaceTempView(self._view(name))
         return self._view(name)
 

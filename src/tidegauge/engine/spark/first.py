@@ -1,43 +1,52 @@
 """The first fold of a log in the order of time, for programs without flows; most changes are folded here.
 
-A window in Spark costs little per row and much per group, and most units have few changes.  Units are
-therefore put into buckets, and every window goes over a bucket, sorted by unit: `same` says whether the
-previous row is of the same unit.  One shuffle and one sort are enough, and only the columns that sums and
-state need are kept.
+All changes of a unit become one array, sorted by time and position in the log: one shuffle, one sort by a
+single column, and no window.  The columns of `decided`, one row a unit:
+
+    unit        the key as the source has it; NULL: rows without a key
+    alive, the columns of a version and of labels: what the state keeps
+    codes       what did not fit, packed, for each change of which there is something to say; NULL: nothing
+    changes{s}  the versions of the row that change what it contributes in scope s, so that the place of a
+                version in this array is the number of the change
+
+An array must fit into memory, so units with very many changes are folded by the general statements: a sample
+finds them (`heavy_units`).
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.engine.spark.bins import bin_of
-from tidegauge.engine.spark.fold import NO_RELEASE, Fold, allowance_sql
+from tidegauge.engine.spark.fold import NO_RELEASE, REFUSED, Fold, allowance_sql
 from tidegauge.engine.spark.layout import ALIVE
-from tidegauge.engine.spark.records import Record
+from tidegauge.engine.spark.records import Record, summed
 
-BUCKETS: Final = 2**16
-"""Enough that sorting by bucket is most of the sorting; few enough that groups are large."""
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidegauge.model.program import Scope
+
 TEXT: Final = "coalesce(CAST(unit AS STRING), '') AS unit"
 """SQL: the name of a unit."""
-_OVER: Final = "PARTITION BY bucket ORDER BY unit, time, seq"
-_BEFORE: Final = "coalesce(lag(unit) OVER w = unit, unit IS NULL AND lag(flags) OVER w IS NOT NULL)"
-"""SQL: whether the previous row is of the same unit.  In a bucket, rows without a key come first."""
-_AFTER: Final = (
-    "coalesce(lead(unit) OVER w = unit, "
-    "unit IS NULL AND lead(flags) OVER w IS NOT NULL AND lead(unit) OVER w IS NULL)"
-)
-_CONSTANT: Final = ("most", "ends", "open", "first")
-_LAST: Final = "CASE WHEN instant_next IS NOT NULL THEN 0L END AS instant_next"
-"""SQL: `instant_next` without its value: if units never leave, only whether it is NULL matters."""
+SAMPLED: Final = 64
+"""One change of so many is looked at to find units with many changes."""
+MANY: Final = 2**18
+"""About so many changes of a unit are too many for an array."""
+
+
+def heavy_units(waiting: str, *, sampled: int = SAMPLED, many: int = MANY) -> str:
+    """SQL: the units with very many changes.
+
+    A unit with twice as many as `many` is missed with a probability below 1e-200.
+    """
+    return f"""
+        SELECT unit FROM {waiting} WHERE rand() < {1 / sampled!r}D
+        GROUP BY unit HAVING count(*) >= {many // sampled}"""
 
 
 class FirstFold(Fold):
-    """The statements of the first fold of one batch in the order of time.
-
-    The column `unit` is the key as the source has it; NULL: the row has no key.
-    """
-
-    _unit = TEXT
+    """The statements of the first fold of one batch in the order of time."""
 
     def timed(self, waiting: str) -> str:
         """SQL: the changes; their instants follow from their times."""
@@ -45,7 +54,7 @@ class FirstFold(Fold):
 
     def later(self, timed: str) -> str:
         """SQL: the changes that still wait after this fold."""
-        columns = [self._unit if name == "unit" else name for name in self._layout.changes()]
+        columns = [TEXT if name == "unit" else name for name in self._layout.changes()]
         return f"""
             SELECT {", ".join(columns)} FROM {timed}
             WHERE greatest(time, {self._watermark + 1}L) > {self._reached}L"""
@@ -53,109 +62,148 @@ class FirstFold(Fold):
     def decided(self, timed: str, known: str | None) -> str:
         """SQL of `decided`; `timed` has the changes as they wait."""
         assert known is None
+        layout, scopes = self._layout, self._layout.program.scopes
+        kept = ["time", "seq", "flags", *layout.views(), *layout.rest()]
+        logs = f"""
+            SELECT unit, sort_array(collect_list(struct({", ".join(kept)}))) AS log
+            FROM (SELECT unit, {", ".join(kept)} FROM {timed}
+                  WHERE greatest(time, {self._watermark + 1}L) <= {self._reached}L DISTRIBUTE BY unit)
+            GROUP BY unit"""
+        last = ["get(versions, size(versions) - 1) AS last", "get(versions, size(versions) - 2) AS was"]
+        changes = [f"{self._changes(s, scope)} AS changes{s}" for s, scope in enumerate(scopes)]
+        narrow = [] if len(scopes) == 1 else [self._narrow(s, scope) for s, scope in enumerate(scopes)]
+        alive = f"last.flags & {ALIVE} <> 0"
+        columns = ["unit", f"{alive} AS alive", "codes", *(f"changes{s}" for s in range(len(scopes)))]
+        columns += [f"last.{name}" for name in layout.views()]
+        columns += [
+            f"CASE WHEN {alive} THEN last.label{n} ELSE was.label{n} END AS label{n}_now"
+            for n in range(len(layout.labels))
+        ]
         return f"""
-            WITH due AS ({self._due(timed, None)}), versions AS ({self._versions()}),
-            changed AS ({self._changed()}), numbered AS ({self._numbered()})
-            SELECT {", ".join(self._needed())} FROM ({self._decided()})"""
+            SELECT {", ".join(columns)} FROM (SELECT unit, codes, {", ".join([*last, *changes])} FROM
+                (SELECT {", ".join(["*", *narrow])} FROM
+                    (SELECT unit, {self._codes()} AS codes, {self._versions()} AS versions FROM ({logs}))))"""
 
-    def _due(self, timed: str, known: str | None) -> str:
-        del known
-        own = ["unit", "time", "seq", "flags", *self._layout.views(), *self._layout.rest()]
-        first = self._watermark + 1
-        return f"""
-            SELECT *, greatest(time, {first}L) AS instant FROM (
-                SELECT bucket, {", ".join(own)},
-                       CASE WHEN {_BEFORE} THEN greatest(lag(time) OVER w, {first}L) END AS instant_was,
-                       CASE WHEN {_AFTER} THEN greatest(lead(time) OVER w, {first}L) END AS instant_next
-                FROM (SELECT {", ".join(own)}, pmod(hash(unit), {BUCKETS}) AS bucket FROM {timed}
-                      WHERE greatest(time, {first}L) <= {self._reached}L)
-                WINDOW w AS ({_OVER}))"""
+    def _instant(self, one: str) -> str:
+        """SQL: the effective time of a change; NULL if there is none."""
+        return f"CASE WHEN {one}.time <= {self._watermark}L THEN {self._watermark + 1}L ELSE {one}.time END"
+
+    def _last_of_instant(self) -> str:
+        """SQL: whether `one`, the change at place i, is the last one of its instant."""
+        return f"coalesce({self._instant('get(log, i + 1)')} <> {self._instant('one')}, TRUE)"
 
     def _versions(self) -> str:
-        carried = [*self._layout.views(), *self._layout.rest()]
-        values = {"alive": f"flags & {ALIVE} <> 0"} | {
-            name: name if name.startswith("label") else f"CASE WHEN flags & {ALIVE} <> 0 THEN {name} END"
-            for name in carried
-        }
-        own = ["bucket", "unit", "time", "seq", "instant", "instant_was", "instant_next", "flags", *carried]
-        lagged = [f"lag({value}) OVER w AS lag_{name}" for name, value in values.items()]
-        was = [f"CASE WHEN same THEN lag_{name} END AS was_{name}" for name in carried]
-        return f"""
-            SELECT {", ".join(own)}, same, flags & {ALIVE} <> 0 AS alive,
-                   instant_was IS NULL OR instant_was <> instant AS alone,
-                   same AND lag_alive AS was_alive, {", ".join(was)}
-            FROM (SELECT {", ".join(own)}, {_BEFORE} AS same, {", ".join(lagged)} FROM due
-                  WHERE instant_next IS NULL OR instant_next <> instant WINDOW w AS ({_OVER}))"""
+        """SQL: the last change of each instant.  Most units have one change an instant, which is cheap to see."""
+        several = f"size(array_distinct(log.time)) < size(log) OR get(log, 0).time <= {self._watermark}L"
+        return f"CASE WHEN {several} THEN filter(log, (one, i) -> {self._last_of_instant()}) ELSE log END"
 
-    def _numbered(self) -> str:
-        scopes = list(enumerate(self._layout.program.scopes))
-        so_far = f"WINDOW w AS ({_OVER} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
-        ones = {s: f"CASE WHEN x{s} THEN 1L ELSE 0L END" for s, _ in scopes}
-        total = [f"sum({one}) OVER w AS run{s}" for s, one in ones.items()]
-        begun = [
-            f"run{s} - max(CASE WHEN NOT same THEN run{s} - {one} END) OVER w AS o{s}"  # run{s} never falls
-            for s, one in ones.items()
+    def _codes(self) -> str:
+        """SQL: the packed reasons of the changes, without those of the constraint."""
+        version = {
+            "time": "one.time", "flags": "one.flags", "alive": f"(one.flags & {ALIVE} <> 0)",
+            "was_alive": f"coalesce(get(log, i - 1).flags & {ALIVE} <> 0, FALSE)",
+            "alone": f"coalesce({self._instant('get(log, i - 1)')} <> {self._instant('one')}, TRUE)",
+        }  # fmt: skip
+        code = f"CASE WHEN {self._last_of_instant()} THEN {self._code(version)} ELSE 0L END"
+        nothing = (
+            f"array_min(log.flags) = {ALIVE}L AND array_max(log.flags) = {ALIVE}L "
+            f"AND get(log, 0).time > {self._watermark}L"
+        )
+        found = f"filter(transform(log, (one, i) -> {code}), code -> code <> 0L)"
+        return f"CASE WHEN NOT ({nothing}) THEN {found} END"
+
+    def _changes(self, s: int, scope: Scope) -> str:
+        """SQL: the versions that change what the unit contributes in a scope."""
+        origin = "versions" if len(self._layout.program.scopes) == 1 else f"versions{s}"
+        differs = " OR ".join(
+            self._differs(i, release, now="one.", was=f"get({origin}, i - 1).")
+            for i, release in self._layout.in_scope(scope)
+        )
+        return f"filter({origin}, (one, i) -> {differs or 'FALSE'})"
+
+    def _narrow(self, s: int, scope: Scope) -> str:
+        """SQL: the versions with the columns of one scope alone."""
+        names = ["time", *self._contributed(scope)]
+        if scope.by is not None:
+            names.append(f"label{self._layout.labels.index(scope.by)}")
+        return f"arrays_zip({', '.join(f'versions.{name}' for name in names)}) AS versions{s}"
+
+    def _contributed(self, scope: Scope) -> list[str]:
+        """The columns of what a unit contributes in a scope."""
+        stocks, values = self._layout.in_scope(scope), self._layout.values
+        amounts = [one for i, release in stocks for one in values(i, release) if one.startswith("v")]
+        return [*(f"c{i}" for i, _ in stocks), *amounts]
+
+    # -- sums ------------------------------------------------------------------------------------------------
+
+    def totals(self, decided: str) -> str:
+        """SQL: by release, component, bin and cell the true and the accepted change."""
+        reasons = Record((NO_RELEASE, 0), "0L", "code", "1L", "0L")
+        parts = [(f"(SELECT explode(codes) AS code FROM {decided} WHERE codes IS NOT NULL)", [reasons])]
+        for s, scope in enumerate(self._layout.program.scopes):
+            parts.append((f"({self._exploded(s, scope, decided)})", list(self._records_of(s, scope))))
+        return " UNION ALL ".join(
+            summed(origin, records, large=self.large) for origin, records in parts if records
+        )
+
+    def _records_of(self, s: int, scope: Scope) -> Iterator[Record]:
+        yield from super()._records_of(s, scope)
+        if self._layout.in_scope(scope):
+            refused = f"CASE WHEN NOT inside{s} THEN {REFUSED}L END"
+            yield Record((NO_RELEASE, 0), "0L", refused, "1L", "0L")
+
+    def _exploded(self, s: int, scope: Scope, decided: str) -> str:
+        """SQL: every change of a scope in a row of its own, with the columns that records are computed from."""
+        columns = [
+            "TRUE AS alive",
+            f"TRUE AS x{s}",
+            f"pos + 1L AS o{s}",
+            f"{self._instant('now')} AS instant",
         ]
-        numbered = f"""
-            SELECT *, {", ".join(begun)} FROM (SELECT *, {", ".join(total)} FROM changed {so_far}) {so_far}"""
-        parts, later = ["*"], False
-        for s, scope in scopes:
-            if any(one.within is not None for _, one in scope.allowances):
-                parts.append(f"{_at_first(s, 'instant')} AS first{s}")
-                later = True
-            else:
-                parts.append(f"CAST(NULL AS BIGINT) AS first{s}")
-            if scope.by is not None:
-                now = f"label{self._layout.labels.index(scope.by)}_now"
-                label = _at_first(s, f"coalesce({now}, '')")
-                parts.append(f"{label} AS limit{s}")
-                later = True
-        return f"SELECT {', '.join(parts)} FROM ({numbered}) {so_far if later else ''}"
+        columns += [f"{self._instant('next')} AS instant_next", f"most{s}", f"ends{s}", f"open{s}"]
+        columns += [f"now.{name}, was.{name} AS was_{name}" for name in self._contributed(scope)]
+        around = f"get(changes{s}, pos - 1) AS was, get(changes{s}, pos + 1) AS next"
+        each = f"SELECT *, posexplode(changes{s}) AS (pos, now) FROM ({self._allowed(s, scope, decided)})"
+        accepted = ", ".join(self._accepted(s, scope))
+        dated = [f"{bin_of('instant', self._bins[i])} AS at{i}" for i in self._dated(scope)]
+        return f"""
+            SELECT {", ".join(["*", accepted, *dated])} FROM (SELECT {", ".join(columns)} FROM
+                (SELECT *, {around} FROM ({each})))"""
 
-    def _needed(self) -> list[str]:
-        """SQL: the columns that sums and state are computed from."""
-        layout, retire = self._layout, self.some_leave
-        found = ["CASE WHEN instant_next IS NULL THEN unit END AS unit", "alive", f"{self._code()} AS code"]
-        found += ["instant", "instant_next"] if retire else [_LAST]
-        found += [*layout.views(), *(f"was_{name}" for name in layout.views())]
-        found += [f"CAST({bin_of('instant', self._bins[i])} AS INT) AS at{i}" for i in self._dated()]
-        found += [f"label{n}_now" for n in range(len(layout.labels))]
-        for s, scope in enumerate(layout.program.scopes):
-            found += [f"accepted{s}", f"o{s}", *([f"x{s}"] if retire else [])]
-            found += [f"{name}{s}" for name in _CONSTANT] if s not in self._same_for_all() else []
-            found += [f"limit{s}"] if scope.by is not None else []
-        return found
+    def _allowed(self, s: int, scope: Scope, decided: str) -> str:
+        """SQL: what each unit may do in a scope."""
+        at_most, within, ruled = allowance_sql(s, scope)
+        limit = ""
+        if scope.by is not None:
+            label = f"label{self._layout.labels.index(scope.by)}"
+            limit = f", coalesce(get(changes{s}, 0).{label}, '') AS limit{s}"
+        unit = f"SELECT *, {self._instant(f'get(changes{s}, 0)')} AS first{s}{limit} FROM {decided}"
+        return f"""
+            SELECT *, {at_most} AS most{s}, first{s} + {within} AS ends{s}, {ruled} AS open{s}
+            FROM ({unit})"""
 
-    def restored(self, decided: str) -> str:
-        """SQL: the decided changes with the columns that are the same for all units."""
-        columns = ["*"]
-        for s, (at_most, _, ruled) in self._same_for_all().items():
-            none = "CAST(NULL AS BIGINT)"
-            values = {"most": at_most, "ends": none, "open": ruled, "first": none}
-            columns += [f"{values[name]} AS {name}{s}" for name in _CONSTANT]
-        return f"SELECT {', '.join(columns)} FROM {decided}"
+    def _dated(self, scope: Scope) -> list[int]:
+        """The releases of a scope whose bins are computed; the others have the bins of one of these."""
+        return sorted({self._first_with_bins(i, scope) for i, _ in self._layout.in_scope(scope)})
 
-    def _same_for_all(self) -> dict[int, tuple[str, str, str]]:
-        """The scopes in which all units have the same `at_most` and no `within`, with their allowance."""
-        return {
-            s: allowance_sql(s, scope)
-            for s, scope in enumerate(self._layout.program.scopes)
-            if scope.by is None and scope.allowances[0][1].within is None
-        }
-
-    def _reasons(self) -> Record:
-        return Record((NO_RELEASE, 0), "0L", "nullif(code, 0L)", "1L", "0L")
-
-    def _dated(self) -> list[int]:
-        """The releases whose bins are computed; every other release has the bins of one of these."""
-        bins = list(self._bins.values())
-        return [i for i, one in enumerate(bins) if bins.index(one) == i]
+    def _first_with_bins(self, i: int, scope: Scope) -> int:
+        return next(j for j, _ in self._layout.in_scope(scope) if self._bins[j] == self._bins[i])
 
     def _bin(self, i: int) -> str:
-        return f"at{list(self._bins.values()).index(self._bins[i])}"
+        release = self._layout.program.releases[i]
+        return f"at{self._first_with_bins(i, self._layout.program.scopes[self._scope_of(release)])}"
 
+    # -- state -----------------------------------------------------------------------------------------------
 
-def _at_first(s: int, value: str) -> str:
-    """SQL: a value at the first change of the unit in scope s; NULL before it."""
-    first = f"last_value(CASE WHEN x{s} AND o{s} = 1 THEN {value} END, TRUE) OVER w"
-    return f"CASE WHEN o{s} > 0 THEN {first} END"
+    def new_state(self, decided: str) -> str:
+        """SQL: the state of the units of this fold."""
+        layout, origin = self._layout, decided
+        columns = [TEXT, "alive", *(f"CASE WHEN alive THEN {name} END AS {name}" for name in layout.views())]
+        columns += [f"label{n}_now AS label{n}" for n in range(len(layout.labels))]
+        for s, scope in enumerate(layout.program.scopes):
+            counted = (
+                f"SELECT *, CAST(size(changes{s}) AS BIGINT) AS o{s} FROM ({self._allowed(s, scope, origin)})"
+            )
+            origin = f"({counted})"
+            columns += self._counters(s, scope)
+        return f"SELECT {', '.join(columns)} FROM {origin}"

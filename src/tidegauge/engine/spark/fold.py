@@ -23,7 +23,7 @@ from tidegauge.engine.spark.records import Record, summed
 from tidegauge.engine.spark.render import literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping
 
     from tidegauge.engine.spark.layout import Layout
     from tidegauge.model.program import Release, Scope
@@ -32,6 +32,8 @@ NEVER: Final = 2**63 - 1
 REASONS: Final = ("late", "unknown_before", "inserted_twice", "deleted_unknown")
 """What can be said of one change; for the operator alone.  Then: how many limits kept it out, and how many
 releases have no cell for it."""
+REFUSED: Final = 1 << len(REASONS)
+"""In the packed reasons, one limit that kept the change out."""
 NO_RELEASE: Final = -1
 """The release of records that count such changes; their cell is the packed reasons."""
 _MOST: Final = 2**62
@@ -47,9 +49,6 @@ class Fold:
     in_order: the changes are one batch in the order of time.
     known:    there is a state, and `due` joins it.
     """
-
-    _unit = "unit"
-    """SQL: the name of the unit of a decided change."""
 
     def __init__(
         self, layout: Layout, *, watermark: int, reached: int, since: int, in_order: bool, known: bool
@@ -85,10 +84,6 @@ class Fold:
             WITH due AS ({self._due(timed, known)}), versions AS ({self._versions()}),
             changed AS ({self._changed()}), numbered AS ({self._numbered()})
             {self._decided()}"""
-
-    def restored(self, decided: str) -> str:
-        """SQL: the decided changes, from a table that has what `decided` gives."""
-        return f"SELECT * FROM {decided}"
 
     def _due(self, timed: str, known: str | None) -> str:
         state = [name for name in self._layout.state() if name != "unit"]
@@ -159,11 +154,13 @@ class Fold:
         for i, _ in self._layout.flows_in(scope):
             yield f"h{i} IS NOT NULL"
 
-    def _differs(self, i: int, release: Release) -> str:
+    def _differs(self, i: int, release: Release, *, now: str = "", was: str = "was_") -> str:
+        """SQL: whether a release sees a change; now, was: how the names of both versions begin."""
         values = [one for one in self._layout.values(i, release) if one.startswith("v")]
-        parts = [f"NOT (c{i} <=> was_c{i})"]
+        parts = [f"NOT ({now}c{i} <=> {was}c{i})"]
         if values:
-            parts.append(f"(c{i} IS NOT NULL AND ({' OR '.join(f'{one} <> was_{one}' for one in values)}))")
+            some = " OR ".join(f"{now}{one} <> {was}{one}" for one in values)
+            parts.append(f"({now}c{i} IS NOT NULL AND ({some}))")
         return f"({' OR '.join(parts)})"
 
     def _numbered(self) -> str:
@@ -192,9 +189,7 @@ class Fold:
                 f"first{s} + {within} AS ends{s}",
                 f"{opened}{ruled} AS open{s}",
             ]
-            inside = f"open{s} AND coalesce(o{s} <= most{s}, TRUE) AND coalesce(instant <= ends{s}, TRUE)"
-            before = f"open{s} AND coalesce(o{s} < most{s}, TRUE) AND coalesce(instant < ends{s}, TRUE)"
-            parts += [f"{inside} AS inside{s}", f"{before if scope.retire else inside} AS accepted{s}"]
+            parts += self._accepted(s, scope)
         decided = f"SELECT {', '.join(parts)} FROM (SELECT {', '.join(limits)} FROM numbered)"
         if not self._layout.clipped():
             return decided
@@ -210,6 +205,13 @@ class Fold:
             for i, flow in self._layout.clipped()
         ]
         return f"SELECT *, {', '.join(last)} FROM (SELECT *, {', '.join(turns)} FROM ({decided}))"
+
+    @staticmethod
+    def _accepted(s: int, scope: Scope) -> list[str]:
+        """SQL: whether a change is inside of what its unit may do, and whether it is accepted."""
+        inside = f"open{s} AND coalesce(o{s} <= most{s}, TRUE) AND coalesce(instant <= ends{s}, TRUE)"
+        before = f"open{s} AND coalesce(o{s} < most{s}, TRUE) AND coalesce(instant < ends{s}, TRUE)"
+        return [f"{inside} AS inside{s}", f"{before if scope.retire else inside} AS accepted{s}"]
 
     def _bin(self, i: int) -> str:
         """SQL: the bin of a change in release i."""
@@ -229,27 +231,26 @@ class Fold:
 
     def totals(self, decided: str) -> str:
         """SQL: by release, component, bin and cell the true and the accepted change."""
-        return self._summed(decided, [*self._records(), self._reasons()])
-
-    def _summed(self, origin: str, records: Sequence[Record]) -> str:
-        return summed(origin, records, large=self.large)
-
-    def _records(self) -> Iterator[Record]:
+        records = [self._reasons()]
         for s, scope in enumerate(self._layout.program.scopes):
-            for i, release in self._layout.in_scope(scope):
-                at = f"CASE WHEN {self._differs(i, release)} THEN {self._bin(i)} END"
-                for j, value in enumerate(self._layout.values(i, release)):
-                    was = f"was_{value}" if value.startswith("v") else value
-                    yield Record((i, j), at, f"c{i}", value, _counted(f"accepted{s}", value))
-                    yield Record((i, j), at, f"was_c{i}", f"-{was}", _counted(f"accepted{s}", f"-{was}"))
-                    if scope.retire:
-                        yield from self._leaving(s, i, j, value, was)
-            for i, release in self._layout.flows_in(scope):
-                bin_, allowed = self._bin(i), f"inside{s}"
-                if release.clip is not None:
-                    allowed += f" AND turn{i} <= {min(release.clip, _MOST)}L"
-                for j in range(len(release.query.components)):
-                    yield Record((i, j), bin_, f"h{i}", f"h{i}_{j}", _counted(allowed, f"h{i}_{j}"))
+            records += self._records_of(s, scope)
+        return summed(decided, records, large=self.large)
+
+    def _records_of(self, s: int, scope: Scope) -> Iterator[Record]:
+        for i, release in self._layout.in_scope(scope):
+            at = f"CASE WHEN {self._differs(i, release)} THEN {self._bin(i)} END"
+            for j, value in enumerate(self._layout.values(i, release)):
+                was = f"was_{value}" if value.startswith("v") else value
+                yield Record((i, j), at, f"c{i}", value, _counted(f"accepted{s}", value))
+                yield Record((i, j), at, f"was_c{i}", f"-{was}", _counted(f"accepted{s}", f"-{was}"))
+                if scope.retire:
+                    yield from self._leaving(s, i, j, value, was)
+        for i, release in self._layout.flows_in(scope):
+            bin_, allowed = self._bin(i), f"inside{s}"
+            if release.clip is not None:
+                allowed += f" AND turn{i} <= {min(release.clip, _MOST)}L"
+            for j in range(len(release.query.components)):
+                yield Record((i, j), bin_, f"h{i}", f"h{i}_{j}", _counted(allowed, f"h{i}_{j}"))
 
     def _leaving(self, s: int, i: int, j: int, value: str, was: str) -> Iterator[Record]:
         """A unit leaves at its last allowed change, or when its time ends, and takes what it contributes."""
@@ -267,23 +268,28 @@ class Fold:
             yield Record((i, j), f"CASE WHEN {before} THEN {ended} END", f"was_c{i}", "0L", f"-{was}")
 
     def _reasons(self) -> Record:
-        return Record((NO_RELEASE, 0), "0L", f"nullif({self._code()}, 0L)", "1L", "0L")
+        code = self._code({name: name for name in ("time", "flags", "alive", "was_alive", "alone")})
+        code += "".join(
+            f" + CASE WHEN x{s} AND NOT inside{s} THEN {REFUSED}L ELSE 0L END"
+            for s in range(len(self._layout.program.scopes))
+        )
+        return Record((NO_RELEASE, 0), "0L", f"nullif({code}, 0L)", "1L", "0L")
 
-    def _code(self) -> str:
-        """SQL: what did not fit, packed; of several changes at one instant nothing is said."""
+    def _code(self, of: Mapping[str, str]) -> str:
+        """SQL: what did not fit, packed, without what the constraint refused.
+
+        Of several changes at one instant nothing is said.  of: SQL of the columns that it depends on.
+        """
         place = "" if self._in_order else f" AND place >= {self._since}L"
         found = [
-            f"time <= {self._watermark}L{place}",
-            f"alone AND flags & {TOLD} <> 0 AND NOT was_alive",
-            f"alone AND flags & {TOLD_ABSENT} <> 0 AND alive AND was_alive",
-            "alone AND NOT alive AND NOT was_alive",
+            f"{of['time']} <= {self._watermark}L{place}",
+            f"{of['alone']} AND {of['flags']} & {TOLD} <> 0 AND NOT {of['was_alive']}",
+            f"{of['alone']} AND {of['flags']} & {TOLD_ABSENT} <> 0 AND {of['alive']} AND {of['was_alive']}",
+            f"{of['alone']} AND NOT {of['alive']} AND NOT {of['was_alive']}",
         ]
         code = " + ".join(f"CASE WHEN {one} THEN {1 << n}L ELSE 0L END" for n, one in enumerate(found))
-        scopes, step = len(self._layout.program.scopes), 1 << len(found)
-        code += "".join(
-            f" + CASE WHEN x{s} AND NOT inside{s} THEN {step}L ELSE 0L END" for s in range(scopes)
-        )
-        return code + f" + flags DIV {OUTSIDE} * {step * (scopes + 1)}L"
+        scopes = len(self._layout.program.scopes)
+        return code + f" + {of['flags']} DIV {OUTSIDE} * {REFUSED * (scopes + 1)}L"
 
     def unpacked(self, code: int) -> dict[str, int]:
         """The reasons in a packed cell."""
@@ -295,23 +301,13 @@ class Fold:
 
     def new_state(self, decided: str) -> str:
         """SQL: the state of the units of this fold."""
-        layout, columns = self._layout, [self._unit, "alive"]
+        layout, columns = self._layout, ["unit", "alive"]
         columns += [f"CASE WHEN alive THEN {name} END AS {name}" for name in layout.views()]
         columns += [f"label{n}_now AS label{n}" for n in range(len(layout.labels))]
         if layout.flows:
             columns += [f"CASE WHEN alive THEN {name} END AS {name}" for name in ("image", "digest")]
         for s, scope in enumerate(layout.program.scopes):
-            left = f"coalesce(o{s} >= most{s}, FALSE) OR coalesce(ends{s} <= {self._reached}L, FALSE)"
-            expires = f"CASE WHEN open{s} AND NOT ({left}) THEN coalesce(ends{s}, {NEVER}L) END"
-            counters = {
-                "m": f"least(o{s}, coalesce(most{s}, o{s}))",
-                "f": f"first{s}",
-                "l": f"limit{s}" if scope.by is not None else "CAST(NULL AS STRING)",
-                "e": expires if scope.retire else "CAST(NULL AS BIGINT)",
-            }
-            columns += [
-                f"CASE WHEN o{s} > 0 THEN {value} END AS {name}{s}" for name, value in counters.items()
-            ]
+            columns += self._counters(s, scope)
         for i, _ in layout.clipped():
             known = (f", k_b{i}", f", k_n{i}") if self._known else ("", "")
             columns += [
@@ -319,6 +315,18 @@ class Fold:
                 f"coalesce(used{i}.turn{known[1]}) AS n{i}",
             ]
         return f"SELECT {', '.join(columns)} FROM {decided} WHERE instant_next IS NULL"
+
+    def _counters(self, s: int, scope: Scope) -> list[str]:
+        """SQL: the counters of a scope after the last change of a unit."""
+        left = f"coalesce(o{s} >= most{s}, FALSE) OR coalesce(ends{s} <= {self._reached}L, FALSE)"
+        expires = f"CASE WHEN open{s} AND NOT ({left}) THEN coalesce(ends{s}, {NEVER}L) END"
+        counters = {
+            "m": f"least(o{s}, coalesce(most{s}, o{s}))",
+            "f": f"first{s}",
+            "l": f"limit{s}" if scope.by is not None else "CAST(NULL AS STRING)",
+            "e": expires if scope.retire else "CAST(NULL AS BIGINT)",
+        }
+        return [f"CASE WHEN o{s} > 0 THEN {value} END AS {name}{s}" for name, value in counters.items()]
 
     # -- units that leave although they do not change --------------------------------------------------------
 
@@ -345,7 +353,8 @@ class Fold:
                     Record((i, j), bin_, f"c{i}", "0L", f"-{value}")
                     for j, value in enumerate(self._layout.values(i, release))
                 ]
-        return self._summed(leaving, records or [Record((NO_RELEASE, 0), "NULL", "NULL", "0L", "0L")])
+        records = records or [Record((NO_RELEASE, 0), "NULL", "NULL", "0L", "0L")]
+        return summed(leaving, records, large=self.large)
 
     def left_state(self, leaving: str) -> str:
         """SQL: the state of the units that leave and do not change."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-_FEW: Final = 8
-"""Up to this many records, each is added up by its own scan: cheaper than an array of structs per row."""
 
 
 class Record(NamedTuple):
@@ -20,13 +17,13 @@ class Record(NamedTuple):
     truly: str
     counted: str
 
-    def columns(self) -> dict[str, str]:
-        """The columns of the record, each with its SQL."""
-        return {
-            "release": str(self.spot[0]), "component": str(self.spot[1]),
-            "bin": f"CAST({self.bin} AS BIGINT)", "cell": f"CAST({self.cell} AS BIGINT)",
-            "truly": self.truly, "counted": self.counted,
-        }  # fmt: skip
+    def columns(self, components: int) -> list[str]:
+        """SQL of the columns of the record; components: more than any release has."""
+        release, component = self.spot
+        return [
+            f"{release * components + component}L", f"CAST({self.bin} AS BIGINT)",
+            f"CAST({self.cell} AS BIGINT)", self.truly, self.counted,
+        ]  # fmt: skip
 
 
 def summed(origin: str, records: Sequence[Record], *, large: bool) -> str:
@@ -34,24 +31,16 @@ def summed(origin: str, records: Sequence[Record], *, large: bool) -> str:
 
     large: sums are delivered in two halves.
     """
-    sums = []
+    sums: dict[str, str] = {}
     for name in ("truly", "counted"):
-        halves = [f"sum({name} >> 32) AS {name}_high", f"sum({name} & 4294967295L) AS {name}_low"]
-        sums += halves if large else [f"sum({name}) AS {name}"]
-    columns = [record.columns() for record in records]
-    if len(records) <= _FEW:
-        scans = [
-            f"SELECT {', '.join(f'{value} AS {name}' for name, value in one.items())} FROM {origin}"
-            for one in columns
-        ]
-    else:
-        structs = [", ".join(f"'{name}', {value}" for name, value in one.items()) for one in columns]
-        scans = [
-            f"SELECT inline(array({', '.join(f'named_struct({one})' for one in structs)})) FROM {origin}"
-        ]
-    return " UNION ALL ".join(
-        f"""SELECT release, component, bin, cell, {", ".join(sums)} FROM ({scan})
-            WHERE bin IS NOT NULL AND cell IS NOT NULL AND (truly <> 0 OR counted <> 0)
-            GROUP BY release, component, bin, cell"""
-        for scan in scans
-    )
+        halves = {f"{name}_high": f"sum({name} >> 32)", f"{name}_low": f"sum({name} & 4294967295L)"}
+        sums |= halves if large else {name: f"sum({name})"}
+    components = 1 + max(record.spot[1] for record in records)
+    listed = ", ".join(column for record in records for column in record.columns(components))
+    return f"""
+        SELECT CAST(spot DIV {components} AS INT) AS release, CAST(spot % {components} AS INT) AS component,
+               bin, cell, {", ".join(sums)}
+        FROM (SELECT spot, bin, cell, {", ".join(f"{one} AS {name}" for name, one in sums.items())}
+              FROM (SELECT stack({len(records)}, {listed}) AS (spot, bin, cell, truly, counted) FROM {origin})
+              WHERE bin IS NOT NULL AND cell IS NOT NULL AND (truly <> 0 OR counted <> 0)
+              GROUP BY spot, bin, cell)"""

@@ -16,7 +16,7 @@ from tidegauge.errors import QueryError
 from tidegauge.model.expression import Call, Column, Constant, Native
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from tidegauge.model.expression import Expression, Scalar
     from tidegauge.model.query import Component
@@ -67,6 +67,21 @@ def _escaped(character: str) -> str:
     return character if character.isprintable() or character > "\x9f" else f"\\u{ord(character):04x}"
 
 
+def _arms(found: str, listed: Sequence[tuple[str, int]]) -> str:
+    """SQL: the number of the first of these values that is the one that was found."""
+    return f"CASE {found} {' '.join(f'WHEN {one} THEN {n}L' for one, n in listed)} END"
+
+
+def _halved(found: str, listed: Sequence[tuple[str, int]]) -> str:
+    """The same for sorted texts: few comparisons, however many there are."""
+    if len(listed) <= _FEW:
+        return _arms(found, listed)
+    middle = len(listed) // 2
+    low, high = (_halved(found, part) for part in (listed[:middle], listed[middle:]))
+    return f"CASE WHEN {found} < {listed[middle][0]} THEN {low} ELSE {high} END"
+
+
+_FEW: Final = 4
 _places = partial(words.word, re.compile(r"-?\d+"))
 
 
@@ -227,9 +242,12 @@ class Renderer:
         return f"date_add(CAST({self(date)} AS DATE), CAST({sign}({days}) AS INT))"
 
     def _place(self, value: Expression, *listed: Expression) -> str:
-        found = self(value)
-        arms = " ".join(f"WHEN {self(one)} THEN {n}L" for n, one in enumerate(listed))
-        return f"(CASE {found} {arms} END)"
+        found, places = self(value), {one: n for n, one in reversed(list(enumerate(listed)))}
+        texts = [one for one in places if isinstance(one, Constant) and isinstance(one.value, str)]
+        if self.kind(value) != "text" or len(texts) < len(places) or len(found) > values.SHORT:
+            return f"({_arms(found, [(self(one), n) for one, n in places.items()])})"
+        texts.sort(key=lambda one: str(one.value).encode())
+        return f"({_halved(found, [(self(one), places[one]) for one in texts])})"
 
     def _outside(self, condition: Expression, cell: Expression) -> str:
         return f"coalesce({self(condition)} AND {self(cell)} IS NULL, FALSE)"

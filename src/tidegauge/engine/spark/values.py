@@ -22,7 +22,7 @@ WIDTHS: Final = {
     "TINYINT": 8, "SMALLINT": 16, "INT": 32, "INTEGER": 32, "BIGINT": 64, "INT128": 128, "HUGEINT": 128
 }  # fmt: skip
 UNSIGNED: Final = {"UTINYINT": 8, "USMALLINT": 16, "UINTEGER": 32, "UBIGINT": 64}
-_SHORT: Final = 120
+SHORT: Final = 120
 """Text of SQL up to this length is written out where it is used several times."""
 _names: Final = count()
 _SPACES: Final = r"[ \\t\\n\\x0B\\f\\r]"
@@ -38,7 +38,7 @@ _TIME: Final = (
 
 def let(value: str, body: Callable[[str], str]) -> str:
     """A value that is used several times: written out if it is short, else computed once."""
-    if len(value) <= _SHORT:
+    if len(value) <= SHORT:
         return body(value)
     name = f"let{next(_names)}"
     return f"element_at(transform(array({value}), {name} -> {body(name)}), 1)"
