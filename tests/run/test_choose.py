@@ -304,13 +304,16 @@ def test_one_unit_in_one_term_moves_every_score_by_at_most_the_sensitivity(tmp_p
     assert 0 < max(map(abs, moves)) <= everyone.sensitivity
 
 
-def test_a_gauge_that_renews_enforces_what_was_drawn_in_its_terms(tmp_path: Path) -> None:
-    file = declared(tmp_path, constraint='at_most = "auto"\nrenews = "7 days"')
+@pytest.mark.parametrize("begins", ["", 'renews_from = "2026-01-03T12:00"'])
+def test_a_gauge_that_renews_enforces_what_was_drawn_in_its_terms(tmp_path: Path, begins: str) -> None:
+    file = declared(tmp_path, constraint=f'at_most = "auto"\nrenews = "7 days"\n{begins}')
     readings = list(gauge(file).run())
     assert readings
     plan = gauge(file).plan()
     assert plan.program.terms is not None
     assert str(plan.program.terms.every) == "7 days"
+    if begins:
+        assert (instant("2026-01-03T12:00") - plan.program.terms.start) % (7 * 86_400_000_000) == 0
     assert list(gauge(file).run()) == []
 
 

@@ -349,6 +349,25 @@ def test_a_history_is_the_declared_table_where_the_declaration_names_none(tmp_pa
     assert simulated(file, "--at-most", "2", "--history", str(tmp_path / "another name.csv")) == expected
 
 
+def test_a_gauge_with_added_releases_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    file = declared(tmp_path, owned=False, epsilon="1\nreserve = 0.4")
+    expected = simulated(file, "--at-most", "2")
+    clock = instant("2026-01-10")
+    gauge = tg.Gauge.from_file(file, now=lambda: clock)
+    list(gauge.run())
+    assert simulated(file, "--at-most", "2") == expected  # a store with one plan makes no difference
+    first = file.read_text("utf-8")
+    added = '[release.later]\nsql = "SELECT COUNT(*) FROM t"\nstart = "2026-01-12"\nevery = "1 day"\n'
+    file.write_text(f'{first}\n{added}for = "5 days"\n', "utf-8")
+    tg.Gauge.from_file(file, now=lambda: clock).amend()
+    result = CliRunner().invoke(app, ["simulate", "-f", str(file), "--at-most", "2"])
+    assert isinstance(result.exception, SpecError)
+    assert "later was added to this gauge after it had begun" in str(result.exception)
+    copy = tmp_path / "copy.toml"
+    copy.write_text(first, "utf-8")
+    assert simulated(copy, "--at-most", "2") == expected
+
+
 def test_a_chart_needs_two_points() -> None:
     with pytest.raises(SpecError, match="--chart"):
         chart(Simulation({}, 0, 0))

@@ -195,4 +195,5 @@ def _show_whole_error(report: WholeError) -> None:
     if report.since is not None:
         typer.echo(f"  Changes that were dropped are not known before {rfc3339(report.since)}.")
     for warning in report.warnings:
-        typer.echo(f"Warning: {warning}.")
+        for line in wrapped("", f"Warning: {warning}.", columns(sys.stdout), hanging=9):
+            typer.echo(line)

@@ -62,13 +62,14 @@ def simulate(
 
     For the operator only, because biases are exact.  Spends nothing.
     """
-    from tidegauge.run.simulate import simulated  # noqa: PLC0415
+    from tidegauge.run.simulate import require_not_amended, simulated  # noqa: PLC0415
     from tidegauge.simulate.grid import Asked  # noqa: PLC0415
     from tidegauge.simulate.report import report  # noqa: PLC0415
 
     if chart is not None and chart.suffix.lower() != ".svg":
         raise SpecError("must end in .svg", key="--chart")
     spec, base = _declared(file, history)
+    require_not_amended(spec, file)
     asked = Asked(*map(_listed, (at_most, within, on_excess, epsilon, every, renews)))
     found = simulated(spec, base, asked, start=start, until=until)
     if chart is not None:

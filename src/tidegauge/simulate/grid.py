@@ -49,15 +49,14 @@ class Bounds:
         """
         if self.at_most is None and self.within is None and not self.declared:
             return None
-        declared = None if spec is None else spec.renews_from
         terms: dict[str, object] = {
             "renews": None if own else self.renews,
-            "renews_from": None if own or self.renews is None else declared,
+            "renews_from": None if own or self.renews is None or spec is None else spec.renews_from,
         }
         if self.declared:
             return None if spec is None else spec.model_copy(update={"on_excess": self.on_excess, **terms})
         bounds = {"at_most": self.at_most, "within": self.within, "on_excess": self.on_excess}
-        return ConstraintSpec.model_validate({**bounds, **terms})
+        return ConstraintSpec.model_validate(bounds).model_copy(update=terms)
 
 
 @dataclass(frozen=True)

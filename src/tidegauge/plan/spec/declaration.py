@@ -100,8 +100,9 @@ class ConstraintSpec(AllowanceSpec):
 
     def chosen(self, at_most: int, on_excess: str) -> ConstraintSpec:
         """The constraint with a chosen pair in place of "auto"."""
-        kept = {"within": self.within, "renews": self.renews, "renews_from": self.renews_from}
-        return ConstraintSpec.model_validate({"at_most": at_most, "on_excess": on_excess, **kept})
+        found = {"at_most": at_most, "within": self.within, "on_excess": on_excess}
+        kept = {"renews": self.renews, "renews_from": self.renews_from}
+        return ConstraintSpec.model_validate(found).model_copy(update=kept)
 
     @property
     def allowances(self) -> tuple[tuple[str | None, Allowance], ...]:
