@@ -209,7 +209,7 @@ def _group_rows(release: Release, plain: Row) -> Iterator[Row]:
 
 
 def _values(plan: Plan, name: str, kind: str) -> list[Any]:
-    """What a column may hold that matters to some expression; the first is a plain value."""
+    """Values of a column that make a difference to some expression; the first is a plain value."""
     found: list[Any] = []
     for release in plan.program.releases:
         query = release.query

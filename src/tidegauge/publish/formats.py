@@ -154,7 +154,7 @@ def from_csv(content: bytes) -> list[Row]:
             raise ValueError("columns are missing")
         return [Row.of_columns(row) for row in reader]
     except csv.Error as error:
-        raise ValueError("no csv") from error
+        raise ValueError("this is not CSV") from error
 
 
 def to_json(readings: Sequence[Written]) -> bytes:

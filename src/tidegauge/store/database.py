@@ -238,7 +238,7 @@ def refusal(error: sqlite3.Error, name: str) -> StoreError:
         case sqlite3.SQLITE_IOERR:
             return StoreError(
                 f"{name}: the disk reports an error ({getattr(error, 'sqlite_errorname', 'SQLITE_IOERR')}). "
-                "What was not committed was rolled back. See that the disk is well and has room, then start "
+                "What was not committed was rolled back. Check that the disk works and has room, then start "
                 "again."
             )
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:

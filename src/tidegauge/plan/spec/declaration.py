@@ -255,8 +255,9 @@ class GaugeSpec(Table):
         return {name: one for name, one in self.release.items() if isinstance(one, DerivedSpec)}
 
     def canonical(self, *, defaults: bool = True) -> dict[str, Json]:
-        """The declaration in one form for all ways to write it; without `defaults`, only keys that differ
-        from theirs.
+        """The declaration in one form for all ways to write it.
+
+        Without `defaults`, keys that have their default are left out.
 
         How the source is reached is no part of it: passwords, hosts and slots may change in the years of a
         gauge.

@@ -149,7 +149,7 @@ class Kafka(FollowedSource):
         except kafka.KafkaException as error:
             raise SourceError(
                 f"the Kafka broker cannot be reached ({_reason(error)}). Nothing is lost: our offsets are in "
-                "the store. See that it runs and [source] kafka is right, then start again."
+                "the store. Check that it runs and [source] kafka is right, then start again."
             ) from None
         if found.error is not None:
             raise SourceError(
@@ -246,8 +246,8 @@ class Kafka(FollowedSource):
                 number = message.partition()
                 if message.error() is not None:
                     raise SourceError(
-                        "the Kafka consumer failed. Nothing is lost: our offsets are in the store. See that "
-                        "the broker runs, then start again."
+                        "the Kafka consumer failed. Nothing is lost: our offsets are in the store. Check "
+                        "that the broker runs, then start again."
                     )
                 if number in open_ and message.offset() < ends[number]:
                     yield message
@@ -266,7 +266,7 @@ class Kafka(FollowedSource):
             self.close()
             raise SourceError(
                 f"the Kafka consumer failed ({_reason(error)}). Nothing is lost: our offsets are in the "
-                "store. See that the broker runs and [source] kafka is right, then start again."
+                "store. Check that the broker runs and [source] kafka is right, then start again."
             ) from None
 
     def acknowledge(self, position: str) -> None:

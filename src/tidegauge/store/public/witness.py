@@ -111,7 +111,7 @@ class Witness:
         except OSError as error:
             raise StoreError(
                 f"{self.path.name} cannot be written: {error.strerror}. The last tick is committed but was "
-                "not handed on; 'tidegauge readings' has it. See to the folder, then start again."
+                "not handed on; 'tidegauge readings' has it. Check the folder, then start again."
             ) from None
         self._last = mark
 

@@ -90,10 +90,10 @@ class SecretPart:
         return found
 
     def extend_state(self, layout: Layout, levels: Levels) -> None:
-        """Add the columns of the state that this version of the engine has more; inside a transaction.
+        """Add the columns of the state that only this version of the engine has; inside a transaction.
 
-        They are empty in all rows, so what they say is not known before now.  `levels`: the running values
-        as the rows give them.
+        They are empty in all rows, so the exact values are known from now on only.  `levels`: the running
+        values as the rows give them.
         """
         self.widen_state(layout)
         if self.clock.watermark > NOTHING_YET:
