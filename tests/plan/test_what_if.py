@@ -120,3 +120,16 @@ def test_what_would_lower_the_noise_is_said_with_numbers() -> None:
     for noise in found.values():
         assert set(noise) == {"wards", "all"}
         assert float(noise["wards"].removeprefix("± ")) < width(plan)
+
+
+def test_what_an_error_that_never_grows_costs_is_said_with_a_number() -> None:
+    endless = {key: value for key, value in COUNT.items() if key != "for"} | {"for": "ever"}
+    renewing = {"at_most": 1, "renews": "5 years"}
+    declared = spec(constraint=renewing, release={"wards": endless})
+    plan = planned(declared)
+    found = {one.label: one.noise for one in alternatives(declared, plan, planned)}
+    assert float(found["for = 10 years"]["wards"].removeprefix("± ")) < width(plan) / 2
+    finite = planned(with_values(declared, {"for": "10 years"}))
+    assert finite.releases[0].chosen.strategy != "levels"
+    for other in (spec(release={"wards": endless}), spec(constraint=renewing, release={"wards": COUNT})):
+        assert all("for" not in one.label for one in alternatives(other, planned(other), planned))

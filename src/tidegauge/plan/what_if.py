@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from tidegauge.errors import BudgetExceeded, SpecError
-from tidegauge.model.quantity import rfc3339
+from tidegauge.model.quantity import DAY, rfc3339
 from tidegauge.plan.spec.declaration import BudgetSpec, ConstraintSpec, GaugeSpec, ReleaseSpec
 from tidegauge.plan.summary import rate, rounded
 
@@ -151,6 +151,10 @@ def _changed(old: Table, model: type[Table], new: Mapping[str, object], place: s
         raise SpecError(f"{place}: {reason}", key="--what-if") from None
 
 
+_LONG: Final = "10 years"
+"""An end to compare with: an error that never grows costs accuracy."""
+
+
 # -- what to change --------------------------------------------------------------------------------------
 
 
@@ -195,6 +199,8 @@ def _changes(spec: GaugeSpec, plan: Plan) -> Iterator[tuple[str, Callable[[], Ga
         if value is not None:
             twice = float(2 * value)
             yield f"{key} = {twice:g}", partial(with_values, spec, {key: str(2 * value)})
+    if _bounded_for_ever(spec, plan):
+        yield f"for = {_LONG}", partial(with_values, spec, {"for": _LONG})
     if sum(one.release.schedule.bins or _SMALL for one in plan.releases) > _SMALL:
         return
     most = None if spec.constraint is None else spec.constraint.at_most
@@ -209,3 +215,13 @@ def _changes(spec: GaugeSpec, plan: Plan) -> Iterator[tuple[str, Callable[[], Ga
     if seldom:
         label = rates.pop() if len(rates) == 1 else "1/7 as often"
         yield label, partial(spec.model_copy, update={"release": {**spec.release, **seldom}})
+
+
+def _bounded_for_ever(spec: GaugeSpec, plan: Plan) -> bool:
+    """Whether all releases have no end and an error that never grows, and at most one reading a day."""
+    return (
+        spec.constraint is not None
+        and spec.constraint.renews is not None
+        and all(one.release.schedule.bins is None for one in plan.releases)
+        and all(one.every.after(0) >= DAY for one in spec.measured.values())
+    )
