@@ -7,9 +7,10 @@ has many periods.  THRESH lets people vote whether the published estimate is out
 again if enough say so; its loss grows with the updates and not with the epochs.  A snapshot is one report in
 a person's life, in a random epoch, with the whole epsilon.  Changes of a person's bits matter to neither.
 
-THRESH runs twice: untuned, with constants after its theorem (margins and vote rule were written from memory
-and not compared with the printed paper), and with constants that hindsight finds best (number of
-updates that epsilon pays for, and how far off an estimate must be to vote), which favours it.
+THRESH runs twice: untuned, with constants after its theorem (compared with a public transcription of the
+algorithm in R, where logarithms are to base 10 by mistake; the printed paper was not at hand), and with
+constants that hindsight finds best (number of updates that epsilon pays for, and how far off an estimate must
+be to vote), which favours it.
 """
 
 from __future__ import annotations
@@ -65,8 +66,7 @@ def printed(people: int, epochs: int) -> Constants | None:
     step = sqrt(log(12 * people * epochs / FAILURE) / (2 * PERIODS))
     noise = sqrt(log(12 * epochs / FAILURE) / (2 * people))
     estimate = sqrt(2) * noise / (log2(epochs) * step - noise)
-    spread = sqrt(log(10 * people * epochs / FAILURE) / (2 * PERIODS))
-    margins = tuple(2 * (b + 1) * spread for b in range(floor(log2(epochs)) + 1))
+    margins = tuple(2 * (b + 1) * step for b in range(floor(log2(epochs)) + 1))
     return Constants(vote, estimate, margins)
 
 

@@ -7,7 +7,7 @@ rounding; otherwise the grid is so fine that little is.
 from __future__ import annotations
 
 from fractions import Fraction
-from math import ceil, inf, log2, sqrt
+from math import ceil, floor, inf, log2, pi, sqrt
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tidegauge.theory.accounting.events import Approximate, Gaussian, Laplace
@@ -31,7 +31,10 @@ _SMOOTH: Final = 64**2
 """From this sigma squared on, discrete Gaussian noise is accounted as a real Gaussian (T8-numeric.md)."""
 _ROUNDED: Final = 4
 """The part of sigma squared that rounds that real Gaussian to the integers."""
-_FFT_ERROR: Final = 2.0**-50
+_FFT_ERROR: Final = 40 * 2.0**-53
+"""Of composing one run, in L2, for each binary digit of the length of the transform (T8-numeric.md)."""
+_POINT_ERROR: Final = 8 * 2.0**-53
+"""Of the distribution of one run, for each of its points (T8-numeric.md)."""
 
 
 class _Loss(NamedTuple):
@@ -44,6 +47,8 @@ class _Loss(NamedTuple):
     times: int
     distribution: Callable[[float], Any]
     """Given the grid's interval, dp-accounting's distribution."""
+    norm: Callable[[float], float] = lambda _: 1.0
+    """Given the grid's interval, at least the L2 norm of that distribution."""
 
 
 def numeric_epsilon(events: Sequence[Event], delta: Fraction) -> Fraction | None:
@@ -67,9 +72,12 @@ def numeric_epsilon(events: Sequence[Event], delta: Fraction) -> Fraction | None
         step /= 8
     reach = 20 * sqrt(variance) + variance + 2 * max(loss.largest for loss in losses)
     step = max(step, reach / _MOST_POINTS)
-    points = 2 * sum(loss.times * ceil(loss.largest / step) for loss in losses)
+    points = 2 * sum(loss.times * (ceil(loss.largest / step) + 1) for loss in losses)
     runs = sum(loss.times for loss in losses)
-    spare = float(delta) - (_FFT_ERROR * runs * log2(points + 2) * sqrt(points) if runs > 1 else _FFT_ERROR)
+    composed = sum(loss.times * loss.norm(step) for loss in losses if loss.times > 1) + 2 * (len(losses) - 1)
+    transforms = _FFT_ERROR * composed * log2(points) * sqrt(points)
+    largest = sum(loss.times * loss.largest for loss in losses)
+    spare = float(delta) - transforms - _POINT_ERROR * (points + 4 * runs + largest)
     if spare <= 0:
         return None
     whole = None
@@ -122,5 +130,7 @@ def _discrete_gaussian(event: Gaussian, pld: Any) -> _Loss:
     shift = event.sensitivity
     step, deviation = shift / (2 * sigma * sigma), shift / sigma
     largest = 11.6 * deviation + deviation**2
+    squares = (1 + sigma * sqrt(pi)) / (2 * pi * sigma * sigma)  # of the probabilities of the noise
     return _Loss(step, deviation, largest, event.times, lambda step: pld.from_discrete_gaussian_mechanism(
-        sigma, sensitivity=shift, value_discretization_interval=step, use_connect_dots=True))  # fmt: skip
+        sigma, sensitivity=shift, value_discretization_interval=step, use_connect_dots=True),
+        lambda grid: min(1.0, sqrt(2 * (floor(grid / (2 * step)) + 1) * squares)))  # fmt: skip
