@@ -206,11 +206,11 @@ def test_keys_as_people_write_them() -> None:
 @pytest.mark.parametrize(
     "swap",
     [
-        "UPDATE blocks SET content = (SELECT content FROM blocks o WHERE o.number <> blocks.number LIMIT 1)",
-        "UPDATE blocks SET number = 1000 - number",
-        "UPDATE blocks SET content = substr(content, 1, 5)",
-        "UPDATE blocks SET content = 'plain text'",
-        "UPDATE blocks SET content = (SELECT value FROM secrets WHERE key = 'state')",
+        "UPDATE pages SET content = (SELECT content FROM pages o WHERE o.number <> pages.number LIMIT 1)",
+        "UPDATE pages SET number = 1000 - number",
+        "UPDATE pages SET content = substr(content, 1, 5)",
+        "UPDATE pages SET content = 'plain text'",
+        "UPDATE pages SET content = (SELECT value FROM secrets WHERE key = 'state')",
     ],
 )
 def test_nothing_can_be_moved_to_another_place(tmp_path: Path, swap: str) -> None:

@@ -62,11 +62,11 @@ def altered(one: Gauge, *statements: str) -> int:
 
 
 REPLACED = [
-    "UPDATE blocks SET content = (SELECT content FROM old.blocks LIMIT 1) "
-    "WHERE number = (SELECT min(number) FROM blocks)",
-    "UPDATE blocks SET number = number + 1 WHERE number = (SELECT max(number) FROM blocks)",
-    "INSERT INTO blocks SELECT * FROM old.blocks WHERE number NOT IN (SELECT number FROM blocks) LIMIT 1",
-    "DELETE FROM blocks WHERE number = (SELECT min(number) FROM blocks)",
+    "UPDATE pages SET content = (SELECT content FROM old.pages LIMIT 1) "
+    "WHERE number = (SELECT min(number) FROM pages)",
+    "UPDATE pages SET number = number + 1 WHERE number = (SELECT max(number) FROM pages)",
+    "INSERT INTO pages SELECT * FROM old.pages WHERE number NOT IN (SELECT number FROM pages) LIMIT 1",
+    "DELETE FROM pages WHERE number = (SELECT min(number) FROM pages)",
     "UPDATE counts SET amount = (SELECT amount FROM old.counts)",
     "INSERT INTO totals VALUES ('moved', 0, 9, x'00', x'00')",
 ]
@@ -94,7 +94,7 @@ def test_what_is_not_found_while_the_gauge_runs_is_found_later(copied: Gauge) ->
 
 def test_all_blocks_of_an_older_copy_are_refused(copied: Gauge) -> None:
     """Neither the blocks alone, nor with the directory that they belong to."""
-    assert altered(copied, "DELETE FROM blocks", "INSERT INTO blocks SELECT * FROM old.blocks")
+    assert altered(copied, "DELETE FROM pages", "INSERT INTO pages SELECT * FROM old.pages")
     for use in (copied.verify, lambda: list(copied.run())):
         with pytest.raises(StoreCorrupt, match="older copy"):
             use()
@@ -113,10 +113,10 @@ def test_a_block_of_a_transaction_that_was_rolled_back_is_refused(copied: Gauge)
         lost = rolled_back(store)
         with store.transaction():
             store.secret.state().apply([nothing_but(store, "committed")])
-        assert store._file.connection.execute("SELECT max(number) FROM blocks").fetchone() == lost[:1]
+        assert store._file.connection.execute("SELECT max(number) FROM pages").fetchone() == lost[:1]
     copied.verify()
     with closing(sqlite3.connect(copied.path)) as db, db:
-        assert db.execute("UPDATE blocks SET content = ?2 WHERE number = ?1", lost).rowcount
+        assert db.execute("UPDATE pages SET content = ?2 WHERE number = ?1", lost).rowcount
     with pytest.raises(StoreCorrupt, match="older copy"):
         copied.verify()
 
@@ -126,7 +126,7 @@ def rolled_back(store: Store) -> tuple[int, bytes]:
     db = store._file.connection
     db.execute("BEGIN")
     store.secret.state().apply([nothing_but(store, "rolled back")])
-    found: tuple[int, bytes] = db.execute("SELECT max(number), content FROM blocks").fetchone()
+    found: tuple[int, bytes] = db.execute("SELECT max(number), content FROM pages").fetchone()
     db.execute("ROLLBACK")
     store.secret.forget()
     return found

@@ -21,7 +21,7 @@ from tidegauge.store.signature import sign
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-FORMAT: Final = 5
+FORMAT: Final = 6
 OLDEST: Final = 2
 """Stores from this format on can be read; the first process that writes upgrades them."""
 APPLICATION: Final = 0x54494445

@@ -14,7 +14,7 @@ from tidegauge.store.secret.pending import WAITING, Keys, Pending
 from tidegauge.store.secret.rows import RowDigests
 from tidegauge.store.secret.secrets import SECRETS, STATE, Secrets
 from tidegauge.store.secret.sums import SUMS, Sums
-from tidegauge.store.secret.table.directory import Directory, altered
+from tidegauge.store.secret.table.directory import Directory, require_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,15 +30,13 @@ if TYPE_CHECKING:
     Layout = Mapping[str, Mapping[str, str]]
     """Table -> column -> type, as the engine declared the state."""
 
-BLOCKS: Final = (
-    "CREATE TABLE blocks (number INTEGER PRIMARY KEY, margin BLOB NOT NULL, content BLOB NOT NULL)"
-)
-"""The blocks of the state (tidegauge.store.secret.table.file), as a statement.
+PAGES: Final = "CREATE TABLE pages (number INTEGER PRIMARY KEY, margin BLOB NOT NULL, content BLOB NOT NULL)"
+"""The pages of the blocks of the state (tidegauge.store.secret.table.file), as a statement.
 
-`margin` is as many zeros as a page has bytes.  It fills the part of a row that SQLite may copy from page to
-page, so that `content` lies on pages of its own, which are overwritten with zeros when the block is deleted.
+`margin` is as many zeros as fill the part of a row that SQLite may copy from page to page.  So `content` lies
+on a page of its own, which is overwritten with zeros when the block is deleted.
 """
-TABLES: Final = (SECRETS, *SUMS, *WAITING, BLOCKS)
+TABLES: Final = (SECRETS, *SUMS, *WAITING, PAGES)
 
 _VERSION: Final = "engine_version"
 _WIDTH: Final = 80
@@ -117,7 +115,9 @@ class SecretPart:
         if self._tables is None:
             from tidegauge.store.secret.tables import StateTables  # noqa: PLC0415  (slow to load)
 
-            self._tables = StateTables(self._file.connection, self._file.cipher, self.secrets)
+            self._tables = StateTables(
+                self._file.connection, self._file.cipher, self.secrets, version=self._file.version
+            )
         return self._tables
 
     def excess(self) -> Iterator[tuple[str, str]]:
@@ -156,9 +156,7 @@ class SecretPart:
             raise StoreCorrupt(f"{self._file.path.name} has a plan but no state: the store was altered")
         tables = (self.secrets.get(STATE) or {}).get("tables", {}).values()
         names = [name for table in tables for name in Directory.from_json(table).names]
-        there = self._file.connection.execute("SELECT number FROM blocks ORDER BY number")
-        if [number for (number,) in there] != sorted(name.number for name in names):
-            raise altered()
+        require_blocks(self._file.connection, names, old=self._file.version < 6)
         if every:
             self.tables.open_all(names)
 

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegauge.store.secret import together
 from tidegauge.store.secret.table.hashes import hashed
+from tidegauge.store.secret.table.rows import Shape
 from tidegauge.store.secret.tables import OWNERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tidegauge.model.program import Folded, Record, Texts
     from tidegauge.store.database import Database
     from tidegauge.store.secret.pending import Keys, Pending
+    from tidegauge.store.secret.table.rows import Rows
     from tidegauge.store.secret.table.sorted_table import SortedTable
     from tidegauge.store.secret.tables import StateTables
 
@@ -44,14 +47,15 @@ class StoredState:
         if "excess" not in self._layout["units"]:
             return iter(())
         with self._file.snapshot():
-            found = self._use("units").present("excess").table
+            found = self._counters(lambda table, column: table.present(column), "excess")
             return zip(found["unit"].to_pylist(), found["excess"].to_pylist(), strict=True)
 
     def entries(self, names: Texts) -> pa.Table:
         """The living rows with these names."""
-        if "unit" not in self._layout["entries"]:
+        if self._together:
+            return together.entries(self._matching(together.ROWS, "entry", names), self._columns("entries"))
+        if "unit" not in self._layout["entries"]:  # a store of an older format, which is only read
             return self._matching("entries", "entry", names)
-
         with self._file.snapshot():
             table = self._use("entries")
             if table.empty:
@@ -67,7 +71,15 @@ class StoredState:
     def all_of(self, name: str) -> pa.Table:
         """Every row of a table of the state."""
         with self._file.snapshot():
-            return pa.concat_tables(rows.table for rows in self._use(name).scan())
+            if not self._together or name == "used":
+                return self._all(name)
+            rows, schema = self._all(together.ROWS), self._columns(name)
+            if name == "entries":
+                return together.entries(rows, schema)
+            return pa.concat_tables([together.counters(rows, schema), self._all(name)])
+
+    def _all(self, name: str) -> pa.Table:
+        return pa.concat_tables(rows.table for rows in self._use(name).scan())
 
     def entries_of(self, units: Texts) -> pa.Table:
         """All living rows of these units."""
@@ -75,7 +87,11 @@ class StoredState:
 
     def units(self, units: Texts) -> pa.Table:
         """The counters of these units."""
-        return self._matching("units", "unit", units)
+        others = self._matching("units", "unit", units)
+        if not self._together:
+            return others
+        rows = self._matching(together.ROWS, "entry", units)
+        return pa.concat_tables([together.counters(rows, self._columns("units")), others])
 
     def used(self, units: Texts) -> pa.Table:
         """The clips of these units."""
@@ -84,7 +100,8 @@ class StoredState:
     def expiring(self, upto: int) -> pa.Array:
         """Units that must leave by this instant."""
         with self._file.snapshot():
-            return pc.unique(self._use("units").upto("expires", upto).table["unit"])
+            found = self._counters(lambda table, column: table.upto(column, upto), "expires")
+            return pc.unique(found["unit"])
 
     def waiting(self) -> Iterator[pa.Table]:
         """The changes that have arrived and have not taken effect."""
@@ -100,10 +117,23 @@ class StoredState:
 
     def apply(self, parts: Sequence[Folded]) -> None:
         """Take over what changes led to, in parts that have no unit in common; inside the transaction."""
-        self._tables.use(self._layout)
-        self._tables.apply("entries", [part.entries for part in parts], [part.gone for part in parts])
-        self._tables.apply("units", [part.units for part in parts])
-        self._tables.apply("used", [part.used for part in parts])
+        self._tables.take(self._layout, parts)
+
+    @property
+    def _together(self) -> bool:
+        return self._tables.together(self._layout)
+
+    def _columns(self, name: str) -> pa.Schema:
+        """The columns of a table, as the engine declared them."""
+        return Shape.of(self._layout[name], ()).columns
+
+    def _counters(self, find: Callable[[SortedTable, str], Rows], column: str) -> pa.Table:
+        """The counters, in all scopes, that a search for this column finds."""
+        found = find(self._use("units"), column).table
+        if not self._together:
+            return found
+        rows = find(self._use(together.ROWS), together.prefixed(column)).table
+        return pa.concat_tables([together.counters(rows, self._columns("units")), found])
 
     def _use(self, name: str) -> SortedTable:
         return self._tables.use(self._layout)[name]

@@ -1,175 +1,230 @@
-"""A block: rows of a table in the order of their hashes, as bytes of Arrow's stream format.
+"""A block: rows of a table in the order of their hashes.
 
-A column is written in the smallest type that holds its values, and as nothing where all of them are null.
-Rows can be rewritten and erased in their place (tidegauge.store.secret.table.patch).
+Hashes, keys and texts are one batch of Arrow's stream format.  The numbers follow as records
+(tidegauge.store.secret.table.record), from the beginning of a page on, as many on each page as fit.  Rows can
+be rewritten and erased in their place (tidegauge.store.secret.table.patch).
 """
 
 from __future__ import annotations
 
+import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from tidegauge.store.secret.table.patch import DELETED, ERASED, HASH, fill, patch, unfill
-from tidegauge.store.secret.table.rows import Part
+from tidegauge.store.secret.table.patch import Overwriting, fitting
+from tidegauge.store.secret.table.record import DELETED, ERASED, Layout, Values
+from tidegauge.store.secret.table.rows import Part, distinct, one_array, unfill
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
-    from tidegauge.store.secret.table.patch import Patch, Values
+    from tidegauge.store.secret.table.patch import Patch
+    from tidegauge.store.secret.table.record import Bytes, Flags, Places
     from tidegauge.store.secret.table.rows import Rows
 
-_GONE: Final = "\x00gone"
-"""In blocks of format 4: the row was deleted, and this one hides what older blocks have of it."""
-_OWN: Final = frozenset({HASH, ERASED, DELETED, _GONE})
-_SMALL: Final = (pa.int8(), pa.int16(), pa.int32())
-_FILLED: Final = {b"filled": b"1"}
-"""Texts that are no keys are filled up, because an erased text leaves its length."""
+_HASH: Final = "\x00hash"
+"""No column of a state has this name."""
+_LAYOUT: Final = b"layout"
 
 
 class Block:
-    """A block that was read; its columns lie in the bytes that it was made from."""
+    """A block that was read.  `content`: its bytes, which it may change; `grain`: bytes of a page."""
 
-    def __init__(self, content: bytes | pa.Buffer) -> None:
-        self.content = pa.py_buffer(content)
-        with pa.ipc.open_stream(self.content) as reader:
-            self._whole = reader.read_next_batch()
-        self.size = int(self.content.size)
-        self.hashes = self._whole.column(HASH).to_numpy(zero_copy_only=False)
-        self._gone, self._live = self._flags(_GONE), self._marked()
-        self._batch = self._whole.select([name for name in self._whole.schema.names if name not in _OWN])
-        self._least: dict[str, int | None] = {}
+    def __init__(self, content: bytearray | Bytes, grain: int) -> None:
+        self.content, self.grain = np.frombuffer(content, np.uint8), grain
+        with pa.ipc.open_stream(pa.py_buffer(self.content)) as reader:
+            self._batch = reader.read_next_batch()
+        self.layout = _layout(self._batch.schema.metadata[_LAYOUT])
+        self.size = len(self.content)
+        column = self._batch.column(_HASH)
+        self.hashes = np.frombuffer(column.buffers()[1], np.uint64, len(column))
+        self.keys = [name for name in self._batch.schema.names if name not in {_HASH, *self.layout.texts}]
+        self._span, self._each = _spanned(self.layout, grain)
+        count = -(-len(self.hashes) // self._each)
+        self._first = len(self.content) // grain - count * self._span
+        """The page on which the records begin."""
+        self._records: Bytes = np.ndarray(
+            (count, self._each, self.layout.width),
+            np.uint8,
+            self.content,
+            self._first * grain,
+            (self._span * grain, self.layout.width, 1),
+        )
+        self._least: dict[str, int] = {}
+        self._taken: tuple[Places, list[str], list[pa.Array]] | None = None
+        """What was taken last: a tick reads the keys of its rows twice."""
 
     def __len__(self) -> int:
         return len(self.hashes)
 
-    def part(self, places: slice | NDArray[np.intp]) -> Part:
+    def parts(self, places: Places) -> Iterator[Part]:
         """The rows at these places, without those that were erased."""
-        if self._live is not None:
-            places = self.living(np.arange(len(self))[places] if isinstance(places, slice) else places)
-        if isinstance(places, slice):
-            first, last, _ = places.indices(len(self))
-            batch = self._batch.slice(first, last - first)
-        else:
-            batch = self._batch.take(pa.array(places))
-        return Part(self.hashes[places], _emptied(batch), False if self._gone is None else self._gone[places])
+        return gathered([(self, places)])
 
-    def keys(self, places: NDArray[np.intp], key: Sequence[str]) -> pa.Table:
-        """The keys of the rows at these places, also of erased ones that have a newer version."""
-        return pa.Table.from_batches([self._batch.select(key).take(pa.array(places))])
+    def records(self, places: Places) -> Bytes:
+        """A copy of the records at these places."""
+        records: Bytes = self._records[places // self._each, places % self._each]
+        return records
 
-    def alive(self, places: NDArray[np.intp]) -> NDArray[np.bool_]:
+    def texts(self, names: Sequence[str], places: Places) -> list[pa.Array]:
+        """Keys or texts, as they lie in the block."""
+        if self._taken is None or self._taken[0] is not places or self._taken[1] != names:
+            at = pa.array(places)
+            self._taken = places, list(names), [self._batch.column(name).take(at) for name in names]
+        return self._taken[2]
+
+    def alive(self, places: Places) -> Flags:
         """For each of these places, whether its row was not erased."""
-        return np.ones(len(places), bool) if self._live is None else self._live[places]
+        return ~self.layout.flag(self.records(places), ERASED)
 
-    def living(self, places: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Those of these places whose rows were not erased."""
-        return places if self._live is None else places[self._live[places]]
-
-    def present(self, column: str) -> NDArray[np.intp]:
+    def present(self, column: str) -> Places:
         """The places of the rows that have a value in this column."""
-        found = self._column(column)
-        return np.empty(0, np.intp) if found is None else self.living(_true(pc.is_valid(found)))
-
-    def upto(self, column: str, most: int) -> NDArray[np.intp]:
-        """The places of the rows whose value in this column is at most this one."""
-        found = self._column(column)
-        if column not in self._least:
-            self._least[column] = None if found is None else pc.min(found).as_py()
-        least = self._least[column]
-        if found is None or least is None or least > most:
+        if column not in self.layout.kinds:
             return np.empty(0, np.intp)
-        fits = pc.less_equal(found.cast(pa.int64()), pa.scalar(most, pa.int64()))
-        return self.living(_true(pc.fill_null(fits, fill_value=False)))
+        return np.flatnonzero(self.layout.present(self._all(), column))
 
-    def fits(self, places: NDArray[np.intp], values: Mapping[str, Values]) -> NDArray[np.bool_]:
-        """Which of these values, by column without the key, can be written at these places."""
+    def upto(self, column: str, most: int) -> Places:
+        """The places of the rows whose value in this column is at most this one."""
+        if column not in self.layout.kinds:
+            return np.empty(0, np.intp)
+        least = self._least.get(column)
+        if least is not None and least > most:
+            return np.empty(0, np.intp)
+        records = self._all()
+        there, numbers = self.layout.present(records, column), self.layout.numbers(records, column)
+        self._least[column] = int(numbers[there].min(initial=2**63 - 1))
+        return np.flatnonzero(there & (numbers <= most))
+
+    def fits(self, places: Places, texts: Mapping[str, Values]) -> Flags:
+        """Which of these texts, by column, can be written at these places."""
         fits = np.ones(len(places), bool)
-        for name, column in values.items():
-            known = name in self._batch.schema.names
-            fits &= column.fit(self._batch.column(name), places) if known else ~column.present
+        for name in self.layout.texts:
+            if name in texts:
+                fits &= fitting(self._batch.column(name), places, texts[name].texts)
         return fits
 
-    def patched(self, change: Patch) -> tuple[Block, NDArray[np.intp]]:
-        """The block after rows were rewritten and erased, and the places of the bytes that changed.
+    def patched(self, change: Patch) -> tuple[Block, Places]:
+        """The block after rows were rewritten and erased, and the numbers of the pages that changed.
 
-        A copy: what was read of this one stays as it is.
+        Records change in their place; where anything else does, the block is a copy: what was read of this
+        one stays as it is.
         """
-        before = np.frombuffer(self.content, np.uint8)
-        content = before.copy()
-        block = Block(pa.py_buffer(content))
-        written = patch(content, block._whole, change)
-        block._live = block._marked()
-        return block, written[before[written] != content[written]]
+        block = Block(self.content.copy(), self.grain) if change.moves_texts else self
+        pages = block._rewrite(change)
+        if change.moves_texts:
+            pages = np.union1d(pages, block._overwrite(change, self.content))
+        return block, pages
 
-    def _marked(self) -> NDArray[np.bool_] | None:
-        """Which rows were not erased; None where none was."""
-        erased = self._flags(ERASED)
-        return ~erased if erased is not None and erased.any() else None
+    def _rewrite(self, change: Patch) -> Places:
+        """Write records; the pages that changed."""
+        erased = np.concatenate([change.replaced, change.deleted])
+        places = np.concatenate([change.rewritten, erased])
+        records = change.records
+        if len(erased):
+            marks = np.array([self.layout.marked(ERASED), self.layout.marked(ERASED, DELETED)])
+            lengths = len(change.replaced), len(change.deleted)
+            records = np.concatenate([records, np.repeat(marks, lengths, axis=0)])
+        changed = (self.records(places) != records).any(axis=1)
+        places = places[changed]
+        self._records[places // self._each, places % self._each] = records[changed]
+        self._least.clear()
+        groups = distinct(np.sort(places // self._each)) * self._span
+        return (self._first + groups[:, None] + np.arange(self._span)).ravel()
 
-    def _flags(self, name: str) -> NDArray[np.bool_] | None:
-        if name not in self._whole.schema.names:
-            return None
-        flags: NDArray[np.bool_] = self._whole.column(name).to_numpy(zero_copy_only=False)
-        return flags
+    def _overwrite(self, change: Patch, before: Bytes) -> Places:
+        """Overwrite keys and texts; the pages that changed."""
+        work = Overwriting(self.content)
+        for name in self.keys:
+            work.clear(self._batch.column(name), change.deleted)
+        for name in self.layout.texts:
+            column = self._batch.column(name)
+            work.clear(column, np.concatenate([change.replaced, change.deleted]))
+            if name in change.texts and len(change.rewritten):
+                work.write(column, change.rewritten, change.texts[name])
+        if len(change.deleted):
+            work.move(self._batch.column(_HASH), self.layout.flag(self._all(), DELETED))
+        written = np.concatenate([np.empty(0, np.intp), *work.written])
+        return np.unique(written[before[written] != self.content[written]] // self.grain)
 
-    def _column(self, name: str) -> pa.Array | None:
-        """A column; None where every value is null."""
-        if name not in self._batch.schema.names:
-            return None
-        found = self._batch.column(name)
-        return None if pa.types.is_null(found.type) else found
+    def _all(self) -> Bytes:
+        return self._records.reshape(-1, self.layout.width)[: len(self)]
 
 
-def encode(rows: Rows, key: Sequence[str]) -> pa.Buffer:
-    """A block of these rows, which are in the order of their hashes.  `key`: the columns that name a row."""
-    none = pa.array(np.zeros(len(rows), bool))
-    columns = [pa.array(rows.hashes), none, none]
-    fields = [
-        pa.field(name, column.type) for name, column in zip((HASH, ERASED, DELETED), columns, strict=True)
-    ]
-    for name, column in zip(rows.table.column_names, rows.table.columns, strict=True):
-        one = _narrow(_one(column))
-        filled = pa.types.is_string(one.type) and name not in key
-        columns.append(fill(one) if filled else one)
-        fields.append(pa.field(name, one.type, metadata=_FILLED if filled else None))
-    batch = pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+def gathered(found: Iterable[tuple[Block, Places]]) -> Iterator[Part]:
+    """The rows at these places of blocks, without those that were erased; one part for each layout."""
+    groups: dict[Layout, list[tuple[Block, Places, Bytes]]] = {}
+    for block, places in found:
+        groups.setdefault(block.layout, []).append((block, places, block.records(places)))
+    for layout, group in groups.items():
+        records = np.concatenate([some for _, _, some in group])
+        alive = ~layout.flag(records, ERASED)
+        hashes = np.concatenate([block.hashes[places] for block, places, _ in group])
+        names = [*group[0][0].keys, *layout.texts]
+        columns = [
+            pa.concat_arrays(_alike(some))
+            for some in zip(*(block.texts(names, places) for block, places, _ in group), strict=True)
+        ]
+        if not alive.all():
+            records, hashes = records[alive], hashes[alive]
+            columns = [column.filter(pa.array(alive)) for column in columns]
+        kept = dict(zip(names, columns, strict=True))
+        for name in layout.texts:
+            kept[name] = unfill(kept[name], layout.present(records, name))
+        kept |= {name: layout.column(records, name) for name in layout.kinds if name not in kept}
+        yield Part(hashes, pa.RecordBatch.from_pydict(kept), gone=False)
+
+
+def _alike(columns: Sequence[pa.Array]) -> Sequence[pa.Array]:
+    """With the same type: a number of a key has as many bytes as the block's largest needs."""
+    if all(column.type == columns[0].type for column in columns):
+        return columns
+    return [column.cast(pa.int64()) for column in columns]
+
+
+def encode(rows: Rows, key: Sequence[str], grain: int) -> bytearray:
+    """The bytes of a block of these rows, which are in the order of their hashes: whole pages.
+
+    `key`: the columns that name a row.
+    """
+    table = rows.table
+    values = {name: Values.of(one_array(table[name])) for name in table.column_names if name not in key}
+    layout = Layout.of(values)
+    columns = {_HASH: pa.array(rows.hashes), **{name: _narrow(one_array(table[name])) for name in key}}
+    columns |= {name: values[name].texts for name in layout.texts}
+    batch = pa.RecordBatch.from_pydict(columns)
+    batch = batch.replace_schema_metadata({_LAYOUT: json.dumps(layout.columns).encode()})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return sink.getvalue()
+    stream = sink.getvalue()
+    span, each = _spanned(layout, grain)
+    first, count = -(-len(stream) // grain), -(-len(rows) // each)
+    records = np.zeros((count * each, layout.width), np.uint8)
+    records[: len(rows)] = layout.encode(values, len(rows))
+    content = bytearray((first + count * span) * grain)
+    content[: len(stream)] = stream
+    pages = np.frombuffer(content, np.uint8)[first * grain :].reshape(count, span * grain)
+    pages[:, : each * layout.width] = records.reshape(count, -1)
+    return content
 
 
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+def _spanned(layout: Layout, grain: int) -> tuple[int, int]:
+    """How many pages records lie on together, and how many records: one page, if a record is no longer."""
+    span = -(-layout.width // grain)
+    return span, span * grain // layout.width
+
+
+@lru_cache(maxsize=256)
+def _layout(stored: bytes) -> Layout:
+    return Layout(tuple((str(name), str(kind)) for name, kind in json.loads(stored)))
 
 
 def _narrow(column: pa.Array) -> pa.Array:
-    if column.null_count == len(column):
-        return pa.nulls(len(column))
-    if not pa.types.is_integer(column.type):
+    """In the smallest type that holds the numbers of a key."""
+    if not pa.types.is_integer(column.type) or not len(column):
         return column
-    least, most = pc.min_max(column).as_py().values()
-    for kind in _SMALL:
-        half = 2 ** (kind.bit_width - 1)
-        if -half <= least and most < half:
-            return column.cast(kind)
-    return column
-
-
-def _emptied(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """With texts as they were before they were filled up."""
-    for place, field in enumerate(batch.schema):
-        if field.metadata and field.metadata.get(b"filled"):
-            batch = batch.set_column(place, field.name, unfill(batch.column(place)))
-    return batch
-
-
-def _true(mask: pa.Array) -> NDArray[np.intp]:
-    return np.flatnonzero(mask.to_numpy(zero_copy_only=False))
+    kind = Values.of(column).kind
+    return column if kind is None else column.cast(f"int{8 * int(kind[2:])}")

@@ -11,7 +11,8 @@ from tidegauge.errors import StoreCorrupt
 from tidegauge.model.json import as_list, as_text, as_whole, lists
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import sqlite3
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 END: Final = 2**64
 """The end of all hashes."""
+EACH: Final = 2**20
+"""A page has the number of its block, times this one, and its own."""
 
 
 class Range(NamedTuple):
@@ -38,20 +41,20 @@ class Name(NamedTuple):
     rows: int
     """As many as were written; some may have been erased since."""
     seal: str | None = None
-    """A hash of the block as it is, in hexadecimal; empty in a store without a key.
-
-    None: written by format 4, which could not erase a row in its place.
-    """
+    """A hash of the block as it is, in hexadecimal; empty in a store without a key.  None in format 4."""
+    pages: int = 0
+    """As many as it has; 0 up to format 5, which did not keep pages apart."""
 
     @classmethod
     def from_json(cls, stored: Sequence[Json]) -> Name:
         """As it was stored."""
-        number, secret, rows, *seal = stored
-        return cls(as_whole(number), as_text(secret), as_whole(rows), as_text(seal[0]) if seal else None)
+        number, secret, rows, *more = stored
+        seal = as_text(more[0]) if more else None
+        return cls(as_whole(number), as_text(secret), as_whole(rows), seal, *map(as_whole, more[1:]))
 
     def as_json(self) -> list[Json]:
         """For the store."""
-        return list(self if self.seal is not None else self[:3])
+        return list(self)
 
 
 class Based(NamedTuple):
@@ -112,6 +115,33 @@ class Directory:
         """For each of these hashes, whether it was merged since a block of the overlay was written."""
         reached, since = hashes < np.uint64(self.at), hashes >= np.uint64(one.at)
         return reached & since if one.round == self.round else reached | since
+
+
+def require_blocks(db: sqlite3.Connection, names: Iterable[Name], *, old: bool) -> None:
+    """Raise StoreCorrupt where other blocks than these are there; their contents are not read.
+
+    `old`: the store's format is 4 or 5.
+    """
+    names = sorted(names, key=lambda name: name.number)
+    if old:
+        there = db.execute("SELECT number FROM blocks ORDER BY number")
+        if [number for (number,) in there] != [name.number for name in names]:
+            raise altered()
+        return
+    at = 0
+    for name in names:
+        first, last = name.number * EACH, name.number * EACH + name.pages - 1
+        if (_page(db, at), _page(db, last)) != (first, last):
+            raise altered()
+        at = last + 1
+    if _page(db, at) is not None:
+        raise altered()
+
+
+def _page(db: sqlite3.Connection, at: int) -> int | None:
+    """The number of the first page from this number on."""
+    row = db.execute("SELECT number FROM pages WHERE number >= ? ORDER BY number LIMIT 1", (at,)).fetchone()
+    return None if row is None else int(row[0])
 
 
 def altered() -> StoreCorrupt:

@@ -1,9 +1,13 @@
-"""The blocks of a store: one row of SQLite each.
+"""The blocks of a store: one row of SQLite for each page of a block.
+
+A row of SQLite is made so long that the content of a page lies on a page of the file that has nothing else: a
+tick that rewrites a row of the state writes one page.  A margin of zeros fills the part of a row that SQLite
+may copy from page to page, so that content is overwritten with zeros when the block is deleted.
 
 In an encrypted store every block is sealed with a key of its own (tidegauge.store.cipher), derived from the
-block's random name, in pieces: a tick that rewrites rows in their place seals the pieces that it changes
-again.  The names are in the directory with a hash of all pieces' nonces and tags, and the directory is sealed
-with the other secrets and signed: so a block or a piece that was altered, exchanged or put back from an older
+block's random name, page by page: a tick that rewrites rows in their place seals the pages that it changes
+again.  The names are in the directory with a hash of all pages' nonces and tags, and the directory is sealed
+with the other secrets and signed: so a block or a page that was altered, exchanged or put back from an older
 copy cannot be opened.
 """
 
@@ -18,13 +22,13 @@ import numpy as np
 
 from tidegauge.store.cipher import OVERHEAD
 from tidegauge.store.secret.table.block import Block, encode
-from tidegauge.store.secret.table.directory import Name, altered
+from tidegauge.store.secret.table.directory import EACH, Name, altered
+from tidegauge.store.secret.table.old_block import OldBlock
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from tidegauge.store.cipher import Cipher
@@ -35,15 +39,17 @@ _CACHE: Final = 2**30
 """Bytes of blocks that are kept in memory."""
 _PAGE: Final = 4092
 """Bytes of content on a page of SQLite."""
-_PIECE: Final = 4 * _PAGE - OVERHEAD
-"""Bytes of a piece that is sealed."""
+_MARGIN: Final = 483
+"""Zeros that fill exactly the part of a row that is not on a page of its own, if SQLite's pages have 4096."""
+_PIECE: Final = 4 * _PAGE
+"""Bytes of a sealed piece in format 5."""
 _NONCE: Final = 12
 
 
 class _Known(NamedTuple):
-    """A block in memory, and of its sealed pieces the nonces and tags, one row for each."""
+    """A block in memory, and of its sealed pages the nonces and tags, one row for each."""
 
-    block: Block
+    block: Block | OldBlock
     seals: NDArray[np.uint8]
 
 
@@ -57,9 +63,16 @@ class BlockFile:
         self._known: OrderedDict[int, _Known] = OrderedDict()
         self._bytes = 0
         self._margin: int | None = None
+        self._grain = _PAGE if cipher is None else _PAGE - OVERHEAD
 
     def read(self, name: Name) -> Block:
         """A block.  Raises StoreCorrupt where it is not as it was written."""
+        block = self._read(name).block
+        assert isinstance(block, Block), "a store of an older format is upgraded before it is changed"
+        return block
+
+    def read_any(self, name: Name) -> Block | OldBlock:
+        """A block of any format, for reading.  Raises StoreCorrupt where it is not as it was written."""
         return self._read(name).block
 
     def _read(self, name: Name) -> _Known:
@@ -67,74 +80,86 @@ class BlockFile:
         if found is not None:
             self._known.move_to_end(name.number)
             return found
-        row = self._db.execute("SELECT content FROM blocks WHERE number = ?", (name.number,)).fetchone()
-        if row is None:
-            raise altered()
-        content, seals = self._opened(name, row[0])
+        content, seals = self._opened(name, self.stored(name))
         try:
-            block = Block(content)
-        except (ValueError, KeyError, OSError, StopIteration):  # Arrow's errors are among these
+            block = Block(bytearray().join(content), self._grain) if name.pages else OldBlock(content[0])
+        except (ValueError, KeyError, OSError, StopIteration, TypeError):  # Arrow's errors are among these
             raise altered() from None
         if len(block) != name.rows:
             raise altered()
         return self._keep(name.number, _Known(block, seals))
 
-    def _opened(self, name: Name, content: bytes) -> tuple[bytes, NDArray[np.uint8]]:
+    def stored(self, name: Name) -> list[bytes]:
+        """The pages of a block as they are in the file; up to format 5 the block in one piece."""
+        if not name.pages:
+            query, first, last = (
+                "SELECT content FROM blocks WHERE number BETWEEN ? AND ?",
+                name.number,
+                name.number,
+            )
+        else:
+            query = "SELECT content FROM pages WHERE number BETWEEN ? AND ? ORDER BY number"
+            first, last = name.number * EACH, name.number * EACH + EACH - 1
+        found = [content for (content,) in self._db.execute(query, (first, last))]
+        whole = len(found) == (name.pages or 1) and all(isinstance(one, bytes) for one in found)
+        if not whole or (name.pages and any(len(one) != _PAGE for one in found)):
+            raise altered()
+        return found
+
+    def _opened(self, name: Name, content: Sequence[bytes]) -> tuple[Sequence[bytes], NDArray[np.uint8]]:
         if self._cipher is None:
             return content, _seals(())
         secret, place = bytes.fromhex(name.secret), _place(name.number)
         if name.seal is None:
-            return self._cipher.open_block(secret, place, content), _seals(())
-        size = _PIECE + OVERHEAD
-        if not isinstance(content, bytes) or len(content) % size:
-            raise altered()
-        pieces = _cut(content, size)
-        seals = _seals(pieces)
+            return [self._cipher.open_block(secret, place, content[0])], _seals(())
+        if not name.pages:
+            content = _cut(content[0], _PIECE)
+        seals = _seals(content)
         if _hash(seals) != name.seal:
             raise altered()
-        return self._cipher.open_pieces(secret, place, pieces), seals
+        return [self._cipher.open_pieces(secret, place, content)], seals
 
     def write(self, rows: Rows, key: Sequence[str]) -> Name:
         """A new block of these rows; inside the transaction.  `key`: the columns that name a row."""
         number, secret, seals = self.next, b"", _seals(())
         self.next += 1
-        content: bytes | pa.Buffer = encode(rows, key)
-        stored = memoryview(content)
+        block = Block(encode(rows, key, self._grain), self._grain)
+        pages: Mapping[int, bytes | memoryview] = self._pages(block, range(block.size // self._grain))
         if self._cipher is not None:
             secret = os.urandom(16)
-            content = bytes(content).ljust(-(-len(content) // _PIECE) * _PIECE, b"\0")
-            plain = dict(enumerate(_cut(content, _PIECE)))
-            pieces = list(self._cipher.seal_pieces(secret, _place(number), plain).values())
-            stored, seals = memoryview(b"".join(pieces)), _seals(pieces)
+            sealed = self._cipher.seal_pieces(secret, _place(number), pages)
+            pages, seals = sealed, _seals(list(sealed.values()))
         if self._margin is None:
-            (self._margin,) = self._db.execute("PRAGMA page_size").fetchone()
-        self._db.execute("INSERT INTO blocks VALUES (?, zeroblob(?), ?)", (number, self._margin, stored))
-        self._keep(number, _Known(Block(content), seals))
-        return Name(number, secret.hex(), len(rows), self._seal(seals))
+            (size,) = self._db.execute("PRAGMA page_size").fetchone()
+            self._margin = _MARGIN if size == 4096 else size
+        self._db.executemany(
+            f"INSERT INTO pages VALUES (?, zeroblob({self._margin}), ?)",
+            ((number * EACH + page, content) for page, content in pages.items()),
+        )
+        self._keep(number, _Known(block, seals))
+        return Name(number, secret.hex(), len(rows), self._seal(seals), len(pages))
 
     def patch(self, name: Name, change: Patch) -> Name:
         """Rewrite and erase rows of a block in their place; inside the transaction.  Returns its new name."""
-        block, seals = self._read(name)
-        block, places = block.patched(change)
-        if not len(places):
+        seals = self._read(name).seals
+        block, changed = self.read(name).patched(change)
+        if not len(changed):
             return name
-        grain = _PAGE if self._cipher is None else _PIECE
-        touched = np.zeros(-(-block.size // grain), bool)
-        touched[places // grain] = True
-        changed, content = np.flatnonzero(touched), memoryview(block.content)
-        pieces = {int(one): bytes(content[one * grain : (one + 1) * grain]) for one in changed}
+        pages: Mapping[int, bytes | memoryview] = self._pages(block, changed.tolist())
         if self._cipher is not None:
-            pieces = self._cipher.seal_pieces(bytes.fromhex(name.secret), _place(name.number), pieces)
+            pages = self._cipher.seal_pieces(bytes.fromhex(name.secret), _place(name.number), pages)
             seals = seals.copy()
-            seals[changed] = _seals(list(pieces.values()))
-            grain += OVERHEAD
-        with self._db.blobopen("blocks", "content", name.number) as blob:
-            for run in np.split(changed, np.flatnonzero(np.diff(changed) != 1) + 1):
-                begin, some = int(run[0]) * grain, b"".join(pieces[int(one)] for one in run)
-                blob.seek(begin)
-                blob.write(some)
+            seals[changed] = _seals(list(pages.values()))
+        self._db.executemany(
+            "UPDATE pages SET content = ? WHERE number = ?",
+            ((content, name.number * EACH + page) for page, content in pages.items()),
+        )
         self._keep(name.number, _Known(block, seals))
         return name._replace(seal=self._seal(seals))
+
+    def _pages(self, block: Block, numbers: Iterable[int]) -> dict[int, memoryview]:
+        content, grain = block.content.data, self._grain
+        return {page: content[page * grain : (page + 1) * grain] for page in numbers}
 
     def _seal(self, seals: NDArray[np.uint8]) -> str:
         return "" if self._cipher is None else _hash(seals)
@@ -142,7 +167,8 @@ class BlockFile:
     def delete(self, names: Iterable[Name]) -> None:
         """Delete blocks; inside the transaction."""
         for name in names:
-            self._db.execute("DELETE FROM blocks WHERE number = ?", (name.number,))
+            first = name.number * EACH
+            self._db.execute("DELETE FROM pages WHERE number BETWEEN ? AND ?", (first, first + EACH - 1))
             self._drop(name.number)
 
     def forget(self) -> None:
@@ -164,13 +190,14 @@ class BlockFile:
 
 
 def _cut(content: bytes, size: int) -> list[bytes]:
-    """Pieces of this size; the last one may be shorter."""
+    if len(content) % size:
+        raise altered()
     return [content[first : first + size] for first in range(0, len(content), size)]
 
 
 def _seals(pieces: Sequence[bytes]) -> NDArray[np.uint8]:
     """Of each sealed piece the nonce and the tag."""
-    both = b"".join(one[:_NONCE] + one[_NONCE - OVERHEAD :] for one in pieces)
+    both = b"".join([one[:_NONCE] + one[_NONCE - OVERHEAD :] for one in pieces])
     return np.frombuffer(both, np.uint8).reshape(len(pieces), OVERHEAD)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from tidegauge.store.secret.table.hashes import Hashes
 
 _ARROW: Final = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
+_GRAIN: Final = 32
+_FILLING: Final = pa.array(["\x01" + "\0" * (_GRAIN - 1 - length) for length in range(_GRAIN)])
+"""By the length of a text modulo the grain: what fills it up."""
 _LARGE: Final = 500_000
 """A table of so many rows is read a chunk at a time: Arrow copies all chunks to take rows from several."""
 
@@ -136,11 +139,11 @@ def matching(hashes: Hashes, wanted: Hashes) -> NDArray[np.intp]:
     return np.repeat(first - before, counts) + np.arange(int(counts.sum()))
 
 
-def distinct(hashes: Hashes) -> Hashes:
-    """Sorted hashes, each once."""
-    first = np.ones(len(hashes), bool)
-    first[1:] = np.diff(hashes) != 0
-    return hashes[first]
+def distinct(sorted_: NDArray[Any]) -> NDArray[Any]:
+    """Sorted numbers, each once."""
+    first = np.ones(len(sorted_), bool)
+    first[1:] = sorted_[1:] != sorted_[:-1]
+    return sorted_[first]
 
 
 def nothing(shape: Shape) -> Rows:
@@ -199,13 +202,32 @@ def found(some: pa.Table, others: pa.Table, key: Sequence[str]) -> NDArray[np.in
     return first[codes[others.num_rows :]]
 
 
+def fill(texts: pa.Array) -> pa.Array:
+    """Texts filled up to a multiple of 32 bytes, because an erased text leaves its length."""
+    lengths = pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
+    return pc.binary_join_element_wise(texts, _FILLING.take(pa.array(lengths % _GRAIN)), "")
+
+
+def unfill(texts: pa.Array, present: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Texts as they were before they were filled up; null where they are not `present`."""
+    found = pc.utf8_slice_codeunits(pc.utf8_rtrim(texts, characters="\0"), 0, -1)
+    return found if present is None or present.all() else pc.if_else(pa.array(present), found, None)
+
+
+def one_array(column: pa.ChunkedArray) -> pa.Array:
+    """A column in one piece."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
 def _table(batch: pa.RecordBatch) -> pa.Table:
     return pa.Table.from_batches([batch])
 
 
 def _numbered(column: pa.ChunkedArray) -> NDArray[np.int64]:
     """Integers that are equal where the values of a column are."""
-    whole = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+    whole = one_array(column)
     if not pa.types.is_integer(whole.type):
         whole = pc.dictionary_encode(whole).indices
     numbers: NDArray[np.int64] = whole.to_numpy(zero_copy_only=False).astype(np.int64)

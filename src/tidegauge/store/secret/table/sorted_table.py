@@ -13,29 +13,30 @@ that are not erased are of its newest version.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegauge.store.secret.table.block import Block, gathered
 from tidegauge.store.secret.table.directory import END, Based, Laid, Range
-from tidegauge.store.secret.table.patch import Patch, Values
-from tidegauge.store.secret.table.rows import between, distinct, found, matching, newest
+from tidegauge.store.secret.table.rewrite import Rewrite
+from tidegauge.store.secret.table.rows import Rows, between, matching, newest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from tidegauge.store.secret.table.block import Block
     from tidegauge.store.secret.table.directory import Directory, Name
     from tidegauge.store.secret.table.file import BlockFile
     from tidegauge.store.secret.table.hashes import Hashes
-    from tidegauge.store.secret.table.rows import Part, Rows, Run, Shape
+    from tidegauge.store.secret.table.old_block import OldBlock
+    from tidegauge.store.secret.table.record import Places
+    from tidegauge.store.secret.table.rows import Part, Run, Shape
 
 BLOCK: Final = 32_768
 """Rows of a block of the base, on average."""
@@ -49,6 +50,17 @@ _MOST: Final = 2 * _AT_ONCE * BLOCK
 """At most about so many rows are merged at a time, and are in one block of the overlay."""
 
 
+_FEW: Final = 2**17
+"""Up to so many rows, what was found last is kept."""
+
+
+class _Found(NamedTuple):
+    shape: Shape
+    wanted: Hashes
+    """In order."""
+    rows: Rows
+
+
 class SortedTable:
     """Finds, scans and changes the rows of one table."""
 
@@ -56,6 +68,11 @@ class SortedTable:
         self._file, self.shape, self.directory = file, shape, directory
         self._overlaid: tuple[Hashes, NDArray[np.int64]] | None = None
         """The hashes of the overlay in order, and for each the block's number and the row's place in it."""
+
+        self._last: _Found | None = None
+        """What was found last: a tick asks for its rows several times."""
+        self._where: tuple[Hashes, list[tuple[int, Places]]] | None = None
+        """The same for the places in the base."""
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -67,65 +84,111 @@ class SortedTable:
     def find(self, wanted: Hashes) -> Rows:
         """The rows with these hashes."""
         wanted = np.unique(wanted)
-        return newest([*self._in_overlay(wanted), *self._in_base(wanted)], self.shape).living()
+        if self._old:
+            rows = self.between(0, END)
+            return rows.take(matching(rows.hashes, wanted))
+        known = self._last
+        if known is None or known.shape != self.shape or not _within(wanted, known.wanted):
+            parts = [*self._in_overlay(wanted), *gathered(self._in_base(wanted))]
+            known = _Found(self.shape, wanted, newest(parts, self.shape).living())
+            self._last = known if len(wanted) <= _FEW else None
+        if len(wanted) == len(known.wanted):
+            return known.rows
+        return known.rows.take(matching(known.rows.hashes, wanted))
 
     def scan(self) -> Iterator[Rows]:
         """All rows, some at a time."""
-        base = self.directory.base
-        for first in range(0, max(1, len(base)), _AT_ONCE):
-            low, high = self._range(first, first + _AT_ONCE)
-            blocks = [self._file.read(one.name) for one in base[first : first + _AT_ONCE]]
-            parts = [*self._overlay_between(low, high), *(block.part(slice(None)) for block in blocks)]
-            yield newest(parts, self.shape).living()
+        for low, high in self.ranges(_AT_ONCE):
+            yield self.between(low, high)
+
+    def ranges(self, blocks: int) -> Iterator[Range]:
+        """Ranges of hashes, each of so many blocks of the base."""
+        for first in range(0, max(1, len(self.directory.base)), blocks):
+            yield Range(*self._range(first, first + blocks))
+
+    def between(self, low: int, high: int) -> Rows:
+        """The rows from one hash on and before another, from blocks of any format."""
+        parts = self._overlay_between(low, high)
+        lows = [one.low for one in self.directory.base]
+        for one in self.directory.base[max(0, bisect_right(lows, low) - 1) : bisect_left(lows, high)]:
+            block = self._file.read_any(one.name)
+            parts += block.parts(_places(block.hashes, low, high))
+        return newest(parts, self.shape).living()
 
     def upto(self, column: str, most: int) -> Rows:
         """The rows whose value in this column is at most this one."""
-        rows = self._any_of(block.hashes[block.upto(column, most)] for block in self._blocks())
+        rows = self._any_of(lambda block: block.upto(column, most))
         fits = pc.fill_null(pc.less_equal(rows.table[column], pa.scalar(most, pa.int64())), fill_value=False)
         return rows.take(np.flatnonzero(fits.to_numpy()))
 
     def present(self, column: str) -> Rows:
         """The rows that have a value in this column."""
-        rows = self._any_of(block.hashes[block.present(column)] for block in self._blocks())
+        rows = self._any_of(lambda block: block.present(column))
         return rows.take(np.flatnonzero(pc.is_valid(rows.table[column]).to_numpy()))
 
-    def _any_of(self, hashes: Iterable[Hashes]) -> Rows:
-        """The rows with these hashes.  A block may have an older version of a row."""
-        return self.find(np.concatenate([np.empty(0, np.uint64), *hashes]))
+    def _any_of(self, places: Callable[[Block], Places]) -> Rows:
+        """The rows that blocks have at these places, and maybe others."""
+        if self._old:
+            return self.between(0, END)
+        blocks = map(self._file.read, self.directory.names)
+        return self.find(
+            np.concatenate([np.empty(0, np.uint64), *(one.hashes[places(one)] for one in blocks)])
+        )
 
-    def _blocks(self) -> Iterator[Block]:
-        return map(self._file.read, self.directory.names)
+    @property
+    def _old(self) -> bool:
+        """Whether the table is of format 4 or 5, and is only read: then all of it."""
+        return any(not name.pages for name in self.directory.names)
 
-    def _in_base(self, wanted: Hashes) -> Iterator[Part]:
-        base = self.directory.base
+    def _in_base(self, wanted: Hashes) -> Iterator[tuple[Block, Places]]:
+        for _, block, places in self.base_places(wanted):
+            yield block, places
+
+    def base_places(self, wanted: Hashes) -> Iterator[tuple[int, Block, Places]]:
+        """Which blocks of the base have rows with these hashes, which are sorted, and where."""
+        base, known = self.directory.base, self._where
+        if known is not None and np.array_equal(known[0], wanted):
+            yield from ((number, self._file.read(base[number].name), places) for number, places in known[1])
+            return
         lows = np.array([one.low for one in base[1:]], np.uint64)
-        cuts = [0, *np.searchsorted(wanted, lows), len(wanted)]
-        for one, first, last in zip(base, cuts, cuts[1:], strict=False):
+        cuts, found = [0, *np.searchsorted(wanted, lows).tolist(), len(wanted)], []
+        for number, (one, first, last) in enumerate(zip(base, cuts, cuts[1:], strict=False)):
             if first < last:
                 block = self._file.read(one.name)
                 places = matching(block.hashes, wanted[first:last])
                 if len(places):
-                    yield block.part(places)
+                    found.append((number, places))
+                    yield number, block, places
+        self._where = (wanted, found) if len(wanted) <= _FEW else None
 
-    def _in_overlay(self, wanted: Hashes) -> Iterator[Part]:
+    def _in_overlay(self, wanted: Hashes) -> list[Part]:
         hashes, _ = self._index()
         return self._overlay_at(matching(hashes, wanted))
 
-    def _overlay_between(self, low: int, high: int) -> Iterator[Part]:
-        hashes, _ = self._index()
-        return self._overlay_at(np.arange(*between(hashes, low, high).indices(len(hashes))))
+    def _overlay_between(self, low: int, high: int) -> list[Part]:
+        return self._overlay_at(_places(self._index()[0], low, high))
 
-    def _overlay_at(self, found: NDArray[np.intp]) -> Iterator[Part]:
+    def _overlay_at(self, found: Places) -> list[Part]:
         """The rows at these places of the index, the newest block first."""
+        parts = [part for _, block, places in self.overlay_places(found) for part in block.parts(places)]
+        return parts[::-1]
+
+    def overlay_places(self, found: Places) -> Iterator[tuple[int, Block | OldBlock, Places]]:
+        """Which blocks of the overlay the places of the index are of, the oldest first, and where in them."""
         if not len(found):
             return
-        places = np.sort(self._index()[1][found])
-        numbers = places >> 32
-        names = {one.name.number: one.name for one in self.directory.overlay}
-        starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1), len(places)]
-        for first, last in reversed(list(pairwise(starts))):
-            block = self._file.read(names[int(numbers[first])])
-            yield block.part((places[first:last] & 0xFFFFFFFF).astype(np.intp))
+        spots = np.sort(self._index()[1][found])
+        numbers = spots >> 32
+        known = {one.name.number: place for place, one in enumerate(self.directory.overlay)}
+        starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(spots)]
+        for first, last in pairwise(starts):
+            place = known[int(numbers[first])]
+            block = self._file.read_any(self.directory.overlay[place].name)
+            yield place, block, (spots[first:last] & 0xFFFFFFFF).astype(np.intp)
+
+    def in_overlay(self, wanted: Hashes) -> Places:
+        """The places of the index of these hashes, which are sorted."""
+        return matching(self._index()[0], wanted)
 
     def _index(self) -> tuple[Hashes, NDArray[np.int64]]:
         if self._overlaid is None:
@@ -137,7 +200,7 @@ class SortedTable:
         """Add the rows of these blocks that the base does not have."""
         known = [self._index()]
         for one in added:
-            hashes = self._file.read(one.name).hashes
+            hashes = self._file.read_any(one.name).hashes
             places = np.arange(len(hashes))
             if one.name.seal is None:  # format 4 left older versions of rows in the overlay
                 places = places[~self.directory.was_merged(one, hashes)]
@@ -153,18 +216,23 @@ class SortedTable:
 
         Returns whether anything was written.
         """
+        try:
+            return self._apply(runs)
+        finally:
+            self._last = self._where = None
+
+    def _apply(self, runs: Sequence[Run]) -> bool:
         here, count = self.directory, sum(len(run.hashes) for run in runs)
         if not count and not here.overlay:
             return False
         known = sum(one.name.rows for one in here.base)
-        old = any(name.seal is None for name in here.names)
-        if max(BLOCK, _RATE * count) >= known or _WHOLE * count >= known or old:
+        if max(BLOCK, _RATE * count) >= known or _WHOLE * count >= known:
             self._merge(0, len(here.base), runs)
             self._drop_overlay(len(here.overlay))
             here.round, here.at = here.round + 1, 0
             self._overlaid = None
             return True
-        left, deleted = self._patch(_Fresh.of(runs, self.shape))
+        left, deleted = Rewrite.of(runs, self.shape).run(self, self._file)
         if not (len(left) or deleted or here.overlay):
             return True
         before = here.round, here.at
@@ -224,7 +292,7 @@ class SortedTable:
             end = low + (high - low) * (piece + 1) // pieces
             parts = _between(runs, begin, end)
             parts += self._overlay_between(begin, end)
-            parts += _between(blocks, begin, end)
+            parts += gathered((block, _places(block.hashes, begin, end)) for block in blocks)
             yield from self._written(begin, newest(parts, self.shape).living())
 
     def _written(self, low: int, rows: Rows) -> Iterator[Based]:
@@ -234,66 +302,11 @@ class SortedTable:
         count = max(1, round(len(rows) / BLOCK))
         lows = {int(rows.hashes[len(rows) * n // count]) for n in range(1, count)} - {int(rows.hashes[0])}
         for begin, end in pairwise([low, *sorted(lows), END]):
-            places = np.arange(*between(rows.hashes, begin, end).indices(len(rows)))
+            places = _places(rows.hashes, begin, end)
             yield Based(begin, self._write(rows.take(places) if count > 1 else rows))
 
     def _write(self, rows: Rows) -> Name:
         return self._file.write(rows, self.shape.key)
-
-    def _patch(self, fresh: _Fresh) -> tuple[Rows, int]:
-        """Rewrite and erase in their place what the file has of these rows.
-
-        Returns the rows that are still to be written, and how many were deleted.
-        """
-        here = self.directory
-        for place, (low, name) in enumerate(here.base):
-            _, high = self._range(place, place + 1)
-            cut = np.arange(*between(fresh.hashes, low, high).indices(len(fresh.hashes)))
-            if len(cut):
-                slots = matching(self._file.read(name).hashes, distinct(fresh.hashes[cut]))
-                here.base[place] = Based(low, self._patch_block(name, slots, fresh, cut))
-        hashes, places = self._index()
-        numbers = np.sort(places[matching(hashes, distinct(fresh.hashes))])
-        for place, one in enumerate(here.overlay):
-            first, last = np.searchsorted(numbers, [one.name.number << 32, (one.name.number + 1) << 32])
-            if first < last:
-                slots = (numbers[first:last] & 0xFFFFFFFF).astype(np.intp)
-                hashes = self._file.read(one.name).hashes[slots]
-                cut, lasting = matching(fresh.hashes, distinct(hashes)), ~here.was_merged(one, hashes)
-                here.overlay[place] = one._replace(
-                    name=self._patch_block(one.name, slots, fresh, cut, lasting)
-                )
-        left = np.flatnonzero(~fresh.written & ~fresh.gone)
-        return fresh.rows.take(left), int(fresh.gone.sum())
-
-    def _patch_block(
-        self,
-        name: Name,
-        slots: NDArray[np.intp],
-        fresh: _Fresh,
-        cut: NDArray[np.intp],
-        lasting: NDArray[np.bool_] | None = None,
-    ) -> Name:
-        """Patch these slots of a block with the fresh rows at the places `cut`, where the keys are the same.
-
-        `lasting`: which slots may get a new version; all in the base.  The others are copies of rows of the
-        base, and the block is deleted without merging them.
-        """
-        block, key, some = self._file.read(name), self.shape.key, fresh.keys.take(pa.array(cut))
-        which = found(block.keys(slots, key), some, key)
-        same = which >= 0
-        lasts = np.ones(int(same.sum()), bool) if lasting is None else lasting[same]
-        slots, which = slots[same], cut[which[same]]
-        deleted = fresh.gone[which]
-        living = block.alive(slots) & ~deleted
-        stale, which, lasts = slots[living], which[living], lasts[living]
-        values = {column: all_.take(which) for column, all_ in fresh.values.items()}
-        fits = block.fits(stale, values) & ~fresh.written[which] & lasts
-        fresh.written[which[fits]] = True
-        if not fits.all():
-            values = {column: some.take(np.flatnonzero(fits)) for column, some in values.items()}
-        change = Patch(stale[fits], values, stale[~fits], slots[deleted], key)
-        return self._file.patch(name, change) if living.any() or deleted.any() else name
 
     def _drop_overlay(self, count: int) -> None:
         """Delete the oldest blocks of the overlay, which the base has now."""
@@ -316,47 +329,24 @@ class SortedTable:
         self._add_to_index(fresh)
 
 
-@dataclass(frozen=True)
-class _Fresh:
-    """The rows of a tick in the order of their hashes."""
-
-    rows: Rows
-    keys: pa.Table
-    values: Mapping[str, Values]
-    """By column, without the key."""
-    written: NDArray[np.bool_]
-    """Which rows a block has."""
-
-    @classmethod
-    def of(cls, runs: Sequence[Run], shape: Shape) -> _Fresh:
-        rows = newest([run.part(slice(None)) for run in runs], shape)
-        table = rows.table.combine_chunks()
-        values = {
-            name: Values.of(_whole(table[name])) for name in table.column_names if name not in shape.key
-        }
-        return cls(rows, table.select(shape.key), values, np.zeros(len(rows), bool))
-
-    @property
-    def hashes(self) -> Hashes:
-        return self.rows.hashes
-
-    @property
-    def gone(self) -> NDArray[np.bool_]:
-        return self.rows.gone
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return (
-        column.chunk(0)
-        if column.num_chunks == 1
-        else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
-    )
-
-
 def _between(runs: Iterable[Run], low: int, high: int) -> list[Part]:
     """The rows of these runs from one hash on and before another."""
     cuts = [(run, between(run.hashes, low, high)) for run in runs]
     return [run.part(cut) for run, cut in cuts if cut.start < cut.stop]
+
+
+def _within(some: Hashes, others: Hashes) -> bool:
+    """Whether all of these hashes are among others; both are sorted, and have none twice."""
+    if len(some) > len(others):
+        return False
+    places = np.searchsorted(others, some)
+    return bool((places < len(others)).all()) and np.array_equal(others[places], some)
+
+
+def _places(hashes: Hashes, low: int, high: int) -> Places:
+    """The places of sorted hashes from one hash on and before another."""
+    cut = between(hashes, low, high)
+    return np.arange(cut.start, cut.stop)
 
 
 def _rest(ranges: Sequence[Range]) -> list[Range]:
