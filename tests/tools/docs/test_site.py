@@ -37,6 +37,26 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert sorted(found) == sorted(pages - decided | {"decisions/README.md"})
 
 
+def named(nav: Any) -> list[tuple[str, str]]:
+    """Every page that a navigation gives a name."""
+    if isinstance(nav, str):
+        return []
+    if isinstance(nav, list):
+        return [pair for part in nav for pair in named(part)]
+    return [
+        pair
+        for name, part in nav.items()
+        for pair in ([(name, part)] if isinstance(part, str) else named(part))
+    ]
+
+
+def test_a_page_with_a_name_is_not_taken_for_that_of_its_section() -> None:
+    """A README in a section becomes the page of the section, and its own name is then nowhere to be seen."""
+    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["nav"]
+    lost = [name for name, page in named(nav) if page.endswith("README.md")]
+    assert lost == ["Home"]
+
+
 def test_every_decision_is_in_the_list_of_decisions() -> None:
     names = {path.name for path in (DOCS / "decisions").glob("*.md")}
     assert set(re.findall(r"\]\(([^)]+)\)", decisions(DOCS / "decisions"))) == names
