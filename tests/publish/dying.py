@@ -22,8 +22,8 @@ PUBLISH: dict[str, dict[str, Any]] = {
     "program": {"kind": "command", "command": ["/bin/sh", "-c", 'cat >> got; echo "$TIDEGAUGE_KEY" >> keys']},
 }
 POINTS = {
-    "file written": (writer, "_put", "before"),
-    "file in place": (writer, "_put", "after"),
+    "file written": (writer, "put_in_place", "before"),
+    "file in place": (writer, "put_in_place", "after"),
     "file half written": (writer, "_write_document", "after"),
     "month half written": (os, "fsync", "before"),
     "delivered": (Cursors, "put", "before"),

@@ -323,7 +323,7 @@ def test_an_error_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(folders, "_sync", full)
+    monkeypatch.setattr(folders, "sync_file", full)
     with pytest.raises(OSError, match="No space"):
         gauge(tmp_path, Clock(70)).stamp()
     assert [path.name for path in tmp_path.iterdir()] == ["log.csv"]
