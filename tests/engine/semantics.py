@@ -186,7 +186,12 @@ TIMES: Final[list[tuple[JSON, Any]]] = [
     (["days earlier", _day("2026-03-01"), 1.0], date(2026, 2, 28)), (["days earlier", _day("2026-03-01"), NAN], None),
 ]  # fmt: skip
 
+_MANY: Final = ("z", "b", "ä", "e", "\uffff", "𝄞", "a", "b", "", "E")
+"""More texts than are compared one after the other; in no order, and one of them twice."""
+
 MEASURES: Final[list[tuple[JSON, Any]]] = [
+    *((["place", text, *_MANY], None if text not in _MANY else _MANY.index(text)) for text in (*_MANY[:7], "", "E", "c", "zz", "\x00", "é", "￾")),
+    (["place", ["text", None], *_MANY], None),
     (["place", "b", "a", "b"], 1), (["place", "c", "a", "b"], None), (["place", None, "a"], None), (["place", True, False, True], 1),
     (["place", 2.0, 1.0, 2.0], 1), (["place", AT, _time("2026-01-01 00:00:00"), AT], 1), (["place", "A", "a"], None),
     (["cell", 2, 3, 1], 7), (["cell", None, 3, 1], None), (["cell", 2, 3, None], None),
@@ -201,3 +206,14 @@ MEASURES: Final[list[tuple[JSON, Any]]] = [
 
 CASES: Final = [*CONDITIONS, *CHOICES, *KINDS, *NUMBERS, *TEXTS, *TIMES, *MEASURES]
 """Every case; the row before the change does not exist, the row after it does."""
+
+DIFFERENCES: Final[dict[str, list[JSON]]] = {
+    "NULL in an order": [["least", None, 3, 2], ["greatest", None, 3, 2], ["<", INF, NAN], [">=", None, 1], ["between", 5, None, 3]],
+    "integer division": [["div", -7.0, 2.0], ["div", 7.0, -2.0], ["%", -5.0, 3.0], ["div", 1.0, 0.0], ["/", 1.0, 0.0]],
+    "time zones": [AT, ["truncate", "hour", _time("1969-12-31 23:30:00")], ["text timestamp", "2026-07-31 12:30:00 Europe/Berlin"],
+                   ["later", _time("2026-03-29 00:30:00"), ["interval", "25 hour"]], ["date", _time("1969-12-31 23:59:59")]],
+    "casts": [["cast", "INT", 2.5], ["cast", "INT", "2.5"], ["cast", "DECIMAL(8, 2)", 1.005], ["boolean", "wahr"], ["double", "1_000"]],
+    "overflow": [["cast", "TINYINT", 128], ["cast", "BIGINT", 9223372036854775807.0], ["days later", _day("2026-01-31"), 3e9],
+                 ["round", 1e308, 99], ["cast", "DECIMAL(4, 0)", 12345], ["whole text", 2e38]],
+}  # fmt: skip
+"""Where engines differ of themselves, and cases of each; all engines are run through all cases."""

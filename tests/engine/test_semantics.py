@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 from tests.engine import reference
-from tests.engine.semantics import CASES
+from tests.engine.semantics import CASES, DIFFERENCES
 from tidegauge.engine.duckdb.render import render
 from tidegauge.model.expression import OPERATIONS, Call, Column, Constant, parse
 
@@ -70,6 +70,11 @@ def test_every_operation_has_a_case() -> None:
     }
     assert tried == set(OPERATIONS)
     assert {*reference.OPERATIONS, "present"} == set(OPERATIONS)
+
+
+@pytest.mark.parametrize("topic", DIFFERENCES)
+def test_every_known_difference_of_engines_has_cases(topic: str) -> None:
+    assert all(form in [one for one, _ in CASES] for form in DIFFERENCES[topic])
 
 
 def test_every_operation_is_documented_once() -> None:
