@@ -6,12 +6,25 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from tests.engine.harness import COLUMNS, START, World, batch_table, last_end
+from tests.engine.harness import (
+    COLUMNS,
+    START,
+    World,
+    batch_table,
+    last_end,
+    oracle_true,
+    passes,
+    run_engine,
+    run_oracle,
+)
+from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.engine.spark.engine import SparkEngine
 from tidegauge.model.expression import Column, Constant, call
 from tidegauge.model.query import Component, Group, Query
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.engine.harness import Passes, Spot
     from tests.engine.oracle import Mutation
     from tidegauge.model.expression import Expression
@@ -133,3 +146,21 @@ def run_spark(
         behind += len(mutations)
     run.engine.close()
     return run
+
+
+def require_equal(world: World, store: Path) -> None:
+    """Sums of Spark equal those of the oracle and of the embedded engine, accepted and true."""
+    program, log = plain_program(world), passes(world.mutations, world.untils)
+    run, oracle = run_spark(program, log, store), run_oracle(program, log)
+    assert run.sums == {spot: amount for spot, amount in oracle.totals.items() if amount}
+    assert {spot: amount for spot, amount in run.true.items() if amount} == oracle_true(oracle)
+    with DuckEngine(program, COLUMNS) as engine:
+        assert run_engine(engine, log).sums == run.sums
+
+
+def require_equal_when_rough(world: World, store: Path) -> None:
+    """The same with batches cut anywhere, where every tick fails once and the engine starts again."""
+    program, log = plain_program(world), passes(world.mutations, world.untils)
+    rough = run_spark(program, log, store, world.cuts[:3], rough=True)
+    oracle = run_oracle(program, log)
+    assert rough.sums == {spot: amount for spot, amount in oracle.totals.items() if amount}

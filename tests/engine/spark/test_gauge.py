@@ -65,16 +65,18 @@ def written(rows: list[dict[str, Any]], path: Path) -> None:
 
 
 def gauge(folder: Path, source: dict[str, Any], engine: str, until: str = "2026-01-20", **more: Any) -> Gauge:
+    declared: dict[str, Any] = {
+        "constraint": {"at_most": 3},
+        "budget": {"epsilon": 1_000_000_000},
+        "releases": RELEASES,
+    }
     return Gauge(
         source={"time": "at", "key": "id", "op": "op", "table": "log", **source},
-        constraint={"at_most": 3},
-        budget={"epsilon": 1_000_000_000},
-        releases=RELEASES,
         engine=engine,
         store=folder / f"{engine}.db",
         base=folder,
         now=lambda: instant(until),
-        **more,
+        **(declared | more),
     )
 
 

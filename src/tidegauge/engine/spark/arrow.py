@@ -20,7 +20,7 @@ _VIEW: Final = "tidegauge_arrow"
 
 
 def frame_of(rows: pa.Table, layout: Layout, spark: SparkSession) -> DataFrame:
-    """A batch of changes as a frame: the columns that are used, and with flows the digest of all.
+    """A batch of changes as a frame: the columns that are used, and if rows are kept the digest of all.
 
     Raises SourceError for changes that are not plain.
     """
@@ -48,7 +48,7 @@ def frame_of(rows: pa.Table, layout: Layout, spark: SparkSession) -> DataFrame:
     ]
     after = f"CASE WHEN row IS NOT NULL THEN struct({', '.join(fields) or 'TRUE AS _'}) END"
     digest = ""
-    if layout.flows:
+    if layout.has_image:
         whole = [f"row.{quote(one.name)}" for one in table.schema.field("row").type]
         digest = f", CASE WHEN row IS NOT NULL THEN {digest_sql(whole)} END AS digest"
     return spark.sql(

@@ -107,8 +107,10 @@ class Changes(RemoteRows):
         own = {column: kind for column, kind in schema.items() if column not in ("_seq", "_file", "_batch")}
         both = self.roles.columns(own)
         wanted = {one: kind for one, kind in layout.columns.items() if one in both}
+        wanted |= {one: layout.columns[one] for one in layout.image if one not in layout.program.used}
         fields = [
-            f"{self._value(schema, both[one][1], kind)} AS {quote(one)}" for one, kind in wanted.items()
+            f"{self._value(schema, both.get(one, (None, None))[1], kind)} AS {quote(one)}"
+            for one, kind in wanted.items()
         ]
         gone, fresh = self._absent(both, schema)
         after = f"CASE WHEN NOT _gone THEN struct({', '.join(fields) or 'TRUE AS _'}) END"
@@ -116,7 +118,7 @@ class Changes(RemoteRows):
         key = quote(self.roles.key) if number else f"coalesce(CAST({quote(self.roles.key)} AS STRING), '')"
         some = f"{key} IS NOT NULL" if number else f"{key} <> ''"
         digest = ""
-        if layout.flows:
+        if layout.has_image:
             new = [quote(column) for _, column in both.values() if column is not None]
             digest = f", CASE WHEN NOT _gone AND {some} THEN {digest_sql(new)} END AS digest"
         informed = "TRUE" if self.roles.before is not None else "FALSE"

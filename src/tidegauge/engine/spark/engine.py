@@ -11,13 +11,15 @@ import pyarrow as pa
 from tidegauge.engine.spark.arrow import frame_of
 from tidegauge.engine.spark.files import StateFiles, Version
 from tidegauge.engine.spark.first import TEXT, FirstFold, heavy_units
-from tidegauge.engine.spark.fold import NO_RELEASE, Fold
+from tidegauge.engine.spark.fold import Fold
+from tidegauge.engine.spark.folded import folded, only
 from tidegauge.engine.spark.layout import Layout
 from tidegauge.engine.spark.session import session, settled
 from tidegauge.engine.spark.stamps import PREFIX, copied, state_of, sums
+from tidegauge.engine.spark.terms import TermFold
 from tidegauge.errors import QueryError
 from tidegauge.model.history import Backfilled
-from tidegauge.model.program import Arrived, Folded, Total
+from tidegauge.model.program import Arrived
 from tidegauge.scratch import ScratchFolder
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from tidegauge.engine.spark.changes import Changes
     from tidegauge.model.engine import StateLayout
     from tidegauge.model.mutation import RemoteRows
-    from tidegauge.model.program import Program, State
+    from tidegauge.model.program import Folded, Program, State
     from tidegauge.model.stamp import Stamped
 
 _SEGMENTS: Final = 8
@@ -68,6 +70,8 @@ class SparkEngine:
         self._committed: str | None = None
         self._fresh: list[Fresh] = []
         self._checked = False
+        self._begun: frozenset[str] = frozenset()
+        """Releases that begin with the next fold."""
         self._arrived = 0
         """The number of the next batch."""
         self._check()
@@ -137,13 +141,13 @@ class SparkEngine:
         return str(self._version)
 
     def begin(self, releases: Collection[str], *, state: State) -> None:
-        """Never called: the state keeps no columns for releases that are added (Layout refuses them)."""
-        del releases, state
-        raise AssertionError("a plan that can grow is refused")
+        """Let the next fold begin with every row of the state once more, for releases that were added."""
+        del state
+        self._begun = frozenset(releases)
 
     def forget(self) -> None:
         """Go on from the committed version: a transaction was rolled back."""
-        self._fresh, self._checked = [], False
+        self._fresh, self._begun, self._checked = [], frozenset(), False
 
     # -- arrival ---------------------------------------------------------------------------------------------
 
@@ -201,30 +205,48 @@ class SparkEngine:
         stamped.intact()
         self._arrived = stamped.arrivals
         self._version = self._version.next(state=(name,), since=stamped.arrivals)
-        yield _only(totals, dropped, dict(stamped.counts))
+        yield only(totals, dropped, dict(stamped.counts))
 
     # -- folding ---------------------------------------------------------------------------------------------
 
     def fold(self, *, state: State, watermark: int, reached: int) -> Iterator[Folded]:
         """Enforce and fold what takes effect by `reached`, all units at once."""
         del state
+        since, at = self._arrived, watermark
+        found: list[Mapping[str, int]] = []
         with settled(self._spark):
-            yield self._fold(watermark, reached)
+            for begin in self._columns.beginnings(watermark, reached):
+                if at + 1 < begin:
+                    found += self._fold(at, begin - 1, late=watermark)
+                found += self._fold(begin - 1, begin, late=watermark, kind=TermFold)
+                at = begin
+            if at < reached:
+                found += self._fold(at, reached, late=watermark)
+        self._version = self._version.next(since=since)
+        yield folded(found, self._columns)
 
-    def _fold(self, watermark: int, reached: int) -> Folded:
+    def _fold(
+        self, watermark: int, reached: int, *, late: int, kind: type[Fold] = Fold
+    ) -> list[Mapping[str, int]]:
+        """Fold what takes effect after the watermark, up to `reached`; no term begins in between."""
         from pyspark import StorageLevel  # noqa: PLC0415  (loaded when first used)
 
         version, layout = self._version, self._columns
-        in_order = not version.waiting and len(self._fresh) == 1 and self._fresh[0].in_order
-        first = in_order and not version.state and not layout.flows
+        again = bool(version.state) and (bool(self._begun) or kind is TermFold)
+        alone = not version.waiting and not again and kind is not TermFold
+        in_order = alone and len(self._fresh) == 1 and self._fresh[0].in_order
+        first = in_order and not version.state and not layout.flows and layout.program.terms is None
         fresh = [one.frame if first else one.named for one in self._fresh]
-        frames = [*(self.files.read(name) for name in version.waiting), *fresh]
+        frames = [*map(self._waiting, version.waiting), *fresh]
+        if again:
+            rows = layout.again(self._named(self._newest(), "all"), self._begun, every=kind is TermFold)
+            frames.append(self._spark.sql(rows))
         general, fold = (
-            kind(
-                layout, watermark=watermark, reached=reached, since=version.since, in_order=in_order,
-                known=bool(version.state),
+            one(
+                layout, watermark=watermark, reached=reached, since=version.since, late=late,
+                in_order=in_order, known=bool(version.state),
             )
-            for kind in (Fold, FirstFold if first else Fold)
+            for one in (Fold, FirstFold if first else kind)
         )  # fmt: skip
         totals: list[Mapping[str, int]] = []
         written: list[DataFrame] = []
@@ -250,7 +272,7 @@ class SparkEngine:
                 decided = self._named(kept[-1], f"decided{len(kept)}")
                 totals += self._collected(one.totals(decided))
                 written.append(self._spark.sql(one.new_state(decided)))
-        if version.state and fold.some_leave:
+        if version.state and fold.some_leave and kind is not TermFold:  # there, every unit changes
             touched = (
                 self._named(
                     self._spark.sql(f"SELECT DISTINCT unit FROM {timed} WHERE instant <= {reached}L"),
@@ -271,9 +293,9 @@ class SparkEngine:
             segments = self._write_state(self._union(written), number, divided=first)
         for frame in kept:
             frame.unpersist()
-        since = self._arrived
-        self._version, self._fresh = version.next(state=segments, waiting=waiting, since=since), []
-        return self._folded(fold, totals)
+        self._version, self._fresh = version.next(state=segments, waiting=waiting), []
+        self._begun = frozenset()
+        return totals
 
     def _heavy(self, waiting: str) -> tuple[str, str] | None:
         """The changes without those of units that have very many, and these; None: no unit has."""
@@ -310,7 +332,22 @@ class SparkEngine:
     def _segment(self, name: str) -> DataFrame:
         if name.startswith(PREFIX):
             return state_of(self._spark, self.files.place(name), self._columns)
-        return self.files.read(name)
+        found = self.files.read(name)
+        if set(found.columns) >= set(self._columns.state()):
+            return found
+        return self._spark.sql(
+            self._columns.widened_state(
+                self._named(found, "segment_" + name.replace("-", "_")), found.columns
+            )
+        )
+
+    def _waiting(self, name: str) -> DataFrame:
+        """Changes that wait in a folder."""
+        found = self.files.read(name)
+        if set(found.columns) >= set(self._columns.changes()):
+            return found
+        view = self._named(found, "waits_" + name.replace("-", "_"))
+        return self._spark.sql(self._columns.widened_changes(view, found.columns))
 
     def _known(self, timed: str, reached: int) -> str:
         """The state of the units that change."""
@@ -336,28 +373,6 @@ class SparkEngine:
     def _collected(self, statement: str) -> list[Mapping[str, int]]:
         return [row.asDict() for row in self._spark.sql(statement).collect()]
 
-    def _folded(self, fold: Fold, found: Sequence[Mapping[str, int]]) -> Folded:
-        sums: dict[tuple[int, int, int, int], list[int]] = {}
-        counts: dict[str, int] = {}
-        for row in found:
-            truly, counted = (
-                (row[f"{name}_high"] << 32) + row[f"{name}_low"] if fold.large else row[name]
-                for name in ("truly", "counted")
-            )
-            if row["release"] == NO_RELEASE:
-                for reason, times in fold.unpacked(row["cell"]).items():
-                    counts[reason] = counts.get(reason, 0) + times * truly
-                continue
-            both = sums.setdefault((row["release"], row["component"], row["bin"], row["cell"]), [0, 0])
-            both[0] += counted
-            both[1] += truly - counted
-        names = [release.name for release in self.program.releases]
-        totals = [
-            [Total(names[i], j, b, c, both[n]) for (i, j, b, c), both in sorted(sums.items()) if both[n]]
-            for n in range(2)
-        ]
-        return _only(totals[0], totals[1], counts)
-
     def _named(self, frame: DataFrame, name: str) -> str:
         self._names.add(name)
         frame.createOrReplaceTempView(self._view(name))
@@ -365,11 +380,3 @@ class SparkEngine:
 
     def _view(self, name: str) -> str:
         return f"{self._name}_{name}"
-
-
-def _only(totals: list[Total], dropped: list[Total], counts: dict[str, int]) -> Folded:
-    """The result of a fold whose state lies in files."""
-    empty = pa.table({})
-    return Folded(
-        totals=totals, entries=empty, gone=empty, units=empty, used=empty, counts=counts, dropped=dropped
-    )

@@ -18,8 +18,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.engine.spark.bins import bin_of
-from tidegauge.engine.spark.fold import NO_RELEASE, REFUSED, Fold, allowance_sql
+from tidegauge.engine.spark.fold import Fold, allowance_sql
 from tidegauge.engine.spark.layout import ALIVE
+from tidegauge.engine.spark.reasons import NO_RELEASE, REFUSED
 from tidegauge.engine.spark.records import Record, summed
 
 if TYPE_CHECKING:
@@ -71,10 +72,11 @@ class FirstFold(Fold):
             GROUP BY unit"""
         last = ["get(versions, size(versions) - 1) AS last", "get(versions, size(versions) - 2) AS was"]
         changes = [f"{self._changes(s, scope)} AS changes{s}" for s, scope in enumerate(scopes)]
-        narrow = [] if len(scopes) == 1 else [self._narrow(s, scope) for s, scope in enumerate(scopes)]
+        narrow = [] if self._whole else [self._narrow(s, scope) for s, scope in enumerate(scopes)]
         alive = f"last.flags & {ALIVE} <> 0"
         columns = ["unit", f"{alive} AS alive", "codes", *(f"changes{s}" for s in range(len(scopes)))]
-        columns += [f"last.{name}" for name in layout.views()]
+        kept_last = [*layout.views(), *(["image", "digest"] if layout.has_image else [])]
+        columns += [f"last.{name}" for name in kept_last]
         columns += [
             f"CASE WHEN {alive} THEN last.label{n} ELSE was.label{n} END AS label{n}_now"
             for n in range(len(layout.labels))
@@ -93,7 +95,7 @@ class FirstFold(Fold):
         return f"coalesce({self._instant('get(log, i + 1)')} <> {self._instant('one')}, TRUE)"
 
     def _versions(self) -> str:
-        """SQL: the last change of each instant.  Most units have one change an instant, which is cheap to see."""
+        """SQL: the last change of each instant.  Most units have one an instant, which is cheap to see."""
         several = f"size(array_distinct(log.time)) < size(log) OR get(log, 0).time <= {self._watermark}L"
         return f"CASE WHEN {several} THEN filter(log, (one, i) -> {self._last_of_instant()}) ELSE log END"
 
@@ -114,12 +116,17 @@ class FirstFold(Fold):
 
     def _changes(self, s: int, scope: Scope) -> str:
         """SQL: the versions that change what the unit contributes in a scope."""
-        origin = "versions" if len(self._layout.program.scopes) == 1 else f"versions{s}"
+        origin = "versions" if self._whole else f"versions{s}"
         differs = " OR ".join(
             self._differs(i, release, now="one.", was=f"get({origin}, i - 1).")
             for i, release in self._layout.in_scope(scope)
         )
         return f"filter({origin}, (one, i) -> {differs or 'FALSE'})"
+
+    @property
+    def _whole(self) -> bool:
+        """Whether the versions of the only scope need all columns."""
+        return len(self._layout.program.scopes) == 1 and not self._layout.has_image
 
     def _narrow(self, s: int, scope: Scope) -> str:
         """SQL: the versions with the columns of one scope alone."""
@@ -143,7 +150,7 @@ class FirstFold(Fold):
         for s, scope in enumerate(self._layout.program.scopes):
             parts.append((f"({self._exploded(s, scope, decided)})", list(self._records_of(s, scope))))
         return " UNION ALL ".join(
-            summed(origin, records, large=self.large) for origin, records in parts if records
+            summed(origin, records, large=self._layout.large) for origin, records in parts if records
         )
 
     def _records_of(self, s: int, scope: Scope) -> Iterator[Record]:
@@ -153,7 +160,7 @@ class FirstFold(Fold):
             yield Record((NO_RELEASE, 0), "0L", refused, "1L", "0L")
 
     def _exploded(self, s: int, scope: Scope, decided: str) -> str:
-        """SQL: every change of a scope in a row of its own, with the columns that records are computed from."""
+        """SQL: every change of a scope in a row of its own, with the columns that records need."""
         columns = [
             "TRUE AS alive",
             f"TRUE AS x{s}",
@@ -200,6 +207,8 @@ class FirstFold(Fold):
         layout, origin = self._layout, decided
         columns = [TEXT, "alive", *(f"CASE WHEN alive THEN {name} END AS {name}" for name in layout.views())]
         columns += [f"label{n}_now AS label{n}" for n in range(len(layout.labels))]
+        if layout.has_image:
+            columns += [f"CASE WHEN alive THEN {name} END AS {name}" for name in ("image", "digest")]
         for s, scope in enumerate(layout.program.scopes):
             counted = (
                 f"SELECT *, CAST(size(changes{s}) AS BIGINT) AS o{s} FROM ({self._allowed(s, scope, origin)})"

@@ -18,7 +18,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.engine.spark.bins import bin_of
-from tidegauge.engine.spark.layout import ALIVE, OUTSIDE, TOLD, TOLD_ABSENT
+from tidegauge.engine.spark.layout import ALIVE
+from tidegauge.engine.spark.reasons import NO_RELEASE, REFUSED, packed
 from tidegauge.engine.spark.records import Record, summed
 from tidegauge.engine.spark.render import literal
 
@@ -29,31 +30,31 @@ if TYPE_CHECKING:
     from tidegauge.model.program import Release, Scope
 
 NEVER: Final = 2**63 - 1
-REASONS: Final = ("late", "unknown_before", "inserted_twice", "deleted_unknown")
-"""What can be said of one change; for the operator alone.  Then: how many limits kept it out, and how many
-releases have no cell for it."""
-REFUSED: Final = 1 << len(REASONS)
-"""In the packed reasons, one limit that kept the change out."""
-NO_RELEASE: Final = -1
-"""The release of records that count such changes; their cell is the packed reasons."""
 _MOST: Final = 2**62
 """Larger numbers in a constraint become this one, so that adding a time cannot overflow: stricter is safe."""
-_SMALL: Final = 2**20
-"""Amounts up to this can be added up in 64 bits, however many there are."""
 
 
 class Fold:
     """The statements of one fold.
 
-    since:    the number of the first batch that arrived since the last fold.
+    since:    the number of the first batch that arrived since the last tick; late: those are late whose time
+              is not after this instant.
     in_order: the changes are one batch in the order of time.
     known:    there is a state, and `due` joins it.
     """
 
     def __init__(
-        self, layout: Layout, *, watermark: int, reached: int, since: int, in_order: bool, known: bool
+        self,
+        layout: Layout,
+        *,
+        watermark: int,
+        reached: int,
+        since: int,
+        late: int,
+        in_order: bool,
+        known: bool,
     ) -> None:
-        self._layout, self._known, self._in_order = layout, known, in_order
+        self._layout, self._known, self._in_order, self._late = layout, known, in_order, late
         self._watermark, self._reached, self._since = watermark, reached, since
         order = "time, seq" if in_order else "place, rank, seq"
         self._by_unit = f"PARTITION BY unit ORDER BY {order}"
@@ -89,12 +90,13 @@ class Fold:
         state = [name for name in self._layout.state() if name != "unit"]
         own = ["unit", *self._ordering, "flags", *self._layout.views(), *self._layout.rest(), "instant"]
         joined, columns = timed, own
+        was = "instant" if self._in_order else "CASE WHEN place >= 0 THEN instant END"  # no rows of the state
         if known is not None:
             taken = ", ".join(f"{name} AS k_{name}" for name in state)
             joined = f"{timed} LEFT JOIN (SELECT unit, {taken} FROM {known}) USING (unit)"
             columns = [*own, *(f"k_{name}" for name in state)]
         return f"""
-            SELECT {", ".join(columns)}, lag(instant) OVER w AS instant_was,
+            SELECT {", ".join(columns)}, lag({was}) OVER w AS instant_was,
                    lead(instant) OVER w AS instant_next
             FROM {joined} WHERE instant <= {self._reached}L WINDOW w AS ({self._by_unit})"""
 
@@ -191,6 +193,9 @@ class Fold:
             ]
             parts += self._accepted(s, scope)
         decided = f"SELECT {', '.join(parts)} FROM (SELECT {', '.join(limits)} FROM numbered)"
+        if self._layout.program.terms is not None:
+            held = [self._held(s, scope) for s, scope in enumerate(self._layout.program.scopes)]
+            decided = f"SELECT {', '.join(['*', *filter(None, held)])} FROM ({decided})"
         if not self._layout.clipped():
             return decided
         turns = []
@@ -205,6 +210,14 @@ class Fold:
             for i, flow in self._layout.clipped()
         ]
         return f"SELECT *, {', '.join(last)} FROM (SELECT *, {', '.join(turns)} FROM ({decided}))"
+
+    def _held(self, s: int, scope: Scope) -> str:
+        """SQL: what is accepted of a unit after a change, if anything was accepted in this fold."""
+        if not (names := self._layout.accepted(scope)):
+            return ""
+        view = ", ".join(f"{value} AS {name}" for name, value in names.items())
+        last = f"last_value(CASE WHEN x{s} AND accepted{s} THEN struct({view}) END, TRUE)"
+        return f"{last} OVER ({self._so_far}) AS held{s}"
 
     @staticmethod
     def _accepted(s: int, scope: Scope) -> list[str]:
@@ -223,18 +236,12 @@ class Fold:
 
     # -- from decisions to sums ------------------------------------------------------------------------------
 
-    @property
-    def large(self) -> bool:
-        """Whether sums are delivered in two halves."""
-        parts = [part for release in self._layout.program.releases for part in release.query.components]
-        return any(max(abs(part.lower), abs(part.upper)) > _SMALL for part in parts)
-
     def totals(self, decided: str) -> str:
         """SQL: by release, component, bin and cell the true and the accepted change."""
         records = [self._reasons()]
         for s, scope in enumerate(self._layout.program.scopes):
             records += self._records_of(s, scope)
-        return summed(decided, records, large=self.large)
+        return summed(decided, records, large=self._layout.large)
 
     def _records_of(self, s: int, scope: Scope) -> Iterator[Record]:
         for i, release in self._layout.in_scope(scope):
@@ -268,34 +275,23 @@ class Fold:
             yield Record((i, j), f"CASE WHEN {before} THEN {ended} END", f"was_c{i}", "0L", f"-{was}")
 
     def _reasons(self) -> Record:
-        code = self._code({name: name for name in ("time", "flags", "alive", "was_alive", "alone")})
-        code += "".join(
-            f" + CASE WHEN x{s} AND NOT inside{s} THEN {REFUSED}L ELSE 0L END"
-            for s in range(len(self._layout.program.scopes))
-        )
+        code = self._code(self._code_names()) + self._refused()
         return Record((NO_RELEASE, 0), "0L", f"nullif({code}, 0L)", "1L", "0L")
 
     def _code(self, of: Mapping[str, str]) -> str:
-        """SQL: what did not fit, packed, without what the constraint refused.
-
-        Of several changes at one instant nothing is said.  of: SQL of the columns that it depends on.
-        """
+        """SQL: what did not fit, packed, without what the constraint refused."""
         place = "" if self._in_order else f" AND place >= {self._since}L"
-        found = [
-            f"{of['time']} <= {self._watermark}L{place}",
-            f"{of['alone']} AND {of['flags']} & {TOLD} <> 0 AND NOT {of['was_alive']}",
-            f"{of['alone']} AND {of['flags']} & {TOLD_ABSENT} <> 0 AND {of['alive']} AND {of['was_alive']}",
-            f"{of['alone']} AND NOT {of['alive']} AND NOT {of['was_alive']}",
-        ]
-        code = " + ".join(f"CASE WHEN {one} THEN {1 << n}L ELSE 0L END" for n, one in enumerate(found))
-        scopes = len(self._layout.program.scopes)
-        return code + f" + {of['flags']} DIV {OUTSIDE} * {REFUSED * (scopes + 1)}L"
+        late = f"{of['time']} <= {self._late}L{place}"
+        return packed(of, late, scopes=len(self._layout.program.scopes))
 
-    def unpacked(self, code: int) -> dict[str, int]:
-        """The reasons in a packed cell."""
-        found = {name: code >> n & 1 for n, name in enumerate(REASONS)}
-        outside, refused = divmod(code >> len(REASONS), len(self._layout.program.scopes) + 1)
-        return {**found, "dropped": refused, "outside_domain": outside}
+    def _refused(self) -> str:
+        """SQL to add to the packed reasons: the limits that kept a change out."""
+        scopes = range(len(self._layout.program.scopes))
+        return "".join(f" + CASE WHEN x{s} AND NOT inside{s} THEN {REFUSED}L ELSE 0L END" for s in scopes)
+
+    def _code_names(self) -> dict[str, str]:
+        """The columns that the packed reasons depend on, with their SQL."""
+        return {name: name for name in ("time", "flags", "alive", "was_alive", "alone")}
 
     # -- from decisions to the state -------------------------------------------------------------------------
 
@@ -304,16 +300,14 @@ class Fold:
         layout, columns = self._layout, ["unit", "alive"]
         columns += [f"CASE WHEN alive THEN {name} END AS {name}" for name in layout.views()]
         columns += [f"label{n}_now AS label{n}" for n in range(len(layout.labels))]
-        if layout.flows:
+        if layout.has_image:
             columns += [f"CASE WHEN alive THEN {name} END AS {name}" for name in ("image", "digest")]
         for s, scope in enumerate(layout.program.scopes):
             columns += self._counters(s, scope)
         for i, _ in layout.clipped():
-            known = (f", k_b{i}", f", k_n{i}") if self._known else ("", "")
-            columns += [
-                f"coalesce(used{i}.bin{known[0]}) AS b{i}",
-                f"coalesce(used{i}.turn{known[1]}) AS n{i}",
-            ]
+            columns += self._clips(i)
+        for s, scope in enumerate(layout.program.scopes):
+            columns += self._holds(s, scope)
         return f"SELECT {', '.join(columns)} FROM {decided} WHERE instant_next IS NULL"
 
     def _counters(self, s: int, scope: Scope) -> list[str]:
@@ -326,7 +320,25 @@ class Fold:
             "l": f"limit{s}" if scope.by is not None else "CAST(NULL AS STRING)",
             "e": expires if scope.retire else "CAST(NULL AS BIGINT)",
         }
-        return [f"CASE WHEN o{s} > 0 THEN {value} END AS {name}{s}" for name, value in counters.items()]
+        some = f"o{s} > 0 OR k_m{s} IS NOT NULL" if self._known else f"o{s} > 0"
+        return [f"CASE WHEN {some} THEN {value} END AS {name}{s}" for name, value in counters.items()]
+
+    def _clips(self, i: int) -> list[str]:
+        """SQL: how much of a flow's clip a unit has used, and in which bin."""
+        known = (f", k_b{i}", f", k_n{i}") if self._known else ("", "")
+        return [f"coalesce(used{i}.bin{known[0]}) AS b{i}", f"coalesce(used{i}.turn{known[1]}) AS n{i}"]
+
+    def _holds(self, s: int, scope: Scope) -> list[str]:
+        """SQL: what is accepted of a unit in a scope, after its last change."""
+        left = (
+            f"open{s} AND (coalesce(o{s} >= most{s}, FALSE) OR coalesce(ends{s} <= {self._reached}L, FALSE))"
+        )
+        gone = f"WHEN {left} THEN NULL " if scope.retire else ""
+        return [
+            f"CASE {gone}WHEN held{s} IS NOT NULL THEN held{s}.{name} "
+            f"ELSE {f'k_{name}' if self._known else 'CAST(NULL AS BIGINT)'} END AS {name}"
+            for name in self._layout.accepted(scope)
+        ]
 
     # -- units that leave although they do not change --------------------------------------------------------
 
@@ -354,11 +366,13 @@ class Fold:
                     for j, value in enumerate(self._layout.values(i, release))
                 ]
         records = records or [Record((NO_RELEASE, 0), "NULL", "NULL", "0L", "0L")]
-        return summed(leaving, records, large=self.large)
+        return summed(leaving, records, large=self._layout.large)
 
     def left_state(self, leaving: str) -> str:
         """SQL: the state of the units that leave and do not change."""
-        gone = {f"e{s}": self._expired(s) for s in range(len(self._layout.program.scopes))}
+        gone: dict[str, str] = {}
+        for s, scope in enumerate(self._layout.program.scopes):
+            gone |= dict.fromkeys([f"e{s}", *self._layout.accepted(scope)], self._expired(s))
         columns = [
             f"CASE WHEN NOT {gone[name]} THEN {name} END AS {name}" if name in gone else name
             for name in self._layout.state()

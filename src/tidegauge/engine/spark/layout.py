@@ -9,13 +9,17 @@ A change has been read and valued when it waits: the row itself is kept only whe
               8 times the number of releases whose WHERE accepts it outside of every declared cell
     c{i}      its cell in release i; v{i}_{j}: the amount of component j, where it is not always the same
     label{n}  the value of the n-th column that names a limit
-    image     the columns that flows look at; digest: of all columns
+    image     the columns that flows look at or that are kept for added releases; digest: of all columns
 
 The state has one row a unit: `alive`, the same columns, and
 
     m{s}      how many changes counted in scope s; NULL: none
     f{s}      the instant of the first; l{s}: the label of its limit; e{s}: when it must leave
     b{i}      the last bin in which a clipped flow used up n{i} changes
+    a{i}      where constraints renew, the cell that is accepted in release i; a{i}_{j}: the amount
+
+Releases that are added have the next numbers.  Files of before lack their columns: those of changes follow
+from the image, and in the state a unit contributes nothing to them.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from tidegauge.model.engine import StateLayout
 from tidegauge.model.expression import Column, Constant, call
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from tidegauge.model.program import Program, Release, Scope
 
@@ -36,6 +40,10 @@ ALIVE: Final = 1
 TOLD_ABSENT: Final = 2
 TOLD: Final = 4
 OUTSIDE: Final = 8
+EARLIEST: Final = -(2**62)
+"""The time of changes that are as old as the state."""
+_SMALL: Final = 2**20
+"""Amounts up to this can be added up in 64 bits, however many there are."""
 _MARK: Final = "\\u001F"
 """The first character of names of rows that were renamed; a key that begins with it gets a longer name."""
 _TYPES: Final = {
@@ -70,14 +78,18 @@ class Layout:
         self.program = program
         self.stocks = [(i, r) for i, r in enumerate(program.releases) if r.query.kind == "stock"]
         self.flows = [(i, r) for i, r in enumerate(program.releases) if r.query.kind == "flow"]
-        self.labels = sorted({scope.by for scope in program.scopes if scope.by})
+        named = {scope.by for scope in program.scopes if scope.by}
+        self.labels = [*program.labels, *sorted(named - set(program.labels))]
         self.columns = {
-            name: spark_type(columns[name], name) for name in sorted(program.used) if name in columns
+            name: spark_type(columns[name], name)
+            for name in sorted(program.wanted(columns))
+            if name in columns
         }
         self.render = Renderer(self.columns)
         looked_at = {name for _, flow in self.flows for name in (*flow.query.before, *flow.query.after)}
-        self.image = [name for name in self.columns if name in looked_at]
-        """The columns that flows look at."""
+        self.image = [name for name in self.columns if name in looked_at or name in program.keeps]
+        """The columns that flows look at, or that are kept."""
+        self.has_image = bool(self.flows or program.keeps)
 
     def values(self, i: int, release: Release) -> list[str]:
         """The amounts of a stock's components: columns, or constants."""
@@ -85,6 +97,12 @@ class Layout:
             constant if (constant := _constant(release, j)) is not None else f"v{i}_{j}"
             for j in range(len(release.query.components))
         ]
+
+    @property
+    def large(self) -> bool:
+        """Whether sums are delivered in two halves."""
+        parts = [part for release in self.program.releases for part in release.query.components]
+        return any(max(abs(part.lower), abs(part.upper)) > _SMALL for part in parts)
 
     def views(self) -> list[str]:
         """The columns of cells and amounts."""
@@ -95,7 +113,8 @@ class Layout:
 
     def rest(self) -> list[str]:
         """The columns of a version of a row besides cells and amounts."""
-        return [*(f"label{n}" for n in range(len(self.labels))), *(["image", "digest"] if self.flows else [])]
+        image = ["image", "digest"] if self.has_image else []
+        return [*(f"label{n}" for n in range(len(self.labels))), *image]
 
     def in_scope(self, scope: Scope) -> list[tuple[int, Release]]:
         """The stocks of a scope."""
@@ -115,7 +134,25 @@ class Layout:
         return [
             *(f"{name}{s}" for s in scopes for name in "mfle"),
             *(f"{name}{i}" for i, _ in self.clipped() for name in "bn"),
+            *(name for scope in self.program.scopes for name in self.accepted(scope)),
         ]
+
+    def accepted(self, scope: Scope) -> dict[str, str]:
+        """The columns of what is accepted in a scope, each with that of the row; only where terms begin."""
+        if self.program.terms is None:
+            return {}
+        found = {}
+        for i, release in self.in_scope(scope):
+            found[f"a{i}"] = f"c{i}"
+            found |= {f"a{one[1:]}": one for one in self.values(i, release) if one.startswith("v")}
+        return found
+
+    def beginnings(self, watermark: int, reached: int) -> list[int]:
+        """The instants after the watermark, up to `reached`, at which a term begins."""
+        terms = self.program.terms
+        if terms is None:
+            return []
+        return [end for _, end in terms.ends(terms.bin_at(watermark + 1), reached)]
 
     def state(self) -> list[str]:
         """The columns of the state."""
@@ -136,42 +173,79 @@ class Layout:
         before: whether an old row was delivered.  digest: SQL of the digest of the new row.
         texts: the column `entry` has texts, not integers.
         """
-        outside = " + ".join(
-            f"CAST({self.render(release.query.outside)} AS BIGINT)"
-            for _, release in self.stocks
-            if release.query.outside != Constant(False)
-        )
         told = f"CASE WHEN NOT informed THEN 0L WHEN before THEN {TOLD}L ELSE {TOLD_ABSENT}L END"
-        flags = f"CASE WHEN after IS NOT NULL THEN {ALIVE}L ELSE 0L END + {told}"
-        if outside:
-            flags += f" + CASE WHEN after IS NOT NULL THEN {OUTSIDE}L * ({outside}) ELSE 0L END"
+        flags = f"CASE WHEN after IS NOT NULL THEN {ALIVE}L ELSE 0L END + {told}{self._outside(self.stocks)}"
         named = f"CASE WHEN startswith(entry, '{_MARK}') THEN concat('{_MARK}0{_MARK}', entry) ELSE entry END"
         computed = [
             f"{named if texts else 'entry'} AS unit", f"least(time, {now}L) AS time", f"{place}L AS place",
             "rank", "seq",
             f"{flags} AS flags",
         ]  # fmt: skip
-        for i, release in self.stocks:
-            amounts = [self.render.amount(part) for part in release.query.components]
-            some = " OR ".join(f"{one} <> 0" for one in amounts)
-            cell = f"CAST({self.render(release.query.cell)} AS BIGINT)"
-            computed.append(f"CASE WHEN after IS NOT NULL AND ({some}) THEN {cell} END AS c{i}")
-            computed += [
-                f"{one} AS {name}"
-                for one, name in zip(amounts, self.values(i, release), strict=True)
-                if name.startswith("v")
-            ]
-        for n, column in enumerate(self.labels):
-            written = "time text" if self.columns[column] == "TIMESTAMP" else "text"
-            text = self.render(call(written, Column("after", column)))
-            computed.append(f"CASE WHEN after IS NOT NULL THEN coalesce({text}, '') END AS label{n}")
-        if self.flows:
+        computed += [f"{one} AS {name}" for name, one in self._computed().items()]
+        if self.has_image:
             image = ", ".join(f"{literal(name)}, after.{quote(name)}" for name in self.image) or "'_', TRUE"
             computed += [
                 f"CASE WHEN after IS NOT NULL THEN named_struct({image}) END AS image",
                 f"{digest} AS digest",
             ]
         return f"SELECT {', '.join(computed)} FROM {view}"
+
+    def _computed(self) -> dict[str, str]:
+        """Cells, amounts and labels with their SQL, over the new row `after`."""
+        found = {}
+        for i, release in self.stocks:
+            amounts = [self.render.amount(part) for part in release.query.components]
+            some = " OR ".join(f"{one} <> 0" for one in amounts)
+            cell = f"CAST({self.render(release.query.cell)} AS BIGINT)"
+            found[f"c{i}"] = f"CASE WHEN after IS NOT NULL AND ({some}) THEN {cell} END"
+            named = zip(self.values(i, release), amounts, strict=True)
+            found |= {name: one for name, one in named if name.startswith("v")}
+        for n, column in enumerate(self.labels):
+            written = "time text" if self.columns[column] == "TIMESTAMP" else "text"
+            text = self.render(call(written, Column("after", column)))
+            found[f"label{n}"] = f"CASE WHEN after IS NOT NULL THEN coalesce({text}, '') END"
+        return found
+
+    def _outside(self, stocks: Sequence[tuple[int, Release]]) -> str:
+        """SQL to add to the flags: how many of these releases have no cell for the new row."""
+        conditions = [one.query.outside for _, one in stocks if one.query.outside != Constant(False)]
+        outside = " + ".join(f"CAST({self.render(one)} AS BIGINT)" for one in conditions)
+        return f" + CASE WHEN after IS NOT NULL THEN {OUTSIDE}L * ({outside}) ELSE 0L END" if outside else ""
+
+    # -- files of a program with fewer releases --------------------------------------------------------------
+
+    def widened_changes(self, view: str, there: Collection[str]) -> str:
+        """SQL: changes that wait, with all columns; `there`: the columns of the view."""
+        computed = self._computed()
+        columns = [name if name in there else f"{computed[name]} AS {name}" for name in self.changes()]
+        return f"SELECT {', '.join(columns)} FROM (SELECT *, image AS after FROM {view})"
+
+    def widened_state(self, view: str, there: Collection[str]) -> str:
+        """SQL: the state with all columns; `there`: the columns of the view."""
+        columns = [
+            name if name in there else f"CAST(NULL AS {'STRING' if name[0] == 'l' else 'BIGINT'}) AS {name}"
+            for name in self.state()
+        ]
+        return f"SELECT {', '.join(columns)} FROM {view}"
+
+    def again(self, state: str, begun: Collection[str], *, every: bool) -> str:
+        """SQL: the rows of the state as changes, before all other changes; `begun`: releases that begin.
+
+        Every row has the digest that is stored, so no flow sees a change.  No release that had begun sees one
+        either, because the row contributes what it did.  every: also units whose row does not exist.
+        """
+        fresh = [(i, release) for i, release in self.stocks if release.name in begun]
+        new = {f"c{i}" for i, _ in fresh} | {one for i, release in fresh for one in self.values(i, release)}
+        values = {
+            "time": f"{EARLIEST}L", "place": "-1L", "rank": "0L", "seq": "0L",
+            "flags": f"CASE WHEN alive THEN {ALIVE}L ELSE 0L END{self._outside(fresh)}",
+        }  # fmt: skip
+        if begun:
+            computed = self._computed().items()
+            values |= {name: one for name, one in computed if name in new or name.startswith("label")}
+        columns = [f"{values[name]} AS {name}" if name in values else name for name in self.changes()]
+        origin = f"(SELECT *, image AS after FROM {state})" if begun else state
+        return f"SELECT {', '.join(columns)} FROM {origin}{'' if every else ' WHERE alive'}"
 
     def stored(self) -> StateLayout:
         """The tables of the store, which stay empty: the state lies in files of Spark."""
@@ -195,10 +269,6 @@ def _require_supported(program: Program) -> None:
     missing = None
     if program.max_rows is not None:
         missing, key = "units that own several rows ('unit' and 'max_rows')", "source.unit"
-    elif program.terms is not None:
-        missing, key = "constraints that renew", "constraint.renews"
-    elif program.keeps:
-        missing, key = "releases that are added later", "budget.reserve"
     elif program.partial:
         missing, key = "sources that leave out values that did not change", "source.kind"
     if missing is not None:
