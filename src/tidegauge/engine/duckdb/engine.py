@@ -17,7 +17,7 @@ from tidegauge.engine.duckdb.digest import is_old, probe
 from tidegauge.engine.duckdb.excess import any_excess, dropped, excess, known_excess
 from tidegauge.engine.duckdb.past.fold import Past, can_fold
 from tidegauge.engine.duckdb.past.stamps import SCHEMA, StampedFold, bins_table, views_table
-from tidegauge.engine.duckdb.render import quote, render
+from tidegauge.engine.duckdb.render import quote, render, types
 from tidegauge.engine.duckdb.statements import Statements
 from tidegauge.engine.duckdb.terms import TermStatements, terms_table
 from tidegauge.engine.duckdb.views import BEGINNING, arrow_schema
@@ -67,6 +67,7 @@ class DuckEngine:
             "disabled_optimizers = 'common_subexpressions'",  # it moves expressions out of their TRY
         ):
             self._db.execute(f"SET {setting}")
+        self._declare()
         try:
             self._check(columns)
         except QueryError:
@@ -92,6 +93,20 @@ class DuckEngine:
         """Free the memory and remove what was spilled to disk."""
         self._db.close()
         self._spill.cleanup()
+
+    def _declare(self) -> None:
+        """Make the types that expressions refer to by name."""
+        queries = [release.query for release in self.program.releases]
+        found = {
+            name: values
+            for query in queries
+            for part in (query.cell, query.outside, *(one.value for one in query.components))
+            for name, values in types(part).items()
+        }
+        for name, values in found.items():
+            self._db.register("listed", pa.table({"place": range(len(values)), "value": values}))
+            self._run(f"CREATE TYPE {name} AS ENUM (SELECT value FROM listed ORDER BY place)")
+            self._db.unregister("listed")
 
     def _check(self, columns: Mapping[str, str]) -> None:
         """Bind every expression to the declared columns.  Raises QueryError for a query that cannot run."""

@@ -6,7 +6,9 @@ DuckDB computes what several expressions share once, outside of that TRY.
 
 from __future__ import annotations
 
-from functools import partial
+import json
+from functools import lru_cache, partial
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.engine import words
@@ -15,7 +17,7 @@ from tidegauge.model.expression import Call, Column, Constant, Native
 from tidegauge.model.quoting import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from tidegauge.model.expression import Expression, Scalar
     from tidegauge.model.query import Component
@@ -28,6 +30,8 @@ _ZONED: Final = r"':[0-9][0-9.:]*\s*[A-Za-z+-]'"
 _NAN: Final = "CAST('NaN' AS DOUBLE)"
 _FEW: Final = 64
 """The place of a value among so many is found by a search."""
+_MANY: Final = 1000
+"""An ENUM of more values is a type with a name."""
 
 
 def render(expression: Expression) -> str:
@@ -144,12 +148,43 @@ def _days(sign: str, date: Expression, number: Expression) -> str:
 
 def _place(value: Expression, *values: Expression) -> str:
     """A list is searched from its beginning; many texts are the values of an ENUM, which has a hash table."""
-    texts = [one.value for one in values if isinstance(one, Constant) and isinstance(one.value, str)]
-    listed = ", ".join(map(render, values))
-    if len(values) > _FEW and len(set(texts)) == len(values):
+    if len(values) > _FEW and (kind := _enum(values, named=len(values) > _MANY)) is not None:
         text = f"CAST({render(value)} AS VARCHAR)"
-        return f"CAST(ENUM_CODE(TRY_CAST({text} AS ENUM({listed}))) AS BIGINT)"
-    return f"(LIST_POSITION([{listed}], {render(value)}) - 1)"
+        return f"CAST(ENUM_CODE(TRY_CAST({text} AS {kind})) AS BIGINT)"
+    return f"(LIST_POSITION([{', '.join(map(render, values))}], {render(value)}) - 1)"
+
+
+@lru_cache(maxsize=64)
+def _enum(values: tuple[Expression, ...], *, named: bool) -> str | None:
+    """The ENUM of these values, or the name of its type (see `types`); None where they cannot be one."""
+    texts = _texts(values)
+    if len(set(texts)) != len(values):
+        return None
+    if not named:
+        return f"ENUM({', '.join(map(literal, texts))})"
+    return f"groups_{blake2b(json.dumps(texts).encode(), digest_size=16).hexdigest()}"
+
+
+def types(expression: Expression) -> dict[str, list[str]]:
+    """The types that a connection must have to compute an expression: name -> values of the ENUM, in order.
+
+    DuckDB would read an ENUM of many values again wherever a statement has it, which takes longer than
+    the data.
+    """
+    found = {}
+    match expression:
+        case Call("place", (value, *values)):
+            if len(values) > _MANY and (name := _enum(tuple(values), named=True)) is not None:
+                found[name] = _texts(values)
+            return found | types(value)
+        case Call(_, arguments):
+            for one in arguments:
+                found |= types(one)
+    return found
+
+
+def _texts(values: Sequence[Expression]) -> list[str]:
+    return [one.value for one in values if isinstance(one, Constant) and isinstance(one.value, str)]
 
 
 def _cell(so_far: Expression, size: Expression, place: Expression) -> str:
