@@ -111,14 +111,13 @@ def test_local_reports_follow_their_law_and_a_wrong_reporter_does_not(
 ) -> None:
     from tidegauge.audit import local
 
-    monkeypatch.setattr(local, "_SURVEYS", {"snapshots": local._SURVEYS["snapshots"]})
-    monkeypatch.setattr(local, "_node", lambda: None)
-    results, notes = check_local(1e-9, lambda done: None)
+    monkeypatch.setattr(local, "node", lambda: None)
+    results, notes = check_local(1e-9, lambda done: None, only=["snapshots"])
     assert [one.found for one in results] == [[]]
     assert len(notes) == 1
     sampled = local._sampled
     monkeypatch.setattr(local, "_sampled", lambda survey, life, people: sampled(survey, (None, None), people))
-    results, _ = check_local(1e-9, lambda done: None)
+    results, _ = check_local(1e-9, lambda done: None, only=["snapshots"])
     assert "do not follow" in results[0].found[0]
 
 

@@ -20,7 +20,7 @@ from tidegauge.model.schedule import Schedule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tests.engine.oracle import Mutation, Oracle, Row, Sees
+    from tidegauge.audit.oracle import Mutation, Oracle, Row, Sees
     from tidegauge.engine.duckdb.engine import DuckEngine
     from tidegauge.model.program import Arrived, Folded
 
@@ -362,7 +362,7 @@ def passes(mutations: list[Mutation], untils: list[int]) -> Passes:
 
 
 def run_oracle(program: Program, log: Passes) -> Oracle:
-    from tests.engine.oracle import Oracle
+    from tidegauge.audit.oracle import Oracle
 
     oracle = Oracle(program, SEES)
     for mutations, now, until in log:

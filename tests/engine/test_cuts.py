@@ -17,8 +17,8 @@ from tests.engine.harness import (
     run_engine,
     run_oracle,
 )
-from tests.engine.oracle import Oracle, renamed
 from tests.seeds import seeds
+from tidegauge.audit.oracle import Oracle, renamed
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.model.program import Allowance, Program, Release, Scope
 from tidegauge.model.quantity import Span
@@ -26,7 +26,7 @@ from tidegauge.model.schedule import Schedule
 
 if TYPE_CHECKING:
     from tests.engine.harness import Passes, Path
-    from tests.engine.oracle import Mutation
+    from tidegauge.audit.oracle import Mutation
 
 
 @pytest.mark.parametrize("seed", seeds(2000, 50, quick=14))

@@ -24,8 +24,8 @@ from tests.engine.harness import (
     oracle_excess,
     oracle_true,
 )
-from tests.engine.oracle import Oracle
 from tests.seeds import seeds
+from tidegauge.audit.oracle import Oracle
 from tidegauge.engine.duckdb import past
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.engine.duckdb.past import fold, parts, shuffle
@@ -36,7 +36,7 @@ from tidegauge.model.schedule import Schedule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tests.engine.oracle import Mutation, Row
+    from tidegauge.audit.oracle import Mutation, Row
     from tidegauge.model.history import Backfilled
 
 ENDS = 90

@@ -12,16 +12,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.audit.canaries import run_canaries
+from tidegauge.audit.chosen import choice_checks
 from tidegauge.audit.definitions import DEFINITIONS
 from tidegauge.audit.exercises import COUNT, EXERCISES, Exercise, toggles
 from tidegauge.audit.findings import require
 from tidegauge.audit.laws import Recorder, laws_of
 from tidegauge.audit.palette import palette
+from tidegauge.audit.published import published_checks
 from tidegauge.audit.queries import check_queries
+from tidegauge.audit.random_gauges import oracle_checks
+from tidegauge.audit.readers import opener, reader_checks
 from tidegauge.audit.rehearsal import MemoryLog, carry_out
 from tidegauge.audit.situations import SITUATIONS
-from tidegauge.audit.sources import opener
+from tidegauge.audit.stores import STORES
 from tidegauge.audit.strategies import check_strategy, strategy_checks
+from tidegauge.audit.surveys import survey_checks
 from tidegauge.audit.world import Random
 from tidegauge.errors import BudgetExceeded
 from tidegauge.scratch import ScratchFolder
@@ -57,12 +62,6 @@ def check_canaries(alpha: float, name: str) -> float:
     return 0.0 if found is None else found.path
 
 
-_READ: Final = {
-    "files": ("three changes, and two more", "changes of group"),
-    "debezium": ("three changes, and two more", "a row whose key changes", "an emptied table"),
-    "sqlite": ("three changes, and two more", "a row whose key changes", "keys of deleted rows"),
-}
-"""Kinds of source whose readers run on written logs, and the exercises that they run."""
 _PAST: Final = (
     "three changes, and two more", "three changes, pure epsilon", "changes of group", "values far from zero",
     "values of both signs", "within a time, both ends included", "within a time, and a microsecond later",
@@ -123,11 +122,12 @@ def checks(alpha: float) -> dict[str, Callable[[], object]]:
     found |= {name: partial(check_strategy, kind) for name, kind in strategy_checks().items()}
     small = {**EXERCISES, **SITUATIONS}
     found |= {name: exercise.check for name, exercise in small.items()}
-    for kind, names in _READ.items():
-        for name in names:
-            exercise = small[name]
-            open_log = opener(kind, owner=None if exercise.rows is None else "owner")
-            found[f"{name}, read from {kind}"] = partial(exercise.check, open_log=open_log)
+    found |= reader_checks(small)
+    found |= oracle_checks()
+    found |= published_checks(alpha / 10)
+    found |= STORES
+    found |= choice_checks(alpha / 20)
+    found |= survey_checks(alpha / 20)
     for name in _PAST:
         exercise = small[name]
         open_log = opener("files", owner=None if exercise.rows is None else "owner")
@@ -136,10 +136,10 @@ def checks(alpha: float) -> dict[str, Callable[[], object]]:
     for name in _STAMPED:
         check = partial(small[name].check, open_log=opener("files", owner=None), passes=(200,))
         found[f"{name}, a stamped history"] = partial(check, stamped=True)
-    found["drawn noise, Gaussian"] = lambda: check_drawn(alpha / 4, pure=False)
-    found["drawn noise, Laplace"] = lambda: check_drawn(alpha / 4, pure=True)
+    found["drawn noise, Gaussian"] = lambda: check_drawn(alpha / 5, pure=False)
+    found["drawn noise, Laplace"] = lambda: check_drawn(alpha / 5, pure=True)
     for name in ("three changes, and two more", "changes of group"):
-        found[f"{name}, canaries"] = partial(check_canaries, alpha / 4, name)
+        found[f"{name}, canaries"] = partial(check_canaries, alpha / 5, name)
     found["queries by a few lines of Python"] = check_queries
     found["noise of two processes"] = check_processes
     found["the ledger"] = check_ledger

@@ -63,6 +63,10 @@ class Exercise:
     """The exact change of each bin of other releases."""
     term: tuple[int, int] | None = None
     """The term, from and until, in which the unit is absent; None: it never exists."""
+    named: str = "r"
+    """The name of the release."""
+    left_out: bool = False
+    """Whether the source may leave out values that did not change."""
 
     def subject(self) -> Subject:
         """The declaration and its plan, made now."""
@@ -74,12 +78,14 @@ class Exercise:
         owner = None if self.rows is None else "owner"
         budget = {"epsilon": "1"} if self.pure else {"rho": "1/2"}
         plain = {**every, "strategy": DISJOINT}
-        first = {name: {**plain, **one} for name, one in {"r": self.release, **self.also}.items()}
+        first = {name: {**plain, **one} for name, one in {self.named: self.release, **self.also}.items()}
         more = {name: {**plain, **one} for name, one in self.added.items()}
+        source = MemoryLog("t", COLUMNS, Random(0), owner=owner, informed=False)
+        source.leaves_out = 0 if self.left_out else None
         with ScratchFolder() as folder:  # a store of its own: not the one in this folder
             gauges = [
                 Gauge(
-                    source=MemoryLog("t", COLUMNS, Random(0), owner=owner, informed=False),
+                    source=source,
                     budget=budget | ({"reserve": "1/2"} if more else {}),
                     constraint=self.constraint,
                     releases=releases,
@@ -113,7 +119,7 @@ class Exercise:
         known = passes or self.passes
         stage = Stage(self.subject(), table.log, known, seed, informed=bool(seed % 2), crash=self.crash)
         stage.open_log, stage.stamped = open_log, stamped
-        for name, sums in {"r": self.sums, **self.other_sums}.items():
+        for name, sums in {self.named: self.sums, **self.other_sums}.items():
             if sums is not None:
                 _require_sums(stage, name, sums)
         if self.unit is None:

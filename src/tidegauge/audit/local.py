@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources import files
 from itertools import product
 from math import inf, log
@@ -45,7 +46,7 @@ _BLANK: Final[Kept] = {
     "answers": [],
     "report": "",
 }
-_SURVEYS: Final[dict[str, dict[str, Any]]] = {
+SURVEYS: Final[dict[str, dict[str, Any]]] = {
     "tilted": {"answers": ["a", "b"], "windows": 3, "changes": 2},
     "snapshots": {"answers": ["a", "b", "c"], "windows": 2, "changes": 2},
     "response-dcr": {"answers": ["a", "b"], "windows": 2, "changes": 1},
@@ -207,10 +208,9 @@ def _sampled(survey: Survey, life: Life, people: int) -> Counter[Output]:
 
 def _sampled_in_node(node: str, survey: Survey, lives: Sequence[Life], people: int) -> list[Counter[Output]]:
     """The same from the browser's reporter."""
-    module = files("tidegauge.local") / "browser" / "reporter.js"
     with ScratchFolder() as folder:
         here = Path(folder.name)
-        (here / "reporter.mjs").write_text(module.read_text("utf-8"), "utf-8")
+        (here / "reporter.mjs").write_text(_browser_module(), "utf-8")
         (here / "run.mjs").write_text(_NODE, "utf-8")
         asked = {"survey": survey.to_json(), "people": people, "lives": lives}
         (here / "asked.json").write_text(json.dumps(asked), "utf-8")
@@ -229,6 +229,11 @@ def _sampled_in_node(node: str, survey: Survey, lives: Sequence[Life], people: i
             seen[role, tuple(map(_said, mine))] += 1
         found.append(seen)
     return found
+
+
+def _browser_module() -> str:
+    """The reporter's code for the browser."""
+    return (files("tidegauge.local") / "browser" / "reporter.js").read_text("utf-8")
 
 
 def _chance(law: Law, seen: Counter[Output]) -> float:
@@ -264,25 +269,34 @@ def _epsilon_lower(laws: Sequence[Law], seen: Sequence[Counter[Output]], people:
     return max(0.0, log(least / most))
 
 
-def check_local(alpha: float, progress: Callable[[float], None]) -> tuple[list[LocalResult], list[str]]:
+def check_local(
+    alpha: float,
+    progress: Callable[[float], None],
+    *,
+    only: Sequence[str] = tuple(SURVEYS),
+    reporters: Sequence[str] = ("python", "browser"),
+    people: int = PEOPLE,
+) -> tuple[list[LocalResult], list[str]]:
     """Every protocol that hides change times, in Python and, where node is present, in the browser's code.
 
-    Returns the results, and notes for the report.
+    `only`: these protocols.  Returns the results, and notes for the report.
     """
-    node, notes, results = _node(), [], []
-    if node is None:
+    found, notes, results = node(), [], []
+    if found is None:
         notes.append("Node 20 or later is not installed: the browser's reporter was not sampled.")
-    tests = len(_SURVEYS) * (2 if node is None else 4)
-    for number, (protocol, arguments) in enumerate(_SURVEYS.items()):
-        survey = Survey(epsilon=EPSILON, protocol=protocol, **arguments)
+    tests = 2 * len(only) * len(reporters)
+    for number, protocol in enumerate(only):
+        survey = Survey(epsilon=EPSILON, protocol=protocol, **SURVEYS[protocol])
         loss, first, second = _worst(survey)
         laws = [_law(survey, life) for life in (first, second)]
-        runs = {"python": [_sampled(survey, life, PEOPLE) for life in (first, second)]}
-        if node is not None:
-            runs["browser"] = _sampled_in_node(node, survey, (first, second), PEOPLE)
+        runs: dict[str, list[Counter[Output]]] = {}
+        if "python" in reporters:
+            runs["python"] = [_sampled(survey, life, people) for life in (first, second)]
+        if "browser" in reporters and found is not None:
+            runs["browser"] = _sampled_in_node(found, survey, (first, second), people)
         for reporter, seen in runs.items():
             result = LocalResult(
-                protocol, reporter, 2 * PEOPLE, EPSILON, loss, _epsilon_lower(laws, seen, PEOPLE)
+                protocol, reporter, 2 * people, EPSILON, loss, _epsilon_lower(laws, seen, people)
             )
             if loss > EPSILON + 1e-9:
                 result.found.append(f"local survey '{protocol}': two inputs differ by {loss:.4g}")
@@ -294,11 +308,12 @@ def check_local(alpha: float, progress: Callable[[float], None]) -> tuple[list[L
                         f"their law (p = {chance:.1e})"
                     )
             results.append(result)
-        progress((number + 1) / len(_SURVEYS))
+        progress((number + 1) / len(only))
     return results, notes
 
 
-def _node() -> str | None:
+@cache
+def node() -> str | None:
     """Node, if it is installed and has WebCrypto as a global."""
     found = shutil.which("node")
     if found is None:

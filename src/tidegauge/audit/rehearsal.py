@@ -15,7 +15,7 @@ from tidegauge.run.gauge import Gauge
 from tidegauge.source.batch.rows import schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tidegauge.audit.world import Event, Random
@@ -69,6 +69,10 @@ class MemoryLog(FollowedSource):
         """All columns that the plan knows."""
         return self._columns
 
+    def select(self, columns: Collection[str]) -> None:
+        """Deliver these columns only, as real sources do."""
+        self._selected = {name: kind for name, kind in self._columns.items() if name in columns}
+
     def write(self, events: Sequence[Event]) -> None:
         """Append to the log."""
         self.events += events
@@ -85,22 +89,20 @@ class MemoryLog(FollowedSource):
     def _rows(self, events: Sequence[Event]) -> pa.Table:
         known = [self._informed and event.key is not None for event in events]
         owner = self._owner
-        units = [
-            str(event.row[owner]) if owner and event.row and event.row[owner] is not None else None
-            for event in events
-        ]
+        afters = [event.row and event.row | dict.fromkeys(event.kept) for event in events]
+        units = [str(row[owner]) if owner and row and row[owner] is not None else None for row in afters]
         befores = [event.before if one else None for event, one in zip(events, known, strict=True)]
         values: dict[str, list[Any]] = {
             "time": [event.stamp for event in events],
             "entry": [event.key for event in events],
             "unit": units,
             "before": befores,
-            "after": [event.row for event in events],
+            "after": afters,
             "informed": known,
             "previous": [event.previous for event in events],
-            "kept": [None for _ in events],
+            "kept": [list(event.kept) or None for event in events],
         }
-        goal = schema(self._columns)
+        goal = schema(self._selected)
         return pa.table([pa.array(values[one.name], one.type) for one in goal], schema=goal)
 
 

@@ -59,6 +59,21 @@ def _same_again(table: Table) -> None:
     table.put((33, 33), "k", PLAIN | {"x": 3})
 
 
+def _handed_over(table: Table) -> None:
+    table.put((3, 3), "k", PLAIN | {"x": 1, "owner": "u"})
+    table.put((13, 13), "k", PLAIN | {"x": 3, "owner": "v"})  # the row ends in one unit, begins in another
+    table.put((23, 23), "k", PLAIN | {"x": 2, "owner": "v"})
+    table.put((33, 33), "k", PLAIN | {"x": 3, "owner": "u"})
+    table.put((43, 43), "k", PLAIN | {"x": 2, "owner": None})  # a fourth change of u
+
+
+def _shortened(table: Table) -> None:
+    table.put((3, 3), "k", PLAIN | {"x": 1, "s": "a"})
+    table.put((13, 13), "k", PLAIN | {"x": 3, "s": "a"}, kept=("s",))
+    table.put((23, 23), "k", PLAIN | {"x": 2, "s": "b"})
+    table.put((33, 33), "k", PLAIN | {"x": 3, "s": "b"}, kept=("s",))
+
+
 _FINER: Final = {"every": "5 microseconds", "for": "45 microseconds"}
 _OFTEN: Final = (9, 16, 27, 200)
 _LATER: Final = {"start": "1970-01-01T00:00:00.000030Z", "for": "30 microseconds"}
@@ -95,6 +110,14 @@ SITUATIONS: Final[dict[str, Exercise]] = {
     ),
     "several changes of a unit at one time": Exercise(
         _at_once, OWN, {"at_most": 3}, unit="u", rows=1, tight=False, sums=(2, -1, 1, 0, 0, 0),
+    ),
+    "a row that changes its unit": Exercise(
+        _handed_over, OWN, {"at_most": 3}, unit="v", rows=1, local=True, tight=False,
+        sums=(1, 2, -1, 1, 0, 0),
+    ),
+    "values that are left out": Exercise(
+        _shortened, OWN | {"sql": "SELECT SUM(x) FROM t WHERE s = 'b'"}, {"at_most": 3}, left_out=True,
+        tight=False, sums=(0, 0, 2, 1, 0, 0),
     ),
     "both limits, and changes after the first pass": Exercise(
         _goes_on, OWN, {"at_most": 3, "within": "20 microseconds"}, tight=False, sums=(1, 1, 0, 0, 0, 0),

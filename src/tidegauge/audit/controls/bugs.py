@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from tidegauge.audit.controls.around import AROUND, bug
 from tidegauge.audit.controls.seed import Bug, Edit
 
 _THEORY: Final = "tidegauge.theory"
 _DUCK: Final = "tidegauge.engine.duckdb"
 _NOISE: Final = "tidegauge.mechanism.noise.samplers"
-
-
-def bug(name: str, function: str, old: str, new: str, *caught_by: str) -> Bug:
-    """A bug of one edit."""
-    return Bug(name, (Edit(function, old, new),), caught_by)
 
 
 BUGS: Final = (
@@ -205,5 +201,16 @@ BUGS: Final = (
     bug("no change of a tick is taken for one too many",
         f"{_DUCK}.arrays:ArrayFold._changed",
         "reach > min(most, NEVER)", "reach > NEVER", "three changes, and two more"),
+    bug("a unit that left comes back", f"{_DUCK}.statements:Statements.numbered",
+        "known.unit IS NULL OR known.expires IS NOT NULL AS open", "true AS open",
+        "random gauges, rows as units, 1"),
+    bug("a flow counts units that have retired", f"{_DUCK}.statements:Statements.accepted_flow",
+        '"instant <= leaves" if scope.retire', '"true" if scope.retire', "random gauges, rows as units, 5"),
+    bug("a row keeps its old unit", f"{_DUCK}.arrival:Arrival._events",
+        "owner_was IS NOT NULL AND owner_was IS DISTINCT FROM unit", "owner_was IS NOT NULL AND unit IS NULL",
+        "a row that changes its unit"),
+    bug("values that were left out are null", f"{_DUCK}.arrival:Arrival._filled",
+        "THEN {was}.is ELSE {value} END", "THEN NULL ELSE {value} END", "values that are left out"),
+    *AROUND,
 )  # fmt: skip
 """A bug that belongs to a feature is added with the feature, at the end, with an exercise that finds it."""

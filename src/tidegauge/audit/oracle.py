@@ -1,4 +1,7 @@
-"""What identity, effective time, enforcement and folding mean, in plain Python, one change after the other."""
+"""What identity, effective time, enforcement and folding mean, in plain Python, one change after the other.
+
+It shares no code with the engine.  The tests of the engine use it as well.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 Mutation = tuple[int, str | None, str | None, Row | None, str | None, tuple[str, ...]]
-"""Time, key (None: the table was emptied), unit, new row, the key before where it changed, and what was left out."""
+"""Time, key (None: the table was emptied), unit, new row, the key before where it changed, what was left out."""
 Sees = dict[str, "Callable[[Row | None, Row | None], tuple[int, tuple[int, ...]] | None]"]
 """Release -> what it sees of (before, after): a cell and an amount per component, or nothing."""
 Told = tuple[int, "Held", Row | None, Row | None]
@@ -55,7 +58,10 @@ class Life:
 
 
 class Identity:
-    """Whose a change is, where the unit is the row: who came to a key by a rename and is still there, else the key's own row."""
+    """Whose a change is, where the unit is the row.
+
+    It is of the row that came to the key by a rename and is still there, else of the key's own row.
+    """
 
     def __init__(self) -> None:
         self.own: dict[str, Held] = {}
@@ -63,10 +69,12 @@ class Identity:
         self.everyone: list[Held] = []
 
     def fresh(self, unit: str | None = None) -> Held:
+        """A new row."""
         self.everyone.append(Held(unit or f"row {len(self.everyone)}"))
         return self.everyone[-1]
 
     def at(self, key: str) -> Held:
+        """The row at a key."""
         if self.guests[key]:
             return self.guests[key][-1]
         if key not in self.own:
@@ -74,10 +82,12 @@ class Identity:
         return self.own[key]
 
     def emptied(self) -> list[tuple[Held, Row | None]]:
+        """The rows that end when the table is emptied."""
         self.guests.clear()
         return [(held, None) for held in self.everyone if held.row is not None]
 
     def change(self, told: Mutation) -> list[tuple[Held, Row | None]]:
+        """The rows that a change is of, and what they become."""
         _, key, _, row, previous, kept = told
         assert key is not None
         held = self.at(previous or key)
@@ -93,7 +103,10 @@ class Identity:
 
 
 class OwnedIdentity(Identity):
-    """Where units own rows: a row ends in one unit and begins in another, where it is the one that the unit has at the key."""
+    """Where units own rows.
+
+    A row ends in one unit and begins in another, where it is the one that the unit has at the key.
+    """
 
     def __init__(self, owner: str | None) -> None:
         super().__init__()
@@ -103,10 +116,12 @@ class OwnedIdentity(Identity):
         self.begun: dict[tuple[str, str], int] = defaultdict(int)
 
     def emptied(self) -> list[tuple[Held, Row | None]]:
+        """The rows that end when the table is emptied."""
         self.places.clear()
         return super().emptied()
 
     def change(self, told: Mutation) -> list[tuple[Held, Row | None]]:
+        """The rows that a change is of, and what they become."""
         _, key, unit, row, previous, kept = told
         assert key is not None
         place = self.places[previous or key]
@@ -133,6 +148,7 @@ class OwnedIdentity(Identity):
 
 
 def complete(row: Row, was: Row | None, kept: tuple[str, ...]) -> Row:
+    """A new row with the values that were left out."""
     return {name: (was or {}).get(name) if name in kept else value for name, value in row.items()}
 
 
@@ -142,6 +158,8 @@ def renamed(told: Mutation) -> Mutation:
 
 
 class Oracle:
+    """One program; `sees`: what each release sees of a change."""
+
     def __init__(self, program: Program, sees: Sees) -> None:
         self.program, self.sees = program, sees
         self.releases = {release.name: release for release in program.releases}
@@ -163,7 +181,10 @@ class Oracle:
         """Per unit (release, component, instant, cell, amount)."""
 
     def arrive(self, mutations: Iterable[Mutation], now: int) -> list[list[tuple[str, Row | None, bool]]]:
-        """Let changes wait; returns of each what it is to which units: the new row, and whether the unit had it before."""
+        """Let changes wait.
+
+        Returns of each what it is to which units: the new row, and whether the unit had it before.
+        """
         became = []
         for told in map(renamed, mutations):
             place = next(self.places)
@@ -209,9 +230,11 @@ class Oracle:
         return life.first + limit.within
 
     def limit(self, scope: Scope, label: str | None) -> Allowance | None:
+        """The limit of a label; None: none is declared."""
         return dict(scope.allowances).get(label if scope.by else None)
 
     def instant(self, at: int, events: list[Event], *, renews: bool = False) -> None:
+        """Everything that happens at one instant."""
         changes: dict[str, list[Told]] = defaultdict(list)
         for held, event in {event.held: event for event in events}.items():
             was = self.rows.pop(held, None)
@@ -259,6 +282,7 @@ class Oracle:
     def move(
         self, number: int, scope: Scope, unit: str, at: int, changes: list[Told], *, renews: bool
     ) -> None:
+        """What becomes of one unit in one scope."""
         life = self.lives[number, unit]
         view = self.view(number, scope, unit, at, changes)
         if renews and view:
@@ -315,6 +339,7 @@ class Oracle:
     def view(
         self, number: int, scope: Scope, unit: str, at: int, changes: list[Told]
     ) -> dict[tuple[str, int, int], int]:
+        """What a unit contributes: its first rows that contribute."""
         stocks = [name for name in scope.releases if self.releases[name].query.kind == "stock"]
         places = {held: place for place, held, _, _ in changes}
         present: list[tuple[tuple[int, int], list[tuple[str, int, tuple[int, ...]]], Row]] = []
@@ -341,6 +366,7 @@ class Oracle:
         return {key: amount for key, amount in view.items() if amount}
 
     def add(self, unit: str, spot: tuple[str, int, int], at: int, amount: int) -> None:
+        """Count an accepted change."""
         name, component, cell = spot
         schedule = self.releases[name].schedule
         bin_ = schedule.bin_at(at)
