@@ -17,6 +17,7 @@ from tidegauge.audit.findings import Discrepancy
 from tidegauge.audit.published import check_intervals, check_without_noise
 from tidegauge.audit.random_gauges import RandomGauge, check_random
 from tidegauge.audit.surveys import check_estimates
+from tidegauge.local import decode
 from tidegauge.local.decode import Histogram
 from tidegauge.mechanism.noise.samplers import SecureSampler
 from tidegauge.mechanism.noise.selection import NoisyMinimum
@@ -87,7 +88,7 @@ def test_estimates_of_surveys_are_as_far_off_as_they_say(monkeypatch: pytest.Mon
     check_estimates()
     from tidegauge.audit import surveys
 
-    histogram = surveys.histogram
+    histogram = decode.histogram
 
     def bolder(*arguments: object) -> Histogram:
         found = histogram(*arguments)  # type: ignore[arg-type]
