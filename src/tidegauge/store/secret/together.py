@@ -80,8 +80,11 @@ class Joined:
             one_array(column)
             for column in (rows["entry"], units["unit"], fresh.gone["entry"], known["entry"])
         )
-        simple = not len(gone) and not len(old) and own.equals(counted)
-        self._names = own if simple else pc.unique(pa.concat_arrays([own, counted, gone]))
+        self._places: dict[int, Places | None] = {1: None, 2: None}
+        """For each name, where the row and the counters are; None: in the same order as the names."""
+        self._names = own
+        if len(old) or not own.equals(counted):
+            self._names = self._placed(own, counted, gone, known)
         found = hashed(self._names)
         self._order = np.argsort(found, kind="stable")
         self.hashes = found[self._order]
@@ -89,17 +92,26 @@ class Joined:
             1: _both(rows, known, rows.column_names, ""),
             2: _both(units, known, [name for name in units.column_names if name not in _NAMES], _PREFIX),
         }
-        self._places: dict[int, Places | None] = {1: None, 2: None}
-        if simple:
-            return
-        before, has = _found(self._names, old), np.append(known[_HAS].to_numpy(), 0)
+
+    def _placed(self, own: pa.Array, counted: pa.Array, gone: pa.Array, known: pa.Table) -> pa.Array:
+        """Find rows and counters by their names; the names, each once."""
+        if not known.num_rows:  # the beginning of a state: most rows have counters
+            places = _found(own, counted)
+            if (places >= 0).all():
+                self._places[1] = mine = np.full(len(counted), -1, np.intp)
+                mine[places] = np.arange(len(own))
+                return counted
+        names = pc.unique(pa.concat_arrays([own, counted, gone]))
+        before = _found(names, one_array(known["entry"]))
+        has = np.append(known[_HAS].to_numpy(), 0)
         for part, some in ((1, own), (2, counted)):
-            places = _found(self._names, some)
+            places = _found(names, some)
             stays = (places < 0) & (has[before] & part > 0)
             if part == 1:
-                stays &= ~pc.is_in(self._names, value_set=gone).to_numpy(zero_copy_only=False)
+                stays &= ~pc.is_in(names, value_set=gone).to_numpy(zero_copy_only=False)
             places[stays] = len(some) + before[stays]
             self._places[part] = places
+        return names
 
     def part(self, places: slice | Places) -> Part:
         """The rows at these places of the order; those of which nothing is left are gone."""
