@@ -90,6 +90,13 @@ def latest(gauge: Gauge, release: str) -> list[int]:
     return [round(reading.value or 0) for reading in readings if reading.time == newest]
 
 
+def exact(gauge: Gauge, release: str) -> list[tuple[float | None, float | None, int]]:
+    """What the state itself says of the latest reading: accepted and true value, units that are off."""
+    found = gauge.status().whole_error
+    assert found is not None
+    return [(one.accepted, one.true, one.units) for one in found.releases[release]]
+
+
 @pytest.fixture(
     params=[name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in LIVES]
 )
@@ -116,11 +123,16 @@ def test_an_added_release_begins_with_the_table_as_it_is(
     assert latest(one, "ill") == grown.truth("ill")
     grown.live(10)  # waits when the release is added, and renames a row
     grown.gauge(grown=True).amend()
-    began = 0
+    began, before = 0, {}
     for number in range(11, len(LIFE) + 1):
         one = grown.run(grown=True)
+        readings = {(r.release, str(r.group), r.time): r.value for r in one.published()}
+        assert readings.items() >= before.items()  # nothing that was published is revised
+        assert len(readings) > len(before)
+        before = readings
         for release in RELEASES if not one.published("ages") else (*RELEASES, *ADDED):
             assert latest(one, release) == grown.truth(release), (release, number)
+            assert exact(one, release) == [(value, value, 0) for value in grown.truth(release)], release
         began += bool(one.published("ages"))
         if number < len(LIFE):
             grown.live(number)

@@ -42,8 +42,8 @@ def steps_of(b: Sequence[int], weight: Fraction, readings: int, cells: int) -> i
 def test_one_unit_moves_a_score_by_at_most_the_sensitivity_in_either_direction() -> None:
     readings, cells = 2, 2
     own = list(product(range(-2, 3), repeat=readings * cells))
-    clip = choice_clip(readings=readings, cells=cells, contribution=4)
-    assert clip == readings * 2 * 4**2 // 16
+    clip = choice_clip(readings=readings, cells=cells, contribution=4, spread=Fraction(1))
+    assert clip == readings * cells  # so that D = 1
     spread = choice_spread_squared(clip, readings=readings, cells=cells)
     raised = lowered = clipped = False
     for weight in (Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(40)):
@@ -64,10 +64,32 @@ def test_one_unit_moves_a_score_by_at_most_the_sensitivity_in_either_direction()
     assert clipped
 
 
+@pytest.mark.parametrize("renews", [False, True])
+def test_a_clip_is_the_largest_that_keeps_the_spread_but_within_what_a_unit_can_do(renews: bool) -> None:
+    for readings, cells, contribution in product((1, 5, 40), (1, 2, 9), (1, 3, 50)):
+        whole = readings * min(2, cells) * contribution**2
+        for spread in (Fraction(0), Fraction(1, 9), Fraction(2, 3), Fraction(7), Fraction(1000)):
+            clip = choice_clip(
+                readings=readings, cells=cells, contribution=contribution, spread=spread, renews=renews
+            )
+            assert 1 <= clip <= whole
+            assert clip >= whole // 64
+            sizes = readings, cells
+            if clip > max(1, whole // 64):
+                assert _spread(clip, *sizes, renews=renews) <= spread**2
+            if clip < whole:
+                assert _spread(clip + 1, *sizes, renews=renews) > spread**2
+
+
+def _spread(clip: int, readings: int, cells: int, *, renews: bool) -> Fraction:
+    return choice_spread_squared(clip, readings=readings, cells=cells, renews=renews)
+
+
 def test_a_unit_that_is_not_there_in_one_term_moves_a_score_by_twice_as_much_at_most() -> None:
     """Its weight changes, so its part changes in all terms."""
     readings, cells = 4, 1
-    clip = choice_clip(readings=readings, cells=cells, contribution=4)
+    clip = choice_clip(readings=readings, cells=cells, contribution=4, spread=Fraction(2), renews=True)
+    assert clip == readings * cells
     spread = choice_spread_squared(clip, readings=readings, cells=cells, renews=True)
     weight = Fraction(40)
     limit = choice_sensitivity(spread, weight=weight)
@@ -117,7 +139,9 @@ def test_the_rate_is_rounded_down() -> None:
     with pytest.raises(SpecError):
         choice_rate(Fraction(0), pure=False)
     with pytest.raises(SpecError):
-        choice_clip(readings=0, cells=1, contribution=1)
+        choice_clip(readings=0, cells=1, contribution=1, spread=Fraction(1))
+    with pytest.raises(SpecError):
+        choice_clip(readings=1, cells=1, contribution=1, spread=Fraction(-1))
     with pytest.raises(SpecError):
         choice_spread_squared(0, readings=1, cells=1)
     with pytest.raises(SpecError):

@@ -78,8 +78,8 @@ class GridSums:
     clipped: pa.Table
     """The change of what a variant leaves out of the readings that count, in steps and parts (PARTS).
 
-    Each unit counts as its Clip allows.  Running values and changes over windows only; empty unless clips
-    were given.  There is no component.
+    Rows beyond max_rows are left out too.  Each unit counts as its Clip allows.  Running values and changes
+    over windows only; empty unless clips were given.  There is no component.
     """
 
 

@@ -37,8 +37,8 @@ def require_not_amended(spec: GaugeSpec, file: Path) -> None:
     added = [name for name in spec.release if name not in first] if len(plans) > 1 else []
     if added:
         raise SpecError(
-            f"{', '.join(added)} was added to this gauge after it had begun, and counts changes from then on; "
-            "a simulation counts them from the first day. Nothing was read. Copy the declaration to a file "
+            f"{', '.join(added)} was added to this gauge after it had begun, and counts changes from then on"
+            "; a simulation counts them from the first day. Nothing was read. Copy the declaration to a file "
             "with another name: without what was added, to simulate the first releases; with nothing else, "
             "and a --history that begins with the table as it was then, to simulate what was added. "
             "tidegauge status shows the exact bias of both",

@@ -27,7 +27,13 @@ from tidegauge.plan.spec.auto import SHARE
 from tidegauge.simulate.error import Noise, readings_of
 from tidegauge.simulate.grid import AT_MOST, ON_EXCESS
 from tidegauge.simulate.past import read_past, sums_of
-from tidegauge.theory.choice import choice_clip, choice_sensitivity, choice_spread_squared, choice_steps
+from tidegauge.theory.choice import (
+    choice_clip,
+    choice_rate,
+    choice_sensitivity,
+    choice_spread_squared,
+    choice_steps,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,9 +51,11 @@ CANDIDATES: Final = tuple(
 _STEPS: Final = 1000
 """Steps of a score for the most that one unit can move it: rounding then costs a thousandth."""
 
-_NOISE: Final = Fraction(3, 2)
-"""What noise counts in a score, beside the bias: more than once, because bias is measured with noise, and a
-unit that is wrong for long counts for less than it is wrong."""
+_NOISE: Final = Fraction(5, 4)
+"""What noise counts in a score, beside the bias: more than once, because a unit that is wrong for long counts
+for less than it is wrong."""
+_DRAW: Final = Fraction(1, 4)
+"""The noise of the draw over the least noise of a release, which fixes how much of a unit counts."""
 _FINE: Final = 1024
 """Steps of the largest contribution of a row, at most about this many."""
 _LEAST: Final = 1e-6
@@ -220,7 +228,7 @@ def biases(opened: Open, source: OpenSource, *, now: int) -> list[Biases]:
     releases = tuple(looked.get(one.name) or one for one in program.releases)
     terms = terms_of(chosen, [one.schedule for one in releases])
     clips = {
-        n: _clip(one, _numbers(one, choice.since, choice.until), spec.source.max_rows or 1)
+        n: _clip(opened, one, _numbers(one, choice.since, choice.until), renews=terms is not None)
         for n, one in enumerate(releases)
         if looked.get(one.name) is not None
     }
@@ -250,10 +258,17 @@ def biases(opened: Open, source: OpenSource, *, now: int) -> list[Biases]:
     return counted
 
 
-def _clip(release: Release, bins: Sequence[int], rows: int) -> Clip:
+def _clip(opened: Open, release: Release, bins: Sequence[int], *, renews: bool) -> Clip:
     """How much one unit counts in the readings that end with these bins."""
+    spec, choice = opened.spec, opened.choice
+    rate = choice_rate(choice.cost, pure=spec.budget.budget.pure)
+    least = Fraction(min(dict(choice.noise)[release.name]))
     most = choice_clip(
-        readings=len(bins), cells=len(release.query.cells), contribution=rows * _steps(release)
+        readings=len(bins),
+        cells=len(release.query.cells),
+        contribution=(spec.source.max_rows or 1) * _steps(release),
+        spread=(_DRAW * least * rate / 2 * _steps(release)).limit_denominator(10**12),
+        renews=renews,
     )
     return Clip(bins[0], release.schedule.stride, len(bins), _step(release), most)
 
@@ -275,7 +290,7 @@ def _steps(release: Release) -> int:
 
 
 def scores(choice: Choice, counted: Sequence[Biases]) -> Scores:
-    """The score of every candidate: the sum over releases of w (1.5 noise + M).
+    """The score of every candidate: the sum over releases of w (1.25 noise + M).
 
     w = 1 / noise at the largest at_most.
     """

@@ -7,19 +7,25 @@ from math import isqrt
 
 from tidegauge.errors import SpecError
 
-_PART = 4
-"""A unit that is wrong by all that it can contribute, all the time, counts for one in so many."""
+_PART = 8
+"""A unit that is wrong by all that it can contribute, all the time, counts for at least one in so many."""
 
 
-def choice_clip(*, readings: int, cells: int, contribution: int) -> int:
+def choice_clip(
+    *, readings: int, cells: int, contribution: int, spread: Fraction, renews: bool = False
+) -> int:
     """C^2: the square of the most that one unit may count for, over all readings and cells.  [T22]
 
-    `contribution`: the most that a unit contributes to a cell, in whole steps.  Any positive number is sound.
+    The largest for which a unit moves M by at most `spread`, but no more than a unit can be wrong, and no
+    less than one part in 8 of that.  Any positive number is sound.
+    `contribution`: the most that a unit contributes to a cell, in whole steps; `spread`: in steps.
     Proof:    docs/theory/T22.md
     """
-    if readings < 1 or cells < 1 or contribution < 1:
-        raise SpecError("readings, cells and contribution must be 1 or more")
-    return max(1, readings * min(2, cells) * contribution**2 // _PART**2)
+    if readings < 1 or cells < 1 or contribution < 1 or spread < 0:
+        raise SpecError("readings, cells and contribution must be 1 or more, and spread not negative")
+    whole = readings * min(2, cells) * contribution**2
+    wanted = spread**2 * readings * cells / (4 if renews else 1)
+    return max(1, whole // _PART**2, min(whole, wanted.numerator // wanted.denominator))
 
 
 def choice_spread_squared(clip: int, *, readings: int, cells: int, renews: bool = False) -> Fraction:

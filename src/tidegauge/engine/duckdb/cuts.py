@@ -161,9 +161,10 @@ class Cuts:
             SELECT variant, release, component, bin, cell, sum(amount)::BIGINT AS amount
             FROM ({" UNION ALL ".join(parts)}) GROUP BY ALL HAVING sum(amount) <> 0"""
 
-    def clipped(self, releases: Sequence[Release], clips: Mapping[int, Clip]) -> str:
+    def clipped(self, releases: Sequence[Release], clips: Mapping[int, Clip], *, max_rows: bool) -> str:
         """SQL: how the amount that each variant leaves out changes with each bin; clips limit units.
 
+        `max_rows`: not all rows of a unit count, and those that do not are left out by every variant.
         A unit with the squared norm q counts floor(sqrt(PARTS^2 most / q)) parts, at most all of them.  The
         root is rounded in floating point, and one part less is taken where that was too much.
         """
@@ -176,7 +177,7 @@ class Cuts:
             f"""SELECT variant, unit, missing.release, cell, bin, amount
                 FROM missing_{s} missing ASOF JOIN bins
                     ON bins.release = missing.release AND missing.instant <= bins.ends
-                WHERE component = 0"""
+                WHERE component = 0{self._beyond(s, releases) if max_rows else ""}"""
             for s in range(self.truth)
         )
         who = "variant, unit, release"
@@ -216,6 +217,21 @@ class Cuts:
             )
             SELECT variant, release, 0 AS component, bin, cell, sum(step)::BIGINT AS amount FROM steps
             GROUP BY ALL HAVING sum(step) <> 0"""
+
+    def _beyond(self, s: int, releases: Sequence[Release]) -> str:
+        """SQL: the contributions of rows beyond max_rows; each variant leaves them out."""
+        mine = ", ".join(str(n) for n, one in enumerate(releases) if one.name in self.scopes[s].releases)
+        changed = f"""
+            SELECT changed.unit, changed.release, cell, bin, {{}} AS amount
+            FROM (SELECT * FROM change_{{}} WHERE component = 0 AND instant > {BEGINNING}) changed
+            ASOF JOIN bins ON bins.release = changed.release AND changed.instant <= bins.ends"""
+        return f"""
+            UNION ALL SELECT variant, unit, release, cell, bin, amount FROM (
+                SELECT unit, release, cell, bin, sum(amount) AS amount
+                FROM ({changed.format("amount", self.truth)} UNION ALL {changed.format("-amount", s)})
+                WHERE release IN ({mine})
+                GROUP BY ALL HAVING sum(amount) <> 0
+            ) CROSS JOIN (SELECT DISTINCT variant FROM rules_{s})"""
 
 
 class TermCuts(Cuts):

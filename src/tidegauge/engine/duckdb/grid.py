@@ -74,7 +74,11 @@ class DuckGrid(DuckEngine):
                             self._table(cuts.plain(cuts.truth, renewal)),
                             self._table(cuts.allowed(renewal)),
                             self._table(cuts.missing()),
-                            self._table(cuts.clipped(one.releases, clips) if clips else NOTHING),
+                            self._table(
+                                cuts.clipped(one.releases, clips, max_rows=self._whole is not self._sql)
+                                if clips
+                                else NOTHING
+                            ),
                         ),
                     )
 
