@@ -123,7 +123,8 @@ def test_an_added_release_begins_with_the_table_as_it_is(
     assert latest(one, "ill") == grown.truth("ill")
     grown.live(10)  # waits when the release is added, and renames a row
     grown.gauge(grown=True).amend()
-    began, before = 0, {}
+    began = 0
+    before: dict[tuple[str, str, int], float | None] = {}
     for number in range(11, len(LIFE) + 1):
         one = grown.run(grown=True)
         readings = {(r.release, str(r.group), r.time): r.value for r in one.published()}
