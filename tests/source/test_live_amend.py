@@ -12,6 +12,7 @@ from tidegauge.run.gauge import Gauge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
     from pathlib import Path
 
     from tests.source.harness import Harness
@@ -124,7 +125,7 @@ def test_an_added_release_begins_with_the_table_as_it_is(
     grown.live(10)  # waits when the release is added, and renames a row
     grown.gauge(grown=True).amend()
     began = 0
-    before: dict[tuple[str, str, int], float | None] = {}
+    before: dict[tuple[str, str, datetime], float | None] = {}
     for number in range(11, len(LIFE) + 1):
         one = grown.run(grown=True)
         readings = {(r.release, str(r.group), r.time): r.value for r in one.published()}
