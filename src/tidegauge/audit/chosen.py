@@ -1,4 +1,4 @@
-"""The private choice of at_most: the law of its draw, how far one unit moves the scores, and that it is drawn once."""
+"""The private choice of at_most: the law of its draw, sensitivity of scores, and that it is drawn once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ _MOVES: Final = 1000
 _DRAWS: Final = 4000
 _CANDIDATES: Final = ((1, "freeze"), (2, "freeze"), (2, "retire"), (4, "freeze"))
 _EVERY: Final[dict[str, Any]] = {
-    "start": "1970-01-01T00:00:00.000010Z", "every": "10 microseconds", "for": "70 microseconds", "strategy": DISJOINT
+    "start": "1970-01-01T00:00:00.000010Z", "every": "10 microseconds", "for": "70 microseconds",
+    "strategy": DISJOINT
 }  # fmt: skip
 
 
@@ -106,7 +107,10 @@ def _scores(log: Sequence[Event], *, rows: int, more: dict[str, Any]) -> Scores:
 
 
 def check_scores() -> None:
-    """One unit moves no score by more than is stated, and some unit moves one nearly so far.  Raises Discrepancy."""
+    """No unit moves a score by more than is stated, and some unit moves one nearly so far.
+
+    Raises Discrepancy.
+    """
     nearest = 0.0
     for rows, keys, others in ((1, "k", 0), (3, "klm", 0), (2, "klm", 6)):
         for more in ({}, {"renews": "30 microseconds"}):
@@ -139,7 +143,7 @@ class _Counting:
 
 
 def check_once() -> None:
-    """The choice is reserved, drawn once, and kept, also if the first run is interrupted.  Raises Discrepancy."""
+    """The choice is reserved, drawn once and kept, even if the first run is killed.  Raises Discrepancy."""
     log, sampler = _busy("k", others=4), _Counting()
     with ScratchFolder() as name:
         folder = Path(name.name)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 Mutation = tuple[int, str | None, str | None, Row | None, str | None, tuple[str, ...]]
-"""Time, key (None: the table was emptied), unit, new row, the key before where it changed, what was left out."""
+"""Time, key (None: the table was emptied), unit, new row, the key before a rename, what was left out."""
 Sees = dict[str, "Callable[[Row | None, Row | None], tuple[int, tuple[int, ...]] | None]"]
 """Release -> what it sees of (before, after): a cell and an amount per component, or nothing."""
 Told = tuple[int, "Held", Row | None, Row | None]
@@ -211,8 +211,11 @@ class Oracle:
         terms = self.program.terms
         while True:
             leaving = {
-                at for s, unit in list(self.lives) for at in [self.due(s, unit)] if at is not None and at <= reached
-            }  # fmt: skip
+                at
+                for s, unit in list(self.lives)
+                for at in [self.due(s, unit)]
+                if at is not None and at <= reached
+            }
             renewing = [terms.bin_end(self.term)] if terms and terms.bin_end(self.term) <= reached else []
             if not due and not leaving and not renewing:
                 break
@@ -309,7 +312,10 @@ class Oracle:
             if life.first is None:
                 life.first = at
                 if scope.by:
-                    life.label = min((place, str((new or old or {})[scope.by] or "")) for place, _, old, new in changes)[1]  # fmt: skip
+                    labels = (
+                        (place, str((new or old or {})[scope.by] or "")) for place, _, old, new in changes
+                    )
+                    life.label = min(labels)[1]
             life.moves += 1
         limit = self.limit(scope, life.label)
         due = due or self.due(number, unit) == at

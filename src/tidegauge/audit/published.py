@@ -1,7 +1,7 @@
 """What is published: values, groups, times and intervals of small gauges, from the rows themselves.
 
-Without noise every reading is the exact number of its rows, computed here from the log by its definition.  With
-real noise the intervals of many groups cover the exact numbers as often as they say.
+Without noise every reading is the exact number of its rows, computed here from the log by its definition.
+With real noise the intervals of many groups cover the exact numbers as often as they say.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _instant(reading: Reading) -> int:
 
 
 def check_without_noise() -> None:
-    """Every reading of a gauge without noise is exact, and is published when it is due.  Raises Discrepancy."""
+    """Every reading of a gauge without noise is exact and published when it is due.  Raises Discrepancy."""
     log = _log()
     readings = _readings(_RELEASES, log, (35, 90), {"rho": 10**6}, sampler=Silent())
     seen = defaultdict[str, set[int]](set)
@@ -248,7 +248,7 @@ def _require_covered(name: str, readings: Sequence[Reading], alpha: float) -> No
 
 
 def check_consistent() -> None:
-    """Parts are made to add up to their whole by least squares, and their errors follow.  Raises Discrepancy."""
+    """Parts add up to their whole by least squares, and their errors follow.  Raises Discrepancy."""
     from tidegauge.mechanism.estimate import add_up, not_negative  # noqa: PLC0415
 
     parts, variances, whole, spread = np.array([3.0, -1.0, 7.5]), np.array([1.0, 4.0, 0.25]), 11.0, 2.0

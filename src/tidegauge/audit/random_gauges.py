@@ -78,7 +78,7 @@ _SEES: Final[Sees] = {name: sees for name, (_, sees) in {**_STOCKS, **_FLOWS}.it
 
 
 class RandomGauge:
-    """A declaration and a log.  `rows`: units own rows; `terms`: the constraint renews; `past`: one history."""
+    """A declaration and a log.  `rows`: units own rows; `terms`: it renews; `past`: one history."""
 
     def __init__(self, seed: int, *, rows: bool = False, terms: bool = False, past: bool = False) -> None:
         self.rng = Random(seed)

@@ -99,7 +99,7 @@ class _World:
 
 
 def check_estimates() -> None:
-    """The estimates of a survey are right on average, and as far off as they say.  Raises Discrepancy."""
+    """The estimates of a survey are right on average, and so are their errors.  Raises Discrepancy."""
     for number, (protocol, arguments) in enumerate(local.SURVEYS.items()):
         world, rng = _World(protocol, arguments), Random(number)
         expected = sum(tally * chance for each in world.outcomes for tally, chance in each) * (_PEOPLE / 2)

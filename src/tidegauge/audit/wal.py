@@ -1,7 +1,7 @@
 """PostgreSQL's log without a server: changes as messages of pgoutput, and the real decoder on their bytes.
 
-The messages are encoded here from PostgreSQL's documentation (protocol 1, logical replication message formats);
-nothing of the decoder is used.  A table has the default replica identity, or all of its columns.
+The messages are encoded here from PostgreSQL's documentation (protocol 1, logical replication message
+formats); nothing of the decoder is used.  A table has the default replica identity, or all of its columns.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Seeded bugs in what lies around the engine: sources, stores, readings, the private choice, local surveys."""
+"""Seeded bugs around the engine: sources, stores, readings, the private choice, local surveys."""
 
 from __future__ import annotations
 
