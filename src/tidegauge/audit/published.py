@@ -227,7 +227,7 @@ def _require_covered(name: str, readings: Sequence[Reading], alpha: float) -> No
     exact = [1.0 if name == "count" else (2.0, 8.0)[n % 2] for n in range(len(readings))]
     shown = sum(one.value is not None and bool(one.stderr) for one in readings)
     require(shown >= len(readings) * (1 if name == "count" else 0.8), f"'{name}' publishes too few values")
-    for level in _LEVELS if name == "count" else (0.95,):  # those of a mean are approximate at other levels
+    for level in _LEVELS:
         ends = [one.interval(level) for one in readings]
         covered = sum(low <= right <= high for (low, high), right in zip(ends, exact, strict=True))
         few = stats.binom.cdf(covered, len(readings), level)

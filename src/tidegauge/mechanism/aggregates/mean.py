@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
+from statistics import NormalDist
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
@@ -101,10 +102,13 @@ class Mean(Aggregate):
         return float(total * part.grid / count + part.centre) if count else None
 
     def half_width(self, errors: Sequence[Error], stderr: float, level: float) -> float:
-        """The standard error of the reading, times the wider of the relative tails of its two sums."""
-        return stderr * max(
-            (error.half_width(level) / error.stderr for error in errors if error.stderr), default=0.0
-        )
+        """The standard error of the reading, times the widest relative tail: of its two sums, or a normal one.
+
+        The errors of the two sums add up, so their law lies between the wider of the two and a normal law.
+        Laplace noise has the longer tail at high levels, and the shorter one at low levels.
+        """
+        tails = [error.half_width(level) / error.stderr for error in errors if error.stderr]
+        return stderr * max(NormalDist().inv_cdf((1 + level) / 2), *tails, 0.0)
 
     def formula(self, component: Component, errors: Sequence[Error], half_width: float) -> MeanError:
         """The error by the number of rows; the errors of sum and count are proportional."""
