@@ -102,7 +102,7 @@ class Mean(Aggregate):
         return float(total * part.grid / count + part.centre) if count else None
 
     def half_width(self, errors: Sequence[Error], stderr: float, level: float) -> float:
-        """The standard error of the reading, times the widest relative tail: of its two sums, or a normal one.
+        """The standard error of the reading, times the widest relative tail: of a sum, or a normal one.
 
         The errors of the two sums add up, so their law lies between the wider of the two and a normal law.
         Laplace noise has the longer tail at high levels, and the shorter one at low levels.
