@@ -101,6 +101,19 @@ WORLDS: Final[dict[str, World]] = {
         + _AT_MOST + _BUDGET + _COUNT,
         live=True,
     ),
+    # kept since format 6 of the store
+    "renewing": World(
+        _FILES.replace("entry =", "key =") + "\n[constraint]\nat_most = 2\nrenews = '5 days'\n"
+        + _BUDGET + "reserve = 0.25\n" + _COUNT
+    ),
+    "people_renewing": World(
+        _FILES.replace("entry =", "key =") + 'unit = "person"\nmax_rows = 2\n'
+        "\n[constraint]\nat_most = 3\nrenews = '6 days'\non_excess = 'retire'\n" + _BUDGET + _COUNT
+    ),
+    "encrypted_rows": World(
+        _FILES.replace("entry =", "key =") + "\n[constraint]\nat_most = 3\nwithin = '9 days'\n"
+        + _BUDGET + _COUNT + '\n[store]\nkey = "env:TIDEGAUGE_KEPT_KEY"\n'
+    ),
 }  # fmt: skip
 
 
