@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from tidegauge.audit.world import Event
     from tidegauge.mechanism.noise.samplers import Noise
+    from tidegauge.model.json import JsonObject
     from tidegauge.simulate.choice import Scores
 
 _SCORES: Final = (300, 0, 1700, 700)
@@ -85,7 +86,7 @@ def _busy(keys: Sequence[str], *, others: int) -> list[Event]:
     return table.log
 
 
-def _gauge(log: Sequence[Event], folder: Path, *, rows: int, more: dict[str, Any], **setting: Any) -> Gauge:
+def _gauge(log: Sequence[Event], folder: Path, *, rows: int, more: JsonObject, **setting: Any) -> Gauge:
     """A gauge over files whose at_most is chosen."""
     source = opener("files", owner="owner")(folder, Random(0))
     source.write(log)
@@ -96,7 +97,7 @@ def _gauge(log: Sequence[Event], folder: Path, *, rows: int, more: dict[str, Any
     )  # fmt: skip
 
 
-def _scores(log: Sequence[Event], *, rows: int, more: dict[str, Any]) -> Scores:
+def _scores(log: Sequence[Event], *, rows: int, more: JsonObject) -> Scores:
     from tidegauge.simulate.choice import biases, open_choice, scores  # noqa: PLC0415
 
     with ScratchFolder() as name:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from tidegauge.model.program import Allowance, Program, Scope
 
@@ -57,6 +57,21 @@ class Life:
     view: dict[tuple[str, int, int], int] = field(default_factory=dict)
 
 
+class Became(NamedTuple):
+    """A row of a unit, and what a change makes of it."""
+
+    held: Held
+    row: Row | None
+
+
+class Seen(NamedTuple):
+    """What a change is to a unit: the new row, and whether the unit had the row before."""
+
+    unit: str
+    row: Row | None
+    before: bool
+
+
 class Identity:
     """Whose a change is, where the unit is the row.
 
@@ -81,12 +96,12 @@ class Identity:
             self.own[key] = self.fresh()
         return self.own[key]
 
-    def emptied(self) -> list[tuple[Held, Row | None]]:
+    def emptied(self) -> list[Became]:
         """The rows that end when the table is emptied."""
         self.guests.clear()
-        return [(held, None) for held in self.everyone if held.row is not None]
+        return [Became(held, None) for held in self.everyone if held.row is not None]
 
-    def change(self, told: Mutation) -> list[tuple[Held, Row | None]]:
+    def change(self, told: Mutation) -> list[Became]:
         """The rows that a change is of, and what they become."""
         _, key, _, row, previous, kept = told
         assert key is not None
@@ -99,7 +114,7 @@ class Identity:
             self.guests[key].append(held)
         if row is None and self.guests[key]:
             self.guests[key].pop()
-        return [(held, row and complete(row, held.row, kept))]
+        return [Became(held, row and complete(row, held.row, kept))]
 
 
 class OwnedIdentity(Identity):
@@ -115,12 +130,12 @@ class OwnedIdentity(Identity):
         self.named: dict[tuple[str, str], Held] = {}
         self.begun: dict[tuple[str, str], int] = defaultdict(int)
 
-    def emptied(self) -> list[tuple[Held, Row | None]]:
+    def emptied(self) -> list[Became]:
         """The rows that end when the table is emptied."""
         self.places.clear()
         return super().emptied()
 
-    def change(self, told: Mutation) -> list[tuple[Held, Row | None]]:
+    def change(self, told: Mutation) -> list[Became]:
         """The rows that a change is of, and what they become."""
         _, key, unit, row, previous, kept = told
         assert key is not None
@@ -131,12 +146,12 @@ class OwnedIdentity(Identity):
         if row is not None:
             row = complete(row, was.row if was else None, kept)
         if row is None or unit is None:
-            return [(was, None)] if was else []
+            return [Became(was, None)] if was else []
         if was is not None and was.unit == unit:
             if previous is not None and self.named.get((unit, previous)) is was:
                 del self.named[unit, previous]
             self.places[key].append(was)
-            return [(was, row)]
+            return [Became(was, row)]
         held = self.named.get((unit, key))
         if held is None or held in self.places[key]:
             held = self.named[unit, key] = self.fresh(unit)
@@ -144,10 +159,12 @@ class OwnedIdentity(Identity):
             held.name = f"\x1f{generation}\x1f{key}" if generation else key
             self.begun[unit, key] += 1
         self.places[key].append(held)
-        return [*([(was, None)] if was else []), (held, row)]
+        return [*([Became(was, None)] if was else []), Became(held, row)]
 
 
-def complete(row: Row, was: Row | None, kept: tuple[str, ...]) -> Row:
+def complete(
+    row: Mapping[str, object], was: Mapping[str, object] | None, kept: tuple[str, ...]
+) -> dict[str, object]:
     """A new row with the values that were left out."""
     return {name: (was or {}).get(name) if name in kept else value for name, value in row.items()}
 
@@ -180,7 +197,7 @@ class Oracle:
         self.accepted: dict[str, list[tuple[str, int, int, int, int]]] = defaultdict(list)
         """Per unit (release, component, instant, cell, amount)."""
 
-    def arrive(self, mutations: Iterable[Mutation], now: int) -> list[list[tuple[str, Row | None, bool]]]:
+    def arrive(self, mutations: Iterable[Mutation], now: int) -> list[list[Seen]]:
         """Let changes wait.
 
         Returns of each what it is to which units: the new row, and whether the unit had it before.
@@ -189,7 +206,7 @@ class Oracle:
         for told in map(renamed, mutations):
             place = next(self.places)
             changes = self.identity.emptied() if told[1] is None else self.identity.change(told)
-            became.append([(held.unit, row, held.row is not None) for held, row in changes])
+            became.append([Seen(held.unit, row, held.row is not None) for held, row in changes])
             for held, row in changes:
                 held.row = row
                 self.waiting.append(Event(place, min(told[0], now), held, row))

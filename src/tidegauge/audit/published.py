@@ -127,7 +127,7 @@ def _times(release: str) -> set[int]:
 
 
 def _readings(
-    releases: Mapping[str, Any],
+    releases: Mapping[str, Mapping[str, object]],
     log: Sequence[Event],
     passes: Sequence[int],
     budget: Mapping[str, object],
@@ -208,7 +208,7 @@ def check_intervals(alpha: float) -> None:
     groups = {"s": [f"g{n}" for n in range(_CELLS)]}
     each = {"start": _EVERY["start"], "every": "10 microseconds", "for": "10 microseconds", "groups": groups}
     sums = {"bounds": {"x": [0, 10]}, "grid": {"x": 1}}
-    releases = {
+    releases: dict[str, dict[str, object]] = {
         "count": {"sql": "SELECT s, COUNT(*) FROM t GROUP BY s", "share": "1/3", **each},
         "mean": {"sql": "SELECT s, AVG(x) FROM t GROUP BY s", "share": "2/3", **each, **sums},
     }

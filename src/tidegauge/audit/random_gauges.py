@@ -103,7 +103,7 @@ class RandomGauge:
         )
         self.log = self._log(rows=rows, orderly=terms or past)
 
-    def _releases(self, *, flows: bool) -> dict[str, dict[str, Any]]:
+    def _releases(self, *, flows: bool) -> dict[str, dict[str, object]]:
         pick, found = self.rng.choice, {}
         for name, (declared, _) in _STOCKS.items():
             every = pick((5, 10, 12))
@@ -117,17 +117,19 @@ class RandomGauge:
         names = self.rng.sample(list(_STOCKS), 2) + ([pick(list(_FLOWS))] if flows else [])
         return {name: found[name] for name in names}
 
-    def _constraint(self, *, renews: bool = False) -> dict[str, Any]:
+    def _constraint(self, *, renews: bool = False) -> dict[str, object]:
         pick = self.rng.choice
         mode = pick(("freeze", "freeze", "retire"))
 
-        def limit() -> dict[str, Any]:
+        def limit() -> dict[str, object]:
             within = pick((None, None, 1, 7, 20))
             return {"at_most": pick((1, 2, 3) if mode == "freeze" else (2, 3))} | (
                 {} if within is None else {"within": f"{within} microseconds"}
             )
 
-        found = {"by": "k", "cases": {"p": limit(), "q": limit()}} if self.rng.random() < 0.3 else limit()
+        found: dict[str, object] = (
+            {"by": "k", "cases": {"p": limit(), "q": limit()}} if self.rng.random() < 0.3 else limit()
+        )
         found |= {"on_excess": mode}
         return found | ({"renews": f"{pick((15, 20, 30))} microseconds"} if renews else {})
 

@@ -6,7 +6,7 @@ import json
 from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.audit import wal
 from tidegauge.audit.findings import require
@@ -78,7 +78,7 @@ def reader_checks(known: Mapping[str, Exercise]) -> dict[str, Callable[[], objec
     return found
 
 
-def _field(name: str, plain: str, meaning: str | None = None, **parameters: str) -> dict[str, Any]:
+def _field(name: str, plain: str, meaning: str | None = None, **parameters: str) -> dict[str, object]:
     more = {"parameters": parameters} if parameters else {}
     return {"field": name, "type": plain, **({"name": meaning} if meaning else {}), **more}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -59,22 +59,29 @@ def check_state() -> None:
     require((receipt.accepted, receipt.duplicate) == (6, 4), "a report counts more than once, or not at all")
 
 
+class Outcome(NamedTuple):
+    """What the collector counts of one person, and how likely."""
+
+    tally: NDArray[np.int64]
+    probability: float
+
+
 class _World:
     """A survey, two lives, and every sequence of reports with its tally and its probability."""
 
-    def __init__(self, protocol: str, arguments: dict[str, Any]) -> None:
-        self.survey = Survey(epsilon=local.EPSILON, protocol=protocol, **arguments)
+    def __init__(self, survey: Survey) -> None:
+        self.survey = survey
         self.layout = Layout(self.survey)
         answers, windows = self.survey.answers, self.survey.windows
         last = answers[0] if self.survey.changes > 1 else answers[1]
         self.lives: tuple[Life, Life] = (answers[0],) * windows, (*(answers[1],) * (windows - 1), last)
         self.outcomes = [self._outcomes(life) for life in self.lives]
 
-    def _outcomes(self, life: Life) -> list[tuple[NDArray[np.int64], float]]:
+    def _outcomes(self, life: Life) -> list[Outcome]:
         found = []
         for role, when, chance in local._roles(self.survey):
             for sent, part in local._listed(self.survey, role, when, life).items():
-                found.append((self._tally(role, sent), chance * part))
+                found.append(Outcome(self._tally(role, sent), chance * part))
         return found
 
     def _tally(self, role: int, sent: tuple[bytes, ...]) -> NDArray[np.int64]:
@@ -101,7 +108,8 @@ class _World:
 def check_estimates() -> None:
     """The estimates of a survey are right on average, and so are their errors.  Raises Discrepancy."""
     for number, (protocol, arguments) in enumerate(local.SURVEYS.items()):
-        world, rng = _World(protocol, arguments), Random(number)
+        survey = Survey(epsilon=local.EPSILON, protocol=protocol, **arguments)
+        world, rng = _World(survey), Random(number)
         expected = sum(tally * chance for each in world.outcomes for tally, chance in each) * (_PEOPLE / 2)
         found = histogram(world.survey, world.layout, np.rint(expected).astype(np.int64))
         off = np.abs(found.value - world.truth(_PEOPLE)).max() / _PEOPLE

@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import compress
+from typing import TYPE_CHECKING, Any, Final
+
+import duckdb
 
 from tidegauge.model.program import Total
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import duckdb
-
-_PLACE = "release, component, bin, cell"
-_KINDS = ("accepted", "dropped")
+_PLACE: Final = "release, component, bin, cell"
 
 
 def totals(
     db: duckdb.DuckDBPyConnection, scopes: int, names: Sequence[str]
 ) -> tuple[list[Total], list[Total]]:
     """The accepted sums, and the true sums less the accepted ones.  `names`: of the releases."""
-    db.execute(f"CREATE OR REPLACE TEMP TABLE totals AS {_statement(scopes)}")
-    accepted, dropped = (_fetched(db, kind, names) for kind in _KINDS)
+    columns: Sequence[Sequence[Any]]
+    try:  # numbers of 64 bits, whose overflow is an error, are much faster
+        found = db.sql(_statement(scopes, "BIGINT")).to_arrow_table()
+        columns = [column.to_pylist() for column in found.columns]
+    except (duckdb.ConversionException, duckdb.OutOfRangeException):
+        rows = db.execute(_statement(scopes, "HUGEINT")).fetchall()
+        columns = list(zip(*rows, strict=True))
+    release, component, bin_, cell, *sums = columns
+    place = (list(map(names.__getitem__, release)), component, bin_, cell)
+    accepted, dropped = (list(map(Total, *(compress(one, some) for one in (*place, some)))) for some in sums)
     return accepted, dropped
 
 
-def _statement(scopes: int) -> str:
+def _statement(scopes: int, kind: str) -> str:
+    """SQL: both sums of every cell of which one is not 0; `kind`: the type in which they are computed."""
     found = " UNION ALL ".join(
-        f"""SELECT parts.release, component, places.own AS bin, cell, amount, accepted,
-                   true_ - accepted AS dropped
+        f"""SELECT parts.release, component, places.own AS bin, cell, amount::{kind} AS amount,
+                   accepted::{kind} AS accepted, (true_ - accepted)::{kind} AS dropped
             FROM net_{s} net JOIN parts_{s} parts USING (code)
             JOIN places ON places.release = parts.release AND places.bin = net.bin"""
         for s in range(scopes)
     )
-    sums = ", ".join(f"sum({kind}::HUGEINT * amount)::HUGEINT AS {kind}" for kind in _KINDS)
-    return f"SELECT {_PLACE}, {sums} FROM ({found}) GROUP BY {_PLACE}"
-
-
-def _fetched(db: duckdb.DuckDBPyConnection, kind: str, names: Sequence[str]) -> list[Total]:
-    """One kind of sums, as columns of 64-bit integers if all of them fit."""
-    chosen = f"FROM totals WHERE {kind} <> 0 ORDER BY {_PLACE}"
-    found = db.sql(f"SELECT {_PLACE}, TRY_CAST({kind} AS BIGINT) AS amount {chosen}").to_arrow_table()
-    release, *place, amount = (found[name].to_pylist() for name in found.column_names)
-    if found["amount"].null_count:
-        amount = [int(one) for (one,) in db.execute(f"SELECT {kind} {chosen}").fetchall()]
-    return list(map(Total, map(names.__getitem__, release), *place, amount))
+    sums = ", ".join(f"sum({one} * amount)::{kind} AS {one}" for one in ("accepted", "dropped"))
+    return f"""
+        SELECT * FROM (SELECT {_PLACE}, {sums} FROM ({found}) GROUP BY {_PLACE})
+        WHERE accepted <> 0 OR dropped <> 0 ORDER BY {_PLACE}"""
