@@ -265,7 +265,7 @@ window = "3 days"
 def test_consistent_readings_tell_their_bias_in_every_form(tidegauge: Shell) -> None:
     tidegauge("run", "--once")
     assert tidegauge("readings", "by_city", "--consistent").splitlines()[0].split()[-1] == "bias"
-    assert "bias" not in tidegauge("readings", "by_city")
+    assert "bias" not in tidegauge("readings", "by_city").splitlines()[0]  # the column
     told = list(
         csv.DictReader(tidegauge("readings", "by_city", "--consistent", "--format", "csv").splitlines())
     )

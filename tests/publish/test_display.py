@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from types import SimpleNamespace
@@ -55,7 +56,9 @@ def test_a_table_fits_the_terminal_and_keeps_times_and_numbers_whole(width: int)
     assert longest(text) <= width
     for whole in ("1,234,567", "2026-01-01", "1,234,527 to 1,234,607"):
         assert whole in text
-    assert len(as_text(found).splitlines()) == 2  # not folded where it goes to a file or a pipe
+    table, _, note = as_text(found).partition("\n\n")
+    assert "It covers the noise" in note
+    assert len(table.splitlines()) == 2  # not folded where it goes to a file or a pipe
 
 
 def test_digits_that_the_noise_hides_are_not_shown() -> None:
@@ -132,7 +135,10 @@ def test_what_run_says_of_the_latest_time() -> None:
         f"  2026-01-03T00:00:00Z  in_a_ward_with_a_long_name {ward}: 5 (noise ± 40)" for ward in "ab"
     ]
     assert narrated([]).summary() == "Nothing is due yet."
-    assert narrated([reading(None)]).newest()[0].endswith("in_a_ward_with_a_long_name: too small to tell")
+    hidden = "in_a_ward_with_a_long_name: too small to tell (noise interval {})"
+    assert narrated([reading(None)]).newest()[0].endswith(hidden.format("-40 to 40"))
+    count = replace(reading(21.0), zero_is_nothing=True)
+    assert narrated([count]).newest()[0].endswith(hidden.format("-19 to 61"))
     assert narrated([reading(1.0, ward=str(n)) for n in range(20)]).newest() == [
         "  2026-01-01T00:00:00Z  20 readings"
     ]

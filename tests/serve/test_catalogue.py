@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.publish.test_metadata import ABOUT
 from tests.publish.ward import RELEASES, Ward
 from tests.serve.served import serving
+from tidegauge.model.reading import COVERS
 from tidegauge.publish.metadata import FORMATS
 from tidegauge.serve.app import create_app
 
@@ -36,6 +37,16 @@ def test_metadata_point_to_what_is_served(tmp_path: Path) -> None:
         sdmx = client.get("/api/v1/releases/by_ward/readings.sdmx.csv?group.ward=a")
         assert sdmx.headers["content-type"] == "application/vnd.sdmx.data+csv;version=2.0.0"
         assert len(sdmx.text.splitlines()) == 1 + 6
+
+
+def test_the_api_says_what_its_intervals_cover(tmp_path: Path) -> None:
+    Ward(tmp_path, {"page": ABOUT}).run(1)
+    with serving(create_app(tmp_path / "public.db")) as client:
+        fields = client.get("/api/v1/openapi.json").json()["components"]["schemas"]["Reading"]["properties"]
+    for name in ("low", "high"):
+        assert "95 % noise interval" in fields[name]["description"]
+        assert COVERS in fields[name]["description"]
+    assert fields["stderr"]["description"] == "standard error of the noise alone"
 
 
 def test_the_feed_lists_the_newest_first(tmp_path: Path) -> None:

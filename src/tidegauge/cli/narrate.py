@@ -60,7 +60,7 @@ class Narrator:
 
     def newest(self) -> list[str]:
         """The readings of the latest time, one a line, with their noise intervals."""
-        from tidegauge.publish.table import number, precision  # noqa: PLC0415
+        from tidegauge.publish.table import TOO_SMALL, number, precision  # noqa: PLC0415
 
         if len(self._new) > _MOST:
             time = self._new[-1].as_json()["time"]
@@ -71,10 +71,11 @@ class Narrator:
             group = ", ".join(str(value) for value in (reading.group or {}).values())
             name = f"{reading.release} {group}".rstrip()
             time = reading.as_json()["time"]
-            if reading.value is None:
-                lines.append(f"  {time}  {name}: too small to tell")
-                continue
             digits = precision(reading)
+            if reading.too_small:
+                interval = f"{number(low, digits)} to {number(high, digits)}"
+                lines.append(f"  {time}  {name}: {TOO_SMALL} (noise interval {interval})")
+                continue
             half = number((high - low) / 2, digits)
             lines.append(f"  {time}  {name}: {number(reading.value, digits)} (noise ± {half})")
         return lines

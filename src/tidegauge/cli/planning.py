@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import typer
 
 from tidegauge.cli.options import print_json
 from tidegauge.cli.width import columns
 from tidegauge.errors import SpecError
+from tidegauge.model.reading import COVERS
 from tidegauge.plan.explain import explain
 from tidegauge.plan.summary import wrapped
 from tidegauge.plan.what_if import noise_of, parsed
@@ -46,18 +47,29 @@ def _show_alternatives(
 ) -> None:
     """One line a release: its noise now, and with one change of the declaration."""
     typer.echo("If that is not good enough, change one of these:")
-    head = ["", "now", *(one.label for one in found)]
+    labels = [one.label for one in found]
+    unsearched = all(label.startswith(("epsilon", "rho", "for", "alone")) for label in labels)
+    head = ["", "now", *labels]
     rows = [[name, now[name], *(one.noise.get(name, "-") for one in found)] for name in names]
     for line in table(head, rows, width):
         typer.echo(line)
     hints = [
-        "alone: it is the only release. " if any(one.label == "alone" for one in found) else "",
-        "Fewer, larger groups have the same noise each, so a smaller relative error. " if groups else "",
-        "Other values: tidegauge plan --what-if epsilon=0.5,1,2 at_most=2,4,8",
+        "alone: it is the only release." if "alone" in labels else "",
+        _FEWER if any(label.startswith(("at_most", "max_rows")) for label in labels) else "",
+        "Fewer, larger groups have the same noise each, so a smaller relative error." if groups else "",
+        "Fewer readings (every) or a smaller at_most lower the noise too." if unsearched else "",
+        "Other values:",
     ]
-    for line in wrapped("", "".join(hints), width):
-        typer.echo(line)
+    for hint in filter(None, hints):
+        for line in wrapped("", hint, width, hanging=2):
+            typer.echo(line)
+    typer.echo("  tidegauge plan --what-if epsilon=0.5,1,2 at_most=2,4,8 every='1 week'")
     typer.echo("")
+
+
+_FEWER: Final = (
+    "A smaller at_most or max_rows has less noise, but ignores more (bias): tidegauge simulate shows both."
+)
 
 
 def show_grid(gauge: Gauge, words: Sequence[str], *, named: bool, as_json: bool) -> None:
@@ -78,7 +90,10 @@ def show_grid(gauge: Gauge, words: Sequence[str], *, named: bool, as_json: bool)
     for one in choices:
         shown = {} if one.plan is None else noise_of(one.plan)
         rows.append([*one.values.values(), *(shown.get(name, "refused") for name in names)])
-    typer.echo("Noise interval (95 %) at the worst reading. Nothing was read or spent.")
+    fewer = f" {_FEWER}" if {"at_most", "max_rows"} & wanted.keys() else ""
+    for line in wrapped("", f"Noise interval (95 %) at the worst reading. {COVERS}{fewer}", width):
+        typer.echo(line)
+    typer.echo("Nothing was read or spent.")
     for line in table(head, rows, width, fixed=len(wanted)):
         typer.echo(line)
     for one in choices:

@@ -175,6 +175,12 @@ MEANINGS: Final = {
 """What each count of `status` counts."""
 
 
+_PARTS: Final = (
+    "noise: noise interval (95 %), the noise alone. bias: accepted less true, in no published interval. "
+    "The whole error of a reading is noise and bias."
+)
+
+
 def _show_whole_error(report: WholeError) -> None:
     """Print the accepted and the true value of the latest readings, and warn of a bias above the noise."""
     typer.echo("Latest readings, for the operator only (exact, SECRET, never publish):")
@@ -192,6 +198,8 @@ def _show_whole_error(report: WholeError) -> None:
         texts = (cell.ljust(width) for cell, width in zip(row[:2], widths[:2], strict=True))
         right = (cell.rjust(width) for cell, width in zip(row[2:], widths[2:], strict=True))
         typer.echo(f"  {'  '.join((*texts, *right)).rstrip()}")
+    for line in wrapped("  ", _PARTS, columns(sys.stdout)):
+        typer.echo(line)
     if report.since is not None:
         typer.echo(f"  Changes that were dropped are not known before {rfc3339(report.since)}.")
     for warning in report.warnings:

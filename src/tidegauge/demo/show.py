@@ -14,7 +14,7 @@ from tidegauge.demo.truth import Truth
 from tidegauge.errors import SpecError
 from tidegauge.publish.picture import picture
 from tidegauge.publish.plot import plot
-from tidegauge.publish.table import number, precision
+from tidegauge.publish.table import TOO_SMALL, number, precision
 from tidegauge.run.gauge import Gauge
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _comparison(readings: list[Reading], truth: Truth) -> Table:
             number(reading.value, digits),
             "" if reading.value is None else f"± {number((high - low) / 2, digits)}",
             number(exact, digits),
-            "" if reading.release.endswith("_change") else off,
+            TOO_SMALL if reading.too_small else "" if reading.release.endswith("_change") else off,
         )
     return table
 
@@ -112,6 +112,7 @@ def _findings(plan: Plan, readings: list[Reading], truth: Truth) -> list[str]:
     simple = next(one for one in of_care.candidates if one.strategy == "disjoint")
     ratio = simple.half_width_worst / of_care.chosen.half_width_worst
     return [
+        "noise: noise interval (95 %), the noise alone. error: noise and bias.",
         f"{sum(inside) / len(inside):.1%} of all noise intervals (95 %) contain the plain truth.",
         f"in_care: half of all readings are within {errors[len(errors) // 2]:.1%} of the truth,",
         f"nine of ten within {errors[len(errors) * 9 // 10]:.1%}.",

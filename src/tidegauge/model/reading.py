@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.model.quantity import instant, rfc3339
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from tidegauge.model.json import Json
     from tidegauge.model.query import Value
+
+COVERS: Final = "It covers the noise, not the bias of changes that are ignored."
+"""What a noise interval covers, wherever one is shown."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +56,17 @@ class Reading:
     """The denoised estimate, where it was asked for."""
     never_negative: bool = False
     """Whether the exact value cannot be below 0: a count."""
+    zero_is_nothing: bool = False
+    """Whether 0 means that there is nothing: a count, a sum or a change, and not a mean."""
 
     @property
     def too_small(self) -> bool:
-        """Whether noise hides a count: its noise interval reaches down to 0."""
-        return self.never_negative and bool(self.stderr) and self.interval(0.95)[0] <= 0
+        """Whether noise hides the value: its noise interval contains 0, or there is no value."""
+        return self.value is None or (bool(self.stderr) and self.hides(*self.interval(0.95)))
+
+    def hides(self, low: float, high: float) -> bool:
+        """Whether a value with this interval is too small to tell."""
+        return (self.zero_is_nothing and low <= 0 <= high) or (self.never_negative and low <= 0)
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The noise interval at this level.  It covers the noise, not the bias of dropped changes."""

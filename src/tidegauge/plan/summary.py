@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tidegauge.mechanism.aggregates import aggregate_of
 from tidegauge.model.json import as_list, as_object, as_text
 from tidegauge.model.quantity import DAY, HOUR, MINUTE, SECOND, Span, rfc3339
+from tidegauge.model.reading import COVERS
 from tidegauge.plan.choose import grows
 
 if TYPE_CHECKING:
@@ -59,9 +60,7 @@ def summarise(plan: Plan, width: int | None) -> Iterator[str]:
         yield from wrapped("", _SLOWER, width)
 
 
-_BAND: Final = (
-    "± is the noise interval (95 %). It covers the noise, not the bias of changes that are ignored."
-)
+_BAND: Final = f"± is the noise interval (95 %). {COVERS}"
 _SLOWER: Final = "A slow search may lower the noise by up to a tenth: tidegauge plan --optimise"
 
 

@@ -167,7 +167,7 @@ class Alternative:
 
 
 def alternatives(spec: GaugeSpec, plan: Plan, planned: Planned) -> list[Alternative]:
-    """What would lower the noise: a larger budget, fewer changes, fewer readings, fewer releases.
+    """What would lower the noise: a larger budget, fewer changes or rows, fewer readings, fewer releases.
 
     Alternatives that need a search are left out for releases of many bins.
     """
@@ -206,6 +206,9 @@ def _changes(spec: GaugeSpec, plan: Plan) -> Iterator[tuple[str, Callable[[], Ga
     most = None if spec.constraint is None else spec.constraint.at_most
     if most is not None and most > 2:
         yield f"at_most = {most // 2}", partial(with_values, spec, {"at_most": str(most // 2)})
+    rows = spec.source.max_rows if spec.source.unit is not None else None
+    if rows is not None and rows > 1:
+        yield f"max_rows = {rows // 2}", partial(with_values, spec, {"max_rows": str(rows // 2)})
     seldom = {
         name: one.model_copy(update={"every": type(one.every)(7 * one.every.months, 7 * one.every.micros)})
         for name, one in spec.measured.items()

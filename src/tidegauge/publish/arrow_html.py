@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Final
 
+from tidegauge.model.reading import COVERS
 from tidegauge.publish.table import decimals, number
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ def _html(rows: Sequence[_Shown]) -> str:
     head = "".join(
         f"<th>{word}</th>" for word in ("release", "group", "", "latest", "noise interval", "time")
     )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{shown}</tbody></table>{more}"
+    caption = f"<caption>Noise interval: 95 %. {COVERS}</caption>"
+    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{shown}</tbody></table>{more}"
 
 
 def _row(name: str, group: str, rows: Sequence[_Shown]) -> str:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape, quoteattr
 
 from tidegauge.model.quantity import rfc3339
+from tidegauge.publish.series import point_of, zero_is_nothing
+from tidegauge.publish.view import TOO_SMALL, hidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +69,7 @@ def _entry(public: PublicFile, one: _Moment, address: str) -> str:
     info, time, at = one.info, one.time, rfc3339(one.time)
     readings = public.readings(info.name, since=time, until=time, cells=range(min(EACH, len(info.cells))))
     more = len(info.cells) - len(readings)
-    said = [_said(reading) for reading in readings] + ([f"and {more} more groups"] if more > 0 else [])
+    said = [_said(reading, info) for reading in readings] + ([f"and {more} more groups"] if more > 0 else [])
     identity = f"urn:sha256:{public.guarantee.plan}:{info.name}:{at}"
     return (
         f"<entry><title>{_text(info.name)}, {at}</title><id>{_text(identity)}</id><updated>{at}</updated>"
@@ -76,9 +78,10 @@ def _entry(public: PublicFile, one: _Moment, address: str) -> str:
     )
 
 
-def _said(reading: PublicReading) -> str:
+def _said(reading: PublicReading, info: ReleaseInfo) -> str:
     group = ", ".join(str(value) for value in (reading.group or {}).values())
-    value = "too small to tell" if reading.value is None else f"{reading.value:,.6g}"
+    small = hidden(point_of(reading), zero_is_nothing=zero_is_nothing(info))
+    value = TOO_SMALL if small or reading.value is None else f"{reading.value:,.6g}"
     interval = f"{reading.low:,.6g} to {reading.high:,.6g}"
     return f"{f'{group}: ' if group else ''}{value} (95 % noise interval {interval})"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidegauge.model.reading import COVERS
 from tidegauge.publish.chart import standalone_svg
 from tidegauge.publish.chart_file import drawing_of, plan_series
 from tidegauge.publish.markup import Markup, join, tag
@@ -28,7 +29,8 @@ def release_html(series: Series) -> str:
             "table",
             tag(
                 "caption",
-                f"{series.title}: newest values in {series.unit}, ± half of the 95 % noise interval",
+                f"{series.title}: newest values in {series.unit}, ± half of the 95 % noise interval. "
+                f"{COVERS}",
             ),
             tag("tbody", (_row(series, line) for line in lines)),
         ),

@@ -83,6 +83,9 @@ def _panel(title: str, readings: list[Reading], truth: list[float] | None, *, un
     ]
     legend = f"{_VALUE} published  {_BAND} noise interval (95 %)" + (f"  {_TRUTH} truth" if truth else "")
     head = [title, f"{legend}   in {unit}" if unit else legend]
+    if small := sum(reading.too_small for reading in readings):
+        last = ", the latest among them" if readings[-1].too_small else ""
+        head.append(f"{TOO_SMALL}: {small:,} of {len(readings):,} readings{last}")
     return "\n".join([*head, *lines, *_time_axis(times, x, margin, columns)])
 
 

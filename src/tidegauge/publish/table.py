@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from math import floor, log10
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.model.quantity import instant, rfc3339
+from tidegauge.model.reading import COVERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,9 +36,12 @@ def number(value: float | None, digits: int | None = None) -> str:
 
 
 TOO_SMALL: Final = "too small to tell"
-"""In place of a count whose noise interval reaches down to 0."""
+"""In place of a value that noise hides."""
+_NOISE: Final = f"noise interval: 95 %. {COVERS}"
+_BIAS: Final = "bias: how much too large a value is on average, because values were made consistent."
+_NOTE: Final = 80
+"""Characters of a line of notes where the table has no width."""
 _MODEL: Final = (
-    "value, stderr and noise interval: as published; the interval covers the noise alone.\n"
     "MODEL: a model's estimate from {uses}. Its 95 % interval holds if the model\n"
     "       holds; after a sudden change of the series it can be wrong for some time."
 )
@@ -89,8 +94,12 @@ def as_text(readings: Sequence[Reading], width: int | None = None) -> str:
     else:
         Console(file=text, highlight=False, width=width).print(table)
     uses = {reading.model.uses for reading in readings if reading.model is not None}
-    notes = "".join(f"\n{_MODEL.format(uses=one)}\n" for one in sorted(uses))
-    return "".join(f"{line.rstrip()}\n" for line in text.getvalue().splitlines()) + notes
+    said = [_NOISE, *([_BIAS] if biased else [])]
+    notes = [
+        *(line for note in said for line in textwrap.wrap(note, width or _NOTE)),
+        *(_MODEL.format(uses=one) for one in sorted(uses)),
+    ]
+    return "".join(f"{line.rstrip()}\n" for line in [*text.getvalue().splitlines(), "", *notes])
 
 
 def _wide(head: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
@@ -119,6 +128,6 @@ def _model(reading: Reading, digits: int | None) -> tuple[str, str]:
     model = reading.model
     if model is None:
         return "", ""
-    hidden = reading.never_negative and bool(model.stderr) and model.low <= 0
+    hidden = bool(model.stderr) and reading.hides(model.low, model.high)
     value = TOO_SMALL if hidden else number(model.value, digits)
     return value, _interval(model.low, model.high, digits)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
+from tidegauge.model.reading import COVERS
 from tidegauge.serve.asked import LARGEST_PAGE, PAGE
 
 if TYPE_CHECKING:
@@ -23,9 +24,9 @@ _READING: Final[JsonObject] = {
         "time": {"type": "string", "format": "date-time"},
         "group": {"type": ["object", "null"]},
         "value": {**_NUMBER, "description": "null where noise hides the value"},
-        "stderr": _NUMBER,
-        "low": {"type": "number", "description": "lower end of the 95 % noise interval"},
-        "high": {"type": "number", "description": "upper end of the 95 % noise interval"},
+        "stderr": {**_NUMBER, "description": "standard error of the noise alone"},
+        "low": {"type": "number", "description": f"lower end of the 95 % noise interval. {COVERS}"},
+        "high": {"type": "number", "description": f"upper end of the 95 % noise interval. {COVERS}"},
     },
 }
 _RELEASE: Final[JsonObject] = {

@@ -90,8 +90,10 @@ def _panel(title: str, rows: list[Simulated]) -> Iterator[str]:
     for number, one in enumerate(rows):
         yield f'<text x="{x(number)}" y="{base + 16}" text-anchor="middle">{one.bounds.at_most}</text>'
     yield f'<text x="{(_LEFT + right) / 2}" y="{base + 34}" text-anchor="middle">at_most</text>'
+    starts = (0, 190, 290)
     for place, (label, values) in enumerate(lines.items()):
         points = " ".join(f"{x(n)},{y(value)}" for n, value in enumerate(values))
         colour, width = _COLOURS[label], 2.5 if label == "whole" else 1.5
         yield f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="{width}"/>'
-        yield f'<text x="{_LEFT + 90 * place}" y="34" fill="{colour}">— {label} RMSE</text>'
+        said = f"{label} RMSE" + (" (noise and bias)" if label == "whole" else "")
+        yield f'<text x="{_LEFT + starts[place]}" y="34" fill="{colour}">— {said}</text>'

@@ -28,8 +28,9 @@ def report(simulation: Simulation, *, groups: bool = False) -> str:
     lines += [
         "",
         "noise: predicted RMSE of the noise. bias: RMSE of what the constraint (and",
-        "max_rows or clip) leaves out. whole: both. covered: readings whose 95 % noise",
-        "interval would contain the plain truth. * least whole error.",
+        "max_rows or clip) leaves out. whole: noise and bias. covered: readings whose",
+        "noise interval (95 %, the noise alone) would contain the plain truth.",
+        "* least whole error.",
     ]
     return "\n".join(lines)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -127,16 +128,17 @@ def test_the_columns_are_the_same_in_every_format(tmp_path: Path) -> None:
 def test_people_are_shown_when_noise_hides_a_count() -> None:
     from datetime import UTC, datetime
 
-    def shown(value: float, half: float, *, count: bool = True) -> str:
+    def shown(value: float, half: float, *, count: bool = True, nothing: bool = False) -> str:
         at = datetime(2026, 1, 31, tzinfo=UTC)
-        reading = Reading(
-            "r", at, None, value, half / 1.96, lambda _: (value - half, value + half), never_negative=count
-        )
-        return as_text([reading])
+        reading = Reading("r", at, None, value, half / 1.96, lambda _: (value - half, value + half))
+        return as_text([replace(reading, never_negative=count, zero_is_nothing=nothing)])
 
     assert TOO_SMALL in shown(21, 49)
     assert TOO_SMALL not in shown(121, 49)
-    assert TOO_SMALL not in shown(21, 49, count=False)
+    assert TOO_SMALL in shown(-60, 49)
+    assert TOO_SMALL not in shown(21, 49, count=False)  # a mean
+    assert TOO_SMALL in shown(-21, 49, count=False, nothing=True)  # a change
+    assert TOO_SMALL not in shown(-60, 49, count=False, nothing=True)
     assert TOO_SMALL not in shown(0, 0)
 
 

@@ -13,6 +13,7 @@ import pytest
 from tests.printed import printed
 from tests.publish.invented import GUARANTEE, INFO, RELEASES, Invented, grouped
 from tidegauge.model.json import as_object
+from tidegauge.model.reading import COVERS
 from tidegauge.plan.spec.declaration import ConstraintSpec
 from tidegauge.publish import pages
 from tidegauge.publish.pages.guarantee import best_guess, detection
@@ -166,6 +167,13 @@ def test_the_overview_shows_values_with_their_noise(invented: dict[str, str]) ->
     assert "95 % noise interval" in words
     assert "confidence" not in words
     assert "The first reading is due 1 Jan 2027, 00:00 UTC." in words
+
+
+@pytest.mark.parametrize("name", ["index.html", "releases/in_ward.html", "releases/infected_change.html"])
+def test_a_page_says_what_its_intervals_cover(invented: dict[str, str], name: str) -> None:
+    words = Checked(invented[name]).words
+    assert "noise interval" in words
+    assert COVERS in words
 
 
 def test_a_value_that_noise_hides_is_not_shown_as_a_value(invented: dict[str, str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.model.quantity import rfc3339
+from tidegauge.model.reading import COVERS
 from tidegauge.publish.chart import spark, svg
 from tidegauge.publish.markup import Markup, join, tag
 from tidegauge.publish.pages.layout import frame, interval, value
@@ -35,7 +36,7 @@ def overview(site: Site, links: Links) -> str:
                 f"{count} statistic{'' if count == 1 else 's'}",
                 f", up to {day_text(site.updated)}" if site.updated is not None else ", none published yet",
                 ". Each value contains random noise. ± is half of its 95 % noise interval: the noise is "
-                "smaller in 95 of 100 readings.",
+                f"smaller in 95 of 100 readings. {COVERS}",
                 class_="muted",
             ),
             tag("p", tag("a", f"What could someone learn about one {unit}?", href=links.guarantee)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.model.quantity import rfc3339
+from tidegauge.model.reading import COVERS
 from tidegauge.publish.chart import line_chart, multiples, standalone_svg
 from tidegauge.publish.markup import Markup, join, tag
 from tidegauge.publish.pages.figures import TOGETHER, charts, model, panels
@@ -225,7 +226,7 @@ def _downloads(series: Series, links: Links) -> Markup:
         ),
         tag(
             "p",
-            "Every reading has its value, its standard error and its 95 % noise interval.",
+            f"Every reading has its value, its standard error and its 95 % {NOISE_INTERVAL}. {COVERS}",
             class_="muted small",
         ),
     )
