@@ -78,6 +78,10 @@ def printed(folder: Path, words: tuple[str, ...]) -> str:
     return done.output
 
 
+def test_the_sentence_names_what_is_covered_and_what_is_not() -> None:
+    assert COVERS == "It covers the noise, not the bias of changes that are ignored."
+
+
 @pytest.mark.parametrize("words", SAID, ids=" ".join)
 def test_a_verb_says_what_its_numbers_cover(folder: Path, words: tuple[str, ...]) -> None:
     text = " ".join(printed(folder, words).split())

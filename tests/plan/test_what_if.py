@@ -122,6 +122,21 @@ def test_what_would_lower_the_noise_is_said_with_numbers() -> None:
         assert float(noise["wards"].removeprefix("± ")) < width(plan)
 
 
+def test_half_the_rows_of_a_unit_have_half_the_noise() -> None:
+    people = {"kind": "object", "table": "t", "key": "id", "unit": "person", "max_rows": 4}
+    declared = spec(source=people, release={"wards": {**COUNT, "strategy": "disjoint"}})
+
+    def of_people(one: GaugeSpec) -> Plan:
+        return make_plan(one, table="t", columns={**COLUMNS, "person": "VARCHAR"}, now=0)
+
+    plan = of_people(declared)
+    found = {one.label: one.noise for one in alternatives(declared, plan, of_people)}
+    assert list(found) == ["epsilon = 2", "at_most = 2", "max_rows = 2", "weekly"]
+    assert float(found["max_rows = 2"]["wards"].removeprefix("± ").replace(",", "")) == pytest.approx(
+        width(plan) / 2, rel=0.02
+    )
+
+
 def test_what_an_error_that_never_grows_costs_is_said_with_a_number() -> None:
     endless = {key: value for key, value in COUNT.items() if key != "for"} | {"for": "ever"}
     renewing = {"at_most": 1, "renews": "5 years"}

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 from tests.publish.test_metadata import ABOUT
-from tests.publish.ward import RELEASES, Ward
+from tests.publish.ward import RELEASES, Ward, people
 from tests.serve.served import serving
 from tidegauge.model.reading import COVERS
 from tidegauge.publish.metadata import FORMATS
@@ -47,6 +47,22 @@ def test_the_api_says_what_its_intervals_cover(tmp_path: Path) -> None:
         assert "95 % noise interval" in fields[name]["description"]
         assert COVERS in fields[name]["description"]
     assert fields["stderr"]["description"] == "standard error of the noise alone"
+
+
+def test_the_feed_says_what_noise_hides(tmp_path: Path) -> None:
+    Ward(tmp_path, {"page": ABOUT}, changes=people(400)).run(12)
+    with serving(create_app(tmp_path / "public.db")) as client:
+        found = ET.fromstring(client.get("/feed.xml").content).findall(f"{ATOM}entry")
+        readings = client.get("/api/v1/releases/by_ward/readings?page_size=1000").json()["results"]
+    hidden = {(one["time"], one["group"]["ward"]) for one in readings if one["low"] <= 0 <= one["high"]}
+    said = set()
+    for entry in found:
+        name, _, time = (entry.findtext(f"{ATOM}title") or "").partition(", ")
+        parts = (entry.findtext(f"{ATOM}content") or "").split("; ")
+        if name == "by_ward":
+            said |= {(time, one.partition(": ")[0]) for one in parts if "too small to tell (" in one}
+    assert said == hidden
+    assert 0 < len(hidden) < len(readings)
 
 
 def test_the_feed_lists_the_newest_first(tmp_path: Path) -> None:

@@ -176,6 +176,12 @@ def test_a_page_says_what_its_intervals_cover(invented: dict[str, str], name: st
     assert COVERS in words
 
 
+def test_the_guarantee_says_what_its_intervals_cover(invented: dict[str, str]) -> None:
+    words = Checked(invented["guarantee.html"]).words
+    assert "95 % noise interval, ± worst" in words
+    assert "The noise interval covers the noise, and neither errors in the data nor changes beyond" in words
+
+
 def test_a_value_that_noise_hides_is_not_shown_as_a_value(invented: dict[str, str]) -> None:
     page = invented["releases/infected_change.html"]
     now = page[page.index('class="now large"') :]

@@ -305,7 +305,7 @@ def _tests(promise: Guarantee) -> Markup:
 def _strategies(promise: Guarantee, site: Site) -> Markup:
     head = (
         "Release", "Strategy", "Sensitivity", "Measurements one unit can change",
-        "Noise (standard deviation)", promise.measure, "95 % ± worst", "± mean", "Adaptive",
+        "Noise (standard deviation)", promise.measure, "95 % noise interval, ± worst", "± mean", "Adaptive",
     )  # fmt: skip
     return tag(
         "div",
