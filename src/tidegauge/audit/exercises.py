@@ -145,7 +145,7 @@ def _require_sums(stage: Stage, release: str, right: tuple[int, ...]) -> None:
 COUNT: Final = {"sql": "SELECT COUNT(*) FROM t"}
 SUM: Final = {"sql": "SELECT SUM(x) FROM t"}
 GROUPED: Final = {"sql": "SELECT s, COUNT(*) FROM t GROUP BY s", "groups": {"s": ["a", "b"]}}
-FLOW: Final = {"sql": "SELECT COUNT(*) FROM changes(t)"}
+FLOW: Final = {"sql": "SELECT COUNT(*) FROM changes(t) WHERE after.x IS NOT NULL"}
 PLAIN: Final[Row] = {"owner": "u", "s": "a", "x": 1, "k": "p"}
 BOTH: Final = {"x": [-2, 3]}
 HERE: Final[Row] = {}

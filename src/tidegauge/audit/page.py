@@ -26,6 +26,7 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 .good { color: #116329; } .bad { color: #a40e26; font-weight: 600; }
 .verdict { padding: .8rem 1rem; border-radius: .4rem; background: #dafbe1; }
 .verdict.failed { background: #ffebe9; }
+summary { cursor: pointer; margin: .5rem 0; }
 svg { width: 100%; height: auto; } code { font-size: .85em; }
 @media (prefers-color-scheme: dark) {
   body { background: #0d1117; color: #e6edf3; } th, td { border-color: #30363d; }
@@ -49,6 +50,7 @@ def as_html(report: Report) -> str:
         f"<p class='verdict{'' if passed else ' failed'}'>{verdict}</p>",
         *(f"<p class='bad'>{escape(one)}</p>" for one in report.failures),
         f"<p>{escape(claim(report))}. Protects {escape(report.protects)}</p>",
+        *_summary(report),
         f"<p>The {kind} <code>{report.plan}</code>, audited in {report.seconds:.0f} seconds with "
         f"{escape(', '.join(f'{name} {one}' for name, one in report.versions.items()))}; invented rows with "
         f"seed {report.seed}. The audit works on invented rows in a folder of its own. It reads neither the "
@@ -83,6 +85,37 @@ def _mark(good: bool, yes: str = "passed", no: str = "FAILED") -> str:
     return f"<span class={'good' if good else 'bad'}>{yes if good else no}</span>"
 
 
+def _folded(title: str, table: str, *, shown: bool) -> str:
+    """A long table that a reader opens; `shown`: it is open."""
+    return f"<details{' open' if shown else ''}><summary>{title}</summary>{table}</details>"
+
+
+def _summary(report: Report) -> list[str]:
+    """Each part's question and answer in one line."""
+    rows = []
+    if report.replayed.pairs:
+        cost = f"the worst of {report.replayed.pairs} pairs costs {report.replayed.worst_ratio:.2%} of it"
+        rows.append(("Can one unit cost more than the ledger reserves?", cost))
+    if (best := report.best) is not None:
+        found = best.bounds.exact if report.measure == "epsilon" else best.bounds.shift
+        learned = f"mu is at least {found:.3f} by the canaries, at most {best.claimed:.3f} by the claim"
+        rows.append((f"What do readings of {escape(best.release)} reveal?", learned))
+        draws = sum(one.laws.draws for one in report.canaries)
+        rows.append(("Is the noise drawn as the plan says?", f"{draws:,} draws were tested"))
+    if report.checks:
+        good = sum(not found for found in report.checks.values())
+        rows.append(("Does all the installed code work?", f"{good} of {len(report.checks)} checks passed"))
+    if report.controls:
+        caught = f"{report.caught} of {len(report.controls)} seeded bugs were caught"
+        rows.append(("Would the audit notice a bug?", caught))
+    if report.local:
+        follow = sum(not one.found for one in report.local)
+        rows.append(
+            ("Do reporters of local surveys follow their law?", f"{follow} of {len(report.local)} do")
+        )
+    return [_table(("question", "answer"), rows)] if rows else []
+
+
 def _replay(report: Report) -> list[str]:
     replayed = report.replayed
     rows = [
@@ -97,11 +130,7 @@ def _replay(report: Report) -> list[str]:
         "The loss of each pair is computed from the exact distance and the noise that was asked for. It must "
         "be at most what the ledger reserves. Times, groups, ticks, messages, files and the number of draws "
         f"must be equal. The largest loss was {replayed.worst_ratio:.6f} of its reservation.</p>",
-        _table(
-            ("release", "loss of the worst path / reserved", "theory says that it is tight"),
-            rows,
-            numbers=[1],
-        ),
+        _table(("release", "loss of the worst path / reserved", ""), rows, numbers=[1]),
     ]
 
 
@@ -150,7 +179,10 @@ def _canaries(report: Report) -> list[str]:
         for one in report.canaries
         for name, chance in one.laws.chances.items()
     ]
-    return [*found, _table(("release", "test", "p"), laws, numbers=[2])]
+    return [
+        *found,
+        _folded(f"{len(laws)} tests", _table(("release", "test", "p"), laws, numbers=[2]), shown=False),
+    ]
 
 
 def _positive(name: str) -> str:
@@ -190,11 +222,17 @@ def _histogram(one: Canaries) -> str:
 
 def _checks(report: Report) -> list[str]:
     rows = [(escape(name), _mark(not found)) for name, found in report.checks.items()]
+    failed = sum(map(bool, report.checks.values()))
     return [
         "<h2>Installed code</h2>",
-        "<p>Small gauges whose sums and losses were worked out by hand, theorems tried against their "
-        "definitions, and noise drawn by a whole gauge.</p>",
-        _table(("check", ""), rows),
+        "<p>Small gauges whose sums and losses were worked out by hand; random gauges with the sums of an "
+        "oracle in plain Python; readers of every kind of source; theorems against their definitions; "
+        "readings, stores, the private choice and surveys.</p>",
+        _folded(
+            f"{len(rows) - failed} of {len(rows)} checks passed",
+            _table(("check", ""), rows),
+            shown=failed > 0,
+        ),
     ]
 
 
@@ -205,9 +243,12 @@ def _controls(report: Report) -> list[str]:
     ]
     return [
         "<h2>Positive controls</h2>",
-        f"<p>{report.caught} of {len(report.controls)} known bugs were caught. Each was seeded alone, in a "
-        "process of its own that ends afterwards.</p>",
-        _table(("bug", "", "what the audit said"), rows),
+        "<p>Known bugs, each seeded alone, in a process that ends with the audit.</p>",
+        _folded(
+            f"{report.caught} of {len(report.controls)} were caught",
+            _table(("bug", "", "what the audit said"), rows),
+            shown=report.caught < len(report.controls),
+        ),
     ]
 
 

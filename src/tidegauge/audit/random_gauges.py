@@ -52,7 +52,7 @@ def _move(old: Row | None, new: Row | None) -> Hit:
 
 
 def _rise(_: Row | None, new: Row | None) -> Hit:
-    return None if new is None or new["x"] is None else (0, (min(max(new["x"], 0), 3),))
+    return None if new is None or new["x"] is None else ("pq?".index(new["k"]), (min(max(new["x"], 0), 3),))
 
 
 _STOCKS: Final[dict[str, tuple[dict[str, Any], Callable[[Row | None, Row | None], Hit]]]] = {
@@ -70,7 +70,12 @@ _STOCKS: Final[dict[str, tuple[dict[str, Any], Callable[[Row | None, Row | None]
 _FLOWS: Final[dict[str, tuple[dict[str, Any], Callable[[Row | None, Row | None], Hit]]]] = {
     "move": ({"sql": "SELECT COUNT(*) FROM changes(t) WHERE before.s = 'a' AND after.s = 'b'"}, _move),
     "rise": (
-        {"sql": "SELECT SUM(after.x) FROM changes(t)", "bounds": {"x": [0, 3]}, "grid": {"x": 1}},
+        {
+            "sql": "SELECT after.k, SUM(after.x) FROM changes(t) GROUP BY after.k",
+            "groups": {"k": ["p", "q", "?"]},
+            "bounds": {"x": [0, 3]},
+            "grid": {"x": 1},
+        },
         _rise,
     ),
 }

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidegauge.audit.exercises import CASES, COUNT, FLOW, HERE, OWN, PLAIN, Exercise, hits, life, toggles
+from tidegauge.audit.exercises import (
+    CASES,
+    COUNT,
+    FLOW,
+    HERE,
+    OWN,
+    PLAIN,
+    Exercise,
+    groups,
+    hits,
+    life,
+    toggles,
+)
 
 if TYPE_CHECKING:
     from tidegauge.audit.world import Table
@@ -74,7 +86,27 @@ def _shortened(table: Table) -> None:
     table.put((33, 33), "k", PLAIN | {"x": 3, "s": "b"}, kept=("s",))
 
 
+def _comes_back(table: Table) -> None:
+    table.put((3, 3), "k", PLAIN | {"x": 1})
+    table.put((4, 4), "l", PLAIN | {"x": 2})
+    table.delete((23, 23), "k")
+    table.put((33, 33), "k", PLAIN | {"x": 3})  # it is now the later one of two, and waits
+    table.put((45, 45), "k", PLAIN | {"x": -2})
+    table.delete((55, 55), "l")
+
+
+def _adds_nothing(table: Table) -> None:
+    table.put((3, 3), "k", PLAIN | {"x": 0})  # takes no other row's place
+    table.put((4, 4), "l", PLAIN | {"x": 2})
+    table.put((13, 13), "k", PLAIN | {"x": 3})
+    table.delete((25, 25), "l")
+
+
 _FINER: Final = {"every": "5 microseconds", "for": "45 microseconds"}
+_FLOW_TO: Final = {
+    "sql": "SELECT after.s, COUNT(*) FROM changes(t) GROUP BY after.s",
+    "groups": {"s": ["a", "b"]},
+}
 _OFTEN: Final = (9, 16, 27, 200)
 _LATER: Final = {"start": "1970-01-01T00:00:00.000030Z", "for": "30 microseconds"}
 
@@ -114,6 +146,17 @@ SITUATIONS: Final[dict[str, Exercise]] = {
     "a row that changes its unit": Exercise(
         _handed_over, OWN, {"at_most": 3}, unit="v", rows=1, local=True, tight=False,
         sums=(1, 2, -1, 1, 0, 0),
+    ),
+    "a row that leaves and comes back": Exercise(
+        _comes_back, OWN, {"at_most": 3}, unit="u", rows=1, local=True, tight=False, passes=(24, 44, 200),
+        sums=(1, 0, 1, 0, 0, -4),
+    ),
+    "a row that adds nothing": Exercise(
+        _adds_nothing, OWN, {"at_most": 3}, unit="u", rows=1, local=True, tight=False,
+        sums=(2, 0, 1, 0, 0, 0),
+    ),
+    "a clip over groups": Exercise(
+        groups(3, 4, 11, 12, 21, 22, 31, 32, 41, 42, 51, 52), _FLOW_TO | {"clip": 1}, {"at_most": 40},
     ),
     "values that are left out": Exercise(
         _shortened, OWN | {"sql": "SELECT SUM(x) FROM t WHERE s = 'b'"}, {"at_most": 3}, left_out=True,

@@ -199,6 +199,7 @@ class FilesLog(WrittenLog):
     """A folder of CSV files, one for each pass; it has new rows and deletions."""
 
     follows = False
+    has_past = True
 
     def _begin(self) -> None:
         self.write([])

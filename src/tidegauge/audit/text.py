@@ -76,7 +76,7 @@ def _parts(report: Report) -> Iterator[str]:
     if report.checks:
         good = sum(not found for found in report.checks.values())
         yield ""
-        yield "Installed code: small gauges worked out by hand, theorems by definition"
+        yield "Installed code: small and random gauges, readers, theorems, readings, stores"
         yield f"  {good} of {len(report.checks)} checks passed"
     if report.controls:
         yield ""

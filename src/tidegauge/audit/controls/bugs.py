@@ -211,6 +211,14 @@ BUGS: Final = (
         "a row that changes its unit"),
     bug("values that were left out are null", f"{_DUCK}.arrival:Arrival._filled",
         "THEN {was}.is ELSE {value} END", "THEN NULL ELSE {value} END", "values that are left out"),
+    bug("a clip counts in every group for itself", f"{_DUCK}.statements:Statements.accepted_flow",
+        "placed.release, placed.bin{term}", "placed.release, placed.bin, placed.cell{term}",
+        "a clip over groups"),
+    bug("a row that comes back has its old place", f"{_DUCK}.statements:Statements.entries",
+        "max_by(since, instant)", "min_by(since, instant)", "a row that leaves and comes back"),
+    bug("a row that adds nothing takes a place", f"{_DUCK}.views:Views.computed",
+        "CASE WHEN {some} THEN TRY(CAST({render(query.cell)} AS BIGINT)) END AS {cell}",
+        "TRY(CAST({render(query.cell)} AS BIGINT)) AS {cell}", "a row that adds nothing"),
     *AROUND,
 )  # fmt: skip
 """A bug that belongs to a feature is added with the feature, at the end, with an exercise that finds it."""
