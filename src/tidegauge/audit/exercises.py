@@ -324,6 +324,9 @@ EXERCISES: Final[dict[str, Exercise]] = {
     "within a time, and a microsecond later": Exercise(
         toggles(10, 15, 21, 31), COUNT, {"within": "10 microseconds"}
     ),
+    "a microsecond too late": Exercise(
+        toggles(10, 15, 21), COUNT, {"within": "10 microseconds"}, sums=(2, -1, 0, 0, 0, 0)
+    ),
     "the last windows": Exercise(
         toggles(10, 20, 30, 40, 50, 60), COUNT, {"within": "70 microseconds"}
     ),

@@ -98,7 +98,7 @@ def _summary(report: Report) -> list[str]:
         rows.append(("Can one unit cost more than the ledger reserves?", cost))
     if (best := report.best) is not None:
         found = best.bounds.exact if report.measure == "epsilon" else best.bounds.shift
-        learned = f"mu is at least {found:.3f} by the canaries, at most {best.claimed:.3f} by the claim"
+        learned = f"mu is at least {found:.3f} (95 % confidence); at most {best.claimed:.3f} is claimed"
         rows.append((f"What do readings of {escape(best.release)} reveal?", learned))
         draws = sum(one.laws.draws for one in report.canaries)
         rows.append(("Is the noise drawn as the plan says?", f"{draws:,} draws were tested"))

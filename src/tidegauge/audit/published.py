@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import product
 from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +22,8 @@ from tidegauge.audit.exercises import COLUMNS
 from tidegauge.audit.findings import require
 from tidegauge.audit.rehearsal import MemoryLog, SetClock
 from tidegauge.audit.world import Random, Table
+from tidegauge.errors import SpecError
+from tidegauge.mechanism.registry import kinds
 from tidegauge.run.gauge import Gauge
 from tidegauge.scratch import ScratchFolder
 
@@ -247,6 +251,44 @@ def _require_covered(name: str, readings: Sequence[Reading], alpha: float) -> No
         )
 
 
+_WIDE: Final = 3000
+_NOISES: Final = (({"rho": "1/50"}, 3), ({"epsilon": "1/5"}, 6))
+"""Budgets, and the kurtosis of their noise."""
+_SHAPES: Final[tuple[tuple[dict[str, Any], dict[str, Any]], ...]] = (
+    ({"at_most": 2}, {"for": "ever"}),
+    ({"at_most": 2}, {"window": "20 microseconds", "start": "1970-01-01T00:00:00.000030Z"}),
+    ({"at_most": 2, "renews": "30 microseconds"}, {}),
+)
+
+
+def check_errors(alpha: float, strategy: str) -> int:
+    """Standard errors of a kind of strategy are those of its real noise; returns the number of gauges.
+
+    The table is empty, so every reading is an error.  Raises Discrepancy.
+    """
+    release = {
+        "sql": "SELECT s, COUNT(*) FROM t GROUP BY s",
+        "groups": {"s": [f"g{n}" for n in range(_WIDE)]},
+        "strategy": strategy,
+        **_EVERY,
+    }
+    gauges = 0
+    for (budget, kurtosis), (limit, more) in product(_NOISES, _SHAPES):
+        try:
+            readings = _readings({"r": release | more}, [], (90,), budget, constraint=limit)
+        except SpecError:  # not a strategy for this release
+            continue
+        gauges += 1
+        squares = np.array([((one.value or 0.0) / (one.stderr or 1.0)) ** 2 for one in readings])
+        off = np.abs(squares.reshape(-1, _WIDE).mean(axis=1) - 1) / sqrt((kurtosis - 1) / _WIDE)
+        most = stats.norm.isf(alpha / (8 * len(off))) + 2  # squares are skewed
+        require(
+            off.max() <= most, f"standard errors of the strategy {strategy} are not those of its readings"
+        )
+    require(gauges, "no small gauge uses this strategy")
+    return gauges
+
+
 def check_consistent() -> None:
     """Parts add up to their whole by least squares, and their errors follow.  Raises Discrepancy."""
     from tidegauge.mechanism.estimate import add_up, not_negative  # noqa: PLC0415
@@ -277,4 +319,7 @@ def published_checks(alpha: float) -> dict[str, Callable[[], object]]:
         "days of a zone": check_calendar,
         "intervals with noise": lambda: check_intervals(alpha),
         "parts of a whole": check_consistent,
+    } | {
+        f"strategy {kind.name}, standard errors": partial(check_errors, alpha / 100, kind.name)
+        for kind in kinds()
     }
