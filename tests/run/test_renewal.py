@@ -13,10 +13,11 @@ from tests.run.gauge_life import COLUMNS, gauge, life
 from tests.stores.keep import opened, unpack
 from tests.stores.worlds import DAYS_BEFORE
 from tidegauge.errors import SpecError, StoreCorrupt
+from tidegauge.mechanism.strategies.levels import Levels
 from tidegauge.model.constraint import AtMost, Both, Within
 from tidegauge.model.quantity import Span
 from tidegauge.model.schedule import Schedule
-from tidegauge.plan.certify import certify, enforced
+from tidegauge.plan.certify import certify, enforced, exposure
 from tidegauge.plan.explain import explain
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.renewal import stays
@@ -258,3 +259,16 @@ def test_what_cannot_renew_is_refused(
     release = {"sql": "SELECT COUNT(*) FROM t", **EVERY} | ({} if own is None else {"constraint": own})
     with pytest.raises(SpecError, match=said):
         by_ward(tmp_path, FROZEN, constraint=constraint, releases={"wards": release}).plan()
+
+
+def test_all_bins_of_a_release_by_the_month_can_end_in_one_term(tmp_path: Path) -> None:
+    year = {"at_most": 20, "renews": "1 year"}
+    months = {"sql": "SELECT COUNT(*) FROM t", "start": "2026-01-01", "every": "1 month", "for": "2 months"}
+    plan = by_ward(tmp_path, [], constraint=year, releases={"n": months}, budget={"epsilon": 1}).plan()
+    (release,) = plan.releases
+    (part,) = release.release.query.components
+    found = exposure(release.release, part, enforced(plan.program, "n"), plan.program)
+    assert plan.program.terms is not None
+    assert release.release.schedule.bin_end(2) < plan.program.terms.bin_end(1)  # all three, in the first year
+    assert found.returns_after == release.release.schedule.bins == 3
+    assert Levels().sensitivity(found).l1 == 3

@@ -20,7 +20,7 @@ from tidegauge.model.terms import longest
 from tidegauge.plan.choose import fitting
 from tidegauge.plan.plan import Plan, address
 from tidegauge.theory.accounting.conversion import epsilon_to_rho
-from tidegauge.theory.paths.path import bins_touched
+from tidegauge.theory.paths.path import bins_ending, bins_touched
 from tidegauge.theory.renewal import renewed
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def exposure(
     returns = None
     if program.terms is not None and terms is not None and not isinstance(constraint, Unconstrained):
         whole = Exact(Fraction(longest(program.terms, terms)), temporal=True)
-        returns = bins_touched(whole, release.schedule) - 1
+        returns = bins_ending(whole, release.schedule)
     return Exposure(
         constraint=constraint,
         schedule=release.schedule,

@@ -14,7 +14,7 @@ import tidegauge.theory.paths.toeplitz as convex
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.strategies.shapes import damped_root, rounded_convex
 from tidegauge.model.constraint import AtMost, Unconstrained, Within
-from tidegauge.model.quantity import DAY, Span
+from tidegauge.model.quantity import DAY, Exact, Span
 from tidegauge.model.schedule import Schedule
 from tidegauge.theory.paths import on_intervals
 from tidegauge.theory.paths import tree as tree_paths
@@ -27,7 +27,7 @@ from tidegauge.theory.paths.autoregressive import (
 )
 from tidegauge.theory.paths.enumeration import every_path
 from tidegauge.theory.paths.gram import gram_paths, row_paths
-from tidegauge.theory.paths.path import BinCase, Domain, bin_cases
+from tidegauge.theory.paths.path import BinCase, Domain, bin_cases, bins_ending
 from tidegauge.theory.paths.toeplitz import falling_paths, toeplitz_paths
 from tidegauge.theory.paths.tree import Costs, hierarchy_paths
 
@@ -151,6 +151,19 @@ def test_limits_of_months() -> None:
     assert bin_cases(Within("59 days"), Schedule(0, monthly, None)) == (
         BinCase(None, 4),
     )  # two Februaries, for all we know
+
+
+@pytest.mark.parametrize("every", [Span(months=1), Span(months=3), DAILY])
+@pytest.mark.parametrize("count", [1, 2, 12, 13, 30])
+@pytest.mark.parametrize("days", [1, 59, 365, 366])
+def test_bins_that_end_in_a_term(every: Span, count: int, days: int) -> None:
+    schedule, length = Schedule(0, every, count), days * DAY
+    ends = [schedule.bin_end(index) for index in range(count)]
+    begins = {end + early for end in ends for early in (0, 1 - length)}
+    most = max(sum(begin <= end < begin + length for end in ends) for begin in begins)
+    found = bins_ending(Exact(Fraction(length), temporal=True), schedule)
+    assert found == most if every.months else min(found, count) == most
+    assert most <= bins_ending(Exact(Fraction(length), temporal=True), Schedule(0, every, None))
 
 
 @pytest.mark.parametrize("constraint", [Unconstrained(), AtMost(2) | Unconstrained()])

@@ -91,3 +91,15 @@ def bins_touched(bound: Exact, schedule: Schedule) -> int:
     if schedule.bins is None:
         return ceil(apart / (width.months * _SHORTEST_MONTH)) + 1
     return most_span([schedule.bin_end(i) for i in range(schedule.bins)], apart)
+
+
+def bins_ending(length: Exact, schedule: Schedule) -> int:
+    """Most bins whose ends lie in a half-open interval [p, p + length).  [T15]
+
+    Proof:    docs/theory/T15-levels.md
+    """
+    if schedule.bins is None or not schedule.bin_width.months:
+        return bins_touched(length, schedule) - 1
+    ends = [schedule.bin_end(index) for index in range(schedule.bins)]
+    apart = length.value + schedule.slack
+    return most_span([*ends, ends[-1] + apart], apart) - 1  # with a bin after the last one
