@@ -90,7 +90,7 @@ def tilted_law(*, changes: int, epsilon: Fraction, signals: int, nu: Fraction) -
               every nu and good.
     Tight:    the loss is epsilon (its exponential rounded down to a multiple of 2^-64), unless good is all or
               nothing.
-    Proof:    docs/theory/T11.md
+    Proof:    docs/theory/T11.md, docs/theory/T11-gap.md
     """
     if changes < 1 or epsilon <= 0 or signals < 2 or not 0 < nu * signals <= 1:
         raise LocalError("a tilted law needs changes >= 1, epsilon > 0, signals >= 2 and 0 < nu <= 1/signals")

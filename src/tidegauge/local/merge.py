@@ -55,7 +55,7 @@ def merge(*, windows: int, levels: Mapping[int, Measured], snapshots: Measured |
     Promise:   unbiased, because the weights depend on `planned` alone; of least variance if `planned` is
                true.
     State:     at most one past window a level, so O(log windows).
-    Proof:     docs/theory/T12.md
+    Proof:     docs/theory/T12-unbiased.md, docs/theory/T12-best.md
     """
     sources = list(levels.values()) + ([] if snapshots is None else [snapshots])
     answers, channels = sources[0].value.shape[1], sources[0].spread.shape[1]

@@ -19,7 +19,7 @@ def choice_clip(
     The largest for which a unit moves M by at most `spread`, but no more than a unit can be wrong, and no
     less than one part in 8 of that.  Any positive number is sound.
     `contribution`: the most that a unit contributes to a cell, in whole steps; `spread`: in steps.
-    Proof:    docs/theory/T22.md
+    Proof:    docs/theory/T22-clip.md
     """
     if readings < 1 or cells < 1 or contribution < 1 or spread < 0:
         raise SpecError("readings, cells and contribution must be 1 or more, and spread not negative")
@@ -45,7 +45,7 @@ def choice_steps(squares: Fraction, *, readings: int, cells: int, weight: Fracti
     """weight M in whole steps, rounded down; `squares` is |b|_2^2.  [T22]
 
     `weight`: steps of a score for M = 1.
-    Proof:    docs/theory/T22.md
+    Proof:    docs/theory/T22-steps.md
     """
     if squares < 0 or readings < 1 or cells < 1 or weight < 0:
         raise SpecError("give at least one reading and cell; squares and weights must not be negative")
@@ -56,7 +56,7 @@ def choice_steps(squares: Fraction, *, readings: int, cells: int, weight: Fracti
 def choice_sensitivity(spread_squared: Fraction, *, weight: Fraction) -> int:
     """The most whole steps by which one unit raises or lowers the rounded weight M.  [T22]
 
-    Proof:    docs/theory/T22.md
+    Proof:    docs/theory/T22-steps.md
     """
     scaled = weight**2 * spread_squared
     return isqrt(scaled.numerator // scaled.denominator) + 1

@@ -62,7 +62,7 @@ class ConsistentTree:
 
         Exact:    leaf_noise(draws + sums(d)) = leaf_noise(draws) + d, for all integers d.
         Nearly:   the least-squares estimate of the leaves from the draws, rounded to integers.
-        Proof:    docs/theory/T20.md
+        Proof:    docs/theory/T20-exact.md
         """
         drawn = self._split(self._exact(draws))
         known = [drawn[0]]

@@ -43,7 +43,7 @@ def cover_bound(windows: int, *, branching: int, height: int) -> int:
 
     Nodes:    as for cover.  Never more than 2 (c-1) h', h' = max(1, ceil(log_c windows)), if height >= h'.
     Tight:    as many small nodes as fit on both sides of a node boundary of the top layer.
-    Proof:    docs/theory/T5.md
+    Proof:    docs/theory/T5-bound.md
     """
     rest, nodes = whole(windows, key="windows", least=0), 0
     base = whole(branching, key="branching", least=2)
@@ -83,7 +83,7 @@ def hierarchy_beats_sliding(
 
     Compares: pure epsilon at equal loss, no end in time, 2 (c-1) h nodes a window against one.
     Rough:    reported beside a plan; the planner decides by the exact variance.
-    Proof:    docs/theory/T6.md
+    Proof:    docs/theory/T6-rule.md
     """
     width, height = sliding_from_hierarchy(window=window, period=period, branching=branching)
     nodes = hdcr_folds(constraint, width=width, branching=branching, height=height, initial=False)

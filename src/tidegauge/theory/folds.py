@@ -30,7 +30,7 @@ def most_span(times: Sequence[Quantity], bound: Length) -> int:
 
     Windows:  (-inf, t1], (t1, t2], ...; times never fall, and a window that ends where it begins is empty.
     Tight:    an interval that begins at the end of a window.
-    Proof:    docs/theory/T2.md
+    Proof:    docs/theory/T2-span.md
     """
     return _most_span(times, length(bound, key="bound", empty=True))
 
@@ -74,7 +74,7 @@ def dcr_folds(
         return _ceiling(bound, step) + 1
 
     folds = max(_least(windows, case.mutations, span(case.bound)) for case in constraint_cases(constraint))
-    return _least(windows, 2 * folds) if local else folds
+    return _of_two(windows, folds) if local else folds
 
 
 def swcr_folds(
@@ -109,7 +109,7 @@ def swcr_folds(
         _least(windows, by_mutations(case.mutations), by_bound(case.bound))
         for case in constraint_cases(constraint)
     )
-    return _least(windows, 2 * folds) if local else folds
+    return _of_two(windows, folds) if local else folds
 
 
 def hdcr_folds(
@@ -128,7 +128,7 @@ def hdcr_folds(
               and, where the `initial` load is measured, one node (-inf, start] in front of all layers.
     Requires: the constraint is enforced.  Local: any two units are adjacent.
     Tight:    a unit whose last change is just past the end of a node of the highest layer that it can reach.
-    Proof:    docs/theory/T4.md, docs/theory/T7.md
+    Proof:    docs/theory/T4.md, docs/theory/T7-hierarchy.md
     """
     layers = _layers(width, branching, height, count)
     options = constraint_cases(constraint)
@@ -139,12 +139,7 @@ def hdcr_folds(
         folds = max(folds, 1 + max(map(sum, after_load)))
     if not local:
         return folds
-    first, second = [list(map(max, zip(*most, strict=True))) for most in (inside, after_load)]
-    two = sum(_least(layer.nodes, 2 * most) for layer, most in zip(layers, first, strict=True))
-    one_loaded = sum(
-        _least(layer.nodes, most + rest) for layer, most, rest in zip(layers, first, second, strict=True)
-    )
-    return min(2 * folds, max(two, 1 + one_loaded if initial else 0))
+    return min(2 * folds, _of_two_in_layers(layers, inside, after_load if initial else None))
 
 
 def load_folds(
@@ -155,12 +150,36 @@ def load_folds(
     Nodes:    as for hdcr_folds, the initial one included.
     Requires: the constraint is enforced.
     Tight:    a unit whose first change is at the start of the hierarchy.
-    Proof:    docs/theory/T4.md
+    Proof:    docs/theory/T4-load.md
     """
     layers = _layers(width, branching, height, count)
     return 1 + max(
         sum(layer.most(case, loaded=True) for layer in layers) for case in constraint_cases(constraint)
     )
+
+
+def _of_two(windows: int | None, folds: int) -> int:
+    """Most windows in which one of two units changes something, each of them in at most `folds`.  [T7]"""
+    return _least(windows, 2 * folds)
+
+
+def _of_two_in_layers(
+    layers: list[_Layer], inside: list[list[int]], after_load: list[list[int]] | None
+) -> int:
+    """Most nodes that one of two units changes.  [T7]
+
+    By case and layer: the most of a unit that enters after the start, and of one of the load (None: the load
+    is not measured).
+    """
+    first = list(map(max, zip(*inside, strict=True)))
+    two = sum(_of_two(layer.nodes, most) for layer, most in zip(layers, first, strict=True))
+    if after_load is None:
+        return two
+    second = list(map(max, zip(*after_load, strict=True)))
+    one_loaded = sum(
+        _least(layer.nodes, most + rest) for layer, most, rest in zip(layers, first, second, strict=True)
+    )
+    return max(two, 1 + one_loaded)
 
 
 class _Layer(NamedTuple):

@@ -36,7 +36,7 @@ def joint(
     Flow:     at most `mutations` in all and `clip` in a measurement.
     Tight:    disjoint releases: a stock that alternates between the ends of its range or between two groups,
               a flow with as many changes in one window as there may be.
-    Proof:    docs/theory/T9.md
+    Proof:    docs/theory/T9.md, docs/theory/T9-flow.md
     """
     changed = whole(folds, key="folds", least=0)
     insertion = sensitivity(kind="flow", lower=lower, upper=upper, rows=rows, mutations=1)
@@ -76,7 +76,7 @@ def hdcr_joint(
     Requires: the constraint is enforced.
     Units:    one that enters after the start starts from nothing in every layer, one of the load
               in the initial node alone; the larger of both bounds is returned.
-    Proof:    docs/theory/T9.md
+    Proof:    docs/theory/T9-hierarchy.md
     """
     inside = hdcr_folds(
         constraint, width=width, branching=branching, height=height, count=count, initial=False

@@ -126,7 +126,7 @@ def bin_folds(constraint: Constraint, schedule: Schedule, count: int | None) -> 
 def eased(constraint: Constraint, slack: int) -> Constraint:
     """The constraint with every bound on time longer by `slack` microseconds.
 
-    Local bins are bins of equal length for a unit that has so much more time (docs/theory/T10-paths.md).
+    Local bins are bins of equal length for a unit that has so much more time (docs/theory/T10-local-bins.md).
     """
     match constraint:
         case Within(bound=bound, temporal=True):

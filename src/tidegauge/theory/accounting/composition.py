@@ -87,7 +87,7 @@ def compose(
 def flatten(*events: Event) -> tuple[Event, ...]:
     """Nested compositions as one: every mechanism once, with all its runs.  [T8]
 
-    Proof:    docs/theory/T8.md
+    Proof:    docs/theory/T8-flatten.md
     """
     runs: Counter[Event] = Counter()
     for event in events:
@@ -102,7 +102,7 @@ def flatten(*events: Event) -> tuple[Event, ...]:
 def worst(*compositions: Composition) -> Composition:
     """A bound for a unit that undergoes one of these compositions: the largest of every number.  [T8]
 
-    Proof:    docs/theory/T8.md
+    Proof:    docs/theory/T8-worst.md
     """
     if not compositions:
         raise SpecError("give at least one event")

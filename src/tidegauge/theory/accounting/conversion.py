@@ -36,7 +36,7 @@ def rho_to_epsilon(rho: Number | str, *, delta: Number | str) -> Fraction:
     """The least epsilon for which rho-zCDP is known to be (epsilon, delta).  [T8]
 
     Rounded:  up, at the 18th digit.
-    Proof:    docs/theory/T8-conversion.md
+    Proof:    docs/theory/T8-rho-to-epsilon.md
     """
     loss, slack = _not_negative(rho, "rho"), _probability(delta, "delta")
     if not loss:
@@ -53,7 +53,7 @@ def rho_to_delta(rho: Number | str, *, epsilon: Number | str) -> Fraction:
     """The least delta for which rho-zCDP is known to be (epsilon, delta).  [T8]
 
     Rounded:  up, at the 18th digit, and never below LEAST_DELTA.
-    Proof:    docs/theory/T8-conversion.md
+    Proof:    docs/theory/T8-rho-to-delta.md
     """
     loss, bound = _not_negative(rho, "rho"), _not_negative(epsilon, "epsilon")
     if not loss:
@@ -72,7 +72,7 @@ def epsilon_to_rho(epsilon: Number | str, *, delta: Number | str) -> Fraction:
     """The largest rho for which rho-zCDP is known to be (epsilon, delta).  [T8]
 
     Rounded:  down, at the 12th digit: rho_to_epsilon of the result is at most epsilon.
-    Proof:    docs/theory/T8-conversion.md
+    Proof:    docs/theory/T8-epsilon-to-rho.md
     """
     bound, slack = _not_negative(epsilon, "epsilon"), _probability(delta, "delta")
     with precisely():

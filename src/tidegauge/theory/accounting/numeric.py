@@ -26,15 +26,15 @@ _LEAST_LOSS: Final = Fraction(1, 2**60)
 """Smaller losses are taken for this one, for the same reason."""
 _MOST_POINTS: Final = 2**20
 _MOST_STEPS: Final = 512
-"""Laplace noise of a larger sensitivity is accounted on a coarser lattice, which loses more (T8-numeric)."""
+"""Laplace noise of a larger sensitivity is accounted on a coarser lattice and loses more (T8-substitutes)."""
 _SMOOTH: Final = 64**2
-"""From this sigma squared on, discrete Gaussian noise is accounted as a real Gaussian (T8-numeric.md)."""
+"""From this sigma squared on, discrete Gaussian noise is accounted as a real Gaussian (T8-substitutes.md)."""
 _ROUNDED: Final = 4
 """The part of sigma squared that rounds that real Gaussian to the integers."""
 _FFT_ERROR: Final = 40 * 2.0**-53
-"""Of composing one run, in L2, for each binary digit of the length of the transform (T8-numeric.md)."""
+"""Of composing one run, in L2, for each binary digit of the length of the transform (T8-transforms.md)."""
 _POINT_ERROR: Final = 8 * 2.0**-53
-"""Of the distribution of one run, for each of its points (T8-numeric.md)."""
+"""Of the distribution of one run, for each of its points (T8-one-run.md)."""
 
 
 class _Loss(NamedTuple):

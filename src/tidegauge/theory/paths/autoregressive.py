@@ -40,7 +40,7 @@ def autoregressive_paths(rows: AutoregressiveRows, *, case: BinCase, domain: Dom
               whole multiple of the step, because the draw has no others.
     Groups:   any number; without a shared draw.
     Exact:    except for loaded units in two groups and many bins.
-    Proof:    docs/theory/T10-autoregressive.md
+    Proof:    docs/theory/T10-autoregressive.md, docs/theory/T10-autoregressive-groups.md
     """
     changes, span = case.within(rows.bins)
     later, left = case.after_load(rows.bins) if domain.loaded else (0, 0)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def gram_bounds(gram: Floats, *, case: BinCase, domain: Domain) -> list[float]:
     """Upper bounds of the squared length, from the inner products of the columns.  [T10]
 
-    Proof:    docs/theory/T10-matrix.md
+    Proof:    docs/theory/T10-bounds.md
     """
     bins = len(gram)
     changes, span = case.within(bins)
@@ -31,44 +31,48 @@ def gram_bounds(gram: Floats, *, case: BinCase, domain: Domain) -> list[float]:
     off = dot_error(4 * bins, 2 * float(np.abs(gram).max()))  # of all that a row of inner products rises
     squares = np.sort(np.diag(gram) + 2 * rises + 4 * off)[::-1][:changes]
     falls = not rises.any()
-    bounds = plain_bounds(changes, domain, later=later, one=one, two=two, squares=squares, falls=falls)
+    bounds = [
+        by_pairs(changes, domain, later=later, one=one, two=two),
+        by_changes(changes, domain, later=later, squares=squares, falls=falls),
+    ]
     if countable(bins, case):
         bounds.append(interval_bound(gram, case=case, domain=domain))
     return bounds
 
 
-def plain_bounds(
-    changes: int,
-    domain: Domain,
-    *,
-    later: int,
-    one: float = inf,
-    two: float = inf,
-    squares: Floats | None = None,
-    falls: bool = True,
-) -> list[float]:
-    """Two upper bounds of the squared length: by pairs of changes, and change by change.  [T10]
+def by_pairs(changes: int, domain: Domain, *, later: int, one: float, two: float) -> float:
+    """Upper bound of the squared length, by pairs of changes.  [T10]
 
     One, two: the largest length of one column, and of a column or a difference of two.
     Later:    the changes left to a unit of the load.
-    Squares:  as many as changes, the largest values of a squared column plus twice the rises of its inner
-              products with later columns; `falls`: there are no rises.
-    Proof:    docs/theory/T10-pairs.md, docs/theory/T10.md
+    Proof:    docs/theory/T10-pairs.md
     """
     most, apart = max(domain.high, domain.low), domain.high + domain.low
-    total, least = (inf, 0.0) if squares is None else (float(squares.sum()), float(squares[-1]))
     if domain.groups > 1:
         side = most * apart
-        bounds = [side * max((changes - 1) * two + one, (later - 1) * two + 2 * one if later else 0.0) ** 2]
-        counted = side * max(2 * total - least, 2 * total if later == changes else 0.0)
+        bound = side * max((changes - 1) * two + one, (later - 1) * two + 2 * one if later else 0.0) ** 2
     else:
         path = most * _pairs(changes, one, two) + (apart - most) * _pairs(changes - 1, one, two)
-        bounds = [max(path, apart * _pairs(later, one, two)) ** 2]
+        bound = max(path, apart * _pairs(later, one, two)) ** 2
+    return bound * (1 + 256 * U)
+
+
+def by_changes(changes: int, domain: Domain, *, later: int, squares: Floats, falls: bool = True) -> float:
+    """Upper bound of the squared length, change by change.  [T10]
+
+    Later:    the changes left to a unit of the load.
+    Squares:  as many as changes, the largest values of a squared column plus twice the rises of its inner
+              products with later columns; `falls`: there are no rises.
+    Proof:    docs/theory/T10-changes.md
+    """
+    most, apart = max(domain.high, domain.low), domain.high + domain.low
+    total, least = float(squares.sum()), float(squares[-1])
+    if domain.groups > 1:
+        counted = most * apart * max(2 * total - least, 2 * total if later == changes else 0.0)
+    else:
         first = apart**2 if later == changes else most**2 if falls else most * apart
         counted = apart**2 * total - (apart**2 - first) * least
-    if squares is not None:
-        counted = above_sum(counted, dot_error(changes + 64, 4 * apart**2 * total))
-    return [bounds[0] * (1 + 256 * U), counted]
+    return above_sum(counted, dot_error(changes + 64, 4 * apart**2 * total))
 
 
 def _pairs(changes: int, one: float, two: float) -> float:
@@ -78,7 +82,7 @@ def _pairs(changes: int, one: float, two: float) -> float:
 def one_or_two(gram: Floats, changes: int, span: int) -> float:
     """Largest squared length of one change, or also of a change and its reversal: exact, rounded up.  [T10]
 
-    Proof:    docs/theory/T10-pairs.md
+    Proof:    docs/theory/T10-one-or-two.md
     """
     squares = np.diag(gram)
     best = float(squares.max())

@@ -76,7 +76,7 @@ def dense_groups(gram: Floats, *, case: BinCase, loaded: bool = False) -> float:
 
     Requires: a unit contributes at most 1 to the group that it is in, and nothing below 0.
     Loaded:   the unit may be in a group before the first bin, by the first of its changes.
-    Proof:    docs/theory/T14-groups.md
+    Proof:    docs/theory/T14-groups.md, docs/theory/T14-loaded.md
     """
     changes, span = case.within(len(gram))
     scale = float(gram.diagonal().max())

@@ -73,7 +73,7 @@ def every_path(band: Floats, *, case: BinCase, domain: Domain, starts: int | Non
 def every_sum(rows: Floats, *, case: BinCase, domain: Domain) -> float:
     """Largest sum of the sizes of all rows over all paths, given the rows themselves.  [T10]
 
-    Proof:    docs/theory/T10-enumeration.md
+    Proof:    docs/theory/T10-sums.md
     """
     bins, best = rows.shape[1], 0.0
     kinds = [(False, *case.within(bins))]

@@ -40,7 +40,7 @@ def gram_paths(gram: Floats, *, case: BinCase, domain: Domain = ON_OFF) -> float
 def row_paths(rows: Floats, *, case: BinCase, domain: Domain) -> tuple[float, float] | None:
     """Largest sum and largest squared length of given rows; None if there are too many paths to try.  [T10]
 
-    Proof:    docs/theory/T10-enumeration.md
+    Proof:    docs/theory/T10-enumeration.md, docs/theory/T10-sums.md
     """
     bins = rows.shape[1]
     changes, span = case.within(bins)

@@ -51,7 +51,7 @@ def interval_bound(gram: Floats, *, case: BinCase, domain: Domain) -> float:
 
     Rounding: the inner products are put on a grid, on which all but the products with `high` and `low` is
               exact; the error of both is added.
-    Proof:    docs/theory/T10-intervals.md
+    Proof:    docs/theory/T10-intervals.md, docs/theory/T10-returns.md
     """
     high, low, groups, loaded = domain
     scale = float(gram.diagonal().max())

@@ -59,7 +59,7 @@ class _FirstChanges(NamedTuple):
     near_start: Floats
     near_end: Floats
     shifted: bool
-    """Whether a shift of the offset is tried: not where the end cuts off the span (T10-two-sided, 3)."""
+    """Whether a shift of the offset is tried: not where the end cuts off the span (T10-below, 3)."""
 
 
 class OnIntervals:

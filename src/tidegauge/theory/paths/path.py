@@ -81,7 +81,7 @@ def bin_cases(constraint: Constraint, schedule: Schedule) -> tuple[BinCase, ...]
 def bins_touched(bound: Exact, schedule: Schedule) -> int:
     """Most bins from the first change to the last if these are at most `bound` apart.  [T10]
 
-    Proof:    docs/theory/T10-paths.md
+    Proof:    docs/theory/T10-paths.md, docs/theory/T10-local-bins.md
     """
     if not bound.temporal:
         raise SpecError("a release on the clock needs a length of time: write within = '30 days'")

@@ -63,7 +63,7 @@ def on_grid(values: Floats) -> Floats:
 def above_sum(value: float, *errors: float) -> float:
     """At least the sum of these; all but the first are bounds of errors.
 
-    Proof:    docs/theory/rounding.md
+    Proof:    docs/theory/rounding-grids.md
     """
     for error in errors:
         value = nextafter(value + nextafter(error, inf), inf)
@@ -73,7 +73,7 @@ def above_sum(value: float, *errors: float) -> float:
 def above_product(*factors: float) -> float:
     """At least the product of these, none of them negative.
 
-    Proof:    docs/theory/rounding.md
+    Proof:    docs/theory/rounding-grids.md
     """
     value = 1.0
     for factor in factors:
@@ -84,7 +84,7 @@ def above_product(*factors: float) -> float:
 def dot_error(terms: int, size: float) -> float:
     """Largest error of a sum of this many products, in any order, whose sizes sum to at most `size`.
 
-    Proof:    docs/theory/rounding.md
+    Proof:    docs/theory/rounding-products.md
     """
     return 1.01 * (terms + 4) * U * size
 
@@ -101,7 +101,7 @@ def perturbed(off: float, changes: int, domain: Domain) -> float:
 def transform_error(length: int) -> float:
     """Largest error of an entry of a transform, in units of sqrt(length) times the norm of its input.
 
-    Proof:    docs/theory/rounding.md
+    Proof:    docs/theory/rounding-transforms.md
     """
     return 32 * (log2(length) + 2) * U
 
@@ -110,7 +110,7 @@ def correlated(first: Floats, second: Floats, *, quick: bool = False) -> tuple[F
     """The sums of first[u] second[u + lag] by lag, and their largest error.
 
     Computed directly; for many of them (or `quick`) by transforms.
-    Proof:    docs/theory/rounding.md
+    Proof:    docs/theory/rounding-transforms.md
     """
     count = len(first)
     size = float(np.sqrt((first @ first) * (second @ second))) * (1 + 2 * (count + 8) * U)
@@ -128,7 +128,7 @@ DIRECT: Final = 1 << 12
 def least_eigenvalue(matrix: Floats) -> float:
     """A lower bound of the least eigenvalue of a symmetric matrix, proved by a Cholesky factor (Rump 2006).
 
-    Proof:    docs/theory/rounding-matrices.md
+    Proof:    docs/theory/rounding-eigenvalues.md
     """
     count = len(matrix)
     found = float(np.linalg.eigvalsh(matrix)[0])
@@ -144,7 +144,7 @@ def least_eigenvalue(matrix: Floats) -> float:
 def positive(matrix: Floats, shift: float) -> bool:
     """Whether the matrix less `shift` times the identity has a Cholesky factor in doubles.
 
-    Proof:    docs/theory/rounding-matrices.md
+    Proof:    docs/theory/rounding-eigenvalues.md
     """
     moved = matrix.copy()
     moved[np.diag_indices(len(matrix))] -= shift

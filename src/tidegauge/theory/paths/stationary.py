@@ -158,7 +158,7 @@ class Stationary:
 def blocks(last: int, ratio: float) -> Iterator[tuple[int, int]]:
     """Cover 0..last by ranges that grow away from both ends.
 
-    Proof:    docs/theory/T10-convex.md (any ranges will do)
+    Proof:    docs/theory/T10-energies.md (any ranges will do)
     """
     edges = {0, last + 1}
     at = 0

@@ -10,7 +10,7 @@ import numpy as np
 
 from tidegauge.errors import SpecError
 from tidegauge.theory.accounting.precise import above
-from tidegauge.theory.paths.bounds import gram_bounds, plain_bounds
+from tidegauge.theory.paths.bounds import by_changes, by_pairs, gram_bounds
 from tidegauge.theory.paths.enumeration import affordable, every_path
 from tidegauge.theory.paths.intervals import countable, interval_bound
 from tidegauge.theory.paths.on_intervals import OnIntervals, least
@@ -38,7 +38,7 @@ def falling_paths(coefficients: Floats, *, changes: int, domain: Domain = ON_OFF
     if not _falls(a):
         raise SpecError("the coefficients must not be negative, and none larger than the one before")
     square = above_sum(float(a @ a), dot_error(len(a), float(a @ a)))
-    return plain_bounds(changes, domain, later=changes - 1, squares=np.full(changes, square))[-1]
+    return by_changes(changes, domain, later=changes - 1, squares=np.full(changes, square))
 
 
 def toeplitz_paths(
@@ -96,8 +96,11 @@ def _any_shape(found: Stationary, case: BinCase, domain: Domain) -> list[float]:
         return [above_sum(one, more) for one in gram_bounds(_gram(found, 0.0), case=case, domain=domain)]
     later = case.after_load(found.bins)[0] if domain.loaded else 0
     one, two = (nextafter(sqrt(_one_or_two(found, 0.0, count, span)), inf) for count in (1, 2))
-    squares = np.full(changes, found.open[-1]) if _falls(found.coefficients) else None
-    return plain_bounds(changes, domain, later=later, one=one, two=two, squares=squares)
+    bounds = [by_pairs(changes, domain, later=later, one=one, two=two)]
+    if _falls(found.coefficients):
+        squares = np.full(changes, found.open[-1])
+        bounds.append(by_changes(changes, domain, later=later, squares=squares))
+    return bounds
 
 
 def _on_and_off(found: Stationary, offset: float, case: BinCase, *, coarse: bool) -> list[float]:

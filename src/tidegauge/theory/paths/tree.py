@@ -64,7 +64,7 @@ def hierarchy_paths(
               and costs without a common denominator below 2^30 (rounded up), and for many changes, which are
               not counted but priced: certified from above, and exact where each further change adds ever
               less.
-    Proof:    docs/theory/T10-hierarchy.md
+    Proof:    docs/theory/T10-hierarchy.md, docs/theory/T10-hierarchy-prices.md
     """
     changes, span = case
     loaded, base = base is not None, base or Fraction(0)

@@ -48,7 +48,7 @@ def any_changes_within(
     """Upper bound of the squared length for units whose changes all lie in `span` bins.  [T10]
 
     Below:    (sunk, ends_on) for a unit that is on or off less `sunk` from its first change on; None: on/off.
-    Proof:    docs/theory/T10-windows.md, docs/theory/T10-two-sided.md
+    Proof:    docs/theory/T10-windows.md, docs/theory/T10-below-windows.md
     """
     free = span - 1
     if below is None:
