@@ -16,6 +16,7 @@ from tidegauge.audit.chosen import choice_checks
 from tidegauge.audit.definitions import DEFINITIONS
 from tidegauge.audit.exercises import COUNT, EXERCISES, Exercise, toggles
 from tidegauge.audit.findings import require
+from tidegauge.audit.growth import GROWTH
 from tidegauge.audit.laws import Recorder, laws_of
 from tidegauge.audit.palette import palette
 from tidegauge.audit.published import published_checks
@@ -126,6 +127,7 @@ def checks(alpha: float) -> dict[str, Callable[[], object]]:
     found |= oracle_checks()
     found |= published_checks(alpha / 10)
     found |= STORES
+    found |= GROWTH
     found |= choice_checks(alpha / 20)
     found |= survey_checks(alpha / 20)
     for name in _PAST:

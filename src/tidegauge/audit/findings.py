@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 class Discrepancy(Exception):
@@ -36,3 +36,12 @@ def require(condition: object, message: str) -> None:
     """Raise Discrepancy unless the condition holds."""
     if not condition:
         raise Discrepancy(message)
+
+
+def require_refused(what: str, done: Callable[[], object], refusal: type[Exception]) -> None:
+    """Raise Discrepancy unless this is refused, by an error of this type."""
+    try:
+        done()
+    except refusal:
+        return
+    raise Discrepancy(f"{what} was not refused")

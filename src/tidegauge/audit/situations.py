@@ -109,6 +109,7 @@ _FLOW_TO: Final = {
 }
 _OFTEN: Final = (9, 16, 27, 200)
 _LATER: Final = {"start": "1970-01-01T00:00:00.000030Z", "for": "30 microseconds"}
+_LATEST: Final = {"start": "1970-01-01T00:00:00.000031Z", "for": "30 microseconds"}
 
 SITUATIONS: Final[dict[str, Exercise]] = {
     "a constraint that renews": Exercise(
@@ -186,5 +187,15 @@ SITUATIONS: Final[dict[str, Exercise]] = {
     "a release that is added": Exercise(
         toggles(5, 15, 25, 35, 45, 55), COUNT, {"at_most": 2}, added={"s": COUNT | _LATER},
         sums=(2, -1, 0, 0, 0, 0), other_sums={"s": (2, -1, 0, 0)},
+    ),
+    "a release that is added, and a change when it begins": Exercise(
+        life((5, "k", {"x": 1}), (30, "k", {"x": 3}), (35, "k", {"x": 2}), (45, "k", {"x": 1})), OWN,
+        {"at_most": 2}, added={"s": {**OWN, **_LATER}}, tight=False,
+        sums=(2, 0, 2, 0, 0, 0), other_sums={"s": (4, -1, 0, 0)},
+    ),
+    "a release that is added, and begins when a bin has ended": Exercise(
+        life((5, "k", {"x": 1}), (31, "k", {"x": 3}), (35, "k", {"x": 2}), (45, "k", {"x": 1})), OWN,
+        {"at_most": 2}, added={"s": {**OWN, **_LATEST}}, tight=False,
+        passes=(9, 30, 200), sums=(2, 0, 0, 2, 0, 0), other_sums={"s": (4, -1, 0, 0)},
     ),
 }  # fmt: skip

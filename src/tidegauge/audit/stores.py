@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegauge.audit.exercises import COUNT, PASSES, Exercise, toggles
-from tidegauge.audit.findings import Discrepancy, require
+from tidegauge.audit.findings import require, require_refused
 from tidegauge.audit.laws import Recorder
 from tidegauge.audit.published import Silent
 from tidegauge.audit.rehearsal import MemoryLog, Rehearsal, SetClock
 from tidegauge.audit.world import Random, Table
-from tidegauge.errors import SpecError, StoreBehind, StoreCorrupt, StoreError, TidegaugeError
+from tidegauge.errors import SpecError, StoreBehind, StoreCorrupt, StoreError
 from tidegauge.mechanism.encode import scaled
 from tidegauge.plan.certify import certify
 from tidegauge.run.gauge import Gauge
@@ -42,14 +42,6 @@ def _run(subject: Subject, folder: Path, until: int, sampler: Sampler | None = N
         list(readings)
 
 
-def _require_refused(what: str, done: Callable[[], object], refusal: type[TidegaugeError]) -> None:
-    try:
-        done()
-    except refusal:
-        return
-    raise Discrepancy(f"{what} was not refused")
-
-
 def check_old_copies() -> None:
     """A store that does not remember all it published goes no further.  Raises Discrepancy."""
     subject = Exercise(toggles(), COUNT).subject()
@@ -61,14 +53,14 @@ def check_old_copies() -> None:
         _run(subject, folder, PASSES[2])
         newest = store.read_bytes()
         shutil.copy(other / "store.db", store)
-        _require_refused("an old copy of the store", lambda: _run(subject, folder, PASSES[2]), StoreBehind)
+        require_refused("an old copy of the store", lambda: _run(subject, folder, PASSES[2]), StoreBehind)
         _run(subject, other, PASSES[2])  # the copy is run on elsewhere, and draws noise once more
         shutil.copy(other / "store.db", store)
-        _require_refused("a copy that was run elsewhere", lambda: _run(subject, folder, 300), StoreBehind)
+        require_refused("a copy that was run elsewhere", lambda: _run(subject, folder, 300), StoreBehind)
         store.unlink()
-        _require_refused("a new store of an old gauge", lambda: _run(subject, folder, 300), StoreBehind)
+        require_refused("a new store of an old gauge", lambda: _run(subject, folder, 300), StoreBehind)
         store.write_bytes(newest)
-        _require_refused(
+        require_refused(
             "simulated noise with a real ledger", lambda: _run(subject, folder, 300, Silent()), SpecError
         )
         _run(subject, folder, 300)
@@ -107,7 +99,7 @@ def check_altered() -> None:
                 db.commit()
                 db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             require(store.read_bytes() != known, "nothing was altered")
-            _require_refused(f"{what} that was altered", verify, StoreError)
+            require_refused(f"{what} that was altered", verify, StoreError)
             store.write_bytes(known)
 
 
@@ -123,9 +115,9 @@ def check_certificates() -> None:
             (measured,) = release.component_plans
             less = replace(measured, noise=scaled(measured.noise, Fraction(99, 100)))
             quieter = replace(part, releases=(replace(release, component_plans=(less,)),))
-            _require_refused("a plan with too little noise", partial(certify, quieter), StoreCorrupt)
+            require_refused("a plan with too little noise", partial(certify, quieter), StoreCorrupt)
             dearer = replace(part, releases=(replace(release, loss=release.loss * Fraction(101, 100)),))
-            _require_refused("a plan beyond its budget", partial(certify, dearer), StoreCorrupt)
+            require_refused("a plan beyond its budget", partial(certify, dearer), StoreCorrupt)
 
 
 _LATER = {"start": "1970-01-01T00:00:00.000030Z", "for": "30 microseconds"}

@@ -6,6 +6,7 @@ from typing import Final
 
 from tidegauge.audit.controls.around import AROUND, bug
 from tidegauge.audit.controls.seed import Bug, Edit
+from tidegauge.audit.controls.spending import SPENDING
 
 _THEORY: Final = "tidegauge.theory"
 _DUCK: Final = "tidegauge.engine.duckdb"
@@ -223,5 +224,6 @@ BUGS: Final = (
         "CASE WHEN {some} THEN TRY(CAST({render(query.cell)} AS BIGINT)) END AS {cell}",
         "TRY(CAST({render(query.cell)} AS BIGINT)) AS {cell}", "a row that adds nothing"),
     *AROUND,
+    *SPENDING,
 )  # fmt: skip
 """A bug that belongs to a feature is added with the feature, at the end, with an exercise that finds it."""
