@@ -156,7 +156,8 @@ def _priced(found: Stationary, offset: float, case: BinCase, domain: Domain) -> 
     )
     interval, last = _interval_energies(found, offset, span)
     # a unit that came from nothing contributes, on one side or the other, from its first change on
-    shared = high * low * np.minimum.accumulate(last[::-1])[::-1]
+    raised = 4 * (found.error + 2 * found.grid.unit)  # more than roundings raised any of these energies
+    shared = high * low * np.maximum(np.minimum.accumulate(last[::-1])[::-1] - raised, 0.0)
 
     def value(at: Floats) -> float:
         price, totals = abs(at[0]), []
