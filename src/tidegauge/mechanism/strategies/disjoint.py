@@ -47,7 +47,8 @@ class Disjoint(Strategy):
 
     def folds(self, exposure: Exposure) -> int | None:
         """Most bins that one unit can change."""
-        return bin_folds(exposure.constraint, exposure.schedule, self._measured(exposure.schedule))
+        measured = self._measured(exposure.schedule)
+        return bin_folds(exposure.constraint, exposure.schedule, measured, first=self.base)
 
     @property
     def plain_sums(self) -> bool:
@@ -86,7 +87,7 @@ class Disjoint(Strategy):
     def sensitivity(self, exposure: Exposure) -> Sensitivity:
         """One unit changes at most `folds` bins.  If bin 0 is not measured, the unit may exist before."""
         measured = self._measured(exposure.schedule)
-        folds = bin_folds(exposure.constraint, exposure.schedule, measured)
+        folds = bin_folds(exposure.constraint, exposure.schedule, measured, first=self.base)
         entering = self._joint(exposure, folds, firsts=1)
         if not self.base:
             return entering
@@ -111,15 +112,15 @@ class Disjoint(Strategy):
         )
 
 
-def bin_folds(constraint: Constraint, schedule: Schedule, count: int | None) -> int:
-    """Most bins of a schedule that one unit can change."""
+def bin_folds(constraint: Constraint, schedule: Schedule, count: int | None, *, first: int = 0) -> int:
+    """Most bins of a schedule that one unit can change, of `count` bins from the `first` on."""
     width = schedule.bin_width
     if schedule.slack:
         constraint = eased(constraint, schedule.slack)
     if not width.months:
         return dcr_folds(constraint, width=f"{width.micros} microseconds", count=count)
     # Calendar months have different lengths; 400 years contain every possible sequence of months.
-    bins = range(2 * _GREGORIAN // width.months if count is None else count)
+    bins = range(first, first + (2 * _GREGORIAN // width.months if count is None else count))
     return dcr_folds(constraint, times=[schedule.bin_moment(index) for index in bins])
 
 

@@ -1,0 +1,41 @@
+"""Windows measured one by one: the months that are measured decide how many of them a unit changes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tidegauge.mechanism.strategies.disjoint import Disjoint
+from tidegauge.mechanism.strategy import Exposure
+from tidegauge.model.constraint import Within
+from tidegauge.model.quantity import DAY, Span, instant
+from tidegauge.model.schedule import Schedule
+
+
+@pytest.mark.parametrize("window", [None, Span(months=2)])
+@pytest.mark.parametrize("month", range(1, 13))
+@pytest.mark.parametrize("count", [1, 2, 4, 9])
+def test_no_unit_changes_more_of_the_months_that_are_measured(
+    window: Span | None, month: int, count: int
+) -> None:
+    start = instant(datetime(2026, month, 1, tzinfo=UTC))
+    schedule = Schedule(start, Span(months=1), count, window=window)
+    assert schedule.bins is not None
+    ends = [schedule.bin_end(index) for index in range(schedule.bins)]
+    for days in (1, 28, 59, 60, 61, 89, 90, 92):
+        lives = [(first, first + days * DAY) for first in ends]
+        touched = [
+            sum(
+                begins <= end and (index == 0 or ends[index - 1] < stops)
+                for index, end in enumerate(ends)
+                if index >= schedule.base
+            )
+            for begins, stops in lives
+        ]
+        exposure = Exposure(
+            constraint=Within(f"{days} days"), schedule=schedule, kind="stock", lower=0, upper=1
+        )
+        found = Disjoint(schedule.base).sensitivity(exposure)
+        assert found.l1 == found.l2_squared == max(touched)  # on or off, in turn, in each of them
+        assert Disjoint(schedule.base).folds(exposure) == max(touched)
