@@ -84,7 +84,9 @@ def test_what_is_protected_accepted_and_paid() -> None:
     text = explain(planned(**units, constraint={"at_most": 4, "within": "30 days", "on_excess": "retire"}))
     assert "one 'person_id' with all its rows, of which at most 2 count at a time." in text
     assert "not protected as a whole" not in text
-    assert "at most 4 changes of a 'person_id' within 30 days after the first, the first one included" in text
+    assert (
+        "at most 4 changes of one 'person_id' within 30 days after the first, the first one included" in text
+    )
     assert "it leaves with its last accepted change (retire), so counts can be too low." in text
 
 

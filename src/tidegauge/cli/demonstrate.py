@@ -17,4 +17,8 @@ def demo(
 
     from tidegauge.demo import make_demo  # noqa: PLC0415
 
-    make_demo(folder, people=people, console=Console(highlight=False))
+    class Output(Console):
+        def on_broken_pipe(self) -> None:
+            raise  # noqa: PLE0704  (the error that is being handled; Console would end the process with 1)
+
+    make_demo(folder, people=people, console=Output(highlight=False))

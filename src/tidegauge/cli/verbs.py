@@ -34,6 +34,7 @@ from tidegauge.cli.options import (
     print_json,
     require_time,
 )
+from tidegauge.cli.pipe import ending_with_its_reader
 from tidegauge.cli.publishing import publish, serve, show_undelivered
 from tidegauge.cli.refuse import refuse
 from tidegauge.cli.service import internal_error, setup_log
@@ -355,6 +356,11 @@ def main() -> None:
 
     Signals are handled by the caller, `tidegauge.cli.main`.
     """
+    with ending_with_its_reader():
+        _carry_out()
+
+
+def _carry_out() -> None:
     try:
         code = app(standalone_mode=False)  # what a verb, or an interrupt, ended with
         if code:
@@ -367,8 +373,6 @@ def main() -> None:
         sys.exit(130)
     except Stopped:
         _end()
-    except BrokenPipeError:
-        sys.exit(0)
     except TidegaugeError as error:
         refuse(error)
     except _UsageError as error:

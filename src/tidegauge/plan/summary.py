@@ -121,7 +121,7 @@ def _accepted(plan: Plan, scope: Scope) -> str:
         cases = "; ".join(f"'{label}': {_limited(limit, unit)}" for label, limit in scope.allowances)
         bound = f"by the column '{scope.by}', {cases}"
     elif scope.allowances[0][1].at_most is None and scope.allowances[0][1].within is None:
-        return f"{only}every change of a {unit}: without a [constraint] each reading adds to the loss"
+        return f"{only}every change of one {unit}: without a [constraint] each reading adds to the loss"
     else:
         bound = _limited(scope.allowances[0][1], unit)
     after = (
@@ -130,15 +130,15 @@ def _accepted(plan: Plan, scope: Scope) -> str:
         else "it keeps its last accepted contribution (freeze), so counts can be too high"
     )
     until = "from then on" if plan.program.terms is None else "until the next term"
-    return f"{only}{bound}. A {unit} with more changes is ignored {until}: {after}."
+    return f"{only}{bound}. Any {unit} with more changes is ignored {until}: {after}."
 
 
 def _limited(limit: Allowance, unit: str) -> str:
     soon = "" if limit.within is None else f" within {Span(micros=limit.within)} after the first"
     if limit.at_most is None:
-        return f"changes of a {unit}{soon}"
+        return f"changes of one {unit}{soon}"
     changes = "1 change" if limit.at_most == 1 else f"{limit.at_most} changes"
-    return f"at most {changes} of a {unit}{soon}, the first one included"
+    return f"at most {changes} of one {unit}{soon}, the first one included"
 
 
 def _cost(plan: Plan) -> str:
