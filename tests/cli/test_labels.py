@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from tidegauge.cli import app
 from tidegauge.mechanism.noise.samplers import SimulationSampler
-from tidegauge.model.reading import COVERS
-from tidegauge.publish.view import TOO_SMALL
+from tidegauge.model.reading import COVERS, TOO_SMALL
 from tidegauge.run.gauge import Gauge
 
 if TYPE_CHECKING:

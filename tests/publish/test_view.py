@@ -9,10 +9,10 @@ import pytest
 from tidegauge.model.quantity import instant
 from tidegauge.publish.view import (
     Point,
+    Series,
     day_text,
     every_text,
     half_text,
-    hidden,
     interval_text,
     spoken,
     thinned,
@@ -25,6 +25,12 @@ from tidegauge.publish.view import (
 def point(value: float | None, half: float, at: int = 0) -> Point:
     middle = value or 0.0
     return Point(at, value, middle - half, middle + half, middle - half / 3, middle + half / 3)
+
+
+def series(*, nothing: bool = True, never: bool = False) -> Series:
+    return Series(
+        "a", "A", "running value", "patients", "1 day", (), zero_is_nothing=nothing, never_negative=never
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,22 +52,21 @@ def test_values_are_rounded_to_their_noise(value: float, half: float, shown: str
 
 
 def test_too_small_to_tell() -> None:
-    assert hidden(point(21, 49), zero_is_nothing=True)
-    assert not hidden(point(21, 49), zero_is_nothing=False)
-    assert not hidden(point(50, 49), zero_is_nothing=True)
-    assert hidden(point(-21, 49), zero_is_nothing=True)
-    assert hidden(point(None, 49), zero_is_nothing=False)
-    assert not hidden(point(0, 0), zero_is_nothing=True)  # without noise 0 is 0
+    sum_, mean, count = series(), series(nothing=False), series(never=True)
+    assert sum_.hides(point(21, 49))
+    assert not mean.hides(point(21, 49))
+    assert not sum_.hides(point(50, 49))
+    assert sum_.hides(point(-21, 49))
+    assert not sum_.hides(point(-50, 49))
+    assert count.hides(point(-50, 49))  # an exact count is never below 0
+    assert mean.hides(point(None, 49))
+    assert not count.hides(point(0, 0))  # without noise 0 is 0
 
 
 def test_in_words() -> None:
-    assert spoken(point(394, 48), "patients", zero_is_nothing=True) == (
-        "394 patients, 95 % noise interval 346 to 442"
-    )
-    assert spoken(point(21, 49), "patients", zero_is_nothing=True) == (
-        "too small to tell (21 patients, 95 % noise interval −28 to 70)"
-    )
-    assert spoken(point(None, 49), "", zero_is_nothing=False) == "too small to tell"
+    assert spoken(series(), point(394, 48)) == "394 patients, 95 % noise interval 346 to 442"
+    assert spoken(series(), point(21, 49)) == "too small to tell (21 patients, 95 % noise interval −28 to 70)"
+    assert spoken(series(nothing=False), point(None, 49)) == "too small to tell"
     assert interval_text(point(7, 0)) == "7"
 
 

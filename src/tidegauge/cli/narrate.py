@@ -60,7 +60,8 @@ class Narrator:
 
     def newest(self) -> list[str]:
         """The readings of the latest time, one a line, with their noise intervals."""
-        from tidegauge.publish.table import TOO_SMALL, number, precision  # noqa: PLC0415
+        from tidegauge.model.reading import TOO_SMALL  # noqa: PLC0415
+        from tidegauge.publish.table import number, precision  # noqa: PLC0415
 
         if len(self._new) > _MOST:
             time = self._new[-1].as_json()["time"]

@@ -12,9 +12,10 @@ from tidegauge.cli.show import progress_bar
 from tidegauge.demo.town import changelog, write
 from tidegauge.demo.truth import Truth
 from tidegauge.errors import SpecError
+from tidegauge.model.reading import TOO_SMALL
 from tidegauge.publish.picture import picture
 from tidegauge.publish.plot import plot
-from tidegauge.publish.table import TOO_SMALL, number, precision
+from tidegauge.publish.table import number, precision
 from tidegauge.run.gauge import Gauge
 
 if TYPE_CHECKING:

@@ -16,6 +16,23 @@ if TYPE_CHECKING:
 
 COVERS: Final = "It covers the noise, not the bias of changes that are ignored."
 """What a noise interval covers, wherever one is shown."""
+TOO_SMALL: Final = "too small to tell"
+"""What people are shown in place of a value that noise hides."""
+
+
+def noise_hides(
+    value: float | None, low: float, high: float, *, zero_is_nothing: bool, never_negative: bool
+) -> bool:
+    """Whether a value with this interval is too small to tell: the rule of every table, chart and page.
+
+    There is no value; or 0 means that there is nothing, and the interval contains 0; or the exact value
+    cannot be below 0, and the interval begins there.  A value without noise is never too small.
+    """
+    if value is None:
+        return True
+    if high <= low:
+        return False
+    return (zero_is_nothing and low <= 0 <= high) or (never_negative and low <= 0)
 
 
 @dataclass(frozen=True)
@@ -61,12 +78,14 @@ class Reading:
 
     @property
     def too_small(self) -> bool:
-        """Whether noise hides the value: its noise interval contains 0, or there is no value."""
-        return self.value is None or (bool(self.stderr) and self.hides(*self.interval(0.95)))
+        """Whether noise hides the value; people are then shown "too small to tell"."""
+        return self.hides(self.value, *self.interval(0.95))
 
-    def hides(self, low: float, high: float) -> bool:
-        """Whether a value with this interval is too small to tell."""
-        return (self.zero_is_nothing and low <= 0 <= high) or (self.never_negative and low <= 0)
+    def hides(self, value: float | None, low: float, high: float) -> bool:
+        """Whether a value of this release with this interval is too small to tell."""
+        return noise_hides(
+            value, low, high, zero_is_nothing=self.zero_is_nothing, never_negative=self.never_negative
+        )
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """The noise interval at this level.  It covers the noise, not the bias of dropped changes."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape, quoteattr
 
 from tidegauge.model.quantity import rfc3339
-from tidegauge.publish.series import point_of, zero_is_nothing
-from tidegauge.publish.view import TOO_SMALL, hidden
+from tidegauge.model.reading import TOO_SMALL, noise_hides
+from tidegauge.publish.series import zero_is_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +80,13 @@ def _entry(public: PublicFile, one: _Moment, address: str) -> str:
 
 def _said(reading: PublicReading, info: ReleaseInfo) -> str:
     group = ", ".join(str(value) for value in (reading.group or {}).values())
-    small = hidden(point_of(reading), zero_is_nothing=zero_is_nothing(info))
+    small = noise_hides(
+        reading.value,
+        reading.low,
+        reading.high,
+        zero_is_nothing=zero_is_nothing(info),
+        never_negative=info.never_negative,
+    )
     value = TOO_SMALL if small or reading.value is None else f"{reading.value:,.6g}"
     interval = f"{reading.low:,.6g} to {reading.high:,.6g}"
     return f"{f'{group}: ' if group else ''}{value} (95 % noise interval {interval})"

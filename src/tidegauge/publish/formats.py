@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from tidegauge.model.json import as_object, objects, parse_json
 from tidegauge.model.quantity import instant
-from tidegauge.publish.arrow_html import MARK
+from tidegauge.model.reading import Reading
+from tidegauge.publish.arrow_html import MARK, ZERO
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -130,7 +131,15 @@ def as_table(readings: Sequence[Written]) -> pa.Table:
     for name in numbers:
         kind = pa.string() if name == _USES else pa.float64()
         table[name] = pa.array([row.get(name) for row in rows], kind)
-    return pa.table(table, metadata={MARK: b"readings"})
+    return pa.table(table, metadata={MARK: b"readings", **_zeros(readings)})
+
+
+def _zeros(readings: Sequence[Written]) -> dict[bytes, bytes]:
+    """What 0 means for each release, for those who show the table to people; not known of a public file."""
+    zeros = {
+        one.release: [one.zero_is_nothing, one.never_negative] for one in readings if isinstance(one, Reading)
+    }
+    return {ZERO: json.dumps(zeros).encode()} if zeros else {}
 
 
 def to_csv(readings: Sequence[Written]) -> bytes:

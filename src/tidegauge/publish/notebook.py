@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidegauge.model.reading import COVERS
+from tidegauge.model.reading import COVERS, TOO_SMALL
 from tidegauge.publish.chart import standalone_svg
 from tidegauge.publish.chart_file import drawing_of, plan_series
 from tidegauge.publish.markup import Markup, join, tag
-from tidegauge.publish.view import TOO_SMALL, half_text, hidden, time_text, value_text
+from tidegauge.publish.view import half_text, time_text, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,10 +51,12 @@ def gauge_html(plan: Plan, readings: Sequence[Reading]) -> str:
 def _row(series: Series, line: Line) -> Markup:
     point = line.points[-1]
     margin = f" ± {half_text(point.half)}" if point.value is not None and point.half > 0 else ""
-    small = f" ({TOO_SMALL})" if hidden(point, zero_is_nothing=series.zero_is_nothing) else ""
+    shown = f"{value_text(point)}{margin}"
+    if series.hides(point):
+        shown = TOO_SMALL if point.value is None else f"{TOO_SMALL} ({shown})"
     return tag(
         "tr",
         tag("th", line.label or series.title, scope="row"),
-        tag("td", f"{value_text(point)}{margin}{small}"),
+        tag("td", shown),
         tag("td", time_text(point.time, daily=series.daily)),
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.model.quantity import instant
+from tidegauge.model.reading import TOO_SMALL
 from tidegauge.publish.chart.scale import Scale, extent, tick_text, ticks, time_ticks
-from tidegauge.publish.view import TOO_SMALL, day_text, time_text
+from tidegauge.publish.view import day_text, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -60,7 +60,6 @@ def plan_reading(plan: Plan, published: Published) -> Reading:
     value, parts = published.value, release.query.components
     if value is not None and len(parts) == 1:  # a mean has no grid
         value = on_grid(value, parts[0].grid)
-    aggregate = aggregate_of(release.query.aggregate)
     return Reading(
         release=published.release,
         time=moment(published.time),
@@ -68,8 +67,8 @@ def plan_reading(plan: Plan, published: Published) -> Reading:
         value=value,
         stderr=published.stderr,
         _interval=interval,
-        never_negative=aggregate.never_negative and (series.level or release.query.kind == "flow"),
-        zero_is_nothing=release.query.aggregate != "avg",
+        never_negative=series.never_negative,
+        zero_is_nothing=series.zero_is_nothing,
     )
 
 

@@ -101,6 +101,7 @@ def series_of(
         every=info.every,
         lines=tuple(lines),
         zero_is_nothing=zero_is_nothing(info),
+        never_negative=info.never_negative,
         count=count,
         planned=info.count,
         upcoming=upcoming,

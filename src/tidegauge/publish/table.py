@@ -8,7 +8,7 @@ from math import floor, log10
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.model.quantity import instant, rfc3339
-from tidegauge.model.reading import COVERS
+from tidegauge.model.reading import COVERS, TOO_SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,8 +35,6 @@ def number(value: float | None, digits: int | None = None) -> str:
     return f"{value:,.4g}" if abs(value) < 100 else f"{value:,.1f}"
 
 
-TOO_SMALL: Final = "too small to tell"
-"""In place of a value that noise hides."""
 _NOISE: Final = f"noise interval: 95 %. {COVERS}"
 _BIAS: Final = "bias: how much too large a value is on average, because values were made consistent."
 _NOTE: Final = 80
@@ -128,6 +126,6 @@ def _model(reading: Reading, digits: int | None) -> tuple[str, str]:
     model = reading.model
     if model is None:
         return "", ""
-    hidden = bool(model.stderr) and reading.hides(model.low, model.high)
+    hidden = reading.hides(model.value, model.low, model.high)
     value = TOO_SMALL if hidden else number(model.value, digits)
     return value, _interval(model.low, model.high, digits)

@@ -1,7 +1,7 @@
 """What a page or a chart shows: frozen values and the words for them, without input or output.
 
 A value is rounded to what its noise lets a reader see: 394.2 with a half-width of 48.3 is 394 ± 48.
-Where the noise interval of a count, a sum or a change contains 0, the value is "too small to tell".
+A value that noise hides is "too small to tell", by the rule of model.reading.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from math import floor, isfinite, log10
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidegauge.model.quantity import DAY, MINUTE, moment
+from tidegauge.model.reading import TOO_SMALL, noise_hides
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from tidegauge.model.query import Value
     from tidegauge.publish.public.values import Document
 
-TOO_SMALL: Final = "too small to tell"
 NOISE_INTERVAL: Final = "noise interval"
 MODEL_INTERVAL: Final = "model interval"
 _MINUS: Final = "\N{MINUS SIGN}"
@@ -68,7 +68,9 @@ class Series:
     every: str
     lines: tuple[Line, ...]
     zero_is_nothing: bool = True
-    """Whether a value whose noise interval contains 0 is too small to tell; not so for means."""
+    """Whether 0 means that there is nothing; a mean of 0 is a value as any other."""
+    never_negative: bool = False
+    """Whether exact values cannot be below 0: a count."""
     count: int | None = None
     """Readings of each group that were published; the lines may have fewer."""
     planned: int | None = None
@@ -87,6 +89,16 @@ class Series:
     """What the intervals of its points are called."""
     model: tuple[Line, ...] = ()
     """What a model makes of each line; empty where that is not published."""
+
+    def hides(self, point: Point) -> bool:
+        """Whether noise hides the value, which then is too small to tell."""
+        return noise_hides(
+            point.value,
+            point.low,
+            point.high,
+            zero_is_nothing=self.zero_is_nothing,
+            never_negative=self.never_negative,
+        )
 
     @property
     def latest(self) -> int | None:
@@ -184,21 +196,14 @@ def interval_text(point: Point) -> str:
     return f"{number(point.low, decimals)} to {number(point.high, decimals)}"
 
 
-def hidden(point: Point, *, zero_is_nothing: bool) -> bool:
-    """Whether noise hides the value."""
-    if point.value is None:
-        return True
-    return zero_is_nothing and point.half > 0 and point.low <= 0 <= point.high
-
-
-def spoken(point: Point, unit: str, *, zero_is_nothing: bool, interval: str = NOISE_INTERVAL) -> str:
+def spoken(series: Series, point: Point) -> str:
     """The reading in words, as a screen reader says it."""
     if point.value is None:
         return TOO_SMALL
-    said = f"{value_text(point)} {unit}".strip()
+    said = f"{value_text(point)} {series.unit}".strip()
     if point.half > 0:
-        said += f", 95 % {interval} {interval_text(point)}"
-    return f"{TOO_SMALL} ({said})" if hidden(point, zero_is_nothing=zero_is_nothing) else said
+        said += f", 95 % {series.interval} {interval_text(point)}"
+    return f"{TOO_SMALL} ({said})" if series.hides(point) else said
 
 
 # -- times in words ------------------------------------------------------------------------------------------

@@ -15,9 +15,9 @@ import pytest
 
 from tidegauge.cli.verbs import main
 from tidegauge.mechanism.noise.samplers import SimulationSampler
-from tidegauge.model.reading import Reading
+from tidegauge.model.reading import TOO_SMALL, Reading
 from tidegauge.publish.registry import FORMATS, FilePublisher
-from tidegauge.publish.table import TOO_SMALL, as_text
+from tidegauge.publish.table import as_text
 from tidegauge.publish.verify import compare
 from tidegauge.run.gauge import Gauge
 from tidegauge.testing import Clock, Script

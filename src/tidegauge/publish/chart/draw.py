@@ -68,7 +68,7 @@ def line_chart(
     shapes.append(Words("label", (frame.x.start, top - 10), series.unit))
     few = len(chosen) <= BAND_LINES
     shapes += [
-        _mark(index, line, points, frame, kind="line" if few else "thin", narrow=few)
+        _mark(index, series, line, points, frame, kind="line" if few else "thin", narrow=few)
         for index, (line, points) in enumerate(zip(chosen, drawn, strict=True))
     ]
     if truth:
@@ -94,7 +94,7 @@ def small_chart(
     frame = _frame(every, (0, 8, width, height), ticks_y=3, right=8)
     shapes: list[Shape] = [
         *_axes(frame, most_x=3),
-        _mark(index, line, drawn, frame, kind="thin", narrow=False),
+        _mark(index, series, line, drawn, frame, kind="thin", narrow=False),
     ]
     title = f"{series.title}, {line.label}" if line.label else series.title
     said = describe(series, [line])
@@ -118,7 +118,7 @@ def multiples(series: Series, *, columns: int = 3, most: int = 120) -> Drawing:
         )
         shapes.append(Words("panel", (frame.x.start, upper + 12), line.label))
         shapes += _axes(frame, most_x=3)
-        shapes.append(_mark(0, line, points, frame, kind="thin", narrow=True))
+        shapes.append(_mark(0, series, line, points, frame, kind="thin", narrow=True))
     rows = -(-len(lines) // columns)
     height = top + rows * (high + gap)
     return Drawing(width, height, tuple(shapes), _title(series), describe(series, lines))
@@ -134,7 +134,7 @@ def spark(series: Series, line: Line, index: int = 0, *, width: float = 240, hei
         Scale(min(times), max(times), 3, width - 5), Scale(low, high, height - 4, 4), (high - low) or 1.0
     )
     kind = "line" if height > 40 else "thin"
-    mark = _mark(index, line, points, frame, kind=kind, narrow=False, script=False)
+    mark = _mark(index, series, line, points, frame, kind=kind, narrow=False, script=False)
     last = points[-1] if points else None
     dots: tuple[Dot, ...] = ()
     if last is not None and last.value is not None:
@@ -158,15 +158,11 @@ def describe(series: Series, lines: Sequence[Line]) -> str:
     daily = series.daily
     first, last = time_text(min(times), daily=daily), time_text(max(times), daily=daily)
     said = [f"{series.what[:1].upper()}{series.what[1:]} from {first} to {last}."]
-    for line in lines[:8]:
-        if line.points:
-            words = spoken(
-                line.points[-1],
-                series.unit,
-                zero_is_nothing=series.zero_is_nothing,
-                interval=series.interval,
-            )
-            said.append(f"{line.label or 'Newest value'}: {words}.")
+    said += [
+        f"{line.label or 'Newest value'}: {spoken(series, line.points[-1])}."
+        for line in lines[:8]
+        if line.points
+    ]
     if len(lines) > 8:
         said.append(f"And {len(lines) - 8} more groups, which the table has.")
     return " ".join(said)
@@ -228,6 +224,7 @@ def _axes(frame: Frame, *, most_x: int) -> list[Shape]:
 
 def _mark(
     index: int,
+    series: Series,
     line: Line,
     points: Sequence[Point],
     frame: Frame,
@@ -249,7 +246,7 @@ def _mark(
         shapes.append(Stroke(kind, corners) if len(run) > 1 else Dot("dot", corners[0], 2.5))
     if not script:
         return Mark(index, line.label, tuple(shapes))
-    return Mark(index, line.label, tuple(shapes), _values(points), _halves(points))
+    return Mark(index, line.label, tuple(shapes), _values(points), _halves(points), _small(series, points))
 
 
 def _band(kind: str, limits: Sequence[tuple[int, float, float]], frame: Frame) -> Area:
@@ -339,6 +336,12 @@ def _values(points: Sequence[Point]) -> str:
 
 def _halves(points: Sequence[Point]) -> str:
     return " ".join(_counted([_rounded(point.half, point.half) for point in points]))
+
+
+def _small(series: Series, points: Sequence[Point]) -> str:
+    """'0*360 1*5': the last five are too small to tell; empty where none is."""
+    found = ["1" if series.hides(point) else "0" for point in points]
+    return " ".join(_counted(found)) if "1" in found else ""
 
 
 def _rounded(value: float, half: float) -> str:

@@ -54,7 +54,8 @@ class Mark:
     shapes: tuple[Stroke | Area | Dot, ...]
     values: str = ""
     halves: str = ""
-    """Values and half-widths as the script of a page reads them."""
+    small: str = ""
+    """Values, half-widths and which are too small to tell, as the script of a page reads them."""
 
 
 Shape: TypeAlias = "Stroke | Area | Dot | Words | Mark"

@@ -75,6 +75,7 @@ def _shape(shape: Shape, index: int, *, painted: bool) -> Markup:
             data_label=None if painted or not shape.values else shape.label or None,
             data_values=None if painted else shape.values or None,
             data_halves=None if painted else shape.halves or None,
+            data_small=None if painted else shape.small or None,
         )
     paint = _paint(shape.kind, index) if painted else {}
     if isinstance(shape, Words):

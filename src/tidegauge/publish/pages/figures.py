@@ -209,9 +209,7 @@ def panels(series: Series, lines: Sequence[Line]) -> Markup:
                         "figcaption",
                         tag("strong", line.label),
                         " ",
-                        value(
-                            line.points[-1], series.unit, zero_is_nothing=series.zero_is_nothing, small=True
-                        ),
+                        value(series, line.points[-1], small=True),
                     ),
                     tag(
                         "div",

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tidegauge.model.reading import TOO_SMALL
 from tidegauge.publish.markup import Markup, data, join, page, tag
 from tidegauge.publish.pages.assets import ASSETS
 from tidegauge.publish.pages.words import unit_word
-from tidegauge.publish.view import NOISE_INTERVAL, TOO_SMALL, half_text, hidden, interval_text, value_text
+from tidegauge.publish.view import NOISE_INTERVAL, half_text, interval_text, value_text
 
 if TYPE_CHECKING:
     from tidegauge.publish.markup import Child
     from tidegauge.publish.pages.links import Links
-    from tidegauge.publish.view import Point, Site
+    from tidegauge.publish.view import Point, Series, Site
 
 _MARK: Final = join(
     tag(
@@ -137,13 +138,13 @@ def _footer(site: Site, links: Links) -> Markup:
     )
 
 
-def value(point: Point, unit: str, *, zero_is_nothing: bool, small: bool = False) -> Markup:
+def value(series: Series, point: Point, *, small: bool = False) -> Markup:
     """A value with its noise: '394 ± 48 patients', or 'too small to tell' with the number beside it."""
     if point.value is None:
         return tag("span", TOO_SMALL, class_="too-small")
     margin = tag("span", f"± {half_text(point.half)}", class_="margin") if point.half > 0 else None
-    words = tag("span", f" {unit}", class_="unit") if unit and not small else None
-    if hidden(point, zero_is_nothing=zero_is_nothing):
+    words = tag("span", f" {series.unit}", class_="unit") if series.unit and not small else None
+    if series.hides(point):
         return join(
             tag("span", TOO_SMALL, class_="too-small"),
             " ",

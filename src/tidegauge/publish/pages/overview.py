@@ -80,7 +80,7 @@ def _waiting(series: Series) -> str:
 def _single(series: Series, line: Line, number: int) -> Markup:
     point = line.points[-1]
     return join(
-        tag("p", value(point, series.unit, zero_is_nothing=series.zero_is_nothing), class_="now"),
+        tag("p", value(series, point), class_="now"),
         svg(spark(series, line), f"c{number}", class_="chart spark", spoken=False),
         tag(
             "p", interval(point), " · " if point.half > 0 else None, _when(series, point.time), class_="foot"
@@ -106,7 +106,7 @@ def _groups(series: Series, lines: list[Line], number: int, *, more: int) -> Mar
             ),
             tag(
                 "td",
-                value(line.points[-1], series.unit, zero_is_nothing=series.zero_is_nothing, small=True),
+                value(series, line.points[-1], small=True),
                 class_="number",
             ),
         )

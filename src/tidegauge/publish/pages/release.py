@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.model.quantity import rfc3339
-from tidegauge.model.reading import COVERS
+from tidegauge.model.reading import COVERS, TOO_SMALL
 from tidegauge.publish.chart import line_chart, multiples, standalone_svg
 from tidegauge.publish.markup import Markup, join, tag
 from tidegauge.publish.pages.figures import TOGETHER, charts, model, panels
 from tidegauge.publish.pages.layout import frame, interval, value
 from tidegauge.publish.view import (
     NOISE_INTERVAL,
-    TOO_SMALL,
     every_text,
     half_text,
-    hidden,
     interval_text,
     time_text,
     titled,
@@ -99,7 +97,7 @@ def _newest(series: Series, line: Line) -> Markup:
     point = line.points[-1]
     return tag(
         "p",
-        value(point, series.unit, zero_is_nothing=series.zero_is_nothing),
+        value(series, point),
         tag(
             "span",
             interval(point),
@@ -172,7 +170,7 @@ def _single_rows(series: Series, line: Line, times: Sequence[int]) -> list[Marku
     rows = []
     for at in times:
         point = points[at]
-        star = "*" if hidden(point, zero_is_nothing=series.zero_is_nothing) else None
+        star = "*" if series.hides(point) else None
         rows.append(
             tag(
                 "tr",
@@ -196,7 +194,7 @@ def _group_rows(series: Series, lines: Sequence[Line], times: Sequence[int]) -> 
 def _cell(series: Series, point: Point | None) -> str:
     if point is None:
         return ""
-    star = "*" if hidden(point, zero_is_nothing=series.zero_is_nothing) else ""
+    star = "*" if series.hides(point) else ""
     margin = f" ± {half_text(point.half)}" if point.half > 0 and point.value is not None else ""
     return f"{value_text(point)}{margin}{star}"
 

@@ -2,6 +2,7 @@
 "use strict";
 
 const SVG = "http://www.w3.org/2000/svg";
+const TOO_SMALL = "too small to tell";
 const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
 
 /** "a b*3" is [a, b, b, b]. */
@@ -45,6 +46,7 @@ class Chart {
       colour: [...group.classList].find((name) => /^s\d$/.test(name)) ?? "s0",
       values: group.dataset.values.split(" "),
       halves: counted(group.dataset.halves ?? ""),
+      small: counted(group.dataset.small ?? ""),
     }));
     this.at = null;
     const holder = (this.holder = svg.parentElement);
@@ -120,7 +122,9 @@ class Chart {
       if (value === undefined) continue;
       const half = one.halves[index];
       const margin = Number(half) ? ` \u00b1 ${pretty(half)}` : "";
-      const said = value === "-" ? "too small to tell" : `${pretty(value)}${margin}`;
+      const number = value === "-" ? "" : `${pretty(value)}${margin}`;
+      const hidden = number ? `${TOO_SMALL} (${number})` : TOO_SMALL;
+      const said = one.small[index] === "1" ? hidden : number;
       const row = document.createElement("span");
       if (one.label) {
         const dot = document.createElement("i");
