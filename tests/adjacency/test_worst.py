@@ -63,7 +63,7 @@ class Life:
 
 COUNT, SUM = {"sql": "SELECT COUNT(*) FROM t"}, {"sql": "SELECT SUM(x) FROM t"}
 GROUPED = {"sql": "SELECT s, COUNT(*) FROM t GROUP BY s", "groups": {"s": ["a", "b"]}}
-FLOW = {"sql": "SELECT COUNT(*) FROM changes(t)"}
+FLOW = {"sql": "SELECT COUNT(*) FROM changes(t) WHERE after.x >= 0"}
 HERE: Row = {}
 A, B = {"s": "a"}, {"s": "b"}
 

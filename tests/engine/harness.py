@@ -57,7 +57,9 @@ FLOW = query(
 )
 
 
-RISE = query("flow", "CASE WHEN after.x > 3 THEN 0 END", "1")
+RISE = replace(  # sees updates of its own column alone, as flows of newer plans do
+    query("flow", "CASE WHEN after.x > 3 THEN 0 END", "1"), before=(), after=("x",), own_columns=True
+)
 
 
 def by_state(_: Row | None, row: Row | None) -> tuple[int, tuple[int, ...]] | None:

@@ -274,21 +274,22 @@ class Oracle:
     def truly(self, scope: Scope, at: int, changes: list[Told]) -> None:
         """Count changes as if there were no constraint."""
         for name in scope.releases:
-            flow = self.releases[name].query.kind == "flow"
+            flow, bin_ = self.releases[name].query.kind == "flow", self.releases[name].schedule.bin_at(at)
             for _, _, old, new in changes:
-                seen = (
-                    [(1, old, new)]
-                    if flow and old != new
-                    else []
-                    if flow
-                    else [(-1, None, old), (1, None, new)]
-                )
+                seen: list[tuple[int, Row | None, Row | None]] = [(-1, None, old), (1, None, new)]
+                if flow:
+                    seen = [(1, old, new)] if self.alters(name, old, new) else []
                 for sign, before, after in seen:
                     if (flow or after is not None) and (hit := self.sees[name](before, after)):
                         for j, amount in enumerate(hit[1]):
-                            self.true[name, j, self.releases[name].schedule.bin_at(at), hit[0]] += (
-                                sign * amount
-                            )
+                            self.true[name, j, bin_, hit[0]] += sign * amount
+
+    def alters(self, name: str, old: Row | None, new: Row | None) -> bool:
+        """Whether a change is one that a flow looks at: of its own columns, if its plan says so."""
+        watched = self.releases[name].query.watched
+        if watched is None or old is None or new is None:
+            return old != new
+        return any(old[column] != new[column] for column in watched)
 
     def renew(self, number: int, unit: str, at: int) -> None:
         """A term begins: forget everything of a unit but its rows, which come in the order of their names."""
@@ -315,7 +316,7 @@ class Oracle:
                 hits = [
                     (place, *hit)
                     for place, _, old, new in changes
-                    if old != new and (hit := self.sees[name](old, new)) and any(hit[1])
+                    if self.alters(name, old, new) and (hit := self.sees[name](old, new)) and any(hit[1])
                 ]
                 flows += [(name, cell, amounts) for _, cell, amounts in sorted(hits)[: self.program.max_rows]]
         if renews:  # it depends on the row of the term before

@@ -65,6 +65,14 @@ class Query:
     """Columns of the old row that a flow uses."""
     after: tuple[str, ...] = ()
     """Columns of the new row that the query uses."""
+    own_columns: bool = False
+    """Whether a flow sees an update only if the update changes a column that the flow uses.  Flows of older
+    plans see every update that changes a column that the source delivers."""
+
+    @property
+    def watched(self) -> tuple[str, ...] | None:
+        """The columns of which at least one must change, so that a flow sees an update; None: any column."""
+        return tuple(sorted({*self.before, *self.after})) if self.own_columns else None
 
     @property
     def cells(self) -> tuple[dict[str, Value] | None, ...]:

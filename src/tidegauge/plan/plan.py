@@ -311,14 +311,16 @@ def address(record: JsonObject) -> str:
 def _program_record(program: Program) -> dict[str, Json]:
     """Without zones, terms and kept columns if there are none: older plans keep their hash.
 
-    Allowances have their older name, `limits`, for the same reason.
+    Queries of stocks have no `own_columns` for the same reason.
+
+    Allowances have their older name, `limits`.
     """
     record: dict[str, Json] = _PROGRAM.dump_python(program, mode="json")
     for name in ("terms", "keeps", "labels"):
         if not record[name]:
             del record[name]
     return record | {
-        "releases": [_without_zone(release) for release in objects(record["releases"])],
+        "releases": [_without_defaults(release) for release in objects(record["releases"])],
         "scopes": [_renamed(scope, "allowances", "limits") for scope in objects(record["scopes"])],
     }
 
@@ -332,10 +334,11 @@ def _renamed(table: JsonObject, old: str, new: str) -> dict[str, Json]:
     return {new if name == old else name: value for name, value in table.items()}
 
 
-def _without_zone(release: JsonObject) -> dict[str, Json]:
-    schedule = as_object(release["schedule"]).items()
+def _without_defaults(release: JsonObject) -> dict[str, Json]:
+    schedule, query = as_object(release["schedule"]).items(), as_object(release["query"]).items()
     return {
         **release,
+        "query": {name: value for name, value in query if (name, value) != ("own_columns", False)},
         "schedule": {name: value for name, value in schedule if (name, value) != ("zone", None)},
     }
 

@@ -63,7 +63,12 @@ QUERIES = {
         ),
         Constant(1),
     ),
-    "rise": query("flow", call("case", call(">", X, 3), 0, None), Constant(1)),
+    "rise": replace(
+        query("flow", call("case", call(">", X, 3), 0, None), Constant(1)),
+        before=(),
+        after=("x",),
+        own_columns=True,
+    ),
 }
 
 

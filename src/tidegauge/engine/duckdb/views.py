@@ -354,7 +354,7 @@ class Views:
             hits = f"""(SELECT unit, instant, seq, TRY(CAST({render(query.cell)} AS BIGINT)) AS cell,
                 [{", ".join(amounts)}] AS amounts, {counts} AS counts
                         FROM changed
-                        WHERE TRY(CAST({render(query.cell)} AS BIGINT)) IS NOT NULL
+                        WHERE {_seen(query.watched)} AND TRY(CAST({render(query.cell)} AS BIGINT)) IS NOT NULL
                           AND ({" OR ".join(f"{amount} <> 0" for amount in amounts)}))"""
             parts.extend(
                 f"SELECT unit, instant, seq, {i}, {j}, cell, amounts[{j + 1}], counts FROM {hits}"
@@ -373,3 +373,11 @@ class Views:
                     FROM CASE WHEN alive THEN digest END
             )
             {" UNION ALL ".join(parts)}"""
+
+
+def _seen(watched: tuple[str, ...] | None) -> str:
+    """SQL: whether a flow sees a row's change: an insertion, a deletion or an update of a watched column."""
+    if watched is None:
+        return "true"
+    differ = (f'"before".{quote(name)} IS DISTINCT FROM "after".{quote(name)}' for name in watched)
+    return f"({' OR '.join(['was IS NULL', 'NOT alive', *differ])})"

@@ -21,7 +21,7 @@ from tidegauge.engine.spark.bins import bin_of
 from tidegauge.engine.spark.layout import ALIVE
 from tidegauge.engine.spark.reasons import NO_RELEASE, REFUSED, packed
 from tidegauge.engine.spark.records import Record, summed
-from tidegauge.engine.spark.render import literal
+from tidegauge.engine.spark.render import literal, seen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -135,7 +135,7 @@ class Fold:
         for i, flow in layout.flows:
             amounts = [layout.render.amount(part) for part in flow.query.components]
             some = " OR ".join(f"{one} <> 0" for one in amounts)
-            really = "NOT (was_digest <=> digest) AND (alive OR was_alive)"
+            really = f"NOT (was_digest <=> digest) AND (alive OR was_alive){seen(flow.query.watched)}"
             cell = f"CAST({layout.render(flow.query.cell)} AS BIGINT)"
             parts.append(f"CASE WHEN {really} AND ({some}) THEN {cell} END AS h{i}")
             parts += [f"{one} AS h{i}_{j}" for j, one in enumerate(amounts)]

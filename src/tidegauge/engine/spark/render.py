@@ -365,3 +365,11 @@ def _parts(span: Expression) -> tuple[int, int, int]:
         for n, sizes in enumerate((values.MONTHS, values.DAYS, values.MICROS)):
             found[n] += number * sizes.get(unit, 0)
     return found[0], found[1], found[2]
+
+
+def seen(watched: tuple[str, ...] | None) -> str:
+    """SQL, after a condition: what a flow sees is an insertion, a deletion or an update of a watched column."""
+    if watched is None:
+        return ""
+    differ = (f"NOT (before.{quote(name)} <=> after.{quote(name)})" for name in watched)
+    return f" AND ({' OR '.join(['NOT alive', 'NOT was_alive', *differ])})"

@@ -100,6 +100,7 @@ def _compile(
         groups=declared,
         before=tuple(sorted(_names(used, "before"))),
         after=tuple(sorted(_names(used, "after"))),
+        own_columns=parts.kind == "flow",
     )
 
 
