@@ -368,7 +368,7 @@ def _parts(span: Expression) -> tuple[int, int, int]:
 
 
 def seen(watched: tuple[str, ...] | None) -> str:
-    """SQL, after a condition: what a flow sees is an insertion, a deletion or an update of a watched column."""
+    """SQL, after a condition: it is an insertion, a deletion or an update of a watched column."""
     if watched is None:
         return ""
     differ = (f"NOT (before.{quote(name)} <=> after.{quote(name)})" for name in watched)
