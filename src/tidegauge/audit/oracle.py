@@ -275,18 +275,18 @@ class Oracle:
         """Count changes as if there were no constraint."""
         for name in scope.releases:
             flow, bin_ = self.releases[name].query.kind == "flow", self.releases[name].schedule.bin_at(at)
-            for _, _, old, new in changes:
-                seen: list[tuple[int, Row | None, Row | None]] = [(-1, None, old), (1, None, new)]
+            for told in changes:
+                seen: list[tuple[int, Row | None, Row | None]] = [(-1, None, told[2]), (1, None, told[3])]
                 if flow:
-                    seen = [(1, old, new)] if self.alters(name, old, new) else []
+                    seen = [(1, told[2], told[3])] if self.alters(name, told) else []
                 for sign, before, after in seen:
                     if (flow or after is not None) and (hit := self.sees[name](before, after)):
                         for j, amount in enumerate(hit[1]):
                             self.true[name, j, bin_, hit[0]] += sign * amount
 
-    def alters(self, name: str, old: Row | None, new: Row | None) -> bool:
+    def alters(self, name: str, told: Told) -> bool:
         """Whether a change is one that a flow looks at: of its own columns, if its plan says so."""
-        watched = self.releases[name].query.watched
+        watched, (_, _, old, new) = self.releases[name].query.watched, told
         if watched is None or old is None or new is None:
             return old != new
         return any(old[column] != new[column] for column in watched)
@@ -314,9 +314,9 @@ class Oracle:
         for name in scope.releases:
             if self.releases[name].query.kind == "flow":
                 hits = [
-                    (place, *hit)
-                    for place, _, old, new in changes
-                    if self.alters(name, old, new) and (hit := self.sees[name](old, new)) and any(hit[1])
+                    (told[0], *hit)
+                    for told in changes
+                    if self.alters(name, told) and (hit := self.sees[name](*told[2:])) and any(hit[1])
                 ]
                 flows += [(name, cell, amounts) for _, cell, amounts in sorted(hits)[: self.program.max_rows]]
         if renews:  # it depends on the row of the term before
