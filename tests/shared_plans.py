@@ -1,4 +1,7 @@
-"""Plan and certify once for gauges that are declared alike: both depend on the declaration and the clock alone."""
+"""Plan and certify once for gauges that are declared alike.
+
+Both depend on the declaration, the clock and the registered kinds of strategies and aggregates alone.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tidegauge.mechanism.aggregates import aggregate_of, names
+from tidegauge.mechanism.registry import kinds
 from tidegauge.plan import planner
 from tidegauge.plan.grow import all_certified
 
@@ -29,7 +34,7 @@ class SharedPlans:
 
     def make_plan(self, spec: GaugeSpec, *, cache: Any = None, **options: Any) -> Plan:
         """As `planner.make_plan`; `cache` is where matrices are kept and has no influence on the plan."""
-        made_from = repr((spec, sorted(options.items())))
+        made_from = repr((spec, sorted(options.items()))) + _registered()
         if made_from not in self._plans:
             self._plans[made_from] = self._plan(spec, cache=cache, **options)
         return self._plans[made_from]
@@ -37,10 +42,16 @@ class SharedPlans:
     def certified(self, records: Sequence[Mapping[str, Any]], commits: Iterable[Reservation]) -> Plan:
         """As `grow.all_certified`; a refusal is not remembered."""
         reserved = list(commits)
-        made_from = json.dumps(records, sort_keys=True) + repr(reserved)
+        made_from = json.dumps(records, sort_keys=True) + repr(reserved) + _registered()
         if made_from not in self._certified:
             self._certified[made_from] = all_certified(records, reserved)
         return self._certified[made_from]
+
+
+def _registered() -> str:
+    """What plug-ins there are: a plan with one is not a plan where it is gone."""
+    aggregates = sorted((name, id(aggregate_of(name))) for name in names())
+    return repr(([(kind.name, id(kind)) for kind in kinds()], aggregates))
 
 
 @contextmanager

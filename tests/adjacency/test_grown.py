@@ -19,18 +19,23 @@ from tests.adjacency.play import Play, check, compare
 from tests.adjacency.sources import Log
 from tests.adjacency.world import Table, Times, random_table, without
 from tests.shared_plans import SharedPlans, shared_plans
+from tidegauge.audit.terms import terms_between
 from tidegauge.audit.transcript import Labels, loss
+from tidegauge.audit.world import without_term
 from tidegauge.errors import SpecError
 from tidegauge.model.program import Allowance
 from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.plan.grow import program_of_all
 from tidegauge.run.gauge import Gauge
+from tidegauge.run.reader import committed
+from tidegauge.store import Store
 from tidegauge.testing import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tests.adjacency.play import Kind
+    from tests.adjacency.world import Event
     from tidegauge.model.program import Program
     from tidegauge.plan.plan import Plan
 
@@ -41,6 +46,7 @@ MANY: dict[Kind, range] = {
     "files": range(100, 160),
     "sqlite": range(100, 160),
 }
+TERMS: dict[Kind, range] = {"memory": range(100, 300), "sqlite": range(100, 140)}
 CHUNK = 5
 
 
@@ -62,11 +68,16 @@ class Grown(Play):
         return Gauge(**given, **declared)
 
 
-def grown(seed: int, kind: Kind) -> Grown:
-    """A gauge that is amended once or twice, and a table whose log this kind of source can state."""
-    rng = random.Random(f"grown {kind} {seed}")
+def grown(seed: int, kind: Kind, *, renews: bool = False) -> Grown:
+    """A gauge that is amended once or twice, and a table whose log this kind of source can state.
+
+    `renews`: its constraint renews after a few bins, and the log is in the order of its times.
+    """
+    rng = random.Random(f"grown {kind} {seed}{' renews' if renews else ''}")
     while True:
         declared, more = declare(rng), declare(rng)
+        if renews:
+            _renew(rng, declared, more)
         passes = declared.times.passes
         if len(passes) < 2 or more.times.tick != declared.times.tick:
             continue
@@ -90,10 +101,33 @@ def grown(seed: int, kind: Kind) -> Grown:
             continue
         values = tuple(sorted({one for one in (*declared.values, *more.values) if one is not None}))
         table = random_table(
-            rng, declared.times, owned=declared.owned, values=(*values, None), plain=kind == "files"
+            rng, declared.times, owned=declared.owned, values=(*values, None), plain=kind == "files" or renews
         )
+        if renews:
+            table.log = _orderly(table.log)
         if table.units:
             return replace(one, log=tuple(table.log), units=tuple(table.units))
+
+
+def _renew(rng: random.Random, declared: Declared, more: Declared) -> None:
+    """Let the constraint renew, which is the gauge's and not a release's."""
+    declared.gauge.setdefault("constraint", {"at_most": 2})
+    declared.gauge["constraint"]["renews"] = (
+        f"{rng.choice((15, 20, 25, 40)) * declared.times.tick} microseconds"
+    )
+    for gauge in (declared.gauge, more.gauge):
+        for release in gauge["releases"].values():
+            release.pop("constraint", None)
+            release["strategy"] = "disjoint"
+
+
+def _orderly(log: Sequence[Event]) -> list[Event]:
+    """The same events, each at the time of its arrival, and one at a time."""
+    found, last = [], -1
+    for event in log:
+        last = max(event.arrival, last + 1)
+        found.append(replace(event, arrival=last, stamp=last))
+    return found
 
 
 def _releases(more: Declared, reached: int, declared: Declared, suffix: str) -> dict[str, Any]:
@@ -141,6 +175,81 @@ def test_one_unit_more_or_less_hundreds_of_times(tmp_path: Path, kind: Kind, par
         folder = tmp_path / str(seed)
         folder.mkdir()
         assert check(grown(seed, kind), folder, seed) >= 1
+
+
+def check_terms(one: Grown, folder: Path, seed: int) -> int:
+    """Remove a unit from one term: the noise covers the difference, and nothing outside of the term changes.
+
+    Returns how many exact values outside of the term were compared.
+    """
+    rng, compared = random.Random(seed), 0
+    whole = one.run(folder / "whole", one.log, seed)
+    with Store(folder / "whole" / "store.db") as store:
+        plan = committed(store.public)
+    assert plan is not None
+    assert plan.program.terms is not None
+    terms = terms_between(plan.program.terms, one.log[0].arrival, one.log[-1].arrival)
+    term, unit = rng.choice(terms), rng.choice(one.units)
+    begins = one.log[0].arrival if term.begins is None else term.begins
+    log = without_term(one.log, unit, begins, term.ends)
+    other = one.run(folder / "other", sorted(log, key=lambda event: event.arrival), seed + 1)
+    compare(whole, other)
+    bins = {row[:4]: row[4] for row in whole.public["the places of measurements"]}
+    schedules = {release.release.name: release.release for release in plan.releases}
+    sums: dict[tuple[str, int, int], int] = {}
+    for spot in sorted(whole.measured):
+        name, part, _, cell = spot
+        release, bin_ = schedules[name], bins[spot]
+        difference = whole.measured[spot].exact - other.measured[spot].exact
+        end, since = release.schedule.bin_end(bin_), release.schedule.bin_end(bin_ - 1)
+        outside = end < begins or since >= term.ends
+        if release.query.kind == "stock":  # measured as changes of its running value
+            sums[name, part, cell] = difference = sums.get((name, part, cell), 0) + difference
+            loaded = release.schedule.bin_end(0)
+            outside = end < begins or (end >= term.ends and not begins <= loaded < term.ends)
+        if outside:
+            assert difference == 0, (name, bin_, end, begins, term.ends)
+            compared += 1
+    return compared
+
+
+@pytest.mark.parametrize(("kind", "part"), chunks(QUICK), ids=str)
+def test_one_term_more_or_less(tmp_path: Path, kind: Kind, part: range) -> None:
+    compared = 0
+    for seed in part:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        compared += check_terms(grown(seed, kind, renews=True), folder, seed)
+    assert compared > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "part"), chunks(TERMS), ids=str)
+def test_one_term_more_or_less_hundreds_of_times(tmp_path: Path, kind: Kind, part: range) -> None:
+    compared = 0
+    for seed in part:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        compared += check_terms(grown(seed, kind, renews=True), folder, seed)
+    assert compared > 0
+
+
+def test_a_unit_that_keeps_its_counters_from_one_term_to_the_next_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def endless(plans: Sequence[Plan]) -> Program:
+        return replace(program_of_all(plans), terms=None)
+
+    for seed in range(6):  # what is enforced for the whole lifetime is different in every later term
+        with monkeypatch.context() as patch:
+            patch.setattr("tidegauge.run.tick.program_of_all", endless)
+            folder = tmp_path / str(seed)
+            folder.mkdir()
+            try:
+                check_terms(grown(seed, "memory", renews=True), folder, seed)
+            except AssertionError:
+                return
+    pytest.fail("nothing was found")
 
 
 def restless(most: int = 2) -> Grown:

@@ -56,17 +56,23 @@ def random_table(
 ) -> Table:
     """Some thirty changes of a few rows, as badly as any application and any clock could behave.
 
-    `plain`: new rows and deletions alone.
+    `plain`: new rows and deletions alone, and never back in time between two passes: files are read in the order of their
+    times, and whose a row was before is a matter of this order.
     """
     table = Table(owned)
     keys = [f"k{n}" for n in range(rng.choice((2, 3, 5)))]
     owners = ["u", "v", "w", None][: rng.choice((2, 3, 4))] if owned else ["u"]
     arrivals = sorted(rng.randint(0, times.passes[-1]) for _ in range(rng.randint(6, 32)))
     stamp, busy = 0, rng.random() < 0.4
+    latest: dict[int, int] = {}
     hectic = rng.choice(keys) if busy else None
     for arrival in arrivals:
         stamp = _stamp(rng, times, arrival, stamp)
         at = times.micros(arrival), _nudged(rng, times, stamp)
+        if plain:
+            read = sum(one < arrival for one in times.passes)
+            latest[read] = max(latest.get(read, at[1]), at[1])
+            at = at[0], latest[read]
         _happen(rng, table, at, keys=keys, owners=owners, values=values, hectic=hectic, plain=plain)
     return table
 

@@ -7,7 +7,8 @@ import pytest
 from tidegauge.errors import SpecError
 from tidegauge.model.calendar import committed_zone
 from tidegauge.model.quantity import DAY, HOUR, Span, instant, rfc3339
-from tidegauge.model.terms import longest, terms_from
+from tidegauge.model.schedule import Schedule
+from tidegauge.model.terms import longest, most_in_a_bin, terms_from
 
 
 @pytest.mark.parametrize(
@@ -51,8 +52,57 @@ def test_no_terms_are_longer_than_the_longest(renews: str, name: str | None, cou
     assert max(lengths) <= longest(terms, count) <= max(lengths) + 2 * DAY
 
 
+@pytest.mark.parametrize("name", ["Europe/Berlin", "Asia/Tokyo", "Pacific/Auckland", "America/New_York"])
+@pytest.mark.parametrize("months", [1, 2, 3, 4, 6])
+def test_months_are_those_of_the_local_date(name: str, months: int) -> None:
+    """East of Greenwich a local first of May is the 30th of April in UTC, whose months have other lengths."""
+    for month in range(1, 13):
+        first = instant(f"2026-{month:02d}-01T03:00:00Z")
+        terms = terms_from(Span(months=months), first, committed_zone(name, first, None))
+        for count in (1, 2, 5):
+            lengths = [terms.bin_end(n + count) - terms.bin_end(n) for n in range(72)]
+            assert max(lengths) <= longest(terms, count) <= max(lengths) + 2 * DAY
+
+
+@pytest.mark.parametrize(
+    ("renews", "every", "window", "most"),
+    [
+        ("1 month", "1 day", None, 2),
+        ("1 day", "1 week", None, 8),
+        ("10 days", "1 month", None, 5),
+        ("1 month", "3 months", "2 months", 3),
+    ],
+)
+def test_how_many_terms_one_bin_meets(renews: str, every: str, window: str | None, most: int) -> None:
+    start = instant("2026-01-07")
+    schedule = Schedule(start, Span.parse(every), None, None if window is None else Span.parse(window))
+    terms = terms_from(Span.parse(renews), schedule.bin_end(0), None)
+    found = most_in_a_bin(terms, schedule)
+    for at in range(schedule.base, 40):
+        begins = terms.bin_at(schedule.bin_end(at - 1) + 1) if at else 0
+        assert terms.bin_at(schedule.bin_end(at)) - begins + 1 <= found
+    assert found == most
+    early = terms_from(Span.parse(renews), start - 400 * DAY, None)
+    if not schedule.base:
+        assert most_in_a_bin(early, schedule) >= early.bin_at(start) + 1
+
+
 def test_a_year_has_366_days() -> None:
     assert longest(terms_from(Span.parse("1 year"), 0, None)) == 366 * DAY
     assert longest(terms_from(Span.parse("10 years"), 0, None)) == 3653 * DAY
     zone = committed_zone("Europe/Berlin", instant("2026-01-01"), None)
     assert longest(terms_from(Span.parse("1 day"), instant("2026-01-01"), zone)) == 25 * HOUR
+
+
+@pytest.mark.parametrize("renews", ["101 years", "3000 years", "99999999 days", "36601 days"])
+def test_a_term_of_more_than_a_hundred_years_is_refused(renews: str) -> None:
+    with pytest.raises(
+        SpecError, match=r"constraint.renews: a term of .* is longer than 100 years; shorten it"
+    ):
+        terms_from(Span.parse(renews), instant("2026-01-01"), None)
+
+
+@pytest.mark.parametrize("renews", ["100 years", "36600 days"])
+def test_several_of_the_longest_terms_have_a_length(renews: str) -> None:
+    terms = terms_from(Span.parse(renews), instant("2026-01-01"), None)
+    assert longest(terms, 10) >= 36524 * 10 * DAY

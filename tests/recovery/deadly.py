@@ -1,12 +1,14 @@
 """tidegauge, dying by SIGKILL at a given point: python deadly.py POINT before|after NTH VERB ...
 
-A point is a step of a tick or of its surroundings; the process ends before or after its NTH time.
+A point is a step of a tick or of its surroundings; the process ends before or after its NTH time.  The point "write" is
+every statement that changes a database, and every file that is synced or renamed.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +28,7 @@ from tidegauge.store.secret.sums import Sums
 from tidegauge.store.secret.table.file import BlockFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 POINTS: Final[dict[str, list[tuple[type, str]]]] = {
     "reserve": [(Ledger, "reserve")],
@@ -60,6 +62,10 @@ GROWING: Final[dict[str, list[tuple[type, str]]]] = {
 """The same for gauges to which releases are added."""
 
 
+WRITE: Final = "write"
+_WRITING: Final = {"BEGIN", "COMMIT", "INSERT", "UPDATE", "DELETE", "REPLACE", "CREATE", "ALTER", "DROP"}
+
+
 def arm(point: str, when: str, nth: int) -> None:
     """Make the process end there."""
     left = nth
@@ -70,6 +76,9 @@ def arm(point: str, when: str, nth: int) -> None:
         if not left:
             os.kill(os.getpid(), signal.SIGKILL)
 
+    if point == WRITE:
+        _arm_writes(passing)
+        return
     for owner, name in (POINTS | GROWING)[point]:
         real = getattr(owner, name)
 
@@ -91,6 +100,31 @@ def arm(point: str, when: str, nth: int) -> None:
                 passing()
 
         setattr(owner, name, whole if name == "transaction" else step)
+
+
+def _arm_writes(passing: Callable[[], None]) -> None:
+    """Call this before everything that is written."""
+    connect, calls = sqlite3.connect, {name: getattr(os, name) for name in ("fsync", "replace", "rename")}
+
+    def seen(statement: str) -> None:
+        if statement.split(None, 1)[0].upper() in _WRITING:
+            passing()
+
+    def connected(*args: Any, **options: Any) -> sqlite3.Connection:
+        found: sqlite3.Connection = connect(*args, **options)
+        found.set_trace_callback(seen)
+        return found
+
+    def before(name: str) -> Callable[..., Any]:
+        def called(*args: Any, **options: Any) -> Any:
+            passing()
+            return calls[name](*args, **options)
+
+        return called
+
+    sqlite3.connect = connected  # type: ignore[assignment]
+    for name in calls:
+        setattr(os, name, before(name))
 
 
 if __name__ == "__main__":

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import json
+import random
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from math import inf
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from tests.printed import printed
 from tests.recovery.test_crashes import STEPS, published, survive
 from tests.run.gauge_life import COLUMNS, gauge, life
+from tests.simulate.test_real import accepted
 from tests.stores.keep import opened, unpack
 from tests.stores.worlds import DAYS_BEFORE
 from tidegauge.errors import SpecError, StoreCorrupt
+from tidegauge.mechanism.noise.samplers import DiscreteLaplace
 from tidegauge.mechanism.strategies.levels import Levels
 from tidegauge.model.constraint import AtMost, Both, Within
-from tidegauge.model.quantity import Span
+from tidegauge.model.quantity import HOUR, Span, instant
 from tidegauge.model.schedule import Schedule
 from tidegauge.plan.certify import certify, enforced, exposure
 from tidegauge.plan.explain import explain
@@ -43,9 +51,8 @@ def by_ward(folder: Path, log: list[tuple[Any, ...]], **changes: Any) -> Gauge:
         "releases": {"wards": {**sql, **EVERY}},
         "budget": NOISE,
     }
-    return Gauge(
-        source=Script(COLUMNS, log), store=folder / "store.db", now=Clock(1000), **(declared | changes)
-    )
+    declared |= {"source": Script(COLUMNS, log), "store": folder / "store.db", "now": Clock(1000)}
+    return Gauge(**(declared | changes))
 
 
 def values(one: Gauge, ward: str) -> list[float]:
@@ -272,3 +279,91 @@ def test_all_bins_of_a_release_by_the_month_can_end_in_one_term(tmp_path: Path) 
     assert release.release.schedule.bin_end(2) < plan.program.terms.bin_end(1)  # all three, in the first year
     assert found.returns_after == release.release.schedule.bins == 3
     assert Levels().sensitivity(found).l1 == 3
+
+
+def test_levels_of_local_months_count_every_bin_of_a_term(tmp_path: Path) -> None:
+    """July and August have 62 days, also where terms begin on the last day of a month in UTC."""
+    hours = {"sql": "SELECT COUNT(*) FROM t", "start": "2026-04-20", "every": "6 hours", "for": "200 days"}
+    one = by_ward(
+        tmp_path, [], releases={"hours": hours}, constraint={"at_most": 2, "renews": "2 months"},
+        time_zone="Europe/Berlin", budget={"rho": 1},
+    )  # fmt: skip
+    plan = one.plan()
+    (release,), terms = plan.program.releases, plan.program.terms
+    assert terms is not None
+    seen = exposure(
+        release, release.query.components[0], enforced(plan.program, release.name), plan.program
+    ).returns_after
+    ends = [release.schedule.bin_end(at) for at in range(release.schedule.bins or 0)]
+    most = max(sum(terms.bin_end(n) <= end < terms.bin_end(n + 1) for end in ends) for n in range(3))
+    assert seen is not None
+    assert most == 62 * 4 <= seen
+
+
+def test_a_clip_counts_again_in_every_term_of_a_bin(tmp_path: Path) -> None:
+    """One change in each of five terms, all in one bin: the stay for five terms costs at least as much."""
+    log: list[tuple[Any, ...]] = [(0, "p", {"ward": "a", "age": 40})]
+    log += [(10 * n + 3, "p", {"ward": "a", "age": 41 + n}) for n in range(1, 6)]
+    flow = {
+        "sql": "SELECT COUNT(*) FROM changes(t) WHERE before.age >= 0", "clip": 1, "every": "50 microseconds",
+        "start": "1970-01-01T00:00:00.000010Z", "for": "100 microseconds",
+    }  # fmt: skip
+    constraint = {"at_most": 4, "renews": "10 microseconds"}
+    one = by_ward(tmp_path, log, releases={"wards": flow}, constraint=constraint)
+    assert [round(reading.value or 0) for reading in one.run()] == [0, 5, 0]
+    plan = one.plan()
+    (part,) = plan.releases[0].component_plans
+    assert isinstance(part.noise, DiscreteLaplace)
+    five = next(stay for stay in stays(plan) if stay.terms == 5)
+    assert five.loss >= 5 * part.refine / part.noise.scale
+
+
+@pytest.mark.parametrize("day", ["2026-03-29", "2026-10-25"], ids=["a day of 23 hours", "of 25 hours"])
+@pytest.mark.parametrize(("renews", "most", "retire"), [("1 day", 1, False), ("2 days", 2, True)])
+@pytest.mark.parametrize("within", [None, "20 days"], ids=["plain", "within longer than a term"])
+def test_terms_begin_at_local_midnights_when_the_clock_changes(
+    tmp_path: Path, day: str, renews: str, most: int, *, retire: bool, within: str | None
+) -> None:
+    """Against plain loops over every row.  Changes come at, just before and just after local midnights, too."""
+    zone, rng = ZoneInfo("Europe/Berlin"), random.Random(f"{day} {renews}")
+    first = datetime.fromisoformat(day).replace(tzinfo=zone) - timedelta(days=4)
+    midnights = [instant((first + timedelta(days=n)).astimezone(UTC)) for n in range(9)]
+    assert len({later - earlier for earlier, later in pairwise(midnights)}) == 2
+    log: list[tuple[Any, ...]] = []
+    for key in range(12):
+        times = {rng.randrange(midnights[0], midnights[-1]) for _ in range(25)}
+        times |= {rng.choice(midnights) + rng.choice((-1, 0, 1, HOUR)) for _ in range(6)}
+        log += [
+            (time, f"p{key}", rng.choice((None, {"ward": "a", "age": 1}, {"ward": "b", "age": 2})))
+            for time in times
+        ]
+    log.sort(key=lambda one: one[:2])
+    release = {"sql": "SELECT ward, COUNT(*) FROM t GROUP BY ward", "groups": {"ward": ["a", "b"]},
+               "start": f"{first:%Y-%m-%dT%H:%M}", "every": "1 hour", "for": "9 days"}  # fmt: skip
+    constraint: dict[str, Any] = {"at_most": most, "renews": renews}
+    constraint |= {"renews_from": f"{first:%Y-%m-%dT%H:%M}"} if renews == "2 days" else {}
+    constraint |= {"on_excess": "retire"} if retire else {}
+    constraint |= {} if within is None else {"within": within}
+    one = by_ward(tmp_path, log, releases={"wards": release}, constraint=constraint, time_zone="Europe/Berlin",
+                  now=Clock(midnights[-1]))  # fmt: skip
+    list(one.run())
+    terms = midnights[:: 1 if renews == "1 day" else 2]
+    wanted: Counter[tuple[int, str]] = Counter()
+    readings = range(midnights[0], midnights[-1] + 1, HOUR)
+    for key in {name for _, name, _ in log}:
+        life: list[tuple[float, str | None]] = []
+        for time, name, row in log:
+            if name == key and (row or {}).get("ward") != (life[-1][1] if life else None):
+                life.append((time, None if row is None else row["ward"]))
+        path = list(accepted(life, most, inf, retire, terms))
+        for reading in readings:
+            ward = [None, *(cell for time, cell in path if time <= reading)][-1]
+            if ward is not None:
+                wanted[reading, ward] += 1
+    found = {
+        (instant(each.time), each.group["ward"]): round(each.value or 0)
+        for each in one.published("wards")
+        if each.group is not None
+    }
+    assert found == {(reading, ward): wanted[reading, ward] for reading in readings for ward in "ab"}
+    assert any(found.values())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,8 @@ import pytest
 
 from tidegauge.cli import main
 from tidegauge.errors import BudgetExceeded, LedgerError, SpecError, StoreBehind, StoreCorrupt
+from tidegauge.model.ledger import Reservation
+from tidegauge.model.quantity import instant
 from tidegauge.run.gauge import Gauge
 from tidegauge.run.shared import Sharing
 from tidegauge.store import Store
@@ -60,6 +64,115 @@ def test_a_gauge_whose_constraint_renews_joins_a_ledger_with_that_term(tmp_path:
     other = gauge(tmp_path, "two", constraint={"at_most": 2, "renews": "5 microseconds"})
     with pytest.raises(LedgerError, match="term: the ledger's is '4 microseconds', the gauge's is '5 micros"):
         list(other.run())
+
+
+YEARS: dict[str, Any] = {
+    "releases": {
+        "n": {"sql": "SELECT COUNT(*) FROM t", "start": "2026-03-01", "every": "1 day", "for": "2 years"}
+    },
+    "now": Clock(instant("2026-01-01")),
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "other"),
+    [
+        ({"constraint": {"at_most": 2, "renews": "1 year", "renews_from": "2026-07-01"}}, "2026-07-01"),
+        ({"time_zone": "Europe/Berlin"}, "2027-01-01T00:00:00 Europe/Berlin"),
+    ],
+)
+def test_terms_that_begin_at_other_times_are_other_terms(
+    tmp_path: Path, changes: dict[str, Any], other: str
+) -> None:
+    """What a unit does in one term of this gauge is in two terms of that one, so that losses do not add up."""
+    terms = Terms("epsilon", Fraction(1), "row of t", term="1 year")
+    ledger = SharedLedger.create(tmp_path / "all.ledger", terms, time=NOW)
+    year = YEARS | {"constraint": {"at_most": 2, "renews": "1 year"}}
+    list(gauge(tmp_path, "one", "1/4", **year).run())
+    with pytest.raises(LedgerError, match="its terms of 1 year begin at other times") as refused:
+        list(gauge(tmp_path, "two", "1/4", **(year | changes)).run())
+    assert f"this gauge: {other}" in str(refused.value)
+    assert "another gauge of the ledger: 2027-01-01T00:00:00 UTC" in str(refused.value)
+    assert kinds(ledger) == ["terms", "reserve", "commit"]
+    later = {"n": {**year["releases"]["n"], "start": "2027-05-01"}}
+    from_then = {"at_most": 1, "renews": "1 year", "renews_from": "2028-01-01"}
+    list(gauge(tmp_path, "two", "1/4", **(year | {"releases": later})).run())
+    list(gauge(tmp_path, "three", "1/4", **(year | {"releases": later, "constraint": from_then})).run())
+    assert kinds(ledger) == ["terms", *["reserve", "commit"] * 3]
+
+
+def test_a_gauge_whose_terms_an_older_ledger_does_not_know_is_refused(tmp_path: Path) -> None:
+    terms = Terms("epsilon", Fraction(1), "row of t", term="1 year")
+    ledger = SharedLedger.create(tmp_path / "all.ledger", terms, time=NOW)
+    loss = Fraction(1, 4)
+    ledger.reserve("old", terms, Reservation("p", "epsilon", loss, loss, {"n": loss}), time=NOW)
+    year = YEARS | {"constraint": {"at_most": 2, "renews": "1 year"}}
+    with pytest.raises(LedgerError, match="unknown, because an earlier version reserved it"):
+        list(gauge(tmp_path, "one", "1/4", **year).run())
+    assert kinds(ledger) == ["terms", "reserve"]
+
+
+RACING = """
+[source]
+kind = "files"
+path = "t.csv"
+table = "t"
+time = "at"
+key = "id"
+
+[constraint]
+at_most = 2
+
+[budget]
+{budget}
+
+[ledger]
+path = "all.ledger"
+
+[release.n]
+sql = "SELECT COUNT(*) FROM t"
+start = "2026-01-01"
+every = "1 day"
+for = "5 days"
+"""
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("total", "budget", "fit"),
+    [
+        (("--epsilon", "1", "--delta", "1e-6"), "epsilon = 1\ndelta = 1e-6", 1),
+        (("--rho", "1/2"), 'rho = "1/6"', 3),
+    ],
+)
+def test_gauges_that_race_for_what_is_left(
+    tmp_path: Path, total: tuple[str, ...], budget: str, fit: int, rounds: int
+) -> None:
+    """One more gauge than fits starts at the same time; those that fit take exactly all of the total."""
+    (tmp_path / "t.csv").write_text("at,id,x\n2026-01-01T12:00:00,a,1\n2026-01-03T12:00:00,b,2\n")
+    (tmp_path / "tidegauge.toml").write_text(RACING.format(budget=budget))
+    program = [sys.executable, "-c", "from tidegauge.cli import main; main()"]
+    for round_ in range(rounds):
+        (tmp_path / "all.ledger").unlink(missing_ok=True)
+        words = [*program, "ledger", "--create", "all.ledger", "--unit", "row of t", *total]
+        subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+        racing = [
+            subprocess.Popen([*program, "run", "--once", "--yes", "--store", f"{round_}-{n}.db"], cwd=tmp_path,
+                text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            for n in range(fit + 1)
+        ]  # fmt: skip
+        said = [process.communicate()[1] for process in racing]
+        codes = [process.returncode for process in racing]
+        assert sorted(codes) == [0] * fit + [2], said
+        loser = codes.index(2)
+        assert "in the shared ledger all.ledger" in said[loser]
+        assert "the ledger has 0 left" in said[loser]
+        ledger = SharedLedger(tmp_path / "all.ledger")
+        assert sum((entry.reserved for entry in ledger.entries()), Fraction(0)) == ledger.terms().total
+        assert sorted(kinds(ledger)) == sorted(["terms", *["reserve", "commit"] * fit])
+        for n, code in enumerate(codes):
+            one = Gauge.from_file(tmp_path / "tidegauge.toml", store=tmp_path / f"{round_}-{n}.db")
+            assert len(one.published()) == (6 if code == 0 else 0)
 
 
 def test_two_gauges_and_a_third_too_many(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tidegauge.model.constraint import AtMost, Both, Either, Unconstrained, With
 from tidegauge.model.expression import Native
 from tidegauge.model.json import as_object, tables
 from tidegauge.model.quantity import Exact, Span
-from tidegauge.model.terms import longest
+from tidegauge.model.terms import longest, most_in_a_bin
 from tidegauge.plan.choose import fitting
 from tidegauge.plan.plan import Plan, address
 from tidegauge.theory.accounting.conversion import epsilon_to_rho
@@ -41,6 +41,15 @@ DUST: Final = Fraction(1, 10**9)
 """Tolerance of the loss of a release: searches may round differently on different machines."""
 OLDER: Final = Fraction(1, 1000)
 """The same for plans with stored SQL: some older bounds were up to 3/10,000 below those proved now."""
+
+
+_TOO_LITTLE: Final = (
+    "If an earlier version of Tidegauge committed this plan, that version computed too little noise: the "
+    "privacy loss of its readings is the larger number (CHANGELOG.md lists such errors). Keep this store as "
+    "a record, and declare a new gauge, with another store and a budget that is smaller by that number. "
+    "Otherwise the store was altered or damaged: do not publish from it, and bring back the newest copy that "
+    "tidegauge verify accepts."
+)
 
 
 def certified(record: JsonObject, commits: Iterable[Reservation]) -> Plan:
@@ -85,12 +94,18 @@ def certify(plan: Plan) -> None:
         _require_fitting(release)
         older = isinstance(release.release.query.cell, Native)
         most = release.loss * (1 + (OLDER if older else DUST))
-        if {_measure(one) for one in release.component_plans} != {plan.measure} or loss(
-            release, plan.program, known
-        ) > most:
+        if {_measure(one) for one in release.component_plans} != {plan.measure}:
+            raise StoreCorrupt(
+                f"release '{release.release.name}' has other noise than the plan's {plan.measure} asks for; "
+                "nothing was read or spent"
+            )
+        needed = loss(release, plan.program, known)
+        if needed > most:
             raise StoreCorrupt(
                 f"release '{release.release.name}' adds too little noise for the {plan.measure} it was "
-                "given; nothing was read or spent"
+                f"given: it has {float(release.loss):.6g} and needs {float(needed):.6g}. Nothing was read or "
+                "spent",
+                advice=_TOO_LITTLE,
             )
 
 
@@ -220,6 +235,9 @@ def exposure(
     if program.terms is not None and terms is not None and not isinstance(constraint, Unconstrained):
         whole = Exact(Fraction(longest(program.terms, terms)), temporal=True)
         returns = bins_ending(whole, release.schedule)
+    clip = release.clip
+    if clip is not None and program.terms is not None and terms is not None and terms > 1:
+        clip *= min(terms, most_in_a_bin(program.terms, release.schedule))  # each term has its own
     return Exposure(
         constraint=constraint,
         schedule=release.schedule,
@@ -228,7 +246,7 @@ def exposure(
         upper=part.upper,
         grouped=len(release.query.cells) > 1,
         rows=program.max_rows or 1,
-        clip=release.clip,
+        clip=clip,
         cells=len(release.query.cells),
         returns_after=returns,
     )

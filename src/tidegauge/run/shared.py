@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidegauge.errors import LedgerError, SpecError
 from tidegauge.model.json import as_object, as_text
+from tidegauge.model.terms import Beginning
 from tidegauge.store.public.shared import SharedLedger, Terms
 
 if TYPE_CHECKING:
@@ -67,4 +68,6 @@ class Sharing:
         source, terms = as_object(plan.declaration["source"]), plan.program.terms
         owner = (self._declared.unit if self._declared else None) or plan.program.owner
         term = None if terms is None else str(terms.every)
-        return Terms(plan.measure, plan.total, owner or f"row of {as_text(source['table'])}", term)
+        begins = None if terms is None else Beginning.of(terms)
+        unit = owner or f"row of {as_text(source['table'])}"
+        return Terms(plan.measure, plan.total, unit, term, begins=begins)

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Final, Self
 from tidegauge.durable import sync_folder
 from tidegauge.errors import BudgetExceeded, LedgerError, StoreBehind, StoreCorrupt
 from tidegauge.model.json import as_object, as_scalar, as_text, parse_json
-from tidegauge.model.quantity import fraction
+from tidegauge.model.quantity import Span, fraction
+from tidegauge.model.terms import Beginning
 from tidegauge.store.public.ledger import GENESIS, seal
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Terms:
     """The period after which every constraint renews; None: constraints are for a unit's lifetime."""
     declared: str = ""
     """The total as it was declared, in words."""
+    begins: Beginning | None = None
+    """When the terms of a gauge begin; the ledger keeps it with each reservation."""
 
     def as_json(self) -> dict[str, Json]:
         """The terms as the ledger keeps and prints them."""
@@ -80,6 +83,25 @@ class Terms:
             if own != given:
                 found.append(f"{name}: the ledger's is {_named(own)}, the gauge's is {_named(given)}")
         return found
+
+
+def _require_together(entries: list[SharedEntry], gauge: str, terms: Terms, name: str) -> None:
+    """Raise LedgerError unless the terms of this gauge begin when those of all other gauges do."""
+    if terms.begins is None or terms.term is None:
+        return
+    for entry in entries:
+        if entry.kind != "reserve" or entry.gauge == gauge:
+            continue
+        known = entry.body.get("begins")
+        other = None if known is None else Beginning.from_json(as_object(known))
+        if other is None or not other.same(terms.begins, Span.parse(terms.term)):
+            since = "unknown, because an earlier version reserved it" if other is None else str(other)
+            raise LedgerError(
+                f"{name} cannot count this gauge: its terms of {terms.term} begin at other times.\n"
+                f"  another gauge of the ledger: {since}\n  this gauge: {terms.begins}\n"
+                "Nothing was read or spent. Losses add up only in the same terms: declare the same "
+                "renews_from and [calendar] time_zone, or use another ledger."
+            )
 
 
 def _named(value: str | None) -> str:
@@ -144,8 +166,8 @@ class SharedLedger:
         """Reserve what a plan of this gauge needs, durably, before the plan is committed.
 
         What the gauge reserved before and never committed counts: a process may have died in between.
-        Raises LedgerError where the gauge has other terms, StoreBehind where it committed a plan that its
-        store does not have, BudgetExceeded where too little is left.
+        Raises LedgerError where the gauge has other terms or they begin at other times, StoreBehind where it
+        committed a plan that its store does not have, BudgetExceeded where too little is left.
         """
         with self._transaction() as db:
             entries = _entries(db, self.path.name)
@@ -157,6 +179,7 @@ class SharedLedger:
                     + "\nNothing was read or spent. Losses add up only for the same kind of unit, term and "
                     "measure: use another ledger, or declare the gauge as the ledger is."
                 )
+            _require_together(entries, gauge, terms, self.path.name)
             own = [entry for entry in entries if entry.gauge == gauge]
             if any(entry.kind == "commit" for entry in own):
                 raise StoreBehind(
@@ -175,6 +198,8 @@ class SharedLedger:
                 )
             body = reservation.as_json() | {"reserved": str(more)}
             del body["budget"]
+            if terms.begins is not None:
+                body["begins"] = terms.begins.as_json()
             _append(db, time=time, kind="reserve", gauge=gauge, body=body)
 
     def confirm(self, gauge: str, plan: str, needed: Fraction, *, time: str) -> None:
