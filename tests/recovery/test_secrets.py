@@ -15,7 +15,7 @@ import duckdb
 import psycopg
 import pytest
 
-from tidegauge.cli.verbs import main
+from tidegauge.cli.carry_out import main
 from tidegauge.run.gauge import Gauge
 from tidegauge.source.postgres.access import Patience
 

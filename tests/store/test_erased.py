@@ -180,7 +180,7 @@ def test_nothing_is_kept_of_a_release_that_has_ended(tmp_path: Path, strategy: A
         assert store.secret.sums.since("level", 0) == {}
         # The last running values, which the rows of the state show as well, are there for the operator.
         assert store.secret.secrets.names() == {
-            "clock", "exact:level", "exact:longer", "exact_ended", "state"
+            "checksum", "clock", "exact:level", "exact:longer", "exact_ended", "row_digests", "state"
         }  # fmt: skip
     assert kept == ({True, False} if strategy in (OWN, "autoregressive") else {False})
     assert one.verify().readings == 2 * BINS

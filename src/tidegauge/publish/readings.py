@@ -16,7 +16,7 @@ from tidegauge.model.quantity import moment
 from tidegauge.model.reading import Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tidegauge.model.tick import Published
     from tidegauge.plan.plan import Plan
@@ -81,11 +81,20 @@ def same(derived: list[Published], published: list[Published]) -> bool:
             other, value=None, stderr=None, low=0, high=0
         ):
             return False
+        if not _are_numbers(_numbers(other), optional=2):
+            return False
         slack = 1e-9 * max(1.0, abs(other.low), abs(other.high))
         for left, right in zip(_numbers(one), _numbers(other), strict=True):
             if (left is None) != (right is None) or abs((left or 0.0) - (right or 0.0)) > slack:
                 return False
     return True
+
+
+def _are_numbers(stored: Sequence[object], *, optional: int) -> bool:
+    """Whether a store has numbers here (the first ones may be missing) and not, by damage, texts."""
+    return all(
+        isinstance(one, int | float) or (one is None and place < optional) for place, one in enumerate(stored)
+    )
 
 
 def _numbers(published: Published) -> tuple[float | None, ...]:

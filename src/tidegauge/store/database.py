@@ -74,7 +74,7 @@ class Database:
             except BaseException:
                 self.connection.close()
                 raise
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             self._release()
             raise refusal(error, str(path)) from None
         except BaseException:
@@ -88,7 +88,9 @@ class Database:
             except OSError as error:
                 raise _unwritable(self.path, error) from None
         uri = f"{self.path.absolute().as_uri()}?mode={'rw' if write else 'ro'}"
-        return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=PATIENCE)
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=PATIENCE)
+        connection.text_factory = _text
+        return connection
 
     def _prepare(self, key: bytes | None, *, write: bool, tables: Sequence[str]) -> None:
         """Require a store, make one of an empty file, and find its cipher; before anything is changed."""
@@ -147,8 +149,8 @@ class Database:
     def with_prefix(self, prefix: str) -> dict[str, str]:
         """All values whose keys begin with this prefix, by the rest of the key."""
         rows = self.connection.execute(
-            "SELECT substr(key, length(?1) + 1), value FROM meta WHERE substr(key, 1, length(?1)) = ?1",
-            (prefix,),
+            "SELECT substr(key, length(?) + 1), value FROM meta WHERE substr(key, 1, length(?)) = ?",
+            (prefix, prefix, prefix),
         )
         return dict(rows)
 
@@ -159,7 +161,7 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """All of it or nothing; durable when it returns."""
-        try:
+        with refusing(str(self.path)):
             self.connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self.connection
@@ -168,8 +170,6 @@ class Database:
                 if self.connection.in_transaction:  # a full disk ends it by itself
                     self.connection.execute("ROLLBACK")
                 raise
-        except sqlite3.OperationalError as error:
-            raise refusal(error, str(self.path)) from None
         self.empty_log()
 
     def empty_log(self) -> None:
@@ -187,9 +187,8 @@ class Database:
             self.connection.execute(f"PRAGMA busy_timeout = {PATIENCE * 1000:.0f}")
 
     def sign(self) -> None:
-        """Sign everything that is kept once, where there is a key; inside the transaction that wrote it."""
-        if self.cipher is not None:
-            sign(self.connection, self.cipher)
+        """Sign everything that is kept once, or add it up; inside the transaction that wrote it."""
+        sign(self.connection, self.cipher)
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -197,11 +196,12 @@ class Database:
         if self.connection.in_transaction:
             yield
             return
-        self.connection.execute("BEGIN")
-        try:
-            yield
-        finally:
-            self.connection.execute("COMMIT")
+        with refusing(str(self.path)):
+            self.connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self.connection.execute("COMMIT")
 
     def close(self) -> None:
         """Close the file and let others write."""
@@ -214,9 +214,27 @@ class Database:
             self._lock = None
 
 
-def refusal(error: sqlite3.Error, name: str) -> StoreError:
+def _text(stored: bytes) -> str:
+    """A text as it is in the file.  Python's own error would quote it where it is damaged."""
+    return stored.decode("utf-8", "replace")
+
+
+@contextmanager
+def refusing(name: str) -> Iterator[None]:
+    """A block in which SQLite's errors are refusals, but for a second value where there may be one."""
+    try:
+        yield
+    except sqlite3.IntegrityError:
+        raise
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise refusal(error, name) from None
+
+
+def refusal(error: sqlite3.Error | UnicodeDecodeError, name: str) -> StoreError:
     """What an error of SQLite means for the user.  SQLite's own message may quote data and is dropped."""
     kind = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+    if isinstance(error, UnicodeDecodeError):  # SQLite's message quotes a damaged name
+        kind = sqlite3.SQLITE_CORRUPT
     match kind:
         case sqlite3.SQLITE_FULL:
             return StoreError(

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from tidegauge.errors import StoreError, StoreLocked
 from tidegauge.model.tick import Known, Loaded, Progress
-from tidegauge.store.database import FORMAT, Database
+from tidegauge.store.database import FORMAT, Database, refusing
 from tidegauge.store.draw import Draw
 from tidegauge.store.public import part as public
 from tidegauge.store.secret import part as secret
@@ -51,18 +51,19 @@ class Store:
         self.path = path
         self._file = Database(path, write=write, key=key, tables=(*public.TABLES, *secret.TABLES))
         try:
-            if write and self._file.version < FORMAT:
-                old = public.PublicPart(self._file, witness)
+            with refusing(str(path)):
+                if write and self._file.version < FORMAT:
+                    old = public.PublicPart(self._file, witness)
+                    with self._file.snapshot():
+                        old.require_intact()
+                        old.require_newest()
+                    upgrade(self._file)
+                self.public = public.PublicPart(self._file, witness)
+                self.secret = secret.SecretPart(self._file)
                 with self._file.snapshot():
-                    old.require_intact()
-                    old.require_newest()
-                upgrade(self._file)
-            self.public = public.PublicPart(self._file, witness)
-            self.secret = secret.SecretPart(self._file)
-            with self._file.snapshot():
-                self.public.require_intact()
-                if write:
-                    self.secret.begin()
+                    self.public.require_intact()
+                    if write:
+                        self.secret.begin()
         except BaseException:
             self.close()
             raise
@@ -152,8 +153,9 @@ class Store:
     # -- a tick ----------------------------------------------------------------------------------------------
 
     def require_rows(self) -> None:
-        """Raise StoreCorrupt where rows of an encrypted store are not those that its last tick left."""
-        self.secret.require_rows()
+        """Raise StoreCorrupt where secrets or rows are not those that the last tick left."""
+        with refusing(str(self.path)):
+            self.secret.require_rows()
 
     @property
     def progress(self) -> Progress:

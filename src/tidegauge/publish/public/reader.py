@@ -187,9 +187,9 @@ class PublicFile:
         """The numbers of the readings of a release from `since` to `until`, both included."""
         id_, info = self._ids[release]
         ((first, last),) = self._rows(
-            "SELECT (SELECT min(number) FROM readings WHERE release = ?1), "
-            "(SELECT max(number) FROM readings WHERE release = ?1)",
-            (id_,),
+            "SELECT (SELECT min(number) FROM readings WHERE release = ?), "
+            "(SELECT max(number) FROM readings WHERE release = ?)",
+            (id_, id_),
         )
         if first is None:
             return range(0)

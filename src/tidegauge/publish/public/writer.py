@@ -125,8 +125,8 @@ def _write_document(db: sqlite3.Connection, document: Document) -> None:
     )
     for position, one in enumerate(document.releases):
         db.execute(
-            "INSERT INTO releases (name, position, body) VALUES (?1, ?2, ?3) "
-            "ON CONFLICT (name) DO UPDATE SET position = ?2, body = ?3",
+            "INSERT INTO releases (name, position, body) VALUES (?, ?, ?) "
+            "ON CONFLICT (name) DO UPDATE SET position = excluded.position, body = excluded.body",
             (one.name, position, _json(one.as_json())),
         )
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Self
 
+from tidegauge.errors import StoreCorrupt
 from tidegauge.model.json import as_object, parse_json
 from tidegauge.model.tick import Published
-from tidegauge.store.database import Database
+from tidegauge.store.database import Database, refusing
 from tidegauge.store.public.journal import Journal
 from tidegauge.store.public.ledger import Ledger
 from tidegauge.store.public.outbox import cursor_of
@@ -57,8 +58,8 @@ class PublicPart:
         self.ledger = Ledger(self._db)
         self.journal = Journal(self._db, version=file.version)
         self.witness = Witness(witness or file.path.with_name(f"{file.path.name}.witness"), file.cipher)
-        self._proved = file.cipher is None
-        """Whether the journal needs no proof before it is read."""
+        self._proved = False
+        """Whether the journal was proved by this process."""
 
     @classmethod
     @contextmanager
@@ -67,7 +68,7 @@ class PublicPart:
         file = Database(path, write=False, key=key)
         try:
             part = cls(file, witness)
-            with file.snapshot():
+            with refusing(str(path)), file.snapshot():
                 part.require_intact()
             yield part
         finally:
@@ -80,11 +81,10 @@ class PublicPart:
             yield
 
     def require_intact(self) -> None:
-        """Refuse an encrypted store whose signature or ledger does not hold."""
-        if self._file.cipher is None:
-            return
-        require = require_old if self._file.version == 2 else require_signed
-        require(self._db, self._file.cipher, self._file.path.name)
+        """Refuse a store whose ledger does not hold, or an encrypted one whose signature does not."""
+        if self._file.cipher is not None:
+            require = require_old if self._file.version == 2 else require_signed
+            require(self._db, self._file.cipher, self._file.path.name)
         self.ledger.prove()
 
     def require_newest(self) -> None:
@@ -101,14 +101,14 @@ class PublicPart:
     def plan(self) -> JsonObject | None:
         """The first committed plan and the declaration it was made from, or None."""
         text = self._file.get("plan")
-        return as_object(parse_json(text)) if text else None
+        return _plan(text) if text else None
 
     @property
     def plans(self) -> list[JsonObject]:
         """Every plan that was committed, oldest first: the first one, and those that added releases."""
         more = self._file.with_prefix(AMENDED)
         first = self.plan
-        added = (as_object(parse_json(more[key])) for key in sorted(more, key=int))
+        added = (_plan(more[key]) for key in sorted(more, key=_number))
         return [] if first is None else [first, *added]
 
     @property
@@ -147,7 +147,7 @@ class PublicPart:
     def measured(self, release: str, components: int) -> tuple[tuple[int, ...], ...]:
         """The noisy integers of each component, row after row, in each row by cell.
 
-        In an encrypted store the whole chain is proved before the first use.
+        The whole chain is proved before the first use.
         """
         if not self._proved:
             with self.snapshot():
@@ -158,8 +158,8 @@ class PublicPart:
         """Everything published, by release, time and cell."""
         rows = self._db.execute(
             "SELECT release, number, cell, time, value, stderr, low, high FROM readings "
-            "WHERE ?1 IS NULL OR release = ?1 ORDER BY release, number, cell",
-            (release,),
+            "WHERE ? IS NULL OR release = ? ORDER BY release, number, cell",
+            (release, release),
         )
         return [Published(*row) for row in rows]
 
@@ -190,3 +190,17 @@ class PublicPart:
         covered = self.journal.prove()
         self._proved = True
         return covered
+
+
+def _plan(text: str) -> JsonObject:
+    try:
+        return as_object(parse_json(text))
+    except (ValueError, TypeError):
+        raise StoreCorrupt(
+            "the plan in the store is not the one that the ledger committed; nothing was read or spent"
+        ) from None
+
+
+def _number(key: str) -> int:
+    """The number of an added plan; a key that is no number is one that was damaged."""
+    return int(key) if key.isdecimal() else 0

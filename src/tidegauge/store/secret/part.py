@@ -15,6 +15,7 @@ from tidegauge.store.secret.rows import RowDigests
 from tidegauge.store.secret.secrets import SECRETS, STATE, Secrets
 from tidegauge.store.secret.sums import SUMS, Sums
 from tidegauge.store.secret.table.directory import Directory, require_blocks
+from tidegauge.store.signature import require_undamaged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -140,14 +141,20 @@ class SecretPart:
 
     def begin(self) -> None:
         """Follow the changes of rows from now on.  Raises StoreCorrupt where they were altered."""
+        self._require_undamaged()
         self.digests.begin(self._file.path.name)
         self._require_blocks(every=False)
 
     def require_rows(self) -> None:
-        """Raise StoreCorrupt where rows of an encrypted store are not those that its last tick left."""
+        """Raise StoreCorrupt where secrets or rows are not those that the last tick left."""
+        self._require_undamaged()
         self.digests.require(self._file.path.name)
         if self._file.version >= 4:
-            self._require_blocks(every=self._sealed)
+            self._require_blocks(every=self._sealed or self._file.version >= 6)
+
+    def _require_undamaged(self) -> None:
+        if not self._sealed and self._file.version >= 6:
+            require_undamaged(self._file.connection, self._file.path.name)
 
     def _require_blocks(self, *, every: bool) -> None:
         if self._file.get("layout") is None:

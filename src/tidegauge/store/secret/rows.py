@@ -1,4 +1,4 @@
-"""A digest of the rows of an encrypted store, so that rows of an older copy are found.
+"""A digest of the rows of a store, so that rows of an older copy are found.
 
 Every sealed row is bound to its place, but a person who can write the file can put an older version of the
 row back there.  So the store keeps, for every secret table, the sum modulo 2^256 of a keyed hash of each row.
@@ -9,6 +9,8 @@ of rows with the same sum: this is an additive multiset hash (Clarke, Devadas, v
 
 A store is checked when it is opened for writing, and by `verify`.  The state itself is not among these rows:
 its blocks are named in the directory (tidegauge.store.secret.tables), which is one of the secrets.
+
+In a store without a key the hash has no key either, and finds damage alone.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.errors import StoreCorrupt
 from tidegauge.store.secret.old_rows import TABLES as OLD
+from tidegauge.store.signature import digest
 
 if TYPE_CHECKING:
     import sqlite3
@@ -28,14 +31,15 @@ if TYPE_CHECKING:
 _KEY: Final = "row_digests"
 _WATCHED: Final = ("keys",)
 """Tables whose rows change one by one.  Triggers of this connection call the digest."""
-_NOTED: Final = ("totals", "counts", "pending")
+_NOTED: Final = ("totals", "pending")
+_NOTED_SEALED: Final = (*_NOTED, "counts")
 """Tables that a tick clears and writes again.  A trigger would make SQLite clear them row by row; instead,
 the code that writes them calls `changed` and `reset`."""
 _MODULUS: Final = 2**256
 
 
 class RowDigests:
-    """The digests of the secret tables of one store.  Without a cipher they do nothing."""
+    """The digests of the secret tables of one store."""
 
     def __init__(
         self, db: sqlite3.Connection, cipher: Cipher | None, secrets: Secrets, *, version: int
@@ -52,16 +56,12 @@ class RowDigests:
 
         A store of an earlier version has no digests yet; they begin with the rows that it has.
         """
-        if self._cipher is None:
-            return
         self._db.create_function("row_changed", -1, self._row_changed)
         self.require(store)
         self.watch()
 
     def watch(self) -> None:
         """Make the triggers."""
-        if self._cipher is None:
-            return
         for table in _WATCHED:
             columns = [name for _, name, *_ in self._db.execute(f"PRAGMA table_info({table})")]
             old, new = (", ".join(f'{row}."{name}"' for name in columns) for row in ("OLD", "NEW"))
@@ -84,16 +84,14 @@ class RowDigests:
 
     def reset(self, table: str, rows: Iterable[Iterable[Any]] = ()) -> None:
         """The table was cleared and has only these rows."""
-        if self._cipher is not None:
-            self._sums[table] = 0
-            self._moved = True
-            for row in rows:
-                self._row_changed(1, table, *row)
+        self._sums[table] = 0
+        self._moved = True
+        for row in rows:
+            self._row_changed(1, table, *row)
 
     def restart(self) -> None:
         """The tables that are followed have changed: begin with the rows that are there."""
-        if self._cipher is not None:
-            self._sums, self._moved = self._found(), True
+        self._sums, self._moved = self._found(), True
 
     def save(self) -> None:
         """Keep the digests with the secrets; inside the transaction."""
@@ -105,12 +103,12 @@ class RowDigests:
         """The transaction was rolled back: the digests are those of the last one."""
         self._moved = False
         self._sums = self._kept() or {}
-        if self._cipher is not None and not self._sums:
+        if not self._sums:
             self._sums, self._moved = self._found(), True
 
     def require(self, store: str) -> None:
         """Raise StoreCorrupt where the rows are not those that the last tick left."""
-        if self._cipher is None:
+        if self._cipher is None and self._old:
             return
         kept, found = self._kept(), self._found()
         if kept is not None and kept != found:
@@ -129,7 +127,8 @@ class RowDigests:
     def _found(self) -> dict[str, int]:
         """The digests of the rows that are there."""
         sums = {}
-        for table in (*(OLD if self._old else ()), *_WATCHED, *_NOTED):
+        noted = _NOTED if self._cipher is None else _NOTED_SEALED
+        for table in (*(OLD if self._old else ()), *_WATCHED, *noted):
             total = 0
             for row in self._rows(table):
                 total += self._hash(table, *row)
@@ -142,10 +141,10 @@ class RowDigests:
         return iter(self._db.execute(f"SELECT * FROM {table}"))
 
     def _row_changed(self, sign: int, table: str, *row: Any) -> None:
-        if self._cipher is not None:
-            self._sums[table] = (self._sums.get(table, 0) + sign * self._hash(table, *row)) % _MODULUS
-            self._moved = True
+        self._sums[table] = (self._sums.get(table, 0) + sign * self._hash(table, *row)) % _MODULUS
+        self._moved = True
 
     def _hash(self, table: str, *row: Any) -> int:
-        assert self._cipher is not None
+        if self._cipher is None:
+            return int.from_bytes(digest((table, *row), 32), "big")
         return self._cipher.row_hash(table, row)

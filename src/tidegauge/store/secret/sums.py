@@ -59,7 +59,7 @@ class Sums:
     def drop(self, release: str, before: int | None) -> None:
         """Drop the sums of bins before this one (None: of all bins); `tidy` overwrites their remains."""
         self._db.execute(
-            "DELETE FROM totals WHERE release = ?1 AND (?2 IS NULL OR bin < ?2)", (release, before)
+            "DELETE FROM totals WHERE release = ? AND (? IS NULL OR bin < ?)", (release, before, before)
         )
         self._erased = True
 

@@ -8,7 +8,7 @@ be rewritten and erased in their place (tidegauge.store.secret.table.patch).
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,11 +16,14 @@ import pyarrow as pa
 
 from tidegauge.store.secret.table.patch import Overwriting, fitting
 from tidegauge.store.secret.table.record import DELETED, ERASED, Layout, Values
-from tidegauge.store.secret.table.rows import Part, distinct, one_array, unfill
+from tidegauge.store.secret.table.rows import Part, distinct, matching, matching_once, one_array, unfill
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
+    from tidegauge.store.secret.table.hashes import Hashes
     from tidegauge.store.secret.table.patch import Patch
     from tidegauge.store.secret.table.record import Bytes, Flags, Places
     from tidegauge.store.secret.table.rows import Rows
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 _HASH: Final = "\x00hash"
 """No column of a state has this name."""
 _LAYOUT: Final = b"layout"
+_FEW: Final = 2**13
+"""Up to so many rows, what was read last is kept."""
 
 
 class Block:
@@ -46,16 +51,20 @@ class Block:
         count = -(-len(self.hashes) // self._each)
         self._first = len(self.content) // grain - count * self._span
         """The page on which the records begin."""
-        self._records: Bytes = np.ndarray(
-            (count, self._each, self.layout.width),
-            np.uint8,
+        width = self.layout.width
+        self._records: NDArray[np.void] = np.ndarray(
+            (count, self._each),
+            f"V{width}",
             self.content,
             self._first * grain,
-            (self._span * grain, self.layout.width, 1),
+            (self._span * grain, width),
         )
+        """Each record as one value, so that numpy copies it at once."""
         self._least: dict[str, int] = {}
         self._taken: tuple[Places, list[str], list[pa.Array]] | None = None
         """What was taken last: a tick reads the keys of its rows twice."""
+        self._copied: tuple[Places, Bytes] | None = None
+        """The same for records."""
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -64,21 +73,34 @@ class Block:
         """The rows at these places, without those that were erased."""
         return gathered([(self, places)])
 
+    def matching(self, wanted: Hashes) -> Places:
+        """The places of the rows that have one of these hashes, which are sorted."""
+        return (matching_once if self._distinct else matching)(self.hashes, wanted)
+
+    @cached_property
+    def _distinct(self) -> bool:
+        """Whether there are rows, and no two with the same hash; so it is in most blocks."""
+        return len(self) > 0 and bool((self.hashes[1:] != self.hashes[:-1]).all())
+
     def records(self, places: Places) -> Bytes:
-        """A copy of the records at these places."""
-        records: Bytes = self._records[places // self._each, places % self._each]
-        return records
+        """A copy of the records at these places, for reading."""
+        known = self._copied
+        if known is None or known[0] is not places:
+            known = places, self._bytes(self._records[places // self._each, places % self._each])
+            self._copied = known if len(places) <= _FEW else None
+        return known[1]
+
+    def _bytes(self, records: NDArray[np.void]) -> Bytes:
+        return np.ascontiguousarray(records).view(np.uint8).reshape(-1, self.layout.width)
 
     def texts(self, names: Sequence[str], places: Places) -> list[pa.Array]:
         """Keys or texts, as they lie in the block."""
-        if self._taken is None or self._taken[0] is not places or self._taken[1] != names:
+        names, known = list(names), self._taken
+        if known is None or known[0] is not places or known[1] != names:
             at = pa.array(places)
-            self._taken = places, list(names), [self._batch.column(name).take(at) for name in names]
-        return self._taken[2]
-
-    def alive(self, places: Places) -> Flags:
-        """For each of these places, whether its row was not erased."""
-        return ~self.layout.flag(self.records(places), ERASED)
+            known = places, names, [self._batch.column(name).take(at) for name in names]
+            self._taken = known if len(places) <= _FEW else None
+        return known[2]
 
     def present(self, column: str) -> Places:
         """The places of the rows that have a value in this column."""
@@ -127,12 +149,15 @@ class Block:
             marks = np.array([self.layout.marked(ERASED), self.layout.marked(ERASED, DELETED)])
             lengths = len(change.replaced), len(change.deleted)
             records = np.concatenate([records, np.repeat(marks, lengths, axis=0)])
-        changed = (self.records(places) != records).any(axis=1)
-        places = places[changed]
-        self._records[places // self._each, places % self._each] = records[changed]
+        if change.moves_texts:
+            changed = (self.records(places) != records).any(axis=1)
+            places, records = places[changed], records[changed]
+        groups, within = np.divmod(places, self._each)
+        self._records[groups, within] = np.ascontiguousarray(records).view(self._records.dtype)[:, 0]
         self._least.clear()
-        groups = distinct(np.sort(places // self._each)) * self._span
-        return (self._first + groups[:, None] + np.arange(self._span)).ravel()
+        self._copied = None
+        first = self._first + distinct(np.sort(groups)) * self._span
+        return first if self._span == 1 else (first[:, None] + np.arange(self._span)).ravel()
 
     def _overwrite(self, change: Patch, before: Bytes) -> Places:
         """Overwrite keys and texts; the pages that changed."""
@@ -150,7 +175,7 @@ class Block:
         return np.unique(written[before[written] != self.content[written]] // self.grain)
 
     def _all(self) -> Bytes:
-        return self._records.reshape(-1, self.layout.width)[: len(self)]
+        return self._bytes(self._records)[: len(self)]
 
 
 def gathered(found: Iterable[tuple[Block, Places]]) -> Iterator[Part]:

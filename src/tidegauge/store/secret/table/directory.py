@@ -41,7 +41,8 @@ class Name(NamedTuple):
     rows: int
     """As many as were written; some may have been erased since."""
     seal: str | None = None
-    """A hash of the block as it is, in hexadecimal; empty in a store without a key.  None in format 4."""
+    """A hash of the block as it is, in hexadecimal.  None in format 4; empty in some older stores without a
+    key."""
     pages: int = 0
     """As many as it has; 0 up to format 5, which did not keep pages apart."""
 

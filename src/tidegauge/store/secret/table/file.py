@@ -8,7 +8,8 @@ In an encrypted store every block is sealed with a key of its own (tidegauge.sto
 block's random name, page by page: a tick that rewrites rows in their place seals the pages that it changes
 again.  The names are in the directory with a hash of all pages' nonces and tags, and the directory is sealed
 with the other secrets and signed: so a block or a page that was altered, exchanged or put back from an older
-copy cannot be opened.
+copy cannot be opened.  In a store without a key the directory has a hash of the pages' checksums, which finds
+damage: Arrow would read a damaged block from anywhere in memory.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import os
 from collections import OrderedDict
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -47,7 +49,7 @@ _NONCE: Final = 12
 
 
 class _Known(NamedTuple):
-    """A block in memory, and of its sealed pages the nonces and tags, one row for each."""
+    """A block in memory, and of its sealed pages the nonces and tags (or checksums), one row for each."""
 
     block: Block | OldBlock
     seals: NDArray[np.uint8]
@@ -108,7 +110,10 @@ class BlockFile:
 
     def _opened(self, name: Name, content: Sequence[bytes]) -> tuple[Sequence[bytes], NDArray[np.uint8]]:
         if self._cipher is None:
-            return content, _seals(())
+            checks = _checks(content)
+            if name.seal and _hash(checks) != name.seal:
+                raise altered()
+            return content, checks
         secret, place = bytes.fromhex(name.secret), _place(name.number)
         if name.seal is None:
             return [self._cipher.open_block(secret, place, content[0])], _seals(())
@@ -121,7 +126,7 @@ class BlockFile:
 
     def write(self, rows: Rows, key: Sequence[str]) -> Name:
         """A new block of these rows; inside the transaction.  `key`: the columns that name a row."""
-        number, secret, seals = self.next, b"", _seals(())
+        number, secret = self.next, b""
         self.next += 1
         block = Block(encode(rows, key, self._grain), self._grain)
         pages: Mapping[int, bytes | memoryview] = self._pages(block, range(block.size // self._grain))
@@ -129,6 +134,8 @@ class BlockFile:
             secret = os.urandom(16)
             sealed = self._cipher.seal_pieces(secret, _place(number), pages)
             pages, seals = sealed, _seals(list(sealed.values()))
+        else:
+            seals = _checks(pages.values())
         if self._margin is None:
             (size,) = self._db.execute("PRAGMA page_size").fetchone()
             self._margin = _MARGIN if size == 4096 else size
@@ -137,7 +144,7 @@ class BlockFile:
             ((number * EACH + page, content) for page, content in pages.items()),
         )
         self._keep(number, _Known(block, seals))
-        return Name(number, secret.hex(), len(rows), self._seal(seals), len(pages))
+        return Name(number, secret.hex(), len(rows), _hash(seals), len(pages))
 
     def patch(self, name: Name, change: Patch) -> Name:
         """Rewrite and erase rows of a block in their place; inside the transaction.  Returns its new name."""
@@ -146,23 +153,22 @@ class BlockFile:
         if not len(changed):
             return name
         pages: Mapping[int, bytes | memoryview] = self._pages(block, changed.tolist())
-        if self._cipher is not None:
-            pages = self._cipher.seal_pieces(bytes.fromhex(name.secret), _place(name.number), pages)
-            seals = seals.copy()
-            seals[changed] = _seals(list(pages.values()))
+        seals = seals.copy()
+        if self._cipher is None:
+            seals[changed] = _checks(pages.values())
+        else:
+            sealed = self._cipher.seal_pieces(bytes.fromhex(name.secret), _place(name.number), pages)
+            pages, seals[changed] = sealed, _seals(list(sealed.values()))
         self._db.executemany(
             "UPDATE pages SET content = ? WHERE number = ?",
-            ((content, name.number * EACH + page) for page, content in pages.items()),
+            zip(pages.values(), (name.number * EACH + changed).tolist(), strict=True),
         )
         self._keep(name.number, _Known(block, seals))
-        return name._replace(seal=self._seal(seals))
+        return name._replace(seal=_hash(seals))
 
     def _pages(self, block: Block, numbers: Iterable[int]) -> dict[int, memoryview]:
         content, grain = block.content.data, self._grain
         return {page: content[page * grain : (page + 1) * grain] for page in numbers}
-
-    def _seal(self, seals: NDArray[np.uint8]) -> str:
-        return "" if self._cipher is None else _hash(seals)
 
     def delete(self, names: Iterable[Name]) -> None:
         """Delete blocks; inside the transaction."""
@@ -199,6 +205,11 @@ def _seals(pieces: Sequence[bytes]) -> NDArray[np.uint8]:
     """Of each sealed piece the nonce and the tag."""
     both = b"".join([one[:_NONCE] + one[_NONCE - OVERHEAD :] for one in pieces])
     return np.frombuffer(both, np.uint8).reshape(len(pieces), OVERHEAD)
+
+
+def _checks(pages: Iterable[bytes | memoryview]) -> NDArray[np.uint8]:
+    """The checksum of each page."""
+    return np.array([crc32(one) for one in pages], "<u4").view(np.uint8).reshape(-1, 4)
 
 
 def _hash(seals: NDArray[np.uint8]) -> str:

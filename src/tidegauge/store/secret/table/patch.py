@@ -22,7 +22,7 @@ class Patch(NamedTuple):
     """What becomes of some rows of a block."""
 
     rewritten: Places
-    """The places of rows that get new values."""
+    """The places of rows that get new values; where no text can change, only those whose records do."""
     records: Bytes
     """Their new records."""
     texts: Mapping[str, pa.Array]

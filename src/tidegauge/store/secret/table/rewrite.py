@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from tidegauge.store.secret.table.directory import Name
     from tidegauge.store.secret.table.file import BlockFile
-    from tidegauge.store.secret.table.record import Bytes, Flags, Layout, Places
+    from tidegauge.store.secret.table.record import Flags, Layout, Places
     from tidegauge.store.secret.table.rows import Rows, Run, Shape
     from tidegauge.store.secret.table.sorted_table import SortedTable
 
@@ -58,39 +59,43 @@ class Rewrite:
 
         Returns the rows that are still to be written, and how many were deleted.
         """
-        spots, gone = list(self._spots(table)), self.rows.gone
-        if not spots:
-            return self.rows.take(np.flatnonzero(~gone)), int(gone.sum())
-        lengths = [len(spot.places) for spot in spots]
+        left = ~self.rows.gone
+        for layout, spots in _by_layout(self._spots(table)).items():
+            self._rewrite(table, file, layout, spots, left)
+        return self.rows.take(np.flatnonzero(left)), int(self.rows.gone.sum())
+
+    def _rewrite(
+        self, table: SortedTable, file: BlockFile, layout: Layout, spots: Sequence[_Spot], left: Flags
+    ) -> None:
+        """Overwrite what blocks of one layout have.  `left`: the rows that are still to be written."""
+        starts = np.cumsum([0, *(len(spot.places) for spot in spots)])
+        places, lasting, old = (np.concatenate(some) for some in zip(
+            *((spot.places, spot.lasting, spot.block.records(spot.places)) for spot in spots),
+            strict=True))  # fmt: skip
         which = found(self._keys(spots), self.rows.table, self.shape.key)
-        places = np.concatenate([spot.places for spot in spots])
-        lasting = np.concatenate([spot.lasting for spot in spots])
         same, which = which >= 0, np.maximum(which, 0)
-        deleted = same & gone[which]
-        stale = same & ~deleted & self._alive(spots)
-        fits = stale & lasting & self._fits(spots, which)
+        deleted = same & self.rows.gone[which]
+        stale = same & ~deleted & ~layout.flag(old, ERASED)
+        fits = stale & left[which] & lasting & self._fits(layout, spots, which, starts)
         _, first = np.unique(which[fits], return_index=True)
-        rewritten = np.zeros(len(which), bool)
-        rewritten[np.flatnonzero(fits)[first]] = True
-        starts = np.cumsum([0, *lengths])
-        records = self._records(spots, which, rewritten)
-        for spot, begin, end in zip(spots, starts, starts[1:], strict=False):
-            mine, layout = slice(begin, end), spot.block.layout
-            if not (stale[mine].any() or deleted[mine].any()):
-                continue
-            new = np.flatnonzero(rewritten[mine]) + begin
-            encoded, row = records[layout]
+        new = np.sort(np.flatnonzero(fits)[first])
+        left[which[new]], stale[new] = False, False
+        records = layout.encode({name: self.values[name].take(which[new]) for name in layout.kinds}, len(new))
+        if not layout.texts:
+            changed = (old[new] != records).any(axis=1)
+            new, records = new[changed], records[changed]
+        some = new, np.flatnonzero(stale), np.flatnonzero(deleted)
+        cuts = [pairwise(np.searchsorted(one, starts).tolist()) for one in some]
+        for spot, (cut, *rest) in zip(spots, zip(*cuts, strict=True), strict=True):
+            mine = new[slice(*cut)]
             change = Patch(
-                places[new],
-                encoded[row[new]],
-                {name: self.values[name].take(which[new]).texts for name in layout.texts},
-                places[mine][(stale & ~rewritten)[mine]],
-                places[mine][deleted[mine]],
+                places[mine],
+                records[slice(*cut)],
+                {name: self.values[name].take(which[mine]).texts for name in layout.texts},
+                *(places[one[slice(*own)]] for one, own in zip(some[1:], rest, strict=True)),
             )
-            _rename(table, spot, file.patch(_name(table, spot), change))
-        left = ~gone
-        left[which[rewritten]] = False
-        return self.rows.take(np.flatnonzero(left)), int(gone.sum())
+            if len(change.rewritten) or len(change.replaced) or len(change.deleted):
+                _rename(table, spot, file.patch(_name(table, spot), change))
 
     def _spots(self, table: SortedTable) -> Iterator[_Spot]:
         wanted = distinct(self.rows.hashes)
@@ -109,40 +114,21 @@ class Rewrite:
             for name, some in zip(key, columns, strict=True)
         })  # fmt: skip
 
-    def _records(
-        self, spots: Sequence[_Spot], which: Places, rewritten: Flags
-    ) -> dict[Layout, tuple[Bytes, Places]]:
-        """By layout the new records, and for each place among all the spots' which of these it gets."""
-        layouts = list(dict.fromkeys(spot.block.layout for spot in spots))
-        numbers = {layout: number for number, layout in enumerate(layouts)}
-        lengths = [len(spot.places) for spot in spots]
-        own = np.repeat([numbers[spot.block.layout] for spot in spots], lengths)
-        found, row = {}, np.zeros(len(which), np.intp)
-        for layout, number in numbers.items():
-            new = np.flatnonzero(rewritten & (own == number))
-            row[new] = np.arange(len(new))
-            values = {name: self.values[name].take(which[new]) for name in layout.kinds}
-            found[layout] = layout.encode(values, len(new)), row
-        return found
-
-    @staticmethod
-    def _alive(spots: Sequence[_Spot]) -> Flags:
-        return np.concatenate([
-            ~spot.block.layout.flag(spot.block.records(spot.places), ERASED) for spot in spots
-        ])  # fmt: skip
-
-    def _fits(self, spots: Sequence[_Spot], which: Places) -> Flags:
+    def _fits(self, layout: Layout, spots: Sequence[_Spot], which: Places, starts: Places) -> Flags:
         """Which of the rows can be written at their places.  `which`: the row of each place."""
-        of_layout: dict[Layout, Flags] = {}
-        fits, begin = [], 0
-        for spot in spots:
-            layout, mine = spot.block.layout, which[begin : begin + len(spot.places)]
-            begin += len(mine)
-            if layout not in of_layout:
-                of_layout[layout] = layout.fits(self.values, len(self.rows))
-            texts = {name: self.values[name].take(mine) for name in layout.texts}
-            fits.append(of_layout[layout][mine] & spot.block.fits(spot.places, texts))
-        return np.concatenate(fits)
+        fits = layout.fits(self.values, len(self.rows))[which]
+        if layout.texts:
+            for spot, (begin, end) in zip(spots, pairwise(starts.tolist()), strict=True):
+                texts = {name: self.values[name].take(which[begin:end]) for name in layout.texts}
+                fits[begin:end] &= spot.block.fits(spot.places, texts)
+        return fits
+
+
+def _by_layout(spots: Iterator[_Spot]) -> dict[Layout, list[_Spot]]:
+    found: dict[Layout, list[_Spot]] = {}
+    for spot in spots:
+        found.setdefault(spot.block.layout, []).append(spot)
+    return found
 
 
 def _name(table: SortedTable, spot: _Spot) -> Name:

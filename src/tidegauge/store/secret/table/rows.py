@@ -139,6 +139,13 @@ def matching(hashes: Hashes, wanted: Hashes) -> NDArray[np.intp]:
     return np.repeat(first - before, counts) + np.arange(int(counts.sum()))
 
 
+def matching_once(hashes: Hashes, wanted: Hashes) -> NDArray[np.intp]:
+    """The first place of each wanted hash that is among sorted hashes, of which there is at least one."""
+    first = hashes.searchsorted(wanted)
+    same = hashes.take(first, mode="clip") == wanted  # what is wanted after the last is not the last
+    return first if same.all() else first[same]
+
+
 def distinct(sorted_: NDArray[Any]) -> NDArray[Any]:
     """Sorted numbers, each once."""
     first = np.ones(len(sorted_), bool)

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from tidegauge.store.secret.table.block import Block, gathered
 from tidegauge.store.secret.table.directory import END, Based, Laid, Range
 from tidegauge.store.secret.table.rewrite import Rewrite
-from tidegauge.store.secret.table.rows import Rows, between, matching, newest
+from tidegauge.store.secret.table.rows import Rows, between, distinct, matching, newest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -83,7 +83,7 @@ class SortedTable:
 
     def find(self, wanted: Hashes) -> Rows:
         """The rows with these hashes."""
-        wanted = np.unique(wanted)
+        wanted = distinct(np.sort(wanted))
         if self._old:
             rows = self.between(0, END)
             return rows.take(matching(rows.hashes, wanted))
@@ -155,7 +155,7 @@ class SortedTable:
         for number, (one, first, last) in enumerate(zip(base, cuts, cuts[1:], strict=False)):
             if first < last:
                 block = self._file.read(one.name)
-                places = matching(block.hashes, wanted[first:last])
+                places = block.matching(wanted[first:last])
                 if len(places):
                     found.append((number, places))
                     yield number, block, places
