@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from tidegauge.source.postgres.access import Access, final, reason, unreachable
+from tidegauge.source.postgres.login import LoginRefused
 
 SECRET = 'connection to server at "db.example" (10.1.2.3), port 5432 failed: '
 
@@ -85,11 +86,13 @@ def test_a_code_is_shown_where_there_is_one() -> None:
 
 
 def test_a_missing_database_is_not_a_wrong_login() -> None:
-    missing = final(psycopg.OperationalError(f'{SECRET}FATAL:  database "patients" does not exist'))
-    assert str(missing) == (
+    assert str(final(LoginRefused("3D000"))) == (
         "the PostgreSQL server has no such database. Nothing was read. Check the name of the database in the "
         "connection string (source.dsn)."
     )
-    role = final(psycopg.OperationalError(f'{SECRET}FATAL:  role "gauge" does not exist'))
-    assert "refuses the login" in str(role)
-    assert "gauge" not in str(role).replace("tidegauge doctor", "")
+    assert "refuses the login" in str(final(LoginRefused("28000")))
+
+
+def test_words_decide_nothing() -> None:
+    assert final(psycopg.OperationalError(f'{SECRET}FATAL:  database "patients" does not exist')) is None
+    assert final(psycopg.OperationalError(f'{SECRET}FATAL:  role "gauge" does not exist')) is None

@@ -21,6 +21,7 @@ from tidegauge.source.batch.rows import key
 from tidegauge.source.batch.spool import Spool
 from tidegauge.source.batch.values import arrow_type, from_text, from_values
 from tidegauge.source.postgres.access import Patience, final
+from tidegauge.source.postgres.login import LoginRefused, NoTLS
 
 
 def plain(column: pa.Array) -> list[Any]:
@@ -151,7 +152,10 @@ class TestPatience:
             (psycopg.errors.InsufficientPrivilege("x"), "refuses .SQLSTATE 42501"),
             (psycopg.errors.UndefinedFile("x"), "no longer has the log after our position"),
             (psycopg.errors.ConfigurationLimitExceeded("x"), "SQLSTATE 53400"),
-            (psycopg.OperationalError("password authentication failed for user x"), "refuses the login"),
+            (LoginRefused("28P01"), "refuses the login"),
+            (LoginRefused("55000"), "refuses the login"),
+            (LoginRefused("3D000"), "has no such database"),
+            (NoTLS(), "no TLS connection"),
         ],
     )
     def test_what_waiting_does_not_cure(self, error: psycopg.Error, message: str) -> None:
@@ -160,5 +164,5 @@ class TestPatience:
 
     def test_what_may_pass(self) -> None:
         for error in (psycopg.errors.AdminShutdown("x"), psycopg.errors.TooManyConnections("x"), psycopg.errors.ObjectInUse("x"),
-                      psycopg.OperationalError("x")):  # fmt: skip
+                      psycopg.OperationalError("x"), LoginRefused("57P03"), LoginRefused("53300")):  # fmt: skip
             assert final(error) is None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.engine.harness import Passes, Spot
-    from tidegauge.audit.oracle import Mutation
+    from tidegauge.audit.identity import Mutation
     from tidegauge.model.expression import Expression
     from tidegauge.model.program import Program
 

@@ -24,7 +24,8 @@ from the image, and in the state a unit contributes nothing to them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from itertools import starmap
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidegauge.engine.spark.render import Renderer, literal, quote
 from tidegauge.errors import QueryError, SpecError
@@ -67,6 +68,13 @@ def spark_type(kind: str, column: str) -> str:
     return _TYPES[kind]
 
 
+class Numbered(NamedTuple):
+    """A release, and its number in the program."""
+
+    number: int
+    release: Release
+
+
 class Layout:
     """What changes and state of one program consist of.
 
@@ -76,8 +84,9 @@ class Layout:
     def __init__(self, program: Program, columns: Mapping[str, str]) -> None:
         _require_supported(program)
         self.program = program
-        self.stocks = [(i, r) for i, r in enumerate(program.releases) if r.query.kind == "stock"]
-        self.flows = [(i, r) for i, r in enumerate(program.releases) if r.query.kind == "flow"]
+        numbered = list(starmap(Numbered, enumerate(program.releases)))
+        self.stocks = [one for one in numbered if one.release.query.kind == "stock"]
+        self.flows = [one for one in numbered if one.release.query.kind == "flow"]
         named = {scope.by for scope in program.scopes if scope.by}
         self.labels = [*program.labels, *sorted(named - set(program.labels))]
         self.columns = {
@@ -116,17 +125,17 @@ class Layout:
         image = ["image", "digest"] if self.has_image else []
         return [*(f"label{n}" for n in range(len(self.labels))), *image]
 
-    def in_scope(self, scope: Scope) -> list[tuple[int, Release]]:
+    def in_scope(self, scope: Scope) -> list[Numbered]:
         """The stocks of a scope."""
-        return [(i, release) for i, release in self.stocks if release.name in scope.releases]
+        return [one for one in self.stocks if one.release.name in scope.releases]
 
-    def flows_in(self, scope: Scope) -> list[tuple[int, Release]]:
+    def flows_in(self, scope: Scope) -> list[Numbered]:
         """The flows of a scope."""
-        return [(i, release) for i, release in self.flows if release.name in scope.releases]
+        return [one for one in self.flows if one.release.name in scope.releases]
 
-    def clipped(self) -> list[tuple[int, Release]]:
+    def clipped(self) -> list[Numbered]:
         """The flows with a clip."""
-        return [(i, release) for i, release in self.flows if release.clip is not None]
+        return [one for one in self.flows if one.release.clip is not None]
 
     def counters(self) -> list[str]:
         """The columns of the state that count."""
@@ -206,7 +215,7 @@ class Layout:
             found[f"label{n}"] = f"CASE WHEN after IS NOT NULL THEN coalesce({text}, '') END"
         return found
 
-    def _outside(self, stocks: Sequence[tuple[int, Release]]) -> str:
+    def _outside(self, stocks: Sequence[Numbered]) -> str:
         """SQL to add to the flags: how many of these releases have no cell for the new row."""
         conditions = [one.query.outside for _, one in stocks if one.query.outside != Constant(False)]
         outside = " + ".join(f"CAST({self.render(one)} AS BIGINT)" for one in conditions)
@@ -234,7 +243,7 @@ class Layout:
         Every row has the digest that is stored, so no flow sees a change.  No release that had begun sees one
         either, because the row contributes what it did.  every: also units whose row does not exist.
         """
-        fresh = [(i, release) for i, release in self.stocks if release.name in begun]
+        fresh = [one for one in self.stocks if one.release.name in begun]
         new = {f"c{i}" for i, _ in fresh} | {one for i, release in fresh for one in self.values(i, release)}
         values = {
             "time": f"{EARLIEST}L", "place": "-1L", "rank": "0L", "seq": "0L",

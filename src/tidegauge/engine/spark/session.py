@@ -107,6 +107,8 @@ def _memory() -> int:
 
 REFUSED: Final = "tidegauge refuses a row: "
 """How the message of a row begins that cannot be read.  The message has no value of the row."""
+_RAISED: Final = "USER_RAISED_EXCEPTION"
+"""Spark's condition for what a statement raises itself."""
 
 
 def condition(error: Exception) -> str:
@@ -115,6 +117,16 @@ def condition(error: Exception) -> str:
 
     named = error.getCondition() if isinstance(error, PySparkException) else None
     return named or type(error).__name__
+
+
+def _refused(error: Exception) -> str | None:
+    """What a statement of ours says about a row that cannot be read; None: Spark's error is another one."""
+    from pyspark.errors import PySparkException  # noqa: PLC0415  (loaded when first used)
+
+    if not isinstance(error, PySparkException) or error.getCondition() != _RAISED:
+        return None
+    message = (error.getMessageParameters() or {}).get("errorMessage", "")
+    return message.removeprefix(REFUSED) if message.startswith(REFUSED) else None
 
 
 def _partitions(spark: SparkSession) -> dict[str, str]:
@@ -147,16 +159,12 @@ def settled(spark: SparkSession) -> Iterator[None]:
     except AnalysisException:  # about names and types, before any row is read
         raise
     except (PySparkException, Py4JError) as error:
-        _, refused, message = str(error).partition(REFUSED)
-        if not refused:
+        if (message := _refused(error)) is None:
             raise SourceError(
                 f"Spark could not carry out a statement ({condition(error)}); the log of Spark says more. "
                 "Nothing of this read was committed"
             ) from None
-        raise SourceError(
-            message.partition(" SQLSTATE")[0].partition("\n")[0].rstrip(". ")
-            + ". Nothing of this read was committed"
-        ) from None
+        raise SourceError(f"{message}. Nothing of this read was committed") from None
     finally:
         for name, known in before.items():
             if known is None:

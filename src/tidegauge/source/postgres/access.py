@@ -8,7 +8,6 @@ from __future__ import annotations
 import ipaddress
 import logging
 import random
-import re
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +16,7 @@ from psycopg import conninfo, pq
 
 from tidegauge.errors import SourceError, SpecError
 from tidegauge.source.batch.names import secret
+from tidegauge.source.postgres.login import LoginRefused, NoTLS, refusal
 from tidegauge.source.postgres.probe import UnknownHost, all_unknown, why_unreached
 
 if TYPE_CHECKING:
@@ -55,17 +55,7 @@ _BUSY_SECONDS: Final = 15.0
 """A slot that a process has just left is free within seconds; one that another gauge reads stays busy."""
 _LOST: Final = ("55000", "58P01")
 _PASSING: Final = ("08", "53", "57P")
-_NO_DATABASE: Final = re.compile(r'database ".*" does not exist')
-_REFUSED: Final = (
-    "authentication",
-    "pg_hba.conf",
-    "does not exist",
-    "not permitted",
-    "permission denied",
-    "support SSL",
-    "certificate",
-    "not currently accepting connections",
-)
+_NO_DATABASE: Final = "3D000"
 
 
 def parsed(dsn: str) -> dict[str, str]:
@@ -132,6 +122,8 @@ class Access:
         except psycopg.OperationalError as error:
             if error.pgconn is None and all_unknown(given):
                 raise UnknownHost from None
+            if (found := refusal(given, error)) is not None:
+                raise found from None
             raise
 
 
@@ -187,14 +179,14 @@ def reason(error: psycopg.Error) -> str:
 
 
 def _refused_login(error: psycopg.Error) -> SourceError | None:
-    """The error to show if the server refused the login; None if it did not, or said so in other words.
-
-    The only place where words of the client library decide: libpq keeps neither SQLSTATE nor any other code
-    of a failed login, just the text.  The text decides which advice is shown at once, and nothing else: a
-    login whose refusal is not recognised is tried again, and then refused as well.  It is never shown.
-    """
-    said = str(error) if isinstance(error, psycopg.OperationalError) else ""
-    if _NO_DATABASE.search(said):
+    """The error to show if there is no session and no further attempt can help."""
+    if isinstance(error, NoTLS):
+        return SourceError(
+            "the PostgreSQL server is there, but no TLS connection with it can be made as sslmode asks for. "
+            "Nothing was read. Check sslmode, sslrootcert, sslcert and sslkey in the connection string "
+            "(source.dsn), and ssl and the certificate of the server."
+        )
+    if error.sqlstate == _NO_DATABASE:
         return SourceError(
             "the PostgreSQL server has no such database. Nothing was read. Check the name of the "
             "database in the connection string (source.dsn)."
@@ -202,7 +194,7 @@ def _refused_login(error: psycopg.Error) -> SourceError | None:
     asked = (
         error.pgconn is not None and error.pgconn.status == pq.ConnStatus.BAD and error.pgconn.needs_password
     )
-    if asked or any(word in said for word in _REFUSED):
+    if asked or isinstance(error, LoginRefused):
         return SourceError(
             "the PostgreSQL server refuses the login. Nothing was read. Check user and password in the "
             "connection string (source.dsn), and pg_hba.conf on the server; 'tidegauge doctor' lists "
@@ -214,16 +206,21 @@ def _refused_login(error: psycopg.Error) -> SourceError | None:
 def final(error: psycopg.Error) -> SourceError | None:
     """The error to show to the user, or None if another attempt may help."""
     state = error.sqlstate
-    if state is None:
+    if state is not None and _passes(state):
+        return None
+    if state is None or isinstance(error, LoginRefused):
         return _refused_login(error)
     if state in _LOST:
         return SourceError(
             f"the server no longer has the log after our position, or cannot decode it (SQLSTATE {state}). "
             "Nothing was read. 'tidegauge doctor' says which of the two, and what to do."
         )
-    if state == _BUSY or (state.startswith(_PASSING) and state != "53400"):
-        return None
     return SourceError(
         f"the PostgreSQL server refuses (SQLSTATE {state}, {type(error).__name__}). Nothing was read or "
         "lost. 'tidegauge doctor' shows what is missing, and the SQL that adds it."
     )
+
+
+def _passes(state: str) -> bool:
+    """Whether what this SQLSTATE says may be over soon."""
+    return state == _BUSY or (state.startswith(_PASSING) and state != "53400")

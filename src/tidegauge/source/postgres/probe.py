@@ -44,23 +44,38 @@ def why_unreached(error: psycopg.Error) -> str | None:
         return "its host name is not known"
     if isinstance(error, psycopg.errors.ConnectionTimeout):
         return "it does not answer"
+    at = address(error)
+    return None if at is None else _tried(*at)
+
+
+def address(error: psycopg.Error) -> tuple[str, int] | None:
+    """Host, or folder of a socket, and port of a failed connection; None if they are not known."""
     if error.pgconn is None:
         return None
     try:
         host, port = (error.pgconn.hostaddr or error.pgconn.host).decode(), error.pgconn.port.decode()
     except (psycopg.Error, UnicodeDecodeError):  # the connection was closed, and says nothing any more
         return None
-    return _tried(host, int(port)) if host and port.isdecimal() else None
+    return (host, int(port)) if host and port.isdecimal() else None
+
+
+def reached(host: str, port: int) -> socket.socket:
+    """A socket that is connected to the address.  Raises OSError."""
+    if not host.startswith("/"):
+        return socket.create_connection((host, port), timeout=_SECONDS)
+    local = socket.socket(socket.AF_UNIX)
+    try:
+        local.settimeout(_SECONDS)
+        local.connect(f"{host}/.s.PGSQL.{port}")
+    except OSError:
+        local.close()
+        raise
+    return local
 
 
 def _tried(host: str, port: int) -> str | None:
     try:
-        if host.startswith("/"):
-            with socket.socket(socket.AF_UNIX) as local:
-                local.settimeout(_SECONDS)
-                local.connect(f"{host}/.s.PGSQL.{port}")
-        else:
-            socket.create_connection((host, port), timeout=_SECONDS).close()
+        reached(host, port).close()
     except FileNotFoundError:
         return "there is no such socket"
     except ConnectionRefusedError:
