@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.servers.postgres import Server, binaries
-from tidegauge.cli.verbs import main
+from tidegauge.cli.carry_out import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.servers.postgres import Server, binaries
-from tidegauge.cli.verbs import main
+from tidegauge.cli.carry_out import main
 from tidegauge.run.gauge import Gauge
 from tidegauge.source.files.source import Files
 

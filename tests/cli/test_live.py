@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegauge.cli.verbs import main
+from tidegauge.cli.carry_out import main
 
 DECLARATION = """
 [source]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegauge.cli.verbs import main
+from tidegauge.cli.carry_out import main
 from tidegauge.run.gauge import Gauge
 
 DECLARATION = """

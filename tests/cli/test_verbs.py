@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tidegauge.cli.verbs import main
+from tidegauge.cli.carry_out import main
 
 DECLARATION = """
 [source]

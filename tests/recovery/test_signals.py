@@ -154,6 +154,32 @@ def test_a_signal_while_it_starts(folder: Path, words: tuple[str, ...]) -> None:
     assert list((folder / "tmp").iterdir()) == []
 
 
+SLOW = """
+import os, time
+remove = os.unlink
+def slowly(*given, **named):
+    time.sleep(0.3)
+    remove(*given, **named)
+os.unlink = slowly
+from tidegauge.cli import main
+main()
+"""
+
+
+def test_a_signal_while_a_folder_for_temporary_files_is_searched_for(folder: Path) -> None:
+    """The standard library tries such a folder with a file, which an exit in between would leave behind."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW, "status"], cwd=folder, env={**os.environ, "TMPDIR": str(folder / "tmp")},
+        text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    while not list((folder / "tmp").iterdir()) and process.poll() is None:
+        time.sleep(0.001)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    assert (process.returncode, errors.strip()) == (130, "Interrupted.")
+    assert list((folder / "tmp").iterdir()) == []
+
+
 def test_little_is_imported_before_signals_are_answered() -> None:
     """Until then Python itself answers an interrupt, with a traceback."""
     code = "import sys; sys.path.insert(0, sys.argv[1]); import tidegauge.cli; print(*sys.modules)"

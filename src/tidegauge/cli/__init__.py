@@ -21,7 +21,7 @@ def main() -> None:
         from tidegauge.cli.ending import ENDING  # noqa: PLC0415
 
         with ENDING.watching(service=_endless(sys.argv[1:])):
-            from tidegauge.cli.verbs import main as carry_out  # noqa: PLC0415
+            from tidegauge.cli.carry_out import main as carry_out  # noqa: PLC0415
 
             carry_out()
     except KeyboardInterrupt:  # before the handler was installed

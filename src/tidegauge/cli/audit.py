@@ -10,27 +10,24 @@ from typing import Annotated
 import typer
 
 from tidegauge.cli.ending import ENDING
+from tidegauge.cli.options import DEFAULT, File, Json, StoreFile
 from tidegauge.errors import SpecError
 
 _STOPPED = "The audit has no result. Nothing was spent."
 
 
 def audit(
-    file: Annotated[Path, typer.Option("--file", "-f", help="The declaration of the gauge.")] = Path(
-        "tidegauge.toml"
-    ),
-    store: Annotated[
-        Path | None, typer.Option("--store", help="The store; default: beside the declaration.")
-    ] = None,
+    file: File = DEFAULT,
+    store: StoreFile = None,
     cells: Annotated[
         int, typer.Option(min=50, max=50_000, help="Cells of the canaries in each world.")
     ] = 500,
     output: Annotated[
         Path | None, typer.Option(help="Also write the report to this file (.html or .json).")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Audit the plan with the installed code, and seed known bugs.
+    """Audit the plan with the installed code; known bugs must be found.
 
     The parts: replay, distribution of the noise, canaries, positive controls, local surveys.
 

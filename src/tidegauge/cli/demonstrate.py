@@ -9,7 +9,7 @@ import typer
 
 
 def demo(
-    folder: Annotated[Path, typer.Argument(help="The folder to create.")] = Path("demo"),
+    folder: Annotated[Path, typer.Argument(help="The folder to create.", metavar="FOLDER")] = Path("demo"),
     people: Annotated[int, typer.Option(min=1000, help="Number of people in the year.")] = 100_000,
 ) -> None:
     """Publish an invented town's year and compare it with the truth."""

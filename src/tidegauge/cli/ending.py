@@ -46,6 +46,8 @@ class Ending:
         """The first signal that came."""
         self._came = threading.Event()
         self._said = threading.Lock()
+        self._trying = threading.Lock()
+        """Held while a file exists that only the main thread removes."""
         self._pipe = -1
         self._patience = 0.0
         self._service = False
@@ -128,8 +130,10 @@ class Ending:
         watcher = threading.Thread(target=self._watch, args=(reading,), daemon=True, name="signals")
         watcher.start()
         try:
-            from tidegauge.scratch import process_folder  # noqa: PLC0415  (its imports are slow)
+            from tidegauge.scratch import process_folder, temporary_folder  # noqa: PLC0415  (slow to load)
 
+            with self._trying:  # the search for a folder that can be written makes a file in it
+                temporary_folder()
             with process_folder() as self._clean:
                 yield
             if self.signal is not None:  # the HTTP server handled the signal itself and has ended
@@ -162,6 +166,7 @@ class Ending:
             self._leave()
 
     def _leave(self) -> None:
+        self._trying.acquire(timeout=_PATIENCE)
         self._clean()
         self.say()  # last: another thread draws the progress bar
         os._exit(self.code)

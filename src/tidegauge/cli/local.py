@@ -26,7 +26,10 @@ app = typer.Typer(help="Local differential privacy: no trusted server.", no_args
 Z95 = 1.959963984540054
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SurveyFile = Annotated[
-    Path, typer.Argument(help="A survey file written by `plan --out`.", exists=True, dir_okay=False)
+    Path,
+    typer.Argument(
+        help="A survey file written by `plan --out`.", exists=True, dir_okay=False, metavar="SURVEY"
+    ),
 ]
 
 
@@ -140,7 +143,9 @@ def collect(
     store: Annotated[Path, typer.Option(help="The collector's file; created if it does not exist.")],
     reports: Annotated[
         list[Path] | None,
-        typer.Argument(help="Files of concatenated reports, or .jsonl files; - reads stdin."),
+        typer.Argument(
+            help="Files of concatenated reports, or .jsonl files; - reads stdin.", metavar="REPORTS"
+        ),
     ] = None,
     merge: Annotated[
         list[Path] | None, typer.Option(help="Add the counts of another collector's file.")
@@ -212,7 +217,7 @@ def _serve(collector: Collector, listen: str, origins: list[str]) -> None:
 @app.command()
 def readings(
     *,
-    store: Annotated[Path, typer.Argument(help="A collector's file.")],
+    store: Annotated[Path, typer.Argument(help="A collector's file.", metavar="PATH")],
     output: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.table,
     out: Annotated[Path | None, typer.Option(help="Write to this file; required for parquet.")] = None,
     simplex: Annotated[

@@ -24,7 +24,9 @@ def publish(
     once: Annotated[
         bool,
         typer.Option(
-            "--once", help="Deliver what is committed, then exit. This is what the verb always does."
+            "--once",
+            help="Deliver what is committed, then exit. The verb always does this.",
+            show_default=False,
         ),
     ] = True,
     as_json: Json = False,
@@ -58,7 +60,9 @@ def show_undelivered(failures: list[Failure]) -> None:
 def serve(
     public: Annotated[
         Path | None,
-        typer.Argument(help="The public file; default: the one that the declaration publishes."),
+        typer.Argument(
+            help="The public file; default: the one that the declaration publishes.", metavar="PATH"
+        ),
     ] = None,
     file: File = DEFAULT,
     listen: Annotated[str, typer.Option(help="Address to listen on, HOST:PORT.")] = LISTEN,

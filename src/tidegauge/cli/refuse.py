@@ -18,8 +18,8 @@ def refuse(error: Exception) -> NoReturn:
 
 
 def _place(error: Exception) -> str:
-    """The file of the key that an error is about, if the message does not name it."""
+    """The file of the key that an error is about; a message about no key names its file itself."""
     key = error.key if isinstance(error, SpecError) else None
-    if key is None or key.startswith("-") or not OPENED or str(OPENED[0]) in str(error):
+    if key is None or key.startswith("-") or not OPENED:
         return ""
     return f"{OPENED[0]}: "

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from tidegauge.cli.options import DEFAULT, File, Json
 from tidegauge.errors import SpecError
 
 if TYPE_CHECKING:
@@ -16,13 +17,11 @@ if TYPE_CHECKING:
 
     from tidegauge.plan.spec.declaration import GaugeSpec
 
-_LIST = "; several with commas"
+_LIST: Final = ", separated by commas"
 
 
 def simulate(
-    file: Annotated[Path, typer.Option("--file", "-f", help="The declaration of the gauge.")] = Path(
-        "tidegauge.toml"
-    ),
+    file: File = DEFAULT,
     history: Annotated[
         Path | None,
         typer.Option(
@@ -31,19 +30,20 @@ def simulate(
         ),
     ] = None,
     at_most: Annotated[
-        str | None, typer.Option(help=f"Values to try{_LIST}; none: without. Default: 12 from 1 to 64.")
+        str | None,
+        typer.Option(help=f"Values to try{_LIST} (none: no such limit). Default: 12 from 1 to 64."),
     ] = None,
     within: Annotated[
-        str | None, typer.Option(help=f"Durations to try{_LIST}; none: without. Default: as declared.")
+        str | None, typer.Option(help=f"Durations to try{_LIST} (none: no such limit). Default: as declared.")
     ] = None,
-    on_excess: Annotated[str | None, typer.Option(help="freeze, retire; default: both.")] = None,
+    on_excess: Annotated[str | None, typer.Option(help="freeze or retire. Default: both.")] = None,
     epsilon: Annotated[str | None, typer.Option(help=f"Budgets to try{_LIST}. Default: as declared.")] = None,
     every: Annotated[
         str | None, typer.Option(help=f"Periods of all releases to try{_LIST}. Default: as declared.")
     ] = None,
     renews: Annotated[
         str | None,
-        typer.Option(help=f"Lengths of terms to try{_LIST}; none: without. Default: as declared."),
+        typer.Option(help=f"Lengths of terms to try{_LIST} (none: no renewal). Default: as declared."),
     ] = None,
     start: Annotated[
         str | None,
@@ -56,9 +56,11 @@ def simulate(
     chart: Annotated[
         Path | None, typer.Option(help="Also write a chart to this file: error against at_most (svg).")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Try constraints on a known history: noise, bias and whole error.
+    """Try constraints on a known history, and show their errors.
+
+    The error of a reading has two parts: noise, and bias from the constraint.
 
     For the operator only, because biases are exact.  Spends nothing.
     """

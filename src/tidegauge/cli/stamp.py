@@ -19,7 +19,8 @@ def stamp(
     output: Annotated[
         Path | None,
         typer.Option(
-            help="The folder to create; default: beside the store, named .stamped.", metavar="FOLDER"
+            help="The folder to create; default: the name of the store with the ending .stamped.",
+            metavar="FOLDER",
         ),
     ] = None,
     until: Annotated[
@@ -27,7 +28,7 @@ def stamp(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write the changelog with the constraint enforced: secret.
+    """Write a changelog with the constraint enforced; it is secret.
 
     Every change gets its number among its unit's changes, for this plan alone.  Any engine then computes
     exact sums with a plain GROUP BY.  Spends nothing.

@@ -6,13 +6,12 @@ A verb imports what it needs when it is called: `--help` and `--version` load no
 from __future__ import annotations
 
 import json
-import sqlite3
 import sys
 import time
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn, cast
+from typing import Annotated, Literal
 
 import typer
 
@@ -20,7 +19,7 @@ from tidegauge.cli import source
 from tidegauge.cli.amend import amend
 from tidegauge.cli.audit import audit
 from tidegauge.cli.demonstrate import demo
-from tidegauge.cli.ending import ENDING, Stopped
+from tidegauge.cli.ending import ENDING
 from tidegauge.cli.ledger import ledger
 from tidegauge.cli.local import app as local
 from tidegauge.cli.options import (
@@ -34,13 +33,11 @@ from tidegauge.cli.options import (
     print_json,
     require_time,
 )
-from tidegauge.cli.pipe import ending_with_its_reader
 from tidegauge.cli.publishing import publish, serve, show_undelivered
-from tidegauge.cli.refuse import refuse
-from tidegauge.cli.service import internal_error, setup_log
+from tidegauge.cli.service import setup_log
 from tidegauge.cli.simulate import simulate
 from tidegauge.cli.stamp import stamp
-from tidegauge.errors import SpecError, TidegaugeError
+from tidegauge.errors import SpecError
 
 app = typer.Typer(
     add_completion=False,
@@ -52,11 +49,6 @@ app = typer.Typer(
 
 app.add_typer(local, name="local", help="Local differential privacy: no trusted server.")
 
-_UsageError = cast(
-    "type[typer.BadParameter]",
-    next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"),
-)
-"""The error of an unknown verb or option: click's, or that of the copy of click in newer typer versions."""
 _STOPPED = "What was committed is kept; the next run goes on from there."
 
 
@@ -139,7 +131,7 @@ def plan(
     what_if: Annotated[
         list[str] | None,
         typer.Option(
-            help="Print the noise for other values, for example: --what-if epsilon=0.5,1,2 at_most=2,4,8",
+            help="Print the noise for other values, for example epsilon=0.5,1,2 at_most=2,4,8",
             metavar="KEY=VALUES",
         ),
     ] = None,
@@ -235,11 +227,11 @@ app.command()(amend)
 
 @app.command()
 def readings(
-    release: Annotated[str | None, typer.Argument(help="Only this release.")] = None,
+    release: Annotated[str | None, typer.Argument(help="Only this release.", metavar="RELEASE")] = None,
     file: File = DEFAULT,
     store: StoreFile = None,
     last: Annotated[
-        int | None, typer.Option(min=1, help="Only this many of the latest times of each release.")
+        int | None, typer.Option(min=1, help="Only the latest N times of each release.", metavar="N")
     ] = None,
     form: Annotated[
         str | None,
@@ -284,7 +276,9 @@ def readings(
 
 @app.command()
 def plot(
-    release: Annotated[str | None, typer.Argument(help="The release; default: the first.")] = None,
+    release: Annotated[
+        str | None, typer.Argument(help="The release; default: the first.", metavar="RELEASE")
+    ] = None,
     file: File = DEFAULT,
     store: StoreFile = None,
     output: Annotated[
@@ -309,7 +303,7 @@ app.command()(ledger)
 
 @app.command()
 def status(file: File = DEFAULT, store: StoreFile = None, as_json: Json = False) -> None:
-    """Show progress; for the operator only: dropped changes and bias."""
+    """Show progress, dropped changes and bias: for the operator only."""
     from tidegauge.cli.show import show_status  # noqa: PLC0415
 
     report = open_reader(file, store).status()
@@ -349,52 +343,3 @@ def verify(
 
 for verb in (audit, stamp, source.doctor, source.install, source.uninstall, publish, serve, demo):
     app.command()(verb)
-
-
-def main() -> None:
-    """Run a verb.  An error that the user can fix ends with one message and exit code 2.
-
-    Signals are handled by the caller, `tidegauge.cli.main`.
-    """
-    with ending_with_its_reader():
-        _carry_out()
-
-
-def _carry_out() -> None:
-    try:
-        code = app(standalone_mode=False)  # what a verb, or an interrupt, ended with
-        if code:
-            sys.exit(code)
-    except typer.Exit as stop:
-        sys.exit(stop.exit_code)
-    except typer.Abort:
-        sys.exit(130)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except Stopped:
-        _end()
-    except TidegaugeError as error:
-        refuse(error)
-    except _UsageError as error:
-        said = error.format_message()  # without a verb, it is the whole help
-        if not said.startswith("Usage:"):
-            said = f"tidegauge: {said if said.endswith(('.', '?')) else said + '.'} See: tidegauge --help"
-        typer.echo(said, err=True)
-        sys.exit(2)
-    except sqlite3.Error as error:
-        from tidegauge.store import refusal  # noqa: PLC0415
-
-        refuse(refusal(error, "the store"))
-    except OSError as error:
-        refuse(TidegaugeError(f"{error.filename or 'the system'}: {error.strerror}"))
-    except Exception as error:  # noqa: BLE001  (its text may quote data, so it is not printed)
-        if ENDING.signal is not None:  # closing a verb that was stopped failed, which changes nothing
-            _end()
-        typer.echo(internal_error(error), err=True)
-        sys.exit(1)
-
-
-def _end() -> NoReturn:
-    """End the process after a signal: one line, and the exit code of that signal."""
-    ENDING.say()
-    sys.exit(ENDING.code)

@@ -178,7 +178,7 @@ def _not_promised(promise: Guarantee, unit: str, site: Site) -> Markup:
     one_way = [one for one in site.document.releases if not one.adaptive and one.of is None]
     points = [
         ("Facts about everyone.", f"If the numbers show that most of them share a habit, a reader may "
-         f"conclude it of a {unit} too, also of one who is not in the data."),
+         f"conclude it of one {unit} too, also of one that is not in the data."),
         ("Groups.", f"Ten {unit}s together are protected ten times less than one."),
         ("Other publications.", f"Other statistics of the same {unit}s add to what is revealed."),
         ("The operator.", "The program reads the exact data, and so can those who run it or break into it."),

@@ -46,7 +46,7 @@ def limits(constraint: JsonObject, unit: str) -> list[str]:
     if within is not None:
         found.append(f"Changes of one {unit} count for {within} after the first.")
     if "by" in constraint:
-        found.append(f"The limits depend on the column {constraint['by']} when a {unit} first enters.")
+        found.append(f"The limits depend on the column {constraint['by']} when the {unit} first enters.")
     if found:
         found.append(
             f"After that the {unit} leaves the numbers."
