@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).parents[1] / "src" / "tidegauge"
 VAGUE = ("dict[str, Any]", "Mapping[str, Any]", "list[tuple")
-MOST = 13
+MOST = 5
 """Signatures at the edges: rows of a database or a library whose types are only known when they are read."""
 
 

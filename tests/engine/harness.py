@@ -20,7 +20,8 @@ from tidegauge.model.schedule import Schedule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tidegauge.audit.oracle import Mutation, Oracle, Row, Sees
+    from tidegauge.audit.identity import Mutation, Row
+    from tidegauge.audit.oracle import Oracle, Sees
     from tidegauge.engine.duckdb.engine import DuckEngine
     from tidegauge.model.program import Arrived, Folded
 

@@ -36,7 +36,7 @@ from tidegauge.model.schedule import Schedule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tidegauge.audit.oracle import Mutation, Row
+    from tidegauge.audit.identity import Mutation, Row
     from tidegauge.model.history import Backfilled
 
 ENDS = 90

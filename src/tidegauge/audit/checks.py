@@ -18,6 +18,7 @@ from tidegauge.audit.exercises import COUNT, EXERCISES, Exercise, toggles
 from tidegauge.audit.findings import require
 from tidegauge.audit.growth import GROWTH
 from tidegauge.audit.laws import Recorder, laws_of
+from tidegauge.audit.many_rows import check_many_rows
 from tidegauge.audit.palette import palette
 from tidegauge.audit.published import published_checks
 from tidegauge.audit.queries import check_queries
@@ -143,6 +144,7 @@ def checks(alpha: float) -> dict[str, Callable[[], object]]:
     for name in ("three changes, and two more", "changes of group"):
         found[f"{name}, canaries"] = partial(check_canaries, alpha / 5, name)
     found["queries by a few lines of Python"] = check_queries
+    found["more rows than a block holds"] = check_many_rows
     found["noise of two processes"] = check_processes
     found["the ledger"] = check_ledger
     return found

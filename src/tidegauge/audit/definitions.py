@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tidegauge.audit.findings import require
 from tidegauge.model.constraint import AtMost, Within
-from tidegauge.theory.accounting.conversion import epsilon_to_rho
+from tidegauge.theory.accounting.conversion import epsilon_to_rho, rho_to_delta, rho_to_epsilon
 from tidegauge.theory.folds import dcr_folds, hdcr_folds, most_span, swcr_folds
 from tidegauge.theory.sensitivity import sensitivity
 
@@ -127,6 +127,11 @@ def check_conversion() -> None:
         plain = (sqrt(log(1 / delta) + float(epsilon)) - sqrt(log(1 / delta))) ** 2
         require(plain * (1 - 1e-9) <= rho, "epsilon_to_rho gives less than the textbook formula")
         require(delta_of(rho, float(epsilon)) <= delta * 1.001, "epsilon_to_rho gives too large a rho")
+        back = float(rho_to_epsilon(Fraction(rho), delta=Fraction(delta)))
+        require(abs(back / float(epsilon) - 1) < 1e-6, "rho_to_epsilon does not undo epsilon_to_rho")
+        stated = float(rho_to_delta(Fraction(rho), epsilon=Fraction(epsilon)))
+        near = abs(stated / delta_of(rho, float(epsilon)) - 1) < 1e-2
+        require(near, "rho_to_delta differs from its definition")
 
 
 def delta_of(rho: float, epsilon: float) -> float:

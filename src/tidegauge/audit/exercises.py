@@ -353,6 +353,9 @@ EXERCISES: Final[dict[str, Exercise]] = {
     "layers of unequal noise": Exercise(
         toggles(15, 25, 35, 45), COUNT | hierarchy(scales="2 2 4"), {"at_most": 1}
     ),
+    "layers of unequal noise, pure epsilon": Exercise(
+        toggles(15, 25, 35, 45), COUNT | hierarchy(scales="2 2 4"), {"at_most": 1}, pure=True
+    ),
     "a hierarchy": Exercise(toggles(11, 35, 55), COUNT | hierarchy(), {"at_most": 2}, tight=False, least=0.7),
     "shared noise": Exercise(
         toggles(5, 15, 25, 35), COUNT | {"strategy": _SHARED}, {"at_most": 2},

@@ -1,4 +1,4 @@
-"""What identity, effective time, enforcement and folding mean, in plain Python, one change after the other.
+"""What effective time, enforcement and folding mean, in plain Python, one change after the other.
 
 It shares no code with the engine.  The tests of the engine use it as well.
 """
@@ -8,31 +8,20 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidegauge.audit.identity import Held, Identity, OwnedIdentity, Row, renamed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
+    from tidegauge.audit.identity import Mutation
     from tidegauge.model.program import Allowance, Program, Scope
 
-Row = dict[str, Any]
-Mutation = tuple[int, str | None, str | None, Row | None, str | None, tuple[str, ...]]
-"""Time, key (None: the table was emptied), unit, new row, the key before a rename, what was left out."""
 Sees = dict[str, "Callable[[Row | None, Row | None], tuple[int, tuple[int, ...]] | None]"]
 """Release -> what it sees of (before, after): a cell and an amount per component, or nothing."""
-Told = tuple[int, "Held", Row | None, Row | None]
+Told = tuple[int, Held, Row | None, Row | None]
 """Place in the log, a row of a unit, and the row before and after."""
-
-
-@dataclass(eq=False)
-class Held:
-    """A row as one unit has it; where the unit is the row, the row."""
-
-    unit: str
-    row: Row | None = None
-    """Its latest version in the log."""
-    name: str = ""
-    """By which the rows of a unit are ordered when a term begins: the key, or its next generation."""
 
 
 @dataclass(frozen=True)
@@ -57,121 +46,12 @@ class Life:
     view: dict[tuple[str, int, int], int] = field(default_factory=dict)
 
 
-class Became(NamedTuple):
-    """A row of a unit, and what a change makes of it."""
-
-    held: Held
-    row: Row | None
-
-
 class Seen(NamedTuple):
     """What a change is to a unit: the new row, and whether the unit had the row before."""
 
     unit: str
     row: Row | None
     before: bool
-
-
-class Identity:
-    """Whose a change is, where the unit is the row.
-
-    It is of the row that came to the key by a rename and is still there, else of the key's own row.
-    """
-
-    def __init__(self) -> None:
-        self.own: dict[str, Held] = {}
-        self.guests: dict[str, list[Held]] = defaultdict(list)
-        self.everyone: list[Held] = []
-
-    def fresh(self, unit: str | None = None) -> Held:
-        """A new row."""
-        self.everyone.append(Held(unit or f"row {len(self.everyone)}"))
-        return self.everyone[-1]
-
-    def at(self, key: str) -> Held:
-        """The row at a key."""
-        if self.guests[key]:
-            return self.guests[key][-1]
-        if key not in self.own:
-            self.own[key] = self.fresh()
-        return self.own[key]
-
-    def emptied(self) -> list[Became]:
-        """The rows that end when the table is emptied."""
-        self.guests.clear()
-        return [Became(held, None) for held in self.everyone if held.row is not None]
-
-    def change(self, told: Mutation) -> list[Became]:
-        """The rows that a change is of, and what they become."""
-        _, key, _, row, previous, kept = told
-        assert key is not None
-        held = self.at(previous or key)
-        if previous is not None:
-            if self.guests[previous]:
-                self.guests[previous].pop()
-            else:
-                del self.own[previous]
-            self.guests[key].append(held)
-        if row is None and self.guests[key]:
-            self.guests[key].pop()
-        return [Became(held, row and complete(row, held.row, kept))]
-
-
-class OwnedIdentity(Identity):
-    """Where units own rows.
-
-    A row ends in one unit and begins in another, where it is the one that the unit has at the key.
-    """
-
-    def __init__(self, owner: str | None) -> None:
-        super().__init__()
-        self.owner = owner
-        self.places: dict[str, list[Held]] = defaultdict(list)
-        self.named: dict[tuple[str, str], Held] = {}
-        self.begun: dict[tuple[str, str], int] = defaultdict(int)
-
-    def emptied(self) -> list[Became]:
-        """The rows that end when the table is emptied."""
-        self.places.clear()
-        return super().emptied()
-
-    def change(self, told: Mutation) -> list[Became]:
-        """The rows that a change is of, and what they become."""
-        _, key, unit, row, previous, kept = told
-        assert key is not None
-        place = self.places[previous or key]
-        was = place.pop() if place else None
-        if self.owner in kept:
-            unit = was.unit if was else None
-        if row is not None:
-            row = complete(row, was.row if was else None, kept)
-        if row is None or unit is None:
-            return [Became(was, None)] if was else []
-        if was is not None and was.unit == unit:
-            if previous is not None and self.named.get((unit, previous)) is was:
-                del self.named[unit, previous]
-            self.places[key].append(was)
-            return [Became(was, row)]
-        held = self.named.get((unit, key))
-        if held is None or held in self.places[key]:
-            held = self.named[unit, key] = self.fresh(unit)
-            generation = self.begun[unit, key]
-            held.name = f"\x1f{generation}\x1f{key}" if generation else key
-            self.begun[unit, key] += 1
-        self.places[key].append(held)
-        return [*([Became(was, None)] if was else []), Became(held, row)]
-
-
-def complete(
-    row: Mapping[str, object], was: Mapping[str, object] | None, kept: tuple[str, ...]
-) -> dict[str, object]:
-    """A new row with the values that were left out."""
-    return {name: (was or {}).get(name) if name in kept else value for name, value in row.items()}
-
-
-def renamed(told: Mutation) -> Mutation:
-    """A change in which no key is renamed to itself."""
-    return (*told[:4], None, told[5]) if told[4] == told[1] else told
 
 
 class Oracle:

@@ -130,13 +130,14 @@ def _times(release: str) -> set[int]:
     return set(range(first, 81, 20 if release == "rolled" else 10))
 
 
-def _readings(
+def read_all(
     releases: Mapping[str, Mapping[str, object]],
     log: Sequence[Event],
     passes: Sequence[int],
     budget: Mapping[str, object],
     **more: Any,
 ) -> list[Reading]:
+    """Every reading of a gauge that reads this log at these passes of the clock."""
     source = MemoryLog("t", COLUMNS, Random(0), owner=None, informed=False)
     found: list[Reading] = []
     since = -1
@@ -159,7 +160,7 @@ def _instant(reading: Reading) -> int:
 def check_without_noise() -> None:
     """Every reading of a gauge without noise is exact and published when it is due.  Raises Discrepancy."""
     log = _log()
-    readings = _readings(_RELEASES, log, (35, 90), {"rho": 10**6}, sampler=Silent())
+    readings = read_all(_RELEASES, log, (35, 90), {"rho": 10**6}, sampler=Silent())
     seen = defaultdict[str, set[int]](set)
     for one in readings:
         at = _instant(one)
@@ -191,7 +192,7 @@ def check_calendar() -> None:
         "every": "1 day",
         "for": "4 days",
     }
-    readings = _readings(
+    readings = read_all(
         {"r": release},
         table.log,
         (ends[-1] + 10**6,),
@@ -221,7 +222,7 @@ def check_intervals(alpha: float) -> None:
         row: Row = {"s": f"g{n}", "x": (2, 8)[n % 2], "k": "p", "owner": None}
         table.put((5, 5), f"k{n}", row)
     for budget in ({"rho": 400}, {"epsilon": 70}):
-        readings = _readings(releases, table.log, (90,), budget, constraint={"at_most": 2})
+        readings = read_all(releases, table.log, (90,), budget, constraint={"at_most": 2})
         for name in releases:
             last = [one for one in readings if one.release == name][-_CELLS:]
             _require_covered(name, last, alpha / 24)
@@ -275,7 +276,7 @@ def check_errors(alpha: float, strategy: str) -> int:
     gauges = 0
     for (budget, kurtosis), (limit, more) in product(_NOISES, _SHAPES):
         try:
-            readings = _readings({"r": release | more}, [], (90,), budget, constraint=limit)
+            readings = read_all({"r": release | more}, [], (90,), budget, constraint=limit)
         except SpecError:  # not a strategy for this release
             continue
         gauges += 1

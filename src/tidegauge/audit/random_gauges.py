@@ -20,7 +20,8 @@ from tidegauge.audit.world import Random, Times, random_table
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tidegauge.audit.oracle import Mutation, Row, Sees
+    from tidegauge.audit.identity import Mutation, Row
+    from tidegauge.audit.oracle import Sees
     from tidegauge.audit.pairs import OpenLog
     from tidegauge.audit.world import Event
     from tidegauge.model.program import Program

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -133,13 +133,21 @@ def layers_for(windows: int, branching: int) -> int:
     return layers
 
 
-def prefix_nodes(window: int, *, branching: int, layers: int) -> list[tuple[int, int]]:
-    """The (layer, index) nodes whose union is the windows 0..window."""
-    nodes, at, left = [], 0, window + 1
+class Node(NamedTuple):
+    """A node of a hierarchy of windows: its layer (0 is the bottom), and its number there."""
+
+    layer: int
+    number: int
+
+
+def prefix_nodes(window: int, *, branching: int, layers: int) -> list[Node]:
+    """The nodes whose union is the windows 0..window."""
+    nodes: list[Node] = []
+    at, left = 0, window + 1
     for layer in reversed(range(layers)):
         width = branching**layer
         count, left = divmod(left, width)
-        nodes += [(layer, at // width + i) for i in range(count)]
+        nodes += [Node(layer, at // width + i) for i in range(count)]
         at += count * width
     return nodes
 

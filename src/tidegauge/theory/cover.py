@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from fractions import Fraction
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidegauge.errors import SpecError
 from tidegauge.model.quantity import alike
@@ -17,10 +17,19 @@ if TYPE_CHECKING:
     from tidegauge.theory._arguments import Length
 
 
-def cover(left: int, right: int, *, branching: int, height: int) -> list[tuple[int, int]]:
-    """The fewest nodes whose disjoint union is (left, right], from left to right, as (layer, index).  [T5]
+class Node(NamedTuple):
+    """A node of a hierarchy."""
 
-    Nodes:    index i of layer j < height is (i c^j, (i+1) c^j], in bottom windows from the start.
+    layer: int
+    """0 is the bottom."""
+    number: int
+    """From the left in its layer, from 0."""
+
+
+def cover(left: int, right: int, *, branching: int, height: int) -> list[Node]:
+    """The fewest nodes whose disjoint union is (left, right], from left to right, as (layer, number).  [T5]
+
+    Nodes:    number i of layer j < height is (i c^j, (i+1) c^j], in bottom windows from the start.
     Tight:    no other set of nodes is as small.
     Proof:    docs/theory/T5.md
     """
@@ -33,7 +42,7 @@ def cover(left: int, right: int, *, branching: int, height: int) -> list[tuple[i
         layer, size = 0, 1
         while layer + 1 < layers and at % (size * base) == 0 and at + size * base <= end:
             layer, size = layer + 1, size * base
-        nodes.append((layer, at // size))
+        nodes.append(Node(layer, at // size))
         at += size
     return nodes
 

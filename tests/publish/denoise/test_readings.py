@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tidegauge.cli.verbs import main
+from tidegauge.cli.carry_out import main
 from tidegauge.mechanism.noise.samplers import SimulationSampler
 from tidegauge.model.reading import TOO_SMALL, Reading
 from tidegauge.publish.registry import FORMATS, FilePublisher

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -53,6 +53,16 @@ class Models:
         )
 
 
+class _Model(NamedTuple):
+    """The parameters of one model; its prior is added later."""
+
+    pull: float
+    keep: float
+    level: float
+    other: float
+    start: float
+
+
 @lru_cache(maxsize=1)
 def bank() -> Models:
     """All models.
@@ -62,22 +72,24 @@ def bank() -> Models:
     """
     found: list[tuple[float, ...]] = []
 
-    def add(kind: list[tuple[float, ...]]) -> None:
-        found.extend((*model, 0.5 * np.log(model[2]) - np.log(len(kind))) for model in kind)
+    def add(kind: list[_Model]) -> None:
+        found.extend((*model, 0.5 * np.log(model.level) - np.log(len(kind))) for model in kind)
 
-    add([(0.0, 0.0, q, 0.0, 0.0) for q in 10.0 ** np.arange(-7, 4.01, 0.5)])
+    add([_Model(0.0, 0.0, q, 0.0, 0.0) for q in 10.0 ** np.arange(-7, 4.01, 0.5)])
     coarse = 10.0 ** np.arange(-5, 2.1)
     drifting = [
-        (keep, keep, q, q * part, q * part / (1 - keep**2))
+        _Model(keep, keep, q, q * part, q * part / (1 - keep**2))
         for keep in (0.9, 0.98)
         for q in coarse
         for part in (1e-3, 1e-2, 1e-1, 1.0)
     ]
-    lasting = [(1.0, 1.0, q, q * part, max(q / 20, 0.01)) for q in coarse for part in (1e-6, 1e-4, 1e-2)]
+    lasting = [
+        _Model(1.0, 1.0, q, q * part, max(q / 20, 0.01)) for q in coarse for part in (1e-6, 1e-4, 1e-2)
+    ]
     add([*drifting, *lasting])
     add(
         [
-            (keep - 1, keep, q, size * (1 - keep**2), size)
+            _Model(keep - 1, keep, q, size * (1 - keep**2), size)
             for keep in (0.0, 0.7)
             for q in 10.0 ** np.arange(-7, 2.1)
             for size in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)

@@ -109,7 +109,7 @@ def _denoised(
     ]
     found = {}
     for at, window in enumerate(windows):
-        estimates = _decoded(query, [(part.values[at], part.variances[at]) for part in parts])
+        estimates = _decoded(query, [Denoised(part.values[at], part.variances[at]) for part in parts])
         for cell, estimate in enumerate(estimates):
             found[series.name, window.reading, cell] = estimate
     return found
@@ -164,11 +164,11 @@ def _plain(component_plan: ComponentPlan, windows: list[_Window], rows: Floats) 
     return Denoised(values, variances)
 
 
-def _decoded(query: Query, parts: list[tuple[Floats, Floats]]) -> list[Estimate]:
+def _decoded(query: Query, parts: Sequence[Denoised]) -> list[Estimate]:
     """One estimate per cell, from the value and variance of each component."""
     aggregate = aggregate_of(query.aggregate)
     if isinstance(aggregate, Linear):
-        values, deviations = parts[0][0], np.sqrt(parts[0][1])
+        values, deviations = parts[0].values, np.sqrt(parts[0].variances)
         low, high = values - _Z * deviations, values + _Z * deviations
         return [Estimate(*map(float, numbers)) for numbers in zip(values, deviations, low, high, strict=True)]
     return [

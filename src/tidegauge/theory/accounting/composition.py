@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from tidegauge.errors import SpecError
 from tidegauge.model.quantity import fraction
@@ -128,9 +128,18 @@ def _forced(events: Sequence[Event]) -> Fraction:
     return 1 - spared
 
 
-def _pure(events: Sequence[Event]) -> list[tuple[Fraction, int]] | None:
-    """(epsilon, times) of every event, or None unless all events have an epsilon."""
-    pairs = [(event.epsilon, event.times) for event in events if isinstance(event, Approximate | Laplace)]
+class _Runs(NamedTuple):
+    """A mechanism with a pure epsilon, and how many times it runs."""
+
+    epsilon: Fraction
+    times: int
+
+
+def _pure(events: Sequence[Event]) -> list[_Runs] | None:
+    """The runs of every event, or None unless all events have an epsilon."""
+    pairs = [
+        _Runs(event.epsilon, event.times) for event in events if isinstance(event, Approximate | Laplace)
+    ]
     return pairs if len(pairs) == len(events) else None
 
 

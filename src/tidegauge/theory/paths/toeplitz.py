@@ -63,6 +63,8 @@ def toeplitz_paths(
     """
     changes, span = case.within(len(coefficients))
     found, convex = _checked(coefficients, offset, changes, quick=quick)
+    if not domain.high:
+        domain = domain._replace(high=domain.low, low=0.0)
     plain = domain.groups == 1 and not domain.low
     most = max(domain.high, domain.low)
     if (changes == 1 and (plain or found.bins > 1)) or (plain and changes == 2 and not (coarse and convex)):
