@@ -24,7 +24,7 @@ import numpy as np
 from bench.result import Chart, Ratio, Series, Table, not_here, put, say
 from bench.result import Result as Found
 from bench.series import CASES, MORE, Case
-from tidegauge.model import kinds
+from tidegauge.model.kinds import SOURCES
 from tidegauge.model.quantity import instant
 from tidegauge.model.source import Location
 from tidegauge.plan.certify import accounted
@@ -75,7 +75,7 @@ def measured(case: Case, folder: Path, draws: int) -> Result:
     with ScratchFolder() as scratch:
         where = Location(folder, Path(scratch.name) / "store.db")
         spec = spec_of(case, folder, EPSILONS[0])
-        source = kinds.find("files").open(spec.source, where)
+        source = SOURCES.named("files").open(spec.source, where)
         found = simulate(Task(spec, source, grid, now=NOW))
         full, noise, left = errors(found)
         ratios: dict[Fraction, list[float]] = {}

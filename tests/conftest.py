@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.quick import thin_out
+from tidegauge.model.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +36,32 @@ def no_place_for_temporary_files_is_left_chosen() -> Iterator[None]:
     yield
     if (scratch := sys.modules.get("tidegauge.scratch")) is not None:
         scratch.use(None)
+
+
+_REGISTRIES: dict[str, Registry[Any]] = {}
+"""Every registry of a module that is loaded."""
+_SEARCHED: set[str] = set()
+
+
+def registered() -> dict[str, tuple[str, ...]]:
+    """The names in every registry of the package."""
+    for name in [name for name in sys.modules if name.startswith("tidegauge.") and name not in _SEARCHED]:
+        _SEARCHED.add(name)
+        here = vars(sys.modules[name]).values()
+        _REGISTRIES.update({one.one: one for one in here if isinstance(one, Registry)})
+    return {name: one.names() for name, one in _REGISTRIES.items()}
+
+
+@pytest.fixture(autouse=True)
+def every_plug_in_of_a_test_is_unregistered() -> Iterator[None]:
+    """One that stayed would change the plans of the tests after it, whichever these are."""
+    before = registered()
+    yield
+    left = {name: now for name, now in registered().items() if now != before.get(name, now)}
+    for name, now in left.items():
+        for plug_in in set(now) - set(before[name]):
+            _REGISTRIES[name].unregister(plug_in)
+    assert not left, f"the test registered or removed a plug-in and did not undo it: {left}"
 
 
 @pytest.fixture(autouse=True)

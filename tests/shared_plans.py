@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tidegauge.mechanism.aggregates import aggregate_of, names
-from tidegauge.mechanism.registry import kinds
+from tidegauge.mechanism.aggregates import AGGREGATES
+from tidegauge.mechanism.registry import STRATEGIES
 from tidegauge.plan import planner
 from tidegauge.plan.grow import all_certified
 
@@ -48,10 +48,16 @@ class SharedPlans:
         return self._certified[made_from]
 
 
+_SEEN: Final[dict[int, object]] = {}
+"""Plug-ins that plans were made with.  They stay alive: another one never gets the address of one that is gone."""
+
+
 def _registered() -> str:
     """What plug-ins there are: a plan with one is not a plan where it is gone."""
-    aggregates = sorted((name, id(aggregate_of(name))) for name in names())
-    return repr(([(kind.name, id(kind)) for kind in kinds()], aggregates))
+    plug_ins = [*STRATEGIES, *AGGREGATES]
+    for one in plug_ins:
+        _SEEN[id(one)] = one
+    return repr([(one.name, id(one)) for one in plug_ins])
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from tests.golden.dump import Exact
 from tidegauge import Gauge
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.aggregate import Aggregate, Estimate, Part
-from tidegauge.mechanism.aggregates import aggregate_of, register, unregister
+from tidegauge.mechanism.aggregates import AGGREGATES, aggregate_of
 from tidegauge.plan.explain import explain
 from tidegauge.testing import Clock, Script
 
@@ -52,9 +52,9 @@ RUNNING = {"start": "1970-01-01T00:00:00.000002Z", "every": "2 microseconds", "f
 
 @pytest.fixture
 def registered() -> Iterator[None]:
-    register(Spread())
+    AGGREGATES.register(Spread.name, Spread())
     yield
-    unregister(Spread.name)
+    AGGREGATES.unregister(Spread.name)
 
 
 def gauge(folder: Path, **more: Any) -> Gauge:
@@ -97,6 +97,6 @@ def test_without_its_registration_the_function_is_refused(tmp_path: Path) -> Non
 
 def test_a_name_is_registered_once_and_an_unknown_one_is_refused() -> None:
     with pytest.raises(SpecError, match="an aggregate called 'avg' is registered already"):
-        register(aggregate_of("avg"))
+        AGGREGATES.register("avg", Spread())
     with pytest.raises(SpecError, match="there is no aggregate called 'median'; there are: avg, count, sum"):
         aggregate_of("median")

@@ -10,7 +10,7 @@ import pytest
 from tests.golden.dump import Seeded, dumped
 from tests.plugins.toy_engine import ToyEngine
 from tidegauge import Gauge
-from tidegauge.engine.registry import open_engine, register, unregister
+from tidegauge.engine.registry import ENGINES
 from tidegauge.errors import PlanChanged, QueryError, SpecError
 from tidegauge.model.engine import EngineKind
 from tidegauge.model.quantity import instant
@@ -54,9 +54,9 @@ def story() -> list[Any]:
 
 @pytest.fixture(autouse=True)
 def toy() -> Iterator[None]:
-    register(EngineKind("toy", ToyEngine))
+    ENGINES.register("toy", EngineKind("toy", ToyEngine))
     yield
-    unregister("toy")
+    ENGINES.unregister("toy")
 
 
 def gauge(folder: Path, engine: str, source: Script, **changed: Any) -> Gauge:
@@ -108,8 +108,8 @@ def test_a_kind_that_does_not_exist_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_two_engines_of_one_name_are_refused() -> None:
-    with pytest.raises(ValueError, match="already"):
-        register(EngineKind("duckdb", open_engine))  # type: ignore[arg-type]
+    with pytest.raises(SpecError, match="a kind of engine called 'duckdb' is registered already"):
+        ENGINES.register("duckdb", EngineKind("duckdb", ToyEngine))
 
 
 def test_the_default_engine_is_no_part_of_a_committed_declaration() -> None:

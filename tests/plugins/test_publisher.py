@@ -50,7 +50,7 @@ class DiaryKind(PublisherKind[DiarySpec, Batch]):
 def registered() -> Iterator[None]:
     PUBLISHERS.register("diary", DiaryKind())
     yield
-    PUBLISHERS.forget("diary")
+    PUBLISHERS.unregister("diary")
 
 
 def test_it_gets_every_reading_once(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_what_it_refuses_is_delivered_later(tmp_path: Path) -> None:
 def test_its_table_of_the_declaration_is_checked(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"publish\.mine\.pages"):
         Ward(tmp_path, {"mine": {"kind": "diary", "pages": 0}}).gauge()
-    PUBLISHERS.forget("diary")
+    PUBLISHERS.unregister("diary")
     try:
         with pytest.raises(
             SpecError, match=r"publish\.mine\.kind: there is no such kind; one of public, site, "

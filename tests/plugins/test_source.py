@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from tests.cli.test_verbs import Shell
-from tidegauge.model import kinds
 from tidegauge.model.declared import Name, SourceSpec
+from tidegauge.model.kinds import SOURCES
 from tidegauge.model.mutation import Batch
 from tidegauge.model.quantity import instant
 from tidegauge.model.source import Asked, Check, Claim, Draft, Location, OpenSource, SourceKind
@@ -105,9 +105,9 @@ def tidegauge(
 ) -> Iterator[Shell]:
     monkeypatch.chdir(tmp_path)
     Path("town.notes").write_text(LINES)
-    kinds.register("notes", NotesKind())
+    SOURCES.register("notes", NotesKind())
     yield Shell(monkeypatch, capsys)
-    kinds.forget("notes")
+    SOURCES.unregister("notes")
 
 
 def declare(tidegauge: Shell, *words: str) -> None:
@@ -165,9 +165,9 @@ def test_it_says_that_it_contains_its_past(tidegauge: Shell, monkeypatch: pytest
 
 def test_without_registration_there_is_no_such_kind(tidegauge: Shell) -> None:
     declare(tidegauge)
-    kinds.forget("notes")
+    SOURCES.unregister("notes")
     assert "source.kind: there is no such kind; one of files, " in tidegauge.refused("plan")
-    kinds.register("notes", NotesKind())
+    SOURCES.register("notes", NotesKind())
 
 
 @pytest.mark.parametrize("name", ["key", "entry"])

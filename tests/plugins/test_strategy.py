@@ -12,7 +12,7 @@ import pytest
 from tests.golden.dump import Exact
 from tidegauge import Gauge
 from tidegauge.errors import SpecError, StoreCorrupt
-from tidegauge.mechanism.registry import kind_of, kinds, register, unregister
+from tidegauge.mechanism.registry import STRATEGIES
 from tidegauge.mechanism.strategy import Row, Strategy, StrategyKind, refuse_running_values, says
 from tidegauge.plan.explain import explain
 from tidegauge.plan.plan import Plan
@@ -72,9 +72,9 @@ RUNNING = {"start": "1970-01-01T00:00:00.000002Z", "every": "2 microseconds", "f
 
 @pytest.fixture
 def registered() -> Iterator[None]:
-    register(KIND)
+    STRATEGIES.register(KIND.name, KIND)
     yield
-    unregister(KIND.name)
+    STRATEGIES.unregister(KIND.name)
 
 
 def gauge(folder: Path, **pinned: Any) -> Gauge:
@@ -116,13 +116,13 @@ def test_what_the_schedule_fixes_cannot_be_pinned_otherwise(tmp_path: Path) -> N
 def test_without_its_registration_it_is_refused_and_a_committed_plan_still_is_explained(
     tmp_path: Path,
 ) -> None:
-    register(KIND)
+    STRATEGIES.register(KIND.name, KIND)
     try:
         one = gauge(tmp_path, strategy="prefixes")
         list(one.run())
         planned = one.plan()
     finally:
-        unregister(KIND.name)
+        STRATEGIES.unregister(KIND.name)
     assert "is not installed here" in explain(planned, why=True)
     with pytest.raises(StoreCorrupt):
         list(gauge(tmp_path, strategy="prefixes").run())
@@ -139,5 +139,6 @@ def test_the_contract_demands_a_description() -> None:
 
 def test_a_name_is_registered_once() -> None:
     with pytest.raises(SpecError, match="a strategy called 'disjoint' is registered already"):
-        register(kind_of("disjoint"))
-    assert len({kind.name for kind in kinds()}) == len(kinds()) == 11
+        STRATEGIES.register("disjoint", KIND)
+    assert [kind.name for kind in STRATEGIES] == list(STRATEGIES.names())
+    assert len(STRATEGIES.names()) == 11

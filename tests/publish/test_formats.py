@@ -6,6 +6,7 @@ import csv
 import io
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,8 +23,10 @@ from tidegauge.publish.registry import (
     TextPublisher,
     decode_file,
     format_named,
-    register,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 NAMES = [
     "ward",
@@ -51,8 +54,8 @@ def test_a_plain_name_stays_and_one_that_is_taken_gets_a_prefix() -> None:
 
 def test_the_same_columns_everywhere(tmp_path: Path) -> None:
     readings = [reading({name: f"in {name}" for name in NAMES}), reading(None, "total")]
-    FilePublisher(FORMATS["parquet"], tmp_path / "r.parquet").deliver(readings)
-    FilePublisher(FORMATS["csv"], tmp_path / "r.csv").deliver(readings)
+    FilePublisher(FORMATS.named("parquet"), tmp_path / "r.parquet").deliver(readings)
+    FilePublisher(FORMATS.named("csv"), tmp_path / "r.csv").deliver(readings)
     table = as_table(readings)
     header, first, second = csv.reader(io.StringIO((tmp_path / "r.csv").read_text()))
     assert table.column_names == pq.read_table(tmp_path / "r.parquet").column_names == header
@@ -88,7 +91,7 @@ def test_every_format_of_a_file_is_recognised_by_its_content(tmp_path: Path, nam
         ([], [reading(None)], [reading({"ward": "a"}), reading({"n": 7}, "s")])
     ):
         path = tmp_path / f"{number}.txt"
-        delivery = FilePublisher(FORMATS[name], path).deliver(readings)
+        delivery = FilePublisher(FORMATS.named(name), path).deliver(readings)
         assert (delivery.readings, delivery.to) == (len(readings), path.name)
         assert decode_file(path) == [Row.of(one.as_json()) for one in readings]
 
@@ -106,17 +109,24 @@ def test_what_a_format_cannot_do_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="must be table, csv, json or parquet"):
         format_named("xml")
     with pytest.raises(SpecError, match="for a file choose csv, json or parquet"):
-        FilePublisher(FORMATS["table"], tmp_path / "it").deliver([])
+        FilePublisher(FORMATS.named("table"), tmp_path / "it").deliver([])
     with pytest.raises(SpecError, match="parquet is not text"):
-        TextPublisher(FORMATS["parquet"], print).deliver([])
+        TextPublisher(FORMATS.named("parquet"), print).deliver([])
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_format_is_one_registration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegauge.publish.registry.FORMATS", dict(FORMATS))
-    register(Format("names", lambda readings: " ".join(one.release for one in readings).encode(), None))
+@pytest.fixture
+def names() -> Iterator[str]:
+    FORMATS.register(
+        "names", Format("names", lambda readings: " ".join(one.release for one in readings).encode(), None)
+    )
+    yield "names"
+    FORMATS.unregister("names")
+
+
+def test_a_format_is_one_registration(names: str) -> None:
     seen: list[str] = []
-    delivery = TextPublisher(format_named("names"), seen.append).deliver(
+    delivery = TextPublisher(format_named(names), seen.append).deliver(
         [reading(None, "a"), reading(None, "b")]
     )
     assert delivery.readings == 2

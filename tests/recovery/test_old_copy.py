@@ -32,7 +32,7 @@ def rows(one: Gauge) -> list[dict[str, Any]]:
 def export(one: Gauge, folder: Path, name: str) -> None:
     """In every form in which readings are handed on."""
     for form in ("csv", "json", "parquet"):
-        FilePublisher(FORMATS[form], folder / f"{name}.{form}").deliver(one.published())
+        FilePublisher(FORMATS.named(form), folder / f"{name}.{form}").deliver(one.published())
     (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows(one)))
 
 

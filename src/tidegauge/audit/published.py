@@ -23,7 +23,7 @@ from tidegauge.audit.findings import require
 from tidegauge.audit.rehearsal import MemoryLog, SetClock
 from tidegauge.audit.world import Random, Table
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.registry import kinds
+from tidegauge.mechanism.registry import STRATEGIES
 from tidegauge.run.gauge import Gauge
 from tidegauge.scratch import ScratchFolder
 
@@ -322,5 +322,5 @@ def published_checks(alpha: float) -> dict[str, Callable[[], object]]:
         "parts of a whole": check_consistent,
     } | {
         f"strategy {kind.name}, standard errors": partial(check_errors, alpha / 100, kind.name)
-        for kind in kinds()
+        for kind in STRATEGIES
     }

@@ -9,7 +9,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.audit.exercises import COLUMNS
-from tidegauge.model import kinds
+from tidegauge.model.kinds import SOURCES
 from tidegauge.model.source import FollowedSource, Location
 from tidegauge.plan.spec.declaration import GaugeSpec
 
@@ -44,7 +44,7 @@ class WrittenLog(FollowedSource):
                 }
             ).source
             where = Location(self._folder, self._folder / "store.db")
-            self._inner = kinds.find(self._kind).open(declared, where)
+            self._inner = SOURCES.named(self._kind).open(declared, where)
         return self._inner
 
     @property

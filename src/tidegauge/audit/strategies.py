@@ -14,7 +14,7 @@ from tidegauge.audit.palette import Contribution
 from tidegauge.audit.paths import Search, Step
 from tidegauge.audit.world import Random
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.registry import kinds
+from tidegauge.mechanism.registry import STRATEGIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -129,4 +129,4 @@ def _values(
 
 def strategy_checks() -> dict[str, str]:
     """The name of each check, and the kind of strategy that it tries."""
-    return {f"strategy {kind.name}, all paths": kind.name for kind in kinds()}
+    return {f"strategy {kind.name}, all paths": kind.name for kind in STRATEGIES}

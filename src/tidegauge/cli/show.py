@@ -83,7 +83,8 @@ def _format_of(output: Path | None) -> str:
     if output is None:
         return "table"
     ending = output.suffix.removeprefix(".").lower()
-    if ending not in FORMATS or FORMATS[ending].decode is None:
+    found = FORMATS.find(ending)
+    if found is None or found.decode is None:
         raise SpecError(
             f"'{output.name}' does not end in .csv, .json or .parquet; rename it or add --format",
             key="--output",

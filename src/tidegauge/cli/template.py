@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SpecError
-from tidegauge.model import kinds
+from tidegauge.model.kinds import SOURCES
 from tidegauge.model.quantity import DAY, moment
 from tidegauge.model.source import Asked, Claim
 from tidegauge.source.batch.draft import bare, line, quoted
@@ -33,15 +33,15 @@ def template(
 
     Raises SpecError if there is no such kind, or if it cannot read `what`.
     """
-    if kind is not None and kind not in kinds.names():
-        raise SpecError(f"one of {', '.join(kinds.names())}", key="--kind")
+    if kind is not None and kind not in SOURCES.names():
+        raise SpecError(f"there is no such kind; one of {', '.join(SOURCES.names())}", key="--kind")
     if what is not None and not what.startswith("env:") and ("://" in what or _SETTINGS.search(what)):
         raise SpecError(
             "a connection string may contain a password: put it into the environment and write "
             "env:NAME_OF_THE_VARIABLE"
         )
     asked = Asked(what, folder, table, schema)
-    claims = {name: kinds.find(name).claim(asked) for name in kinds.names()}
+    claims = {name: SOURCES.named(name).claim(asked) for name in SOURCES.names()}
     order = (Claim.OWN, Claim.LIKELY, Claim.OTHERWISE)
     best = next((name for wanted in order for name in claims if claims[name] is wanted), None)
     name = kind or best
@@ -55,7 +55,7 @@ def template(
     if claims[name] is Claim.NONE or (claims[name] is Claim.OTHERWISE and claimed and name != best):
         able = [one for one, claim in claims.items() if one == best or claim is Claim.IF_NAMED]
         raise SpecError(f"{_shown(asked)} cannot be read as {name}; one of {', '.join(able)}", key="--kind")
-    return kinds.find(name).template(asked)
+    return SOURCES.named(name).template(asked)
 
 
 def _shown(asked: Asked) -> str:

@@ -1,4 +1,4 @@
-"""The engines that a declaration can name.  A new engine is one folder and one line in _KINDS."""
+"""The engines that a declaration can name.  A new engine is one folder and one line below."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SpecError
 from tidegauge.model.engine import EngineKind, KeepingEngine
+from tidegauge.model.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,31 +38,18 @@ def _spark(program: Program, columns: Mapping[str, str]) -> Engine:
     return SparkEngine(program, columns)
 
 
-_KINDS: Final = {
-    kind.name: kind
-    for kind in [
-        EngineKind("duckdb", _duckdb, _duckdb_grid),
-        EngineKind(
-            "spark",
-            _spark,
-            leaves="the engine 'spark' keeps rows and units in files",
-            sources=frozenset({"spark", "files"}),
-            stamps="duckdb",
-        ),
-    ]
-}
-
-
-def register(kind: EngineKind) -> None:
-    """Add a kind of engine from outside the package.  Raises ValueError if the name is already registered."""
-    if kind.name in _KINDS:
-        raise ValueError(f"there is already an engine of kind {kind.name!r}")
-    _KINDS[kind.name] = kind
-
-
-def unregister(name: str) -> None:
-    """Remove a kind that `register` added.  Raises KeyError if this name is not registered."""
-    del _KINDS[name]
+ENGINES: Final[Registry[EngineKind]] = Registry("a kind of engine")
+for _kind in (
+    EngineKind("duckdb", _duckdb, _duckdb_grid),
+    EngineKind(
+        "spark",
+        _spark,
+        leaves="the engine 'spark' keeps rows and units in files",
+        sources=frozenset({"spark", "files"}),
+        stamps="duckdb",
+    ),
+):
+    ENGINES.register(_kind.name, _kind)
 
 
 def open_grid(
@@ -125,10 +113,11 @@ def open_engine(
 
 
 def _find(kind: str) -> EngineKind:
-    if kind not in _KINDS:
-        near = difflib.get_close_matches(kind, _KINDS, n=1)
+    found = ENGINES.find(kind)
+    if found is None:
+        near = difflib.get_close_matches(kind, ENGINES.names(), n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise SpecError(
-            f"there is no such engine; one of {', '.join(sorted(_KINDS))}{hint}", key="engine.kind"
+            f"there is no such engine; one of {', '.join(sorted(ENGINES.names()))}{hint}", key="engine.kind"
         )
-    return _KINDS[kind]
+    return found

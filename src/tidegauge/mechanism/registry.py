@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidegauge.errors import SpecError
 from tidegauge.mechanism.strategies import (
     ahead,
     autoregressive,
@@ -18,42 +17,14 @@ from tidegauge.mechanism.strategies import (
     sliding,
     toeplitz,
 )
+from tidegauge.model.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tidegauge.mechanism.strategy import Strategy, StrategyKind
 
-_KINDS: Final[dict[str, StrategyKind]] = {}
-
-
-def register(kind: StrategyKind) -> None:
-    """Make a kind of strategy available to plans.  Raises SpecError if its name is taken."""
-    if kind.name in _KINDS:
-        raise SpecError(f"a strategy called {kind.name!r} is registered already: give this one another name")
-    _KINDS[kind.name] = kind
-
-
-def unregister(name: str) -> None:
-    """Remove a kind of strategy that `register` added."""
-    del _KINDS[name]
-
-
-def kinds() -> tuple[StrategyKind, ...]:
-    """All kinds, in the order in which they were registered."""
-    return tuple(_KINDS.values())
-
-
-def find(name: str) -> StrategyKind | None:
-    """The kind with this name, or None."""
-    return _KINDS.get(name)
-
-
-def kind_of(name: str) -> StrategyKind:
-    """The kind with this name.  Raises SpecError if there is none."""
-    if name not in _KINDS:
-        raise SpecError(f"there is no strategy called {name!r}; there are: {', '.join(sorted(_KINDS))}")
-    return _KINDS[name]
+STRATEGIES: Final[Registry[StrategyKind]] = Registry("a strategy")
 
 
 def record(strategy: Strategy) -> dict[str, int | float | str]:
@@ -68,7 +39,7 @@ def build(
     attachments: Mapping[str, str] | None = None,
 ) -> Strategy:
     """The strategy with this name and these parameters, as a committed plan records them."""
-    return kind_of(name).from_record(parameters, attachments or {})
+    return STRATEGIES.named(name).from_record(parameters, attachments or {})
 
 
 for _kind in (
@@ -84,4 +55,4 @@ for _kind in (
     levels.KIND,
     ahead.KIND,
 ):
-    register(_kind)
+    STRATEGIES.register(_kind.name, _kind)

@@ -16,7 +16,7 @@ from tidegauge.mechanism.aggregates import aggregate_of
 from tidegauge.mechanism.decode import Decoder
 from tidegauge.mechanism.encode import ComponentPlan
 from tidegauge.mechanism.noise.samplers import gaussian_for, laplace_for
-from tidegauge.mechanism.registry import build, kind_of, kinds
+from tidegauge.mechanism.registry import STRATEGIES, build
 from tidegauge.mechanism.search.candidates import candidates
 from tidegauge.plan.candidate import Candidate
 
@@ -188,7 +188,7 @@ def grows(growth: Sequence[tuple[int, float]]) -> bool:
 def more_if_asked(search: Search, found: Sequence[Option]) -> bool:
     """Whether --optimise would find another candidate."""
     offered = {option.strategy.name for option in found}
-    return len(found) > 1 and any(kind.asked(search) for kind in kinds() if kind.name not in offered)
+    return len(found) > 1 and any(kind.asked(search) for kind in STRATEGIES if kind.name not in offered)
 
 
 _BY_NAME: Final = (
@@ -200,7 +200,7 @@ def _pinned(release: Release, pinned: Mapping[str, int | float | str], search: S
     name, parameters = str(pinned["name"]), {key: value for key, value in pinned.items() if key != "name"}
     at = f"release.{release.name}.strategy"
     try:
-        kind = kind_of(name)
+        kind = STRATEGIES.named(name)
         if parameters and (search.pure or not kind.pure):
             return fitting(build(name, parameters), release)
     except SpecError as error:
@@ -228,7 +228,7 @@ def fitting(strategy: Strategy, release: Release) -> Strategy:
         if str(field.type).startswith("int") and not (value is None or type(value) is int):
             raise SpecError(f"{field.name} is a whole number")
     parameters = strategy.parameters
-    for name, fixed_by in kind_of(strategy.name).fixed.items():
+    for name, fixed_by in STRATEGIES.named(strategy.name).fixed.items():
         due = getattr(schedule, fixed_by)
         needed = "ever" if due is None else due
         if parameters[name] != needed:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.mechanism.aggregates import aggregate_of
-from tidegauge.mechanism.registry import find
+from tidegauge.mechanism.registry import STRATEGIES
 from tidegauge.model.json import tables
 from tidegauge.model.quantity import rfc3339
 from tidegauge.plan.choose import grows
@@ -220,7 +220,7 @@ def _row(candidate: Candidate, *, chosen: bool) -> tuple[str, ...]:
 
 def _parameters(candidate: Candidate) -> str:
     """The parameters that the schedule does not fix, short ones first."""
-    kind = find(candidate.strategy)
+    kind = STRATEGIES.find(candidate.strategy)
     fixed = () if kind is None else kind.fixed
     text = ", ".join(
         f"{name}={str(value)[:_SHORT] if name == 'digest' else value}"
@@ -299,7 +299,8 @@ def _labels(candidates: Sequence[Candidate]) -> list[str]:
 
 
 def _described(candidate: Candidate, plan: ReleasePlan) -> str:
-    kind = find(candidate.strategy)  # a committed plan may name one that this installation does not have
+    # a committed plan may name one that this installation does not have
+    kind = STRATEGIES.find(candidate.strategy)
     return "is not installed here" if kind is None else kind.describe(plan.release.schedule)
 
 

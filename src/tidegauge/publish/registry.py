@@ -1,4 +1,4 @@
-"""The formats that readings can be written in, by name.  A new format is one call of `register`."""
+"""The formats that readings can be written in, by name.  A new format is one line below."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SpecError
 from tidegauge.model.publisher import Delivery
+from tidegauge.model.registry import Registry
 from tidegauge.publish import formats, table
 
 if TYPE_CHECKING:
@@ -31,30 +32,29 @@ class Format:
     text: bool = True
 
 
-FORMATS: Final[dict[str, Format]] = {}
+FORMATS: Final[Registry[Format]] = Registry("a format")
 
 
 def _table(readings: Sequence[Reading]) -> bytes:
     return table.as_text(readings).encode()
 
 
-def register(format_: Format) -> None:
-    """Make a format known under its name."""
-    FORMATS[format_.name] = format_
-
-
-register(Format("table", _table, None))
-register(Format("csv", formats.to_csv, formats.from_csv))
-register(Format("json", formats.to_json, formats.from_json))
-register(Format("parquet", formats.to_parquet, formats.from_parquet, text=False))
+for _format in (
+    Format("table", _table, None),
+    Format("csv", formats.to_csv, formats.from_csv),
+    Format("json", formats.to_json, formats.from_json),
+    Format("parquet", formats.to_parquet, formats.from_parquet, text=False),
+):
+    FORMATS.register(_format.name, _format)
 
 
 def format_named(name: str) -> Format:
     """The format with this name; raises SpecError where there is none."""
-    if name not in FORMATS:
-        *others, last = FORMATS
+    found = FORMATS.find(name)
+    if found is None:
+        *others, last = FORMATS.names()
         raise SpecError(f"must be {', '.join(others)} or {last}", key="--format")
-    return FORMATS[name]
+    return found
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class FilePublisher:
     def deliver(self, readings: Sequence[Reading]) -> Delivery:
         """Write all of them."""
         if self.format.decode is None:
-            files = [name for name, one in FORMATS.items() if one.decode is not None]
+            files = [one.name for one in FORMATS if one.decode is not None]
             choice = f"{', '.join(files[:-1])} or {files[-1]}"
             raise SpecError(
                 f"a {self.format.name} goes to the terminal; for a file choose {choice}", key="--format"
@@ -104,10 +104,10 @@ def decode_file(path: Path) -> list[Row]:
         content = path.read_bytes()
     except OSError as error:
         raise SpecError(f"{path.name} cannot be read: {error.strerror}", key="--against") from None
-    for one in FORMATS.values():
+    for one in FORMATS:
         if one.decode is not None and (rows := _decoded(one.decode, content)) is not None:
             return rows
-    known = [name for name, one in FORMATS.items() if one.decode is not None]
+    known = [one.name for one in FORMATS if one.decode is not None]
     raise SpecError(
         f"{path.name} is not what 'tidegauge readings' writes ({', '.join(known[:-1])} or {known[-1]})",
         key="--against",

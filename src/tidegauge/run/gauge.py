@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Unpack
 from tidegauge.engine.registry import left_in_the_clear, require_fit
 from tidegauge.errors import SpecError
 from tidegauge.mechanism.noise.samplers import SecureSampler
-from tidegauge.model import kinds
 from tidegauge.model.budget import Budget
 from tidegauge.model.constraint import Constraint
+from tidegauge.model.kinds import SOURCES
 from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.model.reading import Reading
 from tidegauge.model.source import Location, whole
@@ -160,7 +160,7 @@ class Gauge:
     def _source(self) -> Iterator[OpenSource]:
         """The source; what it holds on to is let go at the end."""
         declared = self.spec.source
-        source = self._given or kinds.find(declared.kind).open(declared, self._location)
+        source = self._given or SOURCES.named(declared.kind).open(declared, self._location)
         try:
             yield source
         finally:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tidegauge.errors import SpecError
-from tidegauge.model import kinds
+from tidegauge.model.kinds import PUBLISHERS
 from tidegauge.model.publisher import Place
 from tidegauge.publish.outbox import Opened, Outbox, Sender
 from tidegauge.source.batch.names import secret
@@ -33,7 +33,7 @@ def open_senders(
 ) -> list[Sender]:
     """The declared publishers, or one of them.  Raises SpecError where a secret of one is missing."""
     return [
-        Sender(kinds.publisher(spec.kind), spec, _place(name, base), Opened(plan, store, public))
+        Sender(PUBLISHERS.named(spec.kind), spec, _place(name, base), Opened(plan, store, public))
         for name, spec in declared.items()
         if only in (None, name)
     ]

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
 
 from tidegauge.errors import SpecError, StoreError
-from tidegauge.model import kinds
 from tidegauge.model.json import as_object, tables
+from tidegauge.model.kinds import SOURCES
 from tidegauge.model.source import Location
 from tidegauge.model.status import Status
 from tidegauge.plan.grow import all_certified, combined
@@ -193,10 +193,10 @@ class Reader:
 
     def _source_counts(self, position: str | None) -> dict[str, float]:
         """What the source could not use, for the operator alone."""
-        if self._source is None or self._source.kind not in kinds.names():
+        if self._source is None or self._source.kind not in SOURCES.names():
             return {}
         place = Location(self.store.base, self.store.path, position)
-        return dict(kinds.find(self._source.kind).operator_counts(self._source, place))
+        return dict(SOURCES.named(self._source.kind).operator_counts(self._source, place))
 
     def held_back(self) -> Fraction | None:
         """The loss that is still held back for added releases; None: the budget has no reserve."""

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegauge.errors import SpecError
-from tidegauge.model import kinds
 from tidegauge.model.json import as_object
+from tidegauge.model.kinds import SOURCES
 from tidegauge.model.quantity import instant
 from tidegauge.model.source import Location
 from tidegauge.run.reader import StoreFile
@@ -55,7 +55,7 @@ def simulated(
     """
     grid = grid_of(spec, asked)
     with ScratchFolder() as folder:
-        source = kinds.find(spec.source.kind).open(
+        source = SOURCES.named(spec.source.kind).open(
             spec.source, Location(base, Path(folder.name) / "simulate.db")
         )
         try:

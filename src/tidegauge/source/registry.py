@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tidegauge.model.kinds import register
+from tidegauge.model.kinds import SOURCES
 
-register("files", "tidegauge.source.files.kind")
-register("postgres", "tidegauge.source.postgres.kind")
-register("sqlite", "tidegauge.source.sqlite.kind")
-register("debezium", "tidegauge.source.debezium.kind")
-register("snapshots", "tidegauge.source.snapshots.kind")
-register("spark", "tidegauge.engine.spark.kind")  # beside its engine: both speak to one session
+SOURCES.register("files", "tidegauge.source.files.kind")
+SOURCES.register("postgres", "tidegauge.source.postgres.kind")
+SOURCES.register("sqlite", "tidegauge.source.sqlite.kind")
+SOURCES.register("debezium", "tidegauge.source.debezium.kind")
+SOURCES.register("snapshots", "tidegauge.source.snapshots.kind")
+SOURCES.register("spark", "tidegauge.engine.spark.kind")  # beside its engine: both speak to one session

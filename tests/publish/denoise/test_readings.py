@@ -110,7 +110,7 @@ def test_the_columns_are_the_same_in_every_format(tmp_path: Path) -> None:
     list(one.run())
     readings = one.published("wards", denoised="all")
     for name in ("csv", "json", "parquet"):
-        FilePublisher(FORMATS[name], tmp_path / name).deliver(readings)
+        FilePublisher(FORMATS.named(name), tmp_path / name).deliver(readings)
         assert compare(tmp_path / name, one.published()) == len(readings)
     wanted = ["model_value", "model_stderr", "model_low", "model_high", "model_uses"]
     header = next(csv.reader(io.StringIO((tmp_path / "csv").read_text())))

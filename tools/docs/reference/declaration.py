@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import AliasChoices, BaseModel
 
 import tidegauge  # noqa: F401  (makes the kinds of source and publisher known by name)
-from tidegauge.model import kinds
 from tidegauge.model.declared import SourceSpec
+from tidegauge.model.kinds import PUBLISHERS, SOURCES
 from tidegauge.model.quantity import Span
 from tidegauge.plan.spec.declaration import AllowanceSpec, ConstraintSpec, DerivedSpec, GaugeSpec, ReleaseSpec
 from tools.docs.reference.meanings import Meanings, table
@@ -98,8 +98,8 @@ def page() -> str:
             "## [source]", "These keys belong to every kind.", rows(SourceSpec, Meanings("source", "any"))
         ),
     ]
-    for kind in kinds.names():
-        spec = kinds.find(kind).spec
+    for kind in SOURCES.names():
+        spec = SOURCES.named(kind).spec
         found = rows(spec, Meanings("source", kind), without=tuple(COMMON))
         parts.append(_section(f'### kind = "{kind}"', (spec.__doc__ or "").partition("\n")[0], found))
     auto = ("auto",)  # written as at_most = "auto"
@@ -129,8 +129,8 @@ def page() -> str:
     about = Meanings("publish", "any")
     about.take("kind")
     about.close()
-    for kind in kinds.PUBLISHERS.names():
-        found = rows(kinds.publisher(kind).spec, Meanings("publish", kind), without=("kind",))
+    for kind in PUBLISHERS.names():
+        found = rows(PUBLISHERS.named(kind).spec, Meanings("publish", kind), without=("kind",))
         parts.append(f'### kind = "{kind}" of a publisher\n\n' + table(HEAD, found))
     return "\n".join(parts)
 

@@ -19,9 +19,9 @@ def candidates(search: Search, *, only: str | None = None) -> list[Strategy]:
     `only`: the strategies of this kind, even if the search takes minutes.  Raises SpecError if there is no
     such kind.
     """
-    chosen = registry.kinds()
+    chosen = tuple(registry.STRATEGIES)
     if only is not None:
-        chosen, search = (registry.kind_of(only),), replace(search, ask=True)
+        chosen, search = (registry.STRATEGIES.named(only),), replace(search, ask=True)
     if search.schedule.bins == 1:  # one reading: measure everything once
         chosen = tuple(kind for kind in chosen if kind.name == Disjoint.name)
     found = [strategy for kind in chosen for strategy in kind.candidates(search)]

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, create_model
 
-from tidegauge.model import kinds
+from tidegauge.model.kinds import PUBLISHERS, SOURCES
 from tidegauge.plan.spec.publish import publisher_spec
 from tidegauge.plan.spec.source import spec_of
 
@@ -99,7 +99,7 @@ def _plain(problem: Any) -> str:
 
 def kinds_there_are(found: str | None, *place: str) -> str:
     """The kinds of source or, in a [publish] table, of publisher, and the nearest to what was written."""
-    names = kinds.PUBLISHERS.names() if place[:1] == ("publish",) else kinds.names()
+    names = (PUBLISHERS if place[:1] == ("publish",) else SOURCES).names()
     wrong = "is missing" if found is None else "there is no such kind"
     known = f"{'.'.join(place or ('source',))}.kind: {wrong}; one of {', '.join(names)}"
     near = difflib.get_close_matches(found or "", names, n=1)

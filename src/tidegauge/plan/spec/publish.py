@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, TypeAdapter
 
-from tidegauge.model import kinds
 from tidegauge.model.declared import PublisherSpec
+from tidegauge.model.kinds import PUBLISHERS
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -17,14 +17,13 @@ if TYPE_CHECKING:
 
 def publisher_spec(kind: str) -> type[BaseModel] | None:
     """The class of a kind's [publish.NAME] table; None where there is no such kind."""
-    found: type[BaseModel] | None = kinds.publisher(kind).spec if kind in kinds.PUBLISHERS.names() else None
-    return found
+    found = PUBLISHERS.find(kind)
+    return None if found is None else found.spec
 
 
 def _checked(data: Any) -> PublisherSpec:
     """The table as its kind declares it."""
-    known = tuple(kinds.publisher(name).spec for name in kinds.PUBLISHERS.names())
-    return _of_any_kind(known).validate_python(data)
+    return _of_any_kind(tuple(kind.spec for kind in PUBLISHERS)).validate_python(data)
 
 
 @lru_cache(maxsize=4)

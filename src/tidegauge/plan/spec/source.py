@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, TypeAdapter
 
-from tidegauge.model import kinds
 from tidegauge.model.declared import PRIMARY_KEY, Name, SourceSpec
+from tidegauge.model.kinds import SOURCES
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -24,12 +24,13 @@ class ObjectSpec(SourceSpec):
 
 def spec_of(kind: str) -> type[BaseModel] | None:
     """The class of a kind's [source] table; None where there is no such kind."""
-    return kinds.find(kind).spec if kind in kinds.names() else None
+    found = SOURCES.find(kind)
+    return None if found is None else found.spec
 
 
 def _checked(data: Any) -> SourceSpec:
     """The [source] table as its kind declares it."""
-    return _of_any_kind(tuple(kinds.find(name).spec for name in kinds.names())).validate_python(data)
+    return _of_any_kind(tuple(kind.spec for kind in SOURCES)).validate_python(data)
 
 
 @lru_cache(maxsize=4)

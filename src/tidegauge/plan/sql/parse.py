@@ -10,7 +10,7 @@ import sqlglot
 from sqlglot import TokenType, exp
 from sqlglot.errors import ParseError, TokenError
 
-from tidegauge.mechanism.aggregates import names
+from tidegauge.mechanism.aggregates import AGGREGATES
 from tidegauge.model.quoting import literal, quote
 from tidegauge.plan.sql.lower import shown
 from tidegauge.plan.sql.refusals import Refused, refuse
@@ -249,8 +249,8 @@ def _aggregate(select: exp.Select, dialect: str) -> tuple[exp.AggFunc, str | Non
 
 def _linear(found: exp.Expr, dialect: str) -> tuple[exp.AggFunc, exp.Expr | None]:
     inner, filtered = (found.this, found.expression) if isinstance(found, exp.Filter) else (found, None)
-    if not isinstance(inner, exp.AggFunc) or inner.key not in names():
-        within = any(one.key in names() for one in inner.find_all(exp.AggFunc))
+    if not isinstance(inner, exp.AggFunc) or inner.key not in AGGREGATES.names():
+        within = any(one.key in AGGREGATES.names() for one in inner.find_all(exp.AggFunc))
         arithmetic = within and not isinstance(inner, exp.AggFunc)
         refuse("aggregate arithmetic" if arithmetic else "other aggregate", shown(inner, dialect))
     if len(list(inner.find_all(exp.AggFunc))) > 1:
