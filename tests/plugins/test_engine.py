@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from abc import ABC
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,8 +13,11 @@ from tests.plugins.toy_engine import ToyEngine
 from tidegauge import Gauge
 from tidegauge.engine.registry import ENGINES
 from tidegauge.errors import PlanChanged, QueryError, SpecError
-from tidegauge.model.engine import EngineKind
+from tidegauge.model.engine import EngineKind, KeepingEngine
+from tidegauge.model.history import HistoryEngine
+from tidegauge.model.program import Program
 from tidegauge.model.quantity import instant
+from tidegauge.model.stamp import StampEngine
 from tidegauge.plan.spec.declaration import GaugeSpec
 from tidegauge.testing import Clock, Crash, Crashed, Script
 
@@ -105,6 +109,23 @@ def test_an_engine_refuses_what_it_cannot_compute_when_the_plan_is_made(tmp_path
 def test_a_kind_that_does_not_exist_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"engine\.kind.*one of duckdb, spark, toy; did you mean 'duckdb'"):
         gauge(tmp_path, "duckbd", Script(COLUMNS, [])).plan()
+
+
+@pytest.mark.parametrize(
+    ("more", "missing"),
+    [(KeepingEngine, "arrive_remote"), (HistoryEngine, "backfill"), (StampEngine, "stamp")],
+)
+def test_what_an_engine_can_do_is_declared_and_then_complete(
+    more: type[ABC], missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Methods with the same names do not make an engine one that keeps its state, and half of them fail at once."""
+    half: Any = type("Half", (ToyEngine, more), {})
+    assert missing in half.__abstractmethods__
+    with pytest.raises(TypeError, match=missing):
+        half(Program((), ()), {})
+    for name in half.__abstractmethods__:
+        monkeypatch.setattr(ToyEngine, name, None, raising=False)
+    assert not issubclass(ToyEngine, more)
 
 
 def test_two_engines_of_one_name_are_refused() -> None:

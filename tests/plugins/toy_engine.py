@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from tests.engine.reference import evaluate
 from tidegauge.errors import QueryError
-from tidegauge.model.engine import StateLayout
+from tidegauge.model.engine import Engine, StateLayout
 from tidegauge.model.program import Arrived, Folded, Total
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Part:
     dropped: int = 0
 
 
-class ToyEngine:
+class ToyEngine(Engine):
     """Folds change by change; what waits is kept as a list."""
 
     def __init__(self, program: Program, columns: Mapping[str, str]) -> None:
@@ -144,12 +144,6 @@ class ToyEngine:
 
     def close(self) -> None:
         self.forget()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _load(self, state: State) -> list[Change]:
         if self._waiting is None:

@@ -403,7 +403,7 @@ def test_an_entry_that_is_none(tidegauge: Shell, entry: str) -> None:
             ("app.db", "--kind", "postgres"),
             "--kind: app.db cannot be read as postgres; one of sqlite, snapshots",
         ),
-        (("app.db", "--kind", "telepathy"), "--kind: one of files, postgres"),
+        (("app.db", "--kind", "telepathy"), "--kind: there is no such kind; one of files, postgres"),
         (("app.db", "--schema", "s"), "--schema: is for tables of PostgreSQL"),
         (("--kind", "debezium"), "--table: say which table"),
         ((".",), "there are no events"),

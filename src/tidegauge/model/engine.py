@@ -10,8 +10,9 @@ docs/expressions.md says what each operation of a query means.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -64,60 +65,65 @@ class Excess(NamedTuple):
         return [cls(*map(int, part.split(":"))) for part in text.split(" ")]
 
 
-class Engine(Protocol):
-    """Carries out one program."""
+class Engine(ABC):
+    """Carries out one program.
+
+    What an engine can do besides is declared by a further base class: KeepingEngine, HistoryEngine
+    (model/history.py), StampReader and StampEngine (model/stamp.py).
+    """
 
     @property
+    @abstractmethod
     def layout(self) -> StateLayout:
         """The columns of the state that this engine needs for its program."""
-        ...
 
+    @abstractmethod
     def arrive(self, rows: pa.Table, *, state: State, now: int, arrivals: int) -> Arrived:
         """Take a batch (its form: tidegauge.model.mutation); its changes wait until they take effect.
 
         `now`: the clock; a later time stamp becomes this one.  `arrivals`: how many changes arrived before
         this batch.
         """
-        ...
 
+    @abstractmethod
     def waiting(self, since: int | None = None) -> pa.Table:
         """The changes that have arrived (`since`: from this number on) and have not taken effect.
 
         The columns are the engine's own; `State.waiting` gives them back.
         """
-        ...
 
+    @abstractmethod
     def fold(self, *, state: State, watermark: int, reached: int) -> Iterator[Folded]:
         """Enforce and fold what takes effect by `reached`, in parts that have no unit in common.
 
         A change takes effect at its own time, but after `watermark` (the end of the last measured bin) and
         not before an earlier change of its unit.  The fold is complete once the last part was taken.
         """
-        ...
 
+    @abstractmethod
     def begin(self, releases: Collection[str], *, state: State) -> None:
         """Let the next fold begin with every row of the state, for releases that contribute nothing yet.
 
         Their units get their first change right after the watermark.  For all other releases nothing changes.
         The state must keep what the program `keeps`.
         """
-        ...
 
+    @abstractmethod
     def forget(self) -> None:
         """Read the waiting changes from the store when next needed: a transaction was rolled back."""
-        ...
 
+    @abstractmethod
     def close(self) -> None:
         """Free memory and temporary files."""
-        ...
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(self, *_: object) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
-@runtime_checkable
-class KeepingEngine(Engine, Protocol):
+class KeepingEngine(Engine):
     """An engine that keeps state and waiting changes itself, in versions, instead of in the store.
 
     A tick calls `resume` with the committed version, then `arrive` (or `arrive_remote`) and `fold`, then
@@ -125,21 +131,21 @@ class KeepingEngine(Engine, Protocol):
     a tick that is not committed is repeated from there.  The store's tables of the state stay empty.
     """
 
+    @abstractmethod
     def keep_in(self, store: Path) -> None:
         """Keep everything beside the store at this path.  Called once, before the first tick."""
-        ...
 
+    @abstractmethod
     def resume(self, version: str | None) -> None:
         """Go on from this version; None: from an empty state.  Raises StoreCorrupt if it is not complete."""
-        ...
 
+    @abstractmethod
     def arrive_remote(self, rows: RemoteRows, *, now: int, arrivals: int) -> Arrived:
         """Take a batch that is elsewhere; the arguments are those of `arrive`."""
-        ...
 
+    @abstractmethod
     def version(self) -> str:
         """The state as this tick leaves it, durable."""
-        ...
 
 
 @dataclass(frozen=True)

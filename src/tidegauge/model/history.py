@@ -6,8 +6,9 @@ needs of every change, in SQL of the embedded engine, and no change becomes a Py
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -84,10 +85,10 @@ class Backfilled:
     """Parts that have no unit in common; to be taken once."""
 
 
-@runtime_checkable
-class HistoryEngine(Protocol):
+class HistoryEngine(ABC):
     """An engine that enforces and folds a whole history at once."""
 
+    @abstractmethod
     def backfill(
         self, history: History, *, state: State, reached: int, now: int, report: Report
     ) -> Backfilled:
@@ -95,4 +96,3 @@ class HistoryEngine(Protocol):
 
         The result is that of `arrive` and `fold` on all its batches; no change waits after it.
         """
-        ...

@@ -7,8 +7,9 @@ sums are a plain GROUP BY in any engine.  Ordinals depend on the releases, scope
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -56,19 +57,18 @@ class Stamped:
     """Raises SourceError if a file was replaced or written to since it was opened."""
 
 
-@runtime_checkable
-class StampReader(Protocol):
+class StampReader(ABC):
     """An engine that folds stamped histories."""
 
+    @abstractmethod
     def fold_stamped(self, stamped: Stamped, *, state: State) -> Backfilled:
         """The result of `backfill` on the history that was stamped."""
-        ...
 
 
-@runtime_checkable
-class StampEngine(StampReader, Protocol):
+class StampEngine(StampReader):
     """An engine that stamps histories as well."""
 
+    @abstractmethod
     def stamp(
         self,
         history: History,
@@ -81,4 +81,3 @@ class StampEngine(StampReader, Protocol):
 
         Raises SpecError for a program whose changes cannot be stamped.
         """
-        ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 import pyarrow as pa
@@ -22,9 +22,10 @@ from tidegauge.engine.duckdb.statements import Statements
 from tidegauge.engine.duckdb.terms import TermStatements, terms_table
 from tidegauge.engine.duckdb.views import BEGINNING, arrow_schema
 from tidegauge.errors import QueryError, SpecError
-from tidegauge.model.history import Backfilled
+from tidegauge.model.engine import Engine
+from tidegauge.model.history import Backfilled, HistoryEngine
 from tidegauge.model.program import Arrived, Folded, Total
-from tidegauge.model.stamp import Stamps
+from tidegauge.model.stamp import StampEngine, Stamps
 from tidegauge.model.tick import NOTHING_YET
 from tidegauge.scratch import ScratchFolder
 
@@ -45,7 +46,7 @@ CANNOT_STAMP: Final = (
 )
 
 
-class DuckEngine:
+class DuckEngine(Engine, HistoryEngine, StampEngine):
     """Enforces and folds one program.  Holds only the waiting changes, which the store has as well."""
 
     def __init__(self, program: Program, columns: Mapping[str, str], *, part: int = _PART) -> None:
@@ -77,12 +78,6 @@ class DuckEngine:
         self._arrays = arrays.ArrayFold(program, self._sql) if arrays.can_fold(program, self._sql) else None
         self._fresh: frozenset[str] = frozenset()
         """The releases that begin with the next fold."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def layout(self) -> StateLayout:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -18,8 +18,10 @@ from tidegauge.engine.spark.session import session, settled
 from tidegauge.engine.spark.stamps import PREFIX, copied, state_of, sums
 from tidegauge.engine.spark.terms import TermFold
 from tidegauge.errors import QueryError
+from tidegauge.model.engine import KeepingEngine
 from tidegauge.model.history import Backfilled
 from tidegauge.model.program import Arrived
+from tidegauge.model.stamp import StampReader
 from tidegauge.scratch import ScratchFolder
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ class Fresh(NamedTuple):
         return self.frame.selectExpr(*(TEXT if name == "unit" else name for name in self.frame.columns))
 
 
-class SparkEngine:
+class SparkEngine(KeepingEngine, StampReader):
     """Enforces and folds one program in the active Spark session."""
 
     def __init__(self, program: Program, columns: Mapping[str, str]) -> None:
@@ -75,12 +77,6 @@ class SparkEngine:
         self._arrived = 0
         """The number of the next batch."""
         self._check()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def layout(self) -> StateLayout:
