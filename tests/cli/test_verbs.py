@@ -229,7 +229,7 @@ def test_a_missing_declaration(tidegauge: Shell) -> None:
     Path("tidegauge.toml").unlink()
     assert "tidegauge init" in tidegauge.refused("plan")
     assert tidegauge.refused("paln").endswith("Did you mean 'plan'? See: tidegauge --help\n")
-    assert "an integer. See: tidegauge --help" in tidegauge.refused("readings", "--last", "x")
+    assert "an integer. See: tidegauge readings --help" in tidegauge.refused("readings", "--last", "x")
 
 
 def test_the_installed_command_starts(world: Path) -> None:

@@ -52,7 +52,9 @@ def _carry_out() -> None:
     except _UsageError as error:
         said = error.format_message()  # without a verb, it is the whole help
         if not said.startswith("Usage:"):
-            said = f"tidegauge: {said if said.endswith(('.', '?')) else said + '.'} See: tidegauge --help"
+            said = (
+                f"tidegauge: {said if said.endswith(('.', '?')) else said + '.'} See: {_verb(error)} --help"
+            )
         typer.echo(said, err=True)
         sys.exit(2)
     except sqlite3.Error as error:
@@ -66,6 +68,16 @@ def _carry_out() -> None:
             _end()
         typer.echo(internal_error(error), err=True)
         sys.exit(1)
+
+
+def _verb(error: typer.BadParameter) -> str:
+    """The verb that was called with wrong arguments, or `tidegauge` where there is none."""
+    words: list[str] = []
+    context = error.ctx
+    while context is not None and context.parent is not None:
+        words.insert(0, context.info_name or "")
+        context = context.parent
+    return " ".join(["tidegauge", *words])
 
 
 def _end() -> NoReturn:

@@ -58,7 +58,7 @@ def require_time(text: str | None, option: str) -> None:
 
 
 def open_reader(file: Path, store: Path | None = None) -> Reader:
-    """What reads the committed plan's readings; says on stderr if `file` differs from that plan."""
+    """A reader of the store, by its committed plan; says on stderr if `file` differs from that plan."""
     from tidegauge.run.reader import Reader  # noqa: PLC0415
 
     reader = Reader.from_file(file, store)

@@ -31,7 +31,7 @@ def publish(
     ] = True,
     as_json: Json = False,
 ) -> None:
-    """Deliver what waits in the outbox.  While `run` is active it does this by itself."""
+    """Deliver what waits in the outbox.  A running `tidegauge run` does this by itself."""
     from tidegauge.run.gauge import Gauge  # noqa: PLC0415
 
     del once

@@ -24,9 +24,9 @@ def doctor(file: File = DEFAULT, as_json: Json = False) -> None:
 
 
 def install(file: File = DEFAULT) -> None:
-    """Install in the source what following it needs.
+    """Install what the source needs.
 
-    That is triggers (SQLite), or a publication (PostgreSQL).  The first run creates the replication slot.
+    SQLite needs triggers, PostgreSQL a publication.  The first run creates the replication slot.
     """
     typer.echo(open_gauge(file).install())
 

@@ -81,14 +81,14 @@ def report(draft: Draft, *, terminal: bool) -> list[str]:
 def _constraint(draft: Draft) -> list[str]:
     return [
         "",
-        "[constraint]                      # bounds the privacy loss of one unit",
-        f"at_most = {draft.changes}".ljust(34) + "# changes that count, the first included",
-        '# within = "30 days"              # and / or: all of them so soon after the first',
-        'on_excess = "freeze"              # or "retire": leave at the last allowed change',
+        "[constraint]                      # limits what one unit can change",
+        f"at_most = {draft.changes}".ljust(34) + "# changes of a unit that count, the first included",
+        '# within = "30 days"              # instead or as well: within 30 days of the first',
+        'on_excess = "freeze"              # later changes are ignored; or "retire": the unit leaves',
         "",
-        "[budget]                          # of one unit, for all releases together",
+        "[budget]                          # privacy loss of one unit, all releases together",
         "epsilon = 1",
-        "delta = 1e-6                      # without it: pure epsilon",
+        "delta = 1e-6                      # leave it out for pure epsilon",
     ]
 
 
@@ -106,11 +106,13 @@ def _schedule(draft: Draft, now: int) -> list[str]:
     years = -(-(now - first) // (366 * DAY)) + 1
     long = line("for", f"{years} years", 'the past and at least a year more; or "ever"')
     return [
-        line("start", moment(first).date().isoformat(), "the data's first day: a date that is public"),
+        line(
+            "start", moment(first).date().isoformat(), "the first day of the data; this date becomes public"
+        ),
         'every = "1 day"',
         long
         if grows or draft.open_ended
-        else line("for", f"{days} day{'s' if days > 1 else ''}", "up to the data's last day"),
+        else line("for", f"{days} day{'s' if days > 1 else ''}", "to the last day of the data"),
     ]
 
 
@@ -122,7 +124,7 @@ def _releases(draft: Draft, now: int) -> list[str]:
         f"sql = {quoted(f'SELECT COUNT(*) FROM {table}')}",
         *_schedule(draft, now),
         "",
-        "# [release.change_7_days]          # its change over a week: no further privacy loss",
+        "# [release.change_7_days]          # its change over a week, at no further privacy loss",
         '# of = "total"',
         '# window = "7 days"',
     ]
@@ -132,7 +134,7 @@ def _releases(draft: Draft, now: int) -> list[str]:
         lines += [
             "",
             f"# [release.{bare(f'by_{column}')}]".ljust(34)
-            + f"# {seen if values else 'declare every group: they are public'}",
+            + f"# {seen if values else 'declare every group: the names are published'}",
             f"# sql = {quoted(f'SELECT {named}, COUNT(*) FROM {table} GROUP BY {named}')}",
             f"# groups.{bare(column)} = [{', '.join(map(quoted, values or ('one', 'another')))}]",
             '# every = "1 day"',
@@ -144,7 +146,7 @@ def _releases(draft: Draft, now: int) -> list[str]:
             f"# [release.{bare(f'mean_{column}')}]",
             f"# sql = {quoted(f'SELECT AVG({named}) FROM {table}')}",
             f"# bounds.{bare(column)} = [0, 100]".ljust(34)
-            + "# values are clamped into these; choose them without looking at the data",
+            + "# values are clamped to this range; choose it without looking at the data",
             '# every = "1 day"',
         ]
     return lines

@@ -114,7 +114,7 @@ def init(
     file.write_text(text(draft, now=time.time_ns() // 1000), "utf-8")
     for line in report(draft, terminal=sys.stdout.isatty()):
         typer.echo(line)
-    typer.echo(f"Wrote {file}. Read it and edit it, then run: {draft.next}")
+    typer.echo(f"Wrote {file}. Edit it, then run: {draft.next}")
 
 
 @app.command()

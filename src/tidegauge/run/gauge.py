@@ -153,7 +153,7 @@ class Gauge:
 
     @property
     def reader(self) -> Reader:
-        """What reads the committed plan's readings, whatever the declaration says now."""
+        """A reader of the store, by its committed plan; the declaration may have changed since."""
         return Reader(self._file, None if self._given is not None else self.spec.source)
 
     @contextmanager

@@ -356,7 +356,7 @@ class Fold:
         return f"coalesce(e{s} <= {self._reached}L, FALSE)"
 
     def left_totals(self, leaving: str) -> str:
-        """SQL: what units take with them that leave and do not change."""
+        """SQL: the contributions that end because their units leave without a change."""
         records = []
         for s, scope in enumerate(self._layout.program.scopes):
             for i, release in self._layout.in_scope(scope) if scope.retire else ():
@@ -369,7 +369,7 @@ class Fold:
         return summed(leaving, records, large=self._layout.large)
 
     def left_state(self, leaving: str) -> str:
-        """SQL: the state of the units that leave and do not change."""
+        """SQL: the state of the units that leave without a change."""
         gone: dict[str, str] = {}
         for s, scope in enumerate(self._layout.program.scopes):
             gone |= dict.fromkeys([f"e{s}", *self._layout.accepted(scope)], self._expired(s))

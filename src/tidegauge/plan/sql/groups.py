@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Final
@@ -104,9 +105,13 @@ def domains(groups: Sequence[Named], declared: Mapping[str, Sequence[Value]]) ->
     for group in groups:
         key = next((key for key in left if key.lower() == group.name.lower()), None)
         if key is None:
+            others = [one for one in left if all(one.lower() != each.name.lower() for each in groups)]
+            near = difflib.get_close_matches(group.name, others, n=1)
+            advice = f"rename groups.{toml_key(near[0])} to " if near else "add "
+            example = "" if near else ' = ["first", "second"]'
             raise Refused(
                 f"GROUP BY {group.name} needs its public domain, which is never read from the data; "
-                f'add groups.{toml_key(group.name)} = ["first", "second"]'
+                f"{advice}groups.{toml_key(group.name)}{example}"
             )
         values = left.pop(key)
         if isinstance(values, str) or not values:

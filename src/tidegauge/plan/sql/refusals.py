@@ -23,7 +23,7 @@ REFUSALS: Final = {
     "WITH": "a release reads the table itself; "
     "write the conditions into WHERE, the expressions where they are used",
     "UNION": "a release is one SELECT; declare one release for each part and add their readings",
-    "sub-query": "what a row counts must depend on that row alone; write the condition into WHERE",
+    "sub-query": "the contribution of a row must depend on that row alone; write the condition into WHERE",
     "JOIN": "a release reads one table; "
     "copy the joined columns into that table (triggers or the application keep them up to date), or "
     'export the joined rows and follow the exports (kind = "snapshots")',
@@ -36,7 +36,7 @@ REFUSALS: Final = {
     "leave it out, every declared group is published",
     "LIMIT": "which groups are shown would depend on exact counts; declare only the groups that are wanted",
     "ORDER BY": "the order of the groups is public and fixed: that of the declaration; leave it out",
-    "window function": "it looks at other rows; what a row counts must depend on that row alone; "
+    "window function": "it looks at other rows; the contribution of a row must depend on that row alone; "
     "store what is wanted in a column of the row",
     "SAMPLE": "it draws at random, differently each time; leave it out, every row is read",
     "GROUPING SETS": "a row is in one group only; name the columns in GROUP BY, "

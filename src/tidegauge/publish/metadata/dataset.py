@@ -78,7 +78,7 @@ class Series:
 
     @property
     def what(self) -> str:
-        """What it is, as the beginning of a sentence."""
+        """The series in a few words, with a capital letter."""
         kind = f"{self.info.what[:1].upper()}{self.info.what[1:]}"
         return f"{kind} ({self.info.aggregate}), every {self.info.every}"
 

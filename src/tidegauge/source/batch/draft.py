@@ -101,8 +101,8 @@ def unit_lines(columns: Iterable[str], *, key: Iterable[str] = (), max_rows: int
         return []  # a row is a person
     if whose is None:
         return [
-            line("# unit", "person_id", "declare both if a person may own several rows:"),
-            "# max_rows = 3                    # a person is then protected, not a row",
+            line("# unit", "person_id", "if a person may own several rows, declare both:"),
+            "# max_rows = 3                    # this protects a person instead of a row",
         ]
     return [
         line("unit", whose, "what privacy protects: a person, who may own several rows"),

@@ -63,7 +63,7 @@ def _received(table: str | None) -> Draft:
         raise SpecError("say which table: --table patients", key="--table")
     place = [
         line("inbox", "inbox", "a folder; tidegauge serve receives events into it"),
-        line("token", "env:INBOX_TOKEN", "what a sender proves itself by"),
+        line("token", "env:INBOX_TOKEN", "how a sender authenticates"),
         line("# topic", "server.public.name", "instead of inbox and token, from Kafka:"),
         '# kafka = { "bootstrap.servers" = "localhost:9092" }',
     ]

@@ -45,7 +45,7 @@ def unpacked(path: Path, name: str) -> Iterator[gzip.GzipFile | io.BufferedReade
 
 
 def lines(path: Path, name: str) -> Iterator[tuple[int, str]]:
-    """Number the lines, one character a byte; for headers and for the search of faults, not for data."""
+    """The lines and their numbers, one character a byte; for headers and for finding faults, not for data."""
     with unpacked(path, name) as stream, io.TextIOWrapper(stream, encoding="latin-1", newline="") as text:
         number = 0
         while line := text.readline(BLOCK):

@@ -96,7 +96,7 @@ def _accepted(given: dict[str, str]) -> bool:
 
 def _unusable(reason: str) -> SpecError:
     return SpecError(
-        f"the connection string cannot be used: {reason}. Expected is postgresql://user@host/database or "
+        f"the connection string cannot be used: {reason}. Write postgresql://user@host/database or "
         "'host=... dbname=...'. Nothing was read.",
         key="source.dsn",
     )
