@@ -13,7 +13,8 @@ import uvicorn
 
 from tidegauge.local import Collector, Survey
 from tidegauge.receive.app import create_app
-from tidegauge.source.debezium.inbox import Gatekeeper, Inbox
+from tidegauge.receive.gatekeeper import Gatekeeper
+from tidegauge.source.debezium.inbox import Inbox
 from tidegauge.source.debezium.source import Debezium
 
 if TYPE_CHECKING:

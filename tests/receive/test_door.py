@@ -20,9 +20,10 @@ import pytest
 from tests.people import await_reading, releases
 from tests.receive.door import COLUMNS, RIGHT, SECRET, change, delivered, listening, people, row
 from tidegauge.errors import SourceError, StoreCorrupt
+from tidegauge.receive.gatekeeper import Gatekeeper
 from tidegauge.run.gauge import Gauge
 from tidegauge.source.debezium.events import event
-from tidegauge.source.debezium.inbox import Gatekeeper, Inbox
+from tidegauge.source.debezium.inbox import Inbox
 from tidegauge.source.debezium.index import KEPT, OutOfOrder, refused
 from tidegauge.source.debezium.log import Restored
 from tidegauge.source.debezium.rows import Reading

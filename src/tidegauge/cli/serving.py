@@ -40,7 +40,8 @@ def receive(spec: GaugeSpec, base: Path, listen: str, say: Callable[[str], None]
         from tidegauge.receive.app import create_app  # noqa: PLC0415
     except ImportError:
         raise SpecError("serve needs the extra 'serve': pip install '.[serve]'") from None
-    from tidegauge.source.debezium.inbox import Gatekeeper, Inbox  # noqa: PLC0415
+    from tidegauge.receive.gatekeeper import Gatekeeper  # noqa: PLC0415
+    from tidegauge.source.debezium.inbox import Inbox  # noqa: PLC0415
 
     proofs = {
         name: secret(reference, key=f"source.{name}")

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tidegauge.local import Collector
-    from tidegauge.source.debezium.inbox import Gatekeeper, Inbox
+    from tidegauge.receive.gatekeeper import Gatekeeper
+    from tidegauge.source.debezium.inbox import Inbox
 
 
 def create_app(

@@ -14,7 +14,8 @@ from tidegauge.source.debezium.index import OutOfOrder
 from tidegauge.source.debezium.log import Restored
 
 if TYPE_CHECKING:
-    from tidegauge.source.debezium.inbox import Gatekeeper, Inbox
+    from tidegauge.receive.gatekeeper import Gatekeeper
+    from tidegauge.source.debezium.inbox import Inbox
 
 LARGEST_SIGNED: Final = 1 << 20
 """Most bytes of a signed request: the body must be read into memory before the signature can be checked."""

@@ -13,8 +13,9 @@ from fastapi import FastAPI
 from tests.source.debezium.writer import NAME, Writer
 from tests.source.harness import now
 from tests.source.life import COLUMNS
+from tidegauge.receive.gatekeeper import Gatekeeper
 from tidegauge.receive.inbox import inbox_router
-from tidegauge.source.debezium.inbox import Gatekeeper, Inbox
+from tidegauge.source.debezium.inbox import Inbox
 from tidegauge.source.debezium.kafka import Kafka
 from tidegauge.source.debezium.rows import Reading
 from tidegauge.source.debezium.source import Debezium

@@ -23,9 +23,10 @@ from tests.source.life import COLUMNS, FIRST, LIFE, State, Table, applied, once,
 from tests.source.life import Insert as Inserted
 from tidegauge.errors import SourceError, SpecError, StoreLocked
 from tidegauge.model.json import as_whole
+from tidegauge.receive.gatekeeper import Gatekeeper
 from tidegauge.source.debezium import source as module
 from tidegauge.source.debezium.events import event
-from tidegauge.source.debezium.inbox import Gatekeeper, Inbox
+from tidegauge.source.debezium.inbox import Inbox
 from tidegauge.source.debezium.kafka import Kafka
 from tidegauge.source.debezium.log import Replays
 from tidegauge.source.debezium.quarantine import count
