@@ -10,9 +10,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SOURCE = Path(__file__).parents[1] / "src" / "tidegauge"
-VAGUE = ("dict[str, Any]", "Mapping[str, Any]", "list[tuple")
-MOST = 5
-"""Signatures at the edges: rows of a database or a library whose types are only known when they are read."""
+VAGUE = (
+    "dict[str, Any]",
+    "Mapping[str, Any]",
+    "dict[str, object]",
+    "Mapping[str, object]",
+    "tuple[Any, ...]",
+    "list[Any]",
+    "list[dict",
+    "list[tuple",
+)
+OPEN = ("open", "plan")
+"""Functions of the public interface that hand on whatever options they get."""
+DECLARATIONS = "audit"
+"""The audit invents declarations and rows; they are dictionaries, as users write them."""
+MOST = 22
+"""Signatures at the edges: rows of a database, declarations of users, or a library whose types are only known when they
+are read."""
 
 
 def vague(text: str) -> Iterator[str]:
@@ -30,6 +44,9 @@ def vague(text: str) -> Iterator[str]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             every = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
             notes = [one.annotation for one in every] + [node.returns]
+            options = node.args.kwarg and node.args.kwarg.annotation
+            if options is not None and ast.unparse(options) == "Any" and node.name not in OPEN:
+                notes.append(ast.parse("dict[str, Any]", mode="eval").body)
             written = [ast.unparse(one) for one in notes if one is not None]
             names = {
                 part.id
@@ -46,6 +63,7 @@ def test_few_signatures_are_vague() -> None:
     found = [
         f"{path.relative_to(SOURCE)}: {name}"
         for path in sorted(SOURCE.rglob("*.py"))
+        if not path.is_relative_to(SOURCE / DECLARATIONS)
         for name in vague(path.read_text("utf-8"))
     ]
     assert len(found) <= MOST, "\n".join(found)
@@ -58,5 +76,8 @@ def one(a: int) -> list[tuple[int, str]]: ...
 def two(*, a: Mapping[str, Any] | None) -> None: ...
 def three(a: Row) -> None: ...
 def four(a: dict[str, Json]) -> list[Row2]: ...
+def five(*, a: int, **more: Any) -> None: ...
+def six(a: Sequence[tuple[Any, ...]], **more: bool) -> None: ...
+def open(**options: Any) -> None: ...
 """
-    assert list(vague(text)) == ["one", "two", "three"]
+    assert list(vague(text)) == ["one", "two", "three", "five", "six"]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cli.called import call
 from tests.servers.postgres import Server, binaries
-from tidegauge.cli.carry_out import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,18 +42,6 @@ def server() -> Iterator[Server]:
     running = Server(binaries()[0], wal_level="replica", max_replication_slots="1", max_wal_senders="1")
     yield running
     running.stop()
-
-
-def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sys.argv", ["tidegauge", *words])
-        try:
-            main()
-            code: Any = 0
-        except SystemExit as end:
-            code = end.code
-    out, err = capsys.readouterr()
-    return code, out + err
 
 
 def fixes(said: str) -> list[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cli.called import call
 from tests.servers.postgres import Server, binaries
-from tidegauge.cli.carry_out import main
 from tidegauge.run.gauge import Gauge
 from tidegauge.source.files.source import Files
 
@@ -46,18 +46,6 @@ ROWS = "time,id,age\n" + "".join(f"2026-01-0{1 + i % 3}T12:00:00Z,p{i},{i}\n" fo
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[Any, str]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sys.argv", ["tidegauge", *words])
-        try:
-            main()
-            code: Any = 0
-        except SystemExit as end:
-            code = end.code
-    out, err = capsys.readouterr()
-    return code, out + err
 
 
 def uncommitted(gauge: Gauge) -> bool:

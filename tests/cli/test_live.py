@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import sys
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from tidegauge.cli.carry_out import main
+from tests.cli.called import call
 
 DECLARATION = """
 [source]
@@ -43,18 +42,6 @@ def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         db.commit()
     now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     Path("tidegauge.toml").write_text(DECLARATION.format(start=now.isoformat()))
-
-
-def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["tidegauge", *words])
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-    out, err = capsys.readouterr()
-    return code, out + err
 
 
 def test_the_first_reading_of_a_gauge_counts_who_is_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import secrets
-import sys
 from pathlib import Path
 
 import pytest
 
-from tidegauge.cli.carry_out import main
+from tests.cli.called import called
 from tidegauge.run.gauge import Gauge
 
 DECLARATION = """
@@ -69,18 +68,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["tidegauge", *words])
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-    out, err = capsys.readouterr()
-    return code, out, err
-
-
 def change(old: str | None, new: str | None) -> None:
     file = Path("tidegauge.toml")
     if old is None or new is None:
@@ -92,19 +79,19 @@ def change(old: str | None, new: str | None) -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_every_reading_verb_works_from_the_committed_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    assert call(capsys, "run", "--once")[0] == 0
-    before = {words: call(capsys, *words)[1] for words in READERS}
+    assert called(capsys, "run", "--once")[0] == 0
+    before = {words: called(capsys, *words)[1] for words in READERS}
     assert all(before.values())
     for name, (old, new, note) in CHANGED.items():
         Path("tidegauge.toml").write_text(DECLARATION)
         change(old, new)
         for words in READERS:
-            code, out, err = call(capsys, *words)
+            code, out, err = called(capsys, *words)
             assert (code, out) == (0, before[words]), (name, words)
             assert note in err
             assert err.startswith("Note: tidegauge.toml ")
             assert err.count("\n") == 1
-        code, _, err = call(capsys, "run", "--once")
+        code, _, err = called(capsys, "run", "--once")
         assert code == 2, name
         assert "Note" not in err
     assert len(Gauge.from_file(_restored()).ledger()) == 1
@@ -117,21 +104,21 @@ def _restored() -> Path:
 
 @pytest.mark.usefixtures("folder")
 def test_formatting_is_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
-    assert call(capsys, "run", "--once", "--until", "2026-01-03")[0] == 0
+    assert called(capsys, "run", "--once", "--until", "2026-01-03")[0] == 0
     text = DECLARATION.replace("SELECT COUNT(*) FROM people", "select  count( * )\\nfrom people")
     text = text.replace('start = "2026-01-01"', "start = 2026-01-01   # unquoted").replace("key =", "entry =")
     Path("tidegauge.toml").write_text(text)
     for words in (("readings",), ("status",), ("plan",), ("run", "--once")):
-        code, _, err = call(capsys, *words)
+        code, _, err = called(capsys, *words)
         assert (code, err) == (0, ""), words
 
 
 @pytest.mark.usefixtures("folder")
 def test_a_release_is_known_by_its_committed_name(capsys: pytest.CaptureFixture[str]) -> None:
-    call(capsys, "run", "--once")
+    called(capsys, "run", "--once")
     change("[release.by_city]", "[release.by_town]")
-    assert call(capsys, "readings", "by_city")[0] == 0
-    code, _, err = call(capsys, "readings", "by_town")
+    assert called(capsys, "readings", "by_city")[0] == 0
+    code, _, err = called(capsys, "readings", "by_town")
     assert code == 2
     assert "there is no release 'by_town'; there are: people, by_city" in err
 
@@ -140,7 +127,7 @@ def test_a_release_is_known_by_its_committed_name(capsys: pytest.CaptureFixture[
 def test_without_a_store_the_declaration_is_refused_as_always(capsys: pytest.CaptureFixture[str]) -> None:
     change("at_most = 4", "at_most = 0")
     for words in READERS:
-        code, out, err = call(capsys, *words)
+        code, out, err = called(capsys, *words)
         assert (code, out) == (2, "")
         assert "constraint.at_most" in err
 
@@ -151,14 +138,14 @@ def test_an_encrypted_store_needs_the_key_that_the_file_names(
     monkeypatch.setenv("READING_KEY", secrets.token_hex(32))
     with Path("tidegauge.toml").open("a") as file:
         file.write('\n[store]\nkey = "env:READING_KEY"\n')
-    assert call(capsys, "run", "--once")[0] == 0
-    readings = call(capsys, "readings", "--json")[1]
+    assert called(capsys, "run", "--once")[0] == 0
+    readings = called(capsys, "readings", "--json")[1]
     change("at_most = 4", "at_most = 0")  # the file still says where the key is
-    code, out, err = call(capsys, "readings", "--json")
+    code, out, err = called(capsys, "readings", "--json")
     assert (code, out) == (0, readings)
     assert "does not declare a gauge any more" in err
     (folder / "tidegauge.toml").unlink()
-    code, out, err = call(capsys, "readings", "--json")
+    code, out, err = called(capsys, "readings", "--json")
     assert (code, out) == (2, "")
     assert "tidegauge.toml is not here" in err
     assert "is encrypted, and no key was given" in err
@@ -166,7 +153,7 @@ def test_an_encrypted_store_needs_the_key_that_the_file_names(
 
 @pytest.mark.usefixtures("folder")
 def test_in_python_too(capsys: pytest.CaptureFixture[str]) -> None:
-    call(capsys, "run", "--once")
+    called(capsys, "run", "--once")
     change("epsilon = 1000000000", "epsilon = 3")
     gauge = Gauge.from_file("tidegauge.toml")
     assert gauge.readings("people").num_rows == 10

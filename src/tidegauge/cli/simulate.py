@@ -15,6 +15,7 @@ from tidegauge.errors import SpecError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tidegauge.model.json import JsonObject
     from tidegauge.plan.spec.declaration import GaugeSpec
 
 _LIST: Final = ", separated by commas"
@@ -108,7 +109,7 @@ def _declared(file: Path, history: Path | None) -> tuple[GaugeSpec, Path]:
     return spec.model_copy(update={"source": GaugeSpec.parse(data).source}), history.parent
 
 
-def _sniffed(history: Path, spec: GaugeSpec) -> dict[str, object]:
+def _sniffed(history: Path, spec: GaugeSpec) -> JsonObject:
     """The [source] that `init` would propose for a changelog, with the declared table, key and unit."""
     from tidegauge.cli.template import template  # noqa: PLC0415
     from tidegauge.source.files.source import stem  # noqa: PLC0415
@@ -116,7 +117,10 @@ def _sniffed(history: Path, spec: GaugeSpec) -> dict[str, object]:
     declared = spec.source.model_dump()
     table = declared.get("table") or (stem(declared["path"]) if declared.get("path") else None)
     draft = template(str(history), history.parent, kind="files", table=table, schema=None)
-    source: dict[str, object] = tomllib.loads("\n".join(draft.source))["source"]
-    source |= {name: declared[name] for name in ("key", "unit", "max_rows") if declared.get(name) is not None}
+    found: JsonObject = tomllib.loads("\n".join(draft.source))["source"]
+    own_keys = {
+        name: declared[name] for name in ("key", "unit", "max_rows") if declared.get(name) is not None
+    }
+    source = {**found, **own_keys}
     own = () if spec.source.unit is not None else ("unit", "max_rows")
     return {name: value for name, value in source.items() if name not in own}

@@ -28,7 +28,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn
 
 import numpy as np
 
@@ -321,6 +321,10 @@ class Recorded:
     """The long texts of the plan, by their digests."""
 
 
+Fixing = Literal["base", "bins", "count", "span", "stride"]
+"""The properties of a Schedule that can fix a parameter."""
+
+
 @dataclass(frozen=True, eq=False)
 class StrategyKind:
     """One kind of strategy, as the planner, the store and `plan --explain` see it."""
@@ -330,7 +334,7 @@ class StrategyKind:
     """What the strategy measures, for `plan --explain`; completes a sentence that begins with "it"."""
     candidates: Callable[[Search], Iterable[Strategy]]
     """The valid strategies of this kind for a search, with the best parameters."""
-    fixed: Mapping[str, str]
+    fixed: Mapping[str, Fixing]
     """Parameters that the schedule fixes, and the property of Schedule that gives each value."""
     read: Callable[[Recorded], Strategy] | None = None
     """Builds a strategy from its record; None: the parameters are the fields of the class."""

@@ -112,7 +112,7 @@ def _require_known(given: Collection[str], known: Collection[str]) -> None:
         raise bad(f"there is no parameter '{unknown[0][:60]}'; there is: {allowed}")
 
 
-def _require_groups(asked: Mapping[str, list[str]], known: Mapping[str, object]) -> None:
+def _require_groups(asked: Mapping[str, list[str]], known: Collection[str]) -> None:
     if unknown := sorted(set(asked) - set(known)):
         raise bad(f"there is no group '{unknown[0][:60]}'; there is: {', '.join(known) or 'none'}")
 

@@ -7,9 +7,9 @@ folder that no committed version names is left over from a tick that was not com
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tidegauge.durable import private_folder, sync_file, sync_folder
 from tidegauge.errors import StoreCorrupt
@@ -46,9 +46,20 @@ class Version:
         number, state, waiting, since = json.loads(text)
         return cls(number, tuple(state), tuple(waiting), since)
 
-    def next(self, **changes: Any) -> Version:
-        """The version after this one."""
-        return replace(self, number=self.number + 1, **changes)
+    def next(
+        self,
+        *,
+        state: tuple[str, ...] | None = None,
+        waiting: tuple[str, ...] | None = None,
+        since: int | None = None,
+    ) -> Version:
+        """The version after this one; None: as in this one."""
+        return Version(
+            self.number + 1,
+            self.state if state is None else state,
+            self.waiting if waiting is None else waiting,
+            self.since if since is None else since,
+        )
 
 
 def make_durable(place: Path) -> None:

@@ -15,7 +15,7 @@ from tidegauge.plan.sql.refusals import Refused
 from tidegauge.plan.sql.terms import Term, double_literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from tidegauge.mechanism.aggregate import Part
 
@@ -71,7 +71,7 @@ def declared_range(
     return steps
 
 
-def _declared(table: str, names: Sequence[str], declared: Mapping[str, object]) -> str | None:
+def _declared(table: str, names: Sequence[str], declared: Collection[str]) -> str | None:
     """The key of the aggregate, or None.  Raises Refused for any other key."""
     found = [key for name in names for key in declared if _squeezed(key) == _squeezed(name)]
     for key in declared:
@@ -86,7 +86,7 @@ def _declared(table: str, names: Sequence[str], declared: Mapping[str, object]) 
     return found[0] if found else None
 
 
-def refuse_declared(what: str, table: str, declared: Mapping[str, object]) -> None:
+def refuse_declared(what: str, table: str, declared: Collection[str]) -> None:
     """Refuse bounds or a grid for an aggregate that takes none."""
     if declared:
         raise Refused(f"{what} needs none; remove it", key=f"{table}.{toml_key(min(declared))}")
