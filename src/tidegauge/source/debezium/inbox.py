@@ -1,4 +1,4 @@
-"""The inbox of change events.  Events are durable when accepted; receive/gatekeeper.py authenticates senders."""
+"""The inbox of change events, durable when accepted.  receive/gatekeeper.py authenticates senders."""
 
 from __future__ import annotations
 

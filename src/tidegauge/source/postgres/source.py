@@ -385,8 +385,8 @@ class Postgres(FollowedSource):
             try:
                 control.execute(needed.encode())
             except psycopg.errors.InsufficientPrivilege:
-                raise SourceError("this role may not create the publication. Nothing was read. As the table's "
-                                  f"owner: {needed}") from None  # fmt: skip
+                raise SourceError("this role may not create the publication. Nothing was read. As the table's"
+                                  f" owner: {needed}") from None  # fmt: skip
             return
         missing = publications.amend_publication(self._publication, found, publication, frozenset(columns))
         if missing is not None:
