@@ -286,7 +286,7 @@ def test_zeros_of_both_signs_are_two_values() -> None:
     from tidegauge.engine.duckdb.past.distinct import DistinctRows
 
     distinct = DistinctRows()
-    numbers, first = distinct.number([pa.array([0.0, -0.0, None, 0.0])], 4)
+    numbers, first, _ = distinct.number([pa.array([0.0, -0.0, None, 0.0])], 4)
     assert (numbers.tolist(), first) == ([0, 1, 2, 0], 1)
     found = distinct.table()
     assert found is not None

@@ -51,7 +51,7 @@ class Ending:
         self._pipe = -1
         self._patience = 0.0
         self._service = False
-        self._after = ""
+        self._after: Callable[[], str] = str
         self._clean: Callable[[], None] = lambda: None
 
     # -- used by verbs --------------------------------------------------------------------------------------
@@ -73,13 +73,13 @@ class Ending:
         self.check()
 
     @contextmanager
-    def careful(self, after: str = "") -> Iterator[None]:
+    def careful(self, after: str | Callable[[], str] = "") -> Iterator[None]:
         """A block in which the verb calls `check` and has time to end by itself.
 
-        `after` is printed if it was stopped.  SIGHUP is ignored in the block: there is no configuration to
-        reload, and a closed terminal must not end a service.
+        `after` is printed if it was stopped; a function is called then.  SIGHUP is ignored in the block: there
+        is no configuration to reload, and a closed terminal must not end a service.
         """
-        self._patience, self._after = _PATIENCE, after
+        self._patience, self._after = _PATIENCE, (lambda: after) if isinstance(after, str) else after
         ours = threading.current_thread() is threading.main_thread()
         before = signal.signal(signal.SIGHUP, signal.SIG_IGN) if ours else None
         try:
@@ -99,7 +99,7 @@ class Ending:
             return
         what = "Interrupted." if self.signal == signal.SIGINT else "Stopped by SIGTERM."
         bar = os.isatty(2) and os.environ.get("TERM", "dumb") != "dumb"
-        line = f"{_CLEARED if bar else ''}{what}{f' {self._after}' if self._after else ''}\n"
+        line = f"{_CLEARED if bar else ''}{f'{what} {self._after()}'.rstrip()}\n"
         if ("--log", "json") in pairwise(
             sys.argv
         ) or "--log=json" in sys.argv:  # every line is an object there

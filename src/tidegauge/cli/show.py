@@ -44,6 +44,10 @@ class Bar:
         """Show this progress."""
         self.progress.update(self.task, completed=done, total=total)
 
+    def says(self, text: str) -> None:
+        """Print a sentence above the bar."""
+        self.progress.console.print(text, highlight=False)
+
     def stop(self) -> None:
         """Take the bar away."""
         self.progress.stop()

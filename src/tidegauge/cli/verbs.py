@@ -11,7 +11,7 @@ import time
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -39,6 +39,9 @@ from tidegauge.cli.simulate import simulate
 from tidegauge.cli.stamp import stamp
 from tidegauge.errors import SpecError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
@@ -50,6 +53,7 @@ app = typer.Typer(
 app.add_typer(local, name="local", help="Local differential privacy: no trusted server.")
 
 _STOPPED = "What was committed is kept; the next run goes on from there."
+_UNFINISHED = "The finished parts of the history are kept; the next run continues with the others."
 
 
 def _print_version(asked: bool) -> None:
@@ -198,6 +202,7 @@ def run(
     from tidegauge.cli.narrate import Narrator  # noqa: PLC0415
     from tidegauge.cli.show import next_due, progress_bar, show_end  # noqa: PLC0415
     from tidegauge.cli.web import beside  # noqa: PLC0415
+    from tidegauge.store.secret.unfinished import is_unfinished  # noqa: PLC0415
 
     setup_log(log)
     require_time(until, "--until")  # before anything is asked
@@ -206,7 +211,7 @@ def run(
     said.due = lambda: next_due(gauge.reader)
     agreed = agreed_plan(gauge, yes=yes)
     with (
-        ENDING.careful(_STOPPED),
+        ENDING.careful(partial(_stopped, partial(is_unfinished, gauge.path))),
         beside(gauge, file.parent, listen if serve else None, operator, partial(typer.echo, err=True)),
         progress_bar("Publishing") as progress,
         closing(gauge.run(until, plan=agreed, follow=not once, stamped=stamped, progress=progress)) as found,
@@ -220,6 +225,11 @@ def run(
     show_undelivered(gauge.undelivered)
     if not as_json:
         show_end(said, gauge.reader)
+
+
+def _stopped(unfinished: Callable[[], bool]) -> str:
+    """What an interrupted run leaves behind.  Whether its history is large, only a terminal may show."""
+    return _UNFINISHED if sys.stderr.isatty() and unfinished() else _STOPPED
 
 
 app.command()(amend)

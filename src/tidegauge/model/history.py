@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     Report = Callable[[int, int], None]
     """Called with what is done and the total."""
+    Piece = bytes | memoryview
 
 
 class History(Protocol):
@@ -74,6 +75,72 @@ class History(Protocol):
         ...
 
 
+@runtime_checkable
+class LastingHistory(History, Protocol):
+    """A history that another process can read again: a fold that was interrupted can be continued."""
+
+    def fingerprint(self) -> str | None:
+        """A hash of everything that the changes follow from, apart from `upto`.
+
+        None: the source has changed since the history began.
+        """
+        ...
+
+    def intact(self) -> None:
+        """Raise SourceError if what was read so far is not what the fingerprint was made of."""
+        ...
+
+    def until(self, upto: int) -> History:
+        """The same history up to an earlier instant.  Only one of both is used and closed."""
+        ...
+
+
+class Files(Protocol):
+    """Files of numbered pieces: work on a history that does not fit into memory.  All of it is secret."""
+
+    @property
+    def names(self) -> Collection[str]:
+        """The files that were there at the beginning, every byte of them checked."""
+        ...
+
+    def write(self, name: str, pieces: Sequence[Piece]) -> None:
+        """Write a file completely or not at all; several threads may write different files at once."""
+        ...
+
+    def read(self, name: str, number: int) -> Piece:
+        """One piece of a file; several threads may read at once."""
+        ...
+
+    def close(self) -> None:
+        """Free memory; files that do not outlive the process are removed."""
+        ...
+
+
+class Keeper(Protocol):
+    """Keeps the finished work on a history until the history is committed, also if the process is killed."""
+
+    def begin(self, work: str, *, source: str, upto: int, size: int) -> Files | None:
+        """The files of this work; those of any other work are removed.  None: there is no room for them.
+
+        `work`: everything that the content of the files follows from, besides the store, its plan, the source
+        and `upto`.  `source`: the fingerprint of the history.  `size`: about how many bytes are written.
+        """
+        ...
+
+
+@runtime_checkable
+class Narrating(Protocol):
+    """A `Report` that can also print a sentence for the operator."""
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show this progress."""
+        ...
+
+    def says(self, text: str) -> None:
+        """Print a sentence; it may depend on secret data."""
+        ...
+
+
 @dataclass(frozen=True)
 class Backfilled:
     """What an engine made of a history; all of it secret."""
@@ -90,9 +157,17 @@ class HistoryEngine(ABC):
 
     @abstractmethod
     def backfill(
-        self, history: History, *, state: State, reached: int, now: int, report: Report
+        self,
+        history: History,
+        *,
+        state: State,
+        reached: int,
+        now: int,
+        report: Report,
+        keeper: Keeper | None = None,
     ) -> Backfilled:
         """Fold a history that ends at `reached`, for a store that has nothing yet.
 
-        The result is that of `arrive` and `fold` on all its batches; no change waits after it.
+        The result is that of `arrive` and `fold` on all its batches; no change waits after it.  `keeper`:
+        where an engine that can continue an interrupted fold keeps what is finished.
         """

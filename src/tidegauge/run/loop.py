@@ -28,6 +28,10 @@ _STEP: Final = 2.0
 often need not hold on to changes."""
 
 
+def _quietly(_done: int, _total: int) -> None:
+    """Show no progress."""
+
+
 class Loop:
     """Carries a committed plan out until its time limit, or until there is nothing left to publish."""
 
@@ -42,6 +46,7 @@ class Loop:
         released: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._ticker, self._source, self._progress = ticker, source, progress
+        self._report = progress or _quietly
         self._released = released
         self._now, self._sleep = now, sleep
         self._behind = False
@@ -97,6 +102,8 @@ class Loop:
                 history.close()
             self._source.acknowledge(history.position)
             yield from self._publish(published)
+            if history.upto < until:  # bins have ended since this history was interrupted
+                yield from self._catch_up(limit)
             return
         for batch in self._source.read(clock.position, until):
             published = self._ticker.tick(batch, now=now)
@@ -109,7 +116,8 @@ class Loop:
         """The past of the source as one value, where it has one and the engine can read it."""
         if self._source.follows or not self._ticker.can_backfill:
             return None
-        return self._source.history(until)
+        history = self._source.history(until)
+        return None if history is None else self._ticker.continued(history)
 
     def _publish(self, published: list[Published]) -> list[Published]:
         """Let the publishers know of new readings, and log them."""
@@ -118,10 +126,6 @@ class Loop:
         for at, readings in groupby(published, key=lambda reading: reading.time):
             log.info("published", extra={"readings": len(list(readings)), "upto": rfc3339(at)})
         return published
-
-    def _report(self, done: int, total: int) -> None:
-        if self._progress is not None:
-            self._progress(done, total)
 
     def _show_progress(self, reached: int, until: int) -> None:
         if self._progress is not None:

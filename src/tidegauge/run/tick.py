@@ -27,7 +27,7 @@ from tidegauge.model.tick import (
 from tidegauge.plan.grow import begun, in_order, program_of_all
 from tidegauge.publish.journal import as_arrays, decode, decodings
 from tidegauge.run.arrive import arrive
-from tidegauge.run.past import fold_history, kept_version
+from tidegauge.run.past import continued, fold_history, kept_version
 from tidegauge.run.spill import spilled
 from tidegauge.run.sums import add_sums, by_release
 
@@ -126,11 +126,18 @@ class Ticker:
         """
         clock, reached = self.progress.clock, self.last_end(history.upto)
         assert reached == history.upto, "a history ends with a bin"
+        unfinished = self.store.unfinished(self.plan.hash)
 
         def folded(state: State, tick: ExitStack) -> TickResult:
-            return fold_history(self.engine, state, history, tick, since=clock, now=now, report=report)
+            return fold_history(
+                self.engine, state, history, tick, since=clock, now=now, report=report, keeper=unfinished
+            )
 
         return self._carry_out(folded, reached)
+
+    def continued(self, history: History) -> History:
+        """The part of a history that an interrupted run had begun with, if that run can be continued."""
+        return continued(history, self.store.unfinished(self.plan.hash), self.last_end)
 
     def _carry_out(
         self, folded: Callable[[State, ExitStack], TickResult], reached: int | None

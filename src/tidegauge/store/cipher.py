@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from tidegauge.errors import SpecError, StoreCorrupt, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 SCHEME: Final = "aes-256-gcm-siv, blake2b-128"
 _NONCE: Final = 12
@@ -177,12 +177,18 @@ class Cipher:
 
     def open_pieces(self, name: bytes, place: bytes, sealed: Sequence[bytes]) -> bytes:
         """All pieces of a block, or StoreCorrupt where one was altered or is not at its place."""
+        return b"".join(self._opened(name, place, enumerate(sealed)))
+
+    def open_piece(self, name: bytes, place: bytes, number: int, sealed: bytes) -> bytes:
+        """One piece of a block, as `open_pieces` opens all."""
+        (piece,) = self._opened(name, place, [(number, sealed)])
+        return piece
+
+    def _opened(self, name: bytes, place: bytes, sealed: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
         block = self._block(self._block_key(name))
         try:
-            return b"".join(
-                block.decrypt(one[:_NONCE], one[_NONCE:], b"%b\0%d" % (place, number))
-                for number, one in enumerate(sealed)
-            )
+            for number, one in sealed:
+                yield block.decrypt(one[:_NONCE], one[_NONCE:], b"%b\0%d" % (place, number))
         except (self._invalid, ValueError):
             raise _unopened() from None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 from uuid import uuid4
@@ -14,6 +14,7 @@ from tidegauge.store.database import FORMAT, Database, refusing
 from tidegauge.store.draw import Draw
 from tidegauge.store.public import part as public
 from tidegauge.store.secret import part as secret
+from tidegauge.store.secret.unfinished import Unfinished, erase, folder_of
 from tidegauge.store.upgrade import upgrade
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Store:
                     self.public.require_intact()
                     if write:
                         self.secret.begin()
+                        self._remove_finished()
         except BaseException:
             self.close()
             raise
@@ -150,6 +152,15 @@ class Store:
             with self.transaction():
                 self.secret.extend_state(layout, found)
 
+    def unfinished(self, plan: str) -> Unfinished:
+        """The finished work on the history that the plan of this hash begins with."""
+        return Unfinished(self.path, self._file.cipher, lambda: f"{self.identity()} {plan}")
+
+    def _remove_finished(self) -> None:
+        """Remove what was kept of a history that is committed: the process may have died before it did."""
+        if folder_of(self.path).exists() and self.secret.clock.position is not None:
+            erase(self.path)
+
     # -- a tick ----------------------------------------------------------------------------------------------
 
     def require_rows(self) -> None:
@@ -199,6 +210,9 @@ class Store:
                 self.public.set_next_bin(measured.release, measured.next_bin)
                 self.secret.keep(measured)
             self.secret.set_clock(result.clock)
+        if result.since.position is None:
+            with suppress(StoreError):  # the next process that writes says why it cannot be removed
+                erase(self.path)
         if result.ended:
             self.public.attest()
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from tidegauge.model.engine import StateLayout
-    from tidegauge.model.history import History, Report
+    from tidegauge.model.history import History, Keeper, Report
     from tidegauge.model.program import Program, Release, State
     from tidegauge.model.stamp import Stamped
 
@@ -153,12 +153,19 @@ class DuckEngine(Engine, HistoryEngine, StampEngine):
         self._arrival.again(state)
 
     def backfill(
-        self, history: History, *, state: State, reached: int, now: int, report: Report
+        self,
+        history: History,
+        *,
+        state: State,
+        reached: int,
+        now: int,
+        report: Report,
+        keeper: Keeper | None = None,
     ) -> Backfilled:
         """Enforce and fold a whole history; the store has nothing yet."""
         self._arrival.load(state)
         if (past := self._fast()) is not None:
-            parts = past.fold(history, reached=reached, report=report)
+            parts = past.fold(history, reached=reached, report=report, keeper=keeper)
             first = next(parts)  # the history is read before its length is known
             return Backfilled(Arrived({}, {}), past.arrivals, chain([first], parts))
         counts, arrivals = Counter[str](), 0
@@ -171,7 +178,8 @@ class DuckEngine(Engine, HistoryEngine, StampEngine):
 
     def _fast(self) -> Past | None:
         """Folds a history over arrays; None where the program needs the statements of a tick."""
-        used = {name: kind for name, kind in self._columns.items() if name in self.program.used}
+        columns = sorted(self._columns.items())  # a plan that was loaded has them in another order
+        used = {name: kind for name, kind in columns if name in self.program.used}
         if not can_fold(self.program, self._sql, used):
             return None
         return Past(self._db, self.program, self._sql, used)

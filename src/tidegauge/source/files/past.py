@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 import duckdb
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 _BLOCK: Final = 1 << 20
 """So many changes are handed over at a time."""
+_HASHED: Final = 1 << 22
+"""So many bytes of a file are hashed at a time."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +65,16 @@ class InPlace:
     def select(self, columns: Sequence[str]) -> str:
         """The columns by their names; the rows of all files, one file after the other."""
         picked = ", ".join(f"{quote(column)} AS c{place}" for place, column in enumerate(columns))
-        return f"SELECT NULL AS row, TRUE AS sound, {picked} FROM read_parquet({_paths(self.files)})"
+        return f"SELECT NULL AS row, TRUE AS sound, {picked} FROM read_parquet({self.paths})"
 
     def counts(self) -> dict[str, int]:
         """The number of rows of each file."""
         return {file.name: int(pa_parquet.read_metadata(file.path).num_rows) for file in self.files}
+
+    @property
+    def paths(self) -> str:
+        """SQL: the list of the files."""
+        return _paths(self.files)
 
     @property
     def identity(self) -> tuple[tuple[int, ...], ...]:
@@ -85,10 +95,13 @@ class FilesHistory:
     position: str
     rows: int
     informed: bool
-    intact: Callable[[], None]
-    """Raises SourceError if the files have changed since the history began."""
+    unchanged: Callable[[], None]
     ordered: Callable[[], Iterator[pa.Table]]
     held: ExitStack
+    hashed: Callable[[str], str | None]
+    """A hash of the files and of a text; None: one of them has changed since it was read."""
+    again: Callable[[int], FilesHistory]
+    """The same history up to another instant."""
 
     @cached_property
     def after(self) -> pa.DataType:
@@ -109,6 +122,22 @@ class FilesHistory:
         """Every change in the order of time."""
         return self.ordered()
 
+    @cached_property
+    def _fingerprint(self) -> str | None:
+        return self.hashed(f"{self.key} {self.informed} {self.relation} {self.order}")
+
+    def intact(self) -> None:
+        """Raise SourceError if the files have changed since the history began."""
+        self.unchanged()
+
+    def fingerprint(self) -> str | None:
+        """A hash of the files' content and of how they are read."""
+        return self._fingerprint
+
+    def until(self, upto: int) -> FilesHistory:
+        """The same history up to an earlier instant."""
+        return self.again(upto)
+
     def close(self) -> None:
         """Remove the rows that were loaded."""
         self.held.close()
@@ -123,6 +152,42 @@ def unchanged(table: InPlace) -> Callable[[], None]:
             raise refusal("the files changed while they were read; run again", path=table.name)
 
     return require
+
+
+@dataclass(frozen=True)
+class Originals:
+    """Files as they were before they were read."""
+
+    known: Mapping[str, tuple[Path, tuple[int, ...]]]
+
+    @classmethod
+    def of(cls, files: Sequence[Tabular], base: Path) -> Originals:
+        """The files as they are now; their names are relative to `base`."""
+        paths = {file.name: base / file.name for file in files}
+        return cls({name: (path, _present(path, name)) for name, path in paths.items()})
+
+    def hashed(self, how: str) -> str | None:
+        """A hash of names, contents and `how` they are read; None: one of the files has changed."""
+        found = [how, *(f"{name} {_content(path)}" for name, (path, _) in self.known.items())]
+        if any(_present(path, name) != present for name, (path, present) in self.known.items()):
+            return None
+        return sha256("\n".join(found).encode()).hexdigest()
+
+
+def _present(path: Path, name: str) -> tuple[int, ...]:
+    """As `_identity`, with the time of the last change of any kind, which no program can set."""
+    return *_identity(path, name), path.stat().st_ctime_ns
+
+
+def _content(path: Path) -> str:
+    """A hash over the hashes of the file's blocks, which several threads compute."""
+    with path.open("rb") as file, ThreadPoolExecutor(min(os.cpu_count() or 1, 8)) as pool:
+        size = os.fstat(file.fileno()).st_size
+
+        def block(at: int) -> bytes:
+            return sha256(os.pread(file.fileno(), _HASHED, at)).digest()
+
+        return sha256(b"".join(pool.map(block, range(0, size, _HASHED)))).hexdigest() + f" {size}"
 
 
 def _paths(files: Sequence[Parquet]) -> str:

@@ -25,7 +25,7 @@ from tidegauge.source.batch.refusal import refusal
 from tidegauge.source.batch.workbench import scratch
 from tidegauge.source.files.layout import Layout, Roles
 from tidegauge.source.files.notation import MACROS, Notation
-from tidegauge.source.files.past import FilesHistory, InPlace, unchanged
+from tidegauge.source.files.past import FilesHistory, InPlace, Originals, unchanged
 from tidegauge.source.files.progress import Mark, Progress
 from tidegauge.source.files.tabular import numbered, tabular
 from tidegauge.source.files.unread import Unread, require_readable, unread_check
@@ -46,6 +46,7 @@ class Loaded:
     engine: duckdb.DuckDBPyConnection
     rows: Mapping[str, int]
     unread: Mapping[str, Unread]
+    originals: Originals
     table: InPlace | None = None
     """The files, where they are read in place; `mutation` is not made then."""
 
@@ -114,6 +115,9 @@ class Files(OpenSource):
             failed.push(held)
             loaded = self._taken(held) or self._begun(held)
             failed.pop_all()
+        return self._history(loaded, until, held)
+
+    def _history(self, loaded: Loaded, until: int, held: ExitStack) -> FilesHistory:
         table, informed = loaded.table, self._roles.before is not None
         changes = f"{informed} AND entry <> '' AS informed"
         if table is None:
@@ -134,9 +138,13 @@ class Files(OpenSource):
             position=str(Progress((Mark(loaded.rows, until),), loaded.unread)),
             rows=sum(loaded.rows.values()),
             informed=informed,
-            intact=(lambda: None) if table is None else unchanged(table),
+            unchanged=(lambda: None) if table is None else unchanged(table),
             ordered=lambda: self._ordered(loaded, until),
             held=held,
+            hashed=lambda how: loaded.originals.hashed(
+                f"{how if table is None else how.replace(table.paths, '')} {self._roles}"
+            ),
+            again=lambda upto: self._history(loaded, upto, held),
         )
 
     def _ordered(self, loaded: Loaded, until: int) -> Iterator[pa.Table]:
@@ -150,6 +158,7 @@ class Files(OpenSource):
         """All rows, checked: in place where the engine can read the files by itself, else loaded."""
         engine = held.enter_context(scratch(MACROS))
         files = self._files()
+        originals = Originals.of(files, self._base)
         table = InPlace.of(files, engine)
         if table is None or not self._is_sound(engine, table):
             held.close()
@@ -160,7 +169,7 @@ class Files(OpenSource):
             counts = engine.execute(self._layout.unread(table)).fetchall()[0]
             for index, each in enumerate(self._layout.typed):
                 unread[each.name] = Unread(counts[2 * index] or 0, counts[2 * index + 1] or 0)
-        return Loaded(engine, rows, unread, table)
+        return Loaded(engine, rows, unread, originals, table)
 
     def _is_sound(self, engine: duckdb.DuckDBPyConnection, table: InPlace) -> bool:
         """Whether every row can be read; loading the rows then finds and reports the fault."""
@@ -224,6 +233,7 @@ class Files(OpenSource):
         """
         engine = held.enter_context(scratch(MACROS))
         files, layout = self._files(), self._layout
+        originals = Originals.of(files, self._base)
         gone = {name for mark in marks for name in mark.files} - {file.name for file in files}
         if gone:
             raise refusal("the file was read before and is gone; put it back", path=min(gone))
@@ -251,7 +261,7 @@ class Files(OpenSource):
             if any(mark.files.get(file.name, 0) > rows[file.name] for mark in marks):
                 raise refusal("the file has fewer rows than were read before; put them back", path=file.name)
         self._refuse_faults(engine, files)
-        return Loaded(engine, rows, unread)
+        return Loaded(engine, rows, unread, originals)
 
     def _refuse_faults(self, engine: duckdb.DuckDBPyConnection, files: Sequence[Tabular]) -> None:
         first = "SELECT file, row, fault FROM mutation WHERE fault <> 0 ORDER BY file, row LIMIT 1"

@@ -8,6 +8,7 @@ combination.  Number 0 is the row that does not exist.
 from __future__ import annotations
 
 import threading
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -31,8 +32,8 @@ class DistinctRows:
         self._count = 1
         self._lock = threading.Lock()
 
-    def number(self, columns: Sequence[pa.Array], rows: int) -> tuple[NDArray[Any], int]:
-        """For a block of so many rows: a number for every row, and what to add to it.
+    def number(self, columns: Sequence[pa.Array], rows: int) -> tuple[NDArray[Any], int, pa.Table]:
+        """For a block of so many rows: a number for every row, what to add to it, and the numbered rows.
 
         Several threads may call it at once.
         """
@@ -44,11 +45,37 @@ class DistinctRows:
         with self._lock:
             first, self._count = self._count, self._count + table.num_rows
             self._tables.append(table.append_column("number", pa.array(np.arange(first, self._count))))
-        return codes, first
+            return codes, first, self._tables[-1]
+
+    def restore(self, tables: Sequence[pa.Table]) -> None:
+        """Take in what `number` returned for the blocks of an earlier process, before any other block.
+
+        A number that is missing, because its block was not kept, becomes another one of some row.
+        """
+        for piece in sorted((one for table in tables for one in _pieces(table)), key=_first):
+            first = _first(piece)
+            if first > self._count:
+                again = pa.array(np.zeros(first - self._count, np.int64))
+                numbers = pa.array(np.arange(self._count, first))
+                self._tables.append(piece.take(again).set_column(piece.num_columns - 1, "number", numbers))
+            self._tables.append(piece)
+            self._count = first + piece.num_rows
 
     def table(self) -> pa.Table | None:
         """Every combination: its number, and the values as u0, u1, ...; None: there was no block."""
         return pa.concat_tables(self._tables) if self._tables else None
+
+
+def _pieces(table: pa.Table) -> list[pa.Table]:
+    """Pieces of consecutive numbers."""
+    numbers = table["number"].to_numpy()
+    begins = [0, *(np.flatnonzero(np.diff(numbers) != 1) + 1).tolist()] if len(numbers) else []
+    return [table.slice(begin, end - begin) for begin, end in pairwise([*begins, len(numbers)])]
+
+
+def _first(piece: pa.Table) -> int:
+    number: int = piece["number"][0].as_py()
+    return number
 
 
 def _combined(columns: Sequence[pa.Array]) -> tuple[NDArray[Any], list[pa.Array]]:

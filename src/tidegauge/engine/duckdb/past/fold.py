@@ -25,18 +25,20 @@ from tidegauge.engine.duckdb.past.digests import Digests
 from tidegauge.engine.duckdb.past.distinct import DistinctRows, can_encode
 from tidegauge.engine.duckdb.past.enforce import ALIVE, BEFORE, INFORMED, Rules, Versions, enforce
 from tidegauge.engine.duckdb.past.parts import Part, Texts, different, divided, named, together
-from tidegauge.engine.duckdb.past.shuffle import Shuffle, plain
+from tidegauge.engine.duckdb.past.segments import Seen
+from tidegauge.engine.duckdb.past.shuffle import Shuffle, parts_of, plain
 from tidegauge.engine.duckdb.past.stamps import stamped
 from tidegauge.engine.duckdb.past.state import PastState
 from tidegauge.engine.duckdb.past.threads import in_turn
 from tidegauge.engine.duckdb.past.totals import totals
 from tidegauge.engine.duckdb.past.views import PastViews
+from tidegauge.engine.duckdb.past.work import Work, say
 from tidegauge.engine.duckdb.render import quote
 from tidegauge.engine.duckdb.views import NEVER, arrow_schema
 from tidegauge.model.program import Folded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import duckdb
     from numpy.typing import NDArray
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from tidegauge.engine.duckdb.past.enforce import Ints, Lives
     from tidegauge.engine.duckdb.past.shuffle import Changes, Column
     from tidegauge.engine.duckdb.views import Views
-    from tidegauge.model.history import History, Report
+    from tidegauge.model.history import History, Keeper, Report
     from tidegauge.model.program import Program, Scope
 
 
@@ -84,30 +86,46 @@ class Past:
         *,
         reached: int,
         report: Report,
+        keeper: Keeper | None = None,
         write: Callable[[pa.Table], None] | None = None,
     ) -> Iterator[Folded]:
         """The result of the history, in parts that have no unit in common.
 
-        `write`: takes the stamped changes of each part of the history, before the first result.
+        `keeper`: keeps what is finished of a history that is divided on disk, so that the next fold of it
+        continues.  `write`: takes the stamped changes of each part of the history, before the first result.
         """
         with ExitStack() as held:
             pool = held.enter_context(ThreadPoolExecutor(self._threads))
-            shuffle = Shuffle(history.rows, text=history.key == "VARCHAR", hashed=history.informed)
-            held.callback(shuffle.close)
             digests = Digests(self._db, history, self._columns, self._threads)
-            earliest, combinations = self._divide(history, shuffle, digests, pool, report)
+            selected = self._selected(history, parts_of(history.rows), digests)
+            work = Work(history, keeper, selected)
+            held.callback(work.close)
+            shuffle = Shuffle(history.rows, files=work.files, intact=work.intact)
+            held.callback(shuffle.close)
+            before = work.arrivals(shuffle)
+            blocks = history.scan(selected) if before is None else ()
+            self.arrivals = before or 0
+            earliest, combinations = self._divide(history, blocks, shuffle, digests, pool, report=report)
             rules = self._prepare()
             ends = self._bins(earliest, reached)
             outside = self._numbers("SELECT outside FROM pictures ORDER BY number")
+            results = work.results(self.arrivals, before, rules=rules, outside=outside, ends=ends)
+            if results is not None and results.found:
+                say(report, f"{len(results.found)} of {shuffle.parts} parts are done")
 
-            def work(number: int) -> Part | None:
+            def result(number: int) -> Part | None:
+                if results is not None and (known := results.get(number)) is not None:
+                    return known
                 part = shuffle.part(number)
                 if part is None:
                     return None
-                return self._enforced(part, rules, outside, ends, reached, stamp=write is not None)
+                found = self._enforced(part, rules, outside, ends, reached, stamp=write is not None)
+                if results is not None:
+                    results.put(number, found)
+                return found
 
             found = []
-            for number, part in enumerate(in_turn(pool, self._threads, work, range(shuffle.parts))):
+            for number, part in enumerate(in_turn(pool, self._threads, result, range(shuffle.parts))):
                 if part is not None:
                     for table in part.stamps:
                         assert write is not None
@@ -115,6 +133,7 @@ class Past:
                     found.append(replace(part, stamps=()))
                 report(6 * shuffle.parts + 3 * (number + 1), 10 * shuffle.parts)
             shuffle.close()
+            work.enforced()
             found = digests.prepare(combinations, found, pool)
             report(1, 1)
             yield from self._folded(found, rules, digests, pool)
@@ -145,23 +164,39 @@ class Past:
         return columns
 
     def _divide(
-        self, history: History, shuffle: Shuffle, digests: Digests, pool: ThreadPoolExecutor, report: Report
+        self,
+        history: History,
+        blocks: Iterable[pa.RecordBatch],
+        shuffle: Shuffle,
+        digests: Digests,
+        pool: ThreadPoolExecutor,
+        *,
+        report: Report,
     ) -> tuple[int | None, pa.Table]:
-        """Read every change once; returns the time of the earliest, and the distinct rows."""
-        distinct, earliest = DistinctRows(), None
+        """Read every change once; returns the time of the earliest, and the distinct rows.
+
+        `blocks`: all changes; none if all of them were divided before.
+        """
+        distinct = DistinctRows()
+        distinct.restore([table for seen in shuffle.seen for table in seen.combinations])
+        earliest = min((seen.earliest for seen in shuffle.seen), default=None)
+        digests.follow &= all(seen.follow for seen in shuffle.seen)
         number = np.int32 if history.rows < _FEW else np.int64
+        if not self.arrivals and shuffle.divided:
+            share = 100 * shuffle.divided // max(1, history.rows)
+            say(report, f"{share} % of its changes are divided")
 
         def numbered() -> Iterator[tuple[pa.RecordBatch, int]]:
-            for block in history.scan(self._selected(history, shuffle.parts, digests)):
-                if block.num_rows:
-                    yield block, self.arrivals
-                    self.arrivals += block.num_rows
-                    report(6 * self.arrivals, 10 * max(1, history.rows, self.arrivals))
+            for block in blocks:
+                for first, count in shuffle.missing(self.arrivals, block.num_rows):
+                    yield block.slice(first - self.arrivals, count), first
+                self.arrivals += block.num_rows
+                report(6 * self.arrivals, 10 * max(1, history.rows, self.arrivals))
 
         def work(one: tuple[pa.RecordBatch, int]) -> int:
             block, first = one
             flags, key, time = block["flags"].to_numpy(), plain(block["key"]), block["time"].to_numpy()
-            codes, first_code = distinct.number([block[name] for name in self._values()], len(flags))
+            codes, first_code, rows = distinct.number([block[name] for name in self._values()], len(flags))
             version: NDArray[Any] = codes.astype(number)
             version += number(first_code)
             version <<= 3
@@ -173,8 +208,9 @@ class Past:
             if not np.bitwise_and.reduce(flags) & _OF_KEY and ((flags & (_OF_KEY | ALIVE)) == ALIVE).any():
                 digests.follow = False
             part = block["part"].to_numpy() if "part" in block.schema.names else divided(key, shuffle.parts)
-            shuffle.add(columns, part, first)
-            return int(time.min())
+            least = int(time.min())
+            shuffle.add(columns, part, first, Seen(((first, len(flags)),), (rows,), least, digests.follow))
+            return least
 
         for time in in_turn(pool, self._threads, work, numbered()):
             earliest = time if earliest is None else min(time, earliest)

@@ -5,29 +5,38 @@ from __future__ import annotations
 import os
 import threading
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from tidegauge.scratch import ScratchFolder
+from tidegauge.engine.duckdb.past.segments import Seen, packed, unpacked
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
     from numpy.typing import NDArray
+
+    from tidegauge.model.history import Files, History
 
     Column: TypeAlias = "NDArray[Any] | pa.Array"
 
 PART: Final = 1 << 18
 """About this many changes are in a part, so that its columns fit into the caches of a processor."""
 _MOST_PARTS: Final = 256
-"""The largest number of parts: each part on disk is one open file."""
+"""The largest number of parts: each part is one piece of every file on disk."""
 IN_MEMORY: Final = min(7 << 29, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 6)
 """A history that needs more bytes is divided on disk: 3.5 GiB, or a sixth of a small machine's memory ..."""
 _TEXT: Final = 40
 """How many bytes a key that is a text is assumed to need."""
 _TOGETHER: Final = 1 << 22
 """... and this many changes are gathered before they are written."""
+_WRITERS: Final = 4
+"""So many threads write at a time, because each holds another copy of its changes."""
+_SEGMENT: Final = "divided-"
+"""The names of segments begin so."""
 
 
 @dataclass(frozen=True)
@@ -52,80 +61,114 @@ class _Block:
     first: int
     columns: dict[str, Column]
     bounds: NDArray[np.int64]
+    seen: Seen
 
     def part(self, number: int) -> dict[str, Column]:
         begin, end = self.bounds[number], self.bounds[number + 1]
         return {name: column[begin:end] for name, column in self.columns.items()}
 
 
+def parts_of(rows: int) -> int:
+    """Into how many parts so many changes are divided: a power of two."""
+    return min(1 << max(0, -(-rows // PART) - 1).bit_length(), _MOST_PARTS)
+
+
+def size_of(history: History) -> int:
+    """About how many bytes the divided changes of a history need."""
+    return history.rows * (20 + (_TEXT if history.key == "VARCHAR" else 8) + 4 * history.informed)
+
+
+def fits(history: History) -> bool:
+    """Whether a history is divided in memory."""
+    return size_of(history) <= IN_MEMORY
+
+
 class Shuffle:
     """Takes blocks of changes in any order, and gives them back part by part in the order of `row`."""
 
-    def __init__(self, rows: int, *, text: bool, hashed: bool) -> None:
-        """`rows`: about how many changes there are; `text`: keys are texts; `hashed`: changes have hashes."""
-        self.parts = min(1 << max(0, -(-rows // PART) - 1).bit_length(), _MOST_PARTS)
-        """A power of two."""
+    def __init__(
+        self, rows: int, *, files: Files | None = None, intact: Callable[[], None] = lambda: None
+    ) -> None:
+        """`rows`: about how many changes there are; `files`: where they are divided; None: in memory.
+
+        `intact`: raises an error if blocks that were added must not be written.
+        """
+        self.parts = parts_of(rows)
         self._row = np.uint32 if rows < 1 << 32 else np.int64
-        needed = rows * (20 + (_TEXT if text else 8) + 4 * hashed)
         self._blocks: list[_Block] = []
-        self._folder = ScratchFolder() if needed > IN_MEMORY else None
-        self._files: list[pa.OSFile] = []
-        self._writers: list[pa.ipc.RecordBatchStreamWriter] = []
-        self._lock, self._writing = threading.Lock(), threading.Lock()
+        self._files, self._intact = files, intact
+        self._segments = [] if files is None else sorted(name for name in files.names if _SEGMENT in name)
+        self.seen = [] if files is None else [Seen.of(files.read(name, 0)) for name in self._segments]
+        """What was seen in the blocks that were divided before."""
+        self._done = _merged(self.seen)
+        self._next = 1 + int(self._segments[-1].removeprefix(_SEGMENT)) if self._segments else 0
+        self._lock, self._writing = threading.Lock(), threading.Semaphore(_WRITERS)
         self._finished = False
 
-    def add(self, columns: dict[str, Column], part: NDArray[np.uint8], first: int) -> None:
+    @property
+    def divided(self) -> int:
+        """How many changes were divided before."""
+        return sum(end - begin for begin, end in self._done)
+
+    def missing(self, first: int, rows: int) -> Iterator[tuple[int, int]]:
+        """Which of these changes have not been divided, as first change and number."""
+        last = first + rows
+        for begin, end in self._done:
+            if end > first and begin < last:
+                if begin > first:
+                    yield first, begin - first
+                first = max(first, end)
+        if first < last:
+            yield first, last - first
+
+    def add(self, columns: dict[str, Column], part: NDArray[np.uint8], first: int, seen: Seen) -> None:
         """Divide one block, whose rows are numbered from `first`; several threads may call it at once."""
         order, bounds = _by_part(part, self.parts)
         divided = {name: _taken(column, order) for name, column in columns.items()}
         divided["row"] = order.astype(self._row)
         divided["row"] += self._row(first)
         with self._lock:
-            self._blocks.append(_Block(first, divided, bounds))
-            if self._folder is None or sum(len(one.columns["row"]) for one in self._blocks) < _TOGETHER:
+            self._blocks.append(_Block(first, divided, bounds, seen))
+            if self._files is None or sum(len(one.columns["row"]) for one in self._blocks) < _TOGETHER:
                 return
             blocks, self._blocks = self._blocks, []
-        self._write(blocks)
+            name = self._named()
+        self._write(name, blocks)
 
-    def _write(self, blocks: list[_Block]) -> None:
-        """Append these changes to the files of their parts."""
+    def _named(self) -> str:
+        """The name of a new segment."""
+        name, self._next = f"{_SEGMENT}{self._next:08}", self._next + 1
+        self._segments.append(name)
+        return name
+
+    def _write(self, name: str, blocks: list[_Block]) -> None:
+        """Write these changes as a segment."""
+        assert self._files is not None
+        blocks = _sorted(blocks)
+        seen = reduce(add, (block.seen for block in blocks))
         with self._writing:
-            for number in range(self.parts):
-                found = _joined([block.part(number) for block in _sorted(blocks)])
-                table = pa.table(found)
-                if not self._writers:
-                    self._files = [pa.OSFile(str(self._path(part)), "wb") for part in range(self.parts)]
-                    self._writers = [pa.ipc.new_stream(file, table.schema) for file in self._files]
-                self._writers[number].write_table(table)
-
-    def _path(self, number: int) -> Path:
-        assert self._folder is not None
-        return Path(self._folder.name) / f"{number}.part"
+            parts = (_joined([block.part(number) for block in blocks]) for number in range(self.parts))
+            pieces = [seen.segment, *(packed(pa.table(found)) for found in parts)]
+            self._intact()
+            self._files.write(name, pieces)
 
     def finish(self) -> None:
         """Call this after every block was added."""
         if self._finished:
             return
         self._finished = True
-        if self._folder is not None:
+        if self._files is not None and self._blocks:
             blocks, self._blocks = self._blocks, []
-            if blocks:
-                self._write(blocks)
-            self._shut()
+            self._write(self._named(), blocks)
         self._blocks = _sorted(self._blocks)
 
-    def _shut(self) -> None:
-        for one in (*self._writers, *self._files):
-            one.close()
-
     def part(self, number: int) -> Changes | None:
-        """The changes of one part; None: it has none.  Each part can be taken once."""
-        if self._folder is None:
+        """The changes of one part; None: it has none."""
+        if self._files is None:
             found = _joined([block.part(number) for block in self._blocks]) if self._blocks else {}
-        elif self._writers:
-            with pa.OSFile(str(self._path(number)), "rb") as file, pa.ipc.open_stream(file) as reader:
-                table = reader.read_all()
-            self._path(number).unlink()
+        elif self._segments:
+            pieces = [unpacked(self._files.read(name, number + 1)) for name in self._segments]
+            table = pa.concat_tables(pieces)
             found = {name: plain(table[name].combine_chunks()) for name in table.column_names}
         else:
             found = {}
@@ -138,13 +181,8 @@ class Shuffle:
         return Changes(**found)
 
     def close(self) -> None:
-        """Free memory and disk."""
-        if not self._finished:
-            self._finished = True
-            self._shut()
-        self._blocks, self._files, self._writers = [], [], []
-        if self._folder is not None:
-            self._folder.cleanup()
+        """Free memory."""
+        self._finished, self._blocks = True, []
 
 
 def _by_part(part: NDArray[np.uint8], parts: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -190,3 +228,21 @@ def _joined(parts: list[dict[str, Column]]) -> dict[str, Column]:
 
 def _sorted(blocks: list[_Block]) -> list[_Block]:
     return sorted(blocks, key=lambda block: block.first)
+
+
+class _Range(NamedTuple):
+    """Changes from `begin` on, before `end`."""
+
+    begin: int
+    end: int
+
+
+def _merged(seen: Iterable[Seen]) -> tuple[_Range, ...]:
+    """The changes of these blocks, as sorted ranges that do not touch."""
+    found: list[_Range] = []
+    for first, count in sorted(place for one in seen for place in one.places):
+        if found and found[-1].end >= first:
+            found[-1] = _Range(found[-1].begin, max(found[-1].end, first + count))
+        else:
+            found.append(_Range(first, first + count))
+    return tuple(found)

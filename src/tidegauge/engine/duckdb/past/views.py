@@ -50,12 +50,13 @@ class PastViews:
             ) ORDER BY number"""
 
     def contributions(self, s: int, scope: Scope) -> str:
-        """SQL of `view_s`."""
+        """SQL of `view_s`; the same rows get the same codes again."""
         columns = self._seen(scope)
+        order = f"ORDER BY {', '.join(columns)}" if columns else ""
         some = " OR ".join(f"{cell} IS NOT NULL" for cell in self._cells(scope)) or "false"
         return f"""
             CREATE OR REPLACE TEMP TABLE view_{s} AS
-            SELECT row_number() OVER () AS code, * FROM (
+            SELECT row_number() OVER ({order}) AS code, * FROM (
                 SELECT DISTINCT {", ".join(f"{value} AS {name}" for name, value in columns.items()) or "0"}
                 FROM pictures WHERE number > 0 AND ({some}))"""
 
