@@ -13,6 +13,7 @@ from tests.engine.test_past import ENDS, Result, TableHistory, counted, plain_wo
 from tests.seeds import seeds
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.engine.duckdb.past import fold, parts, shuffle, work
+from tidegauge.model.history import LastingHistory, Narrating
 from tidegauge.store.cipher import Cipher
 from tidegauge.store.secret.unfinished import KeptFiles, Unfinished, folder_of
 from tidegauge.testing import Crashed
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from tidegauge.model.history import Piece
 
 
-class Lasting(TableHistory):
+class Lasting(TableHistory, LastingHistory):
     """A table that another process can read again."""
 
     def fingerprint(self) -> str:
@@ -60,7 +61,7 @@ class Mortal:
         return found
 
 
-class Told:
+class Told(Narrating):
     """A report that remembers what was said."""
 
     def __init__(self) -> None:

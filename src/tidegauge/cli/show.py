@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from tidegauge.cli.width import columns
 from tidegauge.errors import SpecError
+from tidegauge.model.history import Narrating
 from tidegauge.model.quantity import rfc3339
 from tidegauge.plan.explain import number as exact
 from tidegauge.plan.summary import wrapped
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Bar:
+class Bar(Narrating):
     """A progress bar; called with what is done and the total."""
 
     progress: Progress

@@ -75,24 +75,23 @@ class History(Protocol):
         ...
 
 
-@runtime_checkable
-class LastingHistory(History, Protocol):
-    """A history that another process can read again: a fold that was interrupted can be continued."""
+class LastingHistory(ABC):
+    """What a history has besides that another process can read again, so that a fold can be continued."""
 
+    @abstractmethod
     def fingerprint(self) -> str | None:
         """A hash of everything that the changes follow from, apart from `upto`.
 
         None: the source has changed since the history began.
         """
-        ...
 
+    @abstractmethod
     def intact(self) -> None:
         """Raise SourceError if what was read so far is not what the fingerprint was made of."""
-        ...
 
+    @abstractmethod
     def until(self, upto: int) -> History:
         """The same history up to an earlier instant.  Only one of both is used and closed."""
-        ...
 
 
 class Files(Protocol):
@@ -128,17 +127,16 @@ class Keeper(Protocol):
         ...
 
 
-@runtime_checkable
-class Narrating(Protocol):
+class Narrating(ABC):
     """A `Report` that can also print a sentence for the operator."""
 
+    @abstractmethod
     def __call__(self, done: int, total: int) -> None:
         """Show this progress."""
-        ...
 
+    @abstractmethod
     def says(self, text: str) -> None:
         """Print a sentence; it may depend on secret data."""
-        ...
 
 
 @dataclass(frozen=True)

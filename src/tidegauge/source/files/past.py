@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import duckdb
 import pyarrow.parquet as pa_parquet
 
+from tidegauge.model.history import LastingHistory
 from tidegauge.source.batch.names import literal, quote
 from tidegauge.source.batch.refusal import refusal
 from tidegauge.source.files.tabular import Parquet
@@ -83,7 +84,7 @@ class InPlace:
 
 
 @dataclass(frozen=True)
-class FilesHistory:
+class FilesHistory(LastingHistory):
     """The changes of a relation: SQL with the columns of a change, and `key`."""
 
     engine: duckdb.DuckDBPyConnection
