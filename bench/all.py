@@ -44,8 +44,9 @@ PARTS: Final = {
 """Modules that are parts of others, and no benchmarks."""
 
 
-WORDS: Final = {"scale": ("--only", "sizes", "shapes")}
-"""More arguments of a script: its other parts are scripts of their own."""
+WORDS: Final = {"scale": ("--only", "sizes", "shapes"), "usefulness": ("--all",)}
+"""More arguments of a script: the other parts of `scale` are scripts of their own, and `usefulness` takes the
+series that were held out only with --all."""
 OURS: Final = {"bench", "examples", "tests", "tidegauge"}
 
 

@@ -1,32 +1,44 @@
 """How at_most matters on real changelogs, and how good its private choice is.
 
     python -m bench.usefulness [FOLDER] [--draws 200] [--all] [--write]
+    python -m bench.usefulness --series "points" "chairs"
+    python -m bench.usefulness --kept --write
 
 FOLDER (or TIDEGAUGE_DATA) holds traffic_fines, oulad and congress_committees (csv.gz).  Prints for every
 series the whole error (noise and bias) by at_most and on_excess, and the whole error of the private choice
 over the best of its grid with hindsight.  --all takes every series of bench/series.py; those that were held
-out while the mechanism was made are also summed up apart.  --write puts the tables into docs/choosing-k.md.
+out while the mechanism was made are also summed up apart.  --write puts the tables into docs/choosing-k.md;
+with --kept those of bench/results/usefulness.json, which bench.all keeps, and nothing is run.
+
+Each series is kept in .bench/usefulness until the code changes, so that a run that was interrupted goes on where
+it was.  Every series has a generator of its own: its draws are the same, whichever others are tried.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from math import sqrt
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench.result import Chart, Ratio, Series, Table, not_here, put, say
+from bench.all import ROOT, code, keep
+from bench.result import Chart, Ratio, Series, Table, not_here, put, result_from, say
 from bench.result import Result as Found
 from bench.series import CASES, MORE, Case
+from tidegauge.mechanism.search.candidates import candidates
 from tidegauge.model.kinds import SOURCES
 from tidegauge.model.quantity import instant
 from tidegauge.model.source import Location
+from tidegauge.plan import choose
 from tidegauge.plan.certify import accounted
 from tidegauge.plan.choice import Choice
 from tidegauge.plan.spec.auto import SHARE
@@ -36,10 +48,16 @@ from tidegauge.simulate.choice import CANDIDATES, biases, open_choice, scores
 from tidegauge.simulate.grid import Bounds, Grid
 from tidegauge.simulate.simulation import Simulation, Task, simulate
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 NOW = instant("2026-11-01")
 EPSILONS = (Fraction(1, 2), Fraction(1), Fraction(2))
 PAGE = Path(__file__).parents[1] / "docs" / "choosing-k.md"
+KEPT = Path(__file__).parent / "results" / "usefulness.json"
 SHOWN = (1, 2, 4, 8, 16, 32, 64, 128)
+MEDIAN, OFTEN = 1.25, 0.15
+"""For a single series: the highest median of the ratios, and the largest share of draws above 1.5."""
 
 
 def spec_of(case: Case, folder: Path, epsilon: Fraction) -> GaugeSpec:
@@ -89,6 +107,31 @@ def measured(case: Case, folder: Path, draws: int) -> Result:
             best = min(full[epsilon])
             ratios[epsilon] = [left[epsilon][one] / best for one in chosen]
     return Result(case, full, noise, ratios, time.perf_counter() - begin)
+
+
+def resumed(case: Case, folder: Path, draws: int) -> Result:
+    """The series as it was kept, or measured now and kept."""
+    path = ROOT / ".bench" / "usefulness" / f"{code('usefulness')}-{draws}-{case.name.replace(' ', '-')}.json"
+    if not path.exists():
+        found = measured(case, folder, draws)
+        parts = {name: _written(getattr(found, name)) for name in ("whole", "noise", "ratios")}
+        keep(path, {**parts, "seconds": found.seconds})
+    known = json.loads(path.read_text("utf-8"))
+    whole, noise, ratios = (_read(known[name]) for name in ("whole", "noise", "ratios"))
+    return Result(case, whole, noise, ratios, known["seconds"])
+
+
+def _written(found: dict[Fraction, list[float]]) -> dict[str, list[float]]:
+    return {str(epsilon): values for epsilon, values in found.items()}
+
+
+def _read(found: dict[str, list[float]]) -> dict[Fraction, list[float]]:
+    return {Fraction(epsilon): values for epsilon, values in found.items()}
+
+
+def search_once() -> None:
+    """Keep the strategies that the planner finds: the simulation and the choice of a series ask for the same."""
+    vars(choose)["candidates"] = cache(candidates)
 
 
 def with_budget(choice: Choice, spec: GaugeSpec) -> Choice:
@@ -184,7 +227,7 @@ def found_in(results: list[Result], draws: int) -> Found:
             float(np.median(pooled([one]))),
             "the best with hindsight",
             1.0,
-            wanted=1.25,
+            wanted=MEDIAN,
         )
         for one in results
     ]
@@ -193,7 +236,7 @@ def found_in(results: list[Result], draws: int) -> Found:
     ratios += [
         Ratio("median of all draws", float(np.median(every)), "the best with hindsight", 1.0, wanted=1.1),
         Ratio("draws above 1.5 times the best", _over(every), "all draws", 1.0, wanted=0.05),
-        Ratio("the same, worst series", over, "its draws", 1.0, wanted=0.15),
+        Ratio("the same, worst series", over, "its draws", 1.0, wanted=OFTEN),
     ]
     lines = []
     for one in results:
@@ -217,33 +260,66 @@ def found_in(results: list[Result], draws: int) -> Found:
     )  # fmt: skip
 
 
+def on_page(found: Found) -> dict[str, Table]:
+    """The tables of docs/choosing-k.md, by their marks; those over all series only where all were tried."""
+    errors, choices, series = (replace(table, title="") for table in found.tables)
+    names = {case.name for case in CASES}
+    tables = {
+        "errors": replace(errors, rows=[row for row in errors.rows if row[0] in names]),
+        "choices": replace(choices, rows=[row for row in choices.rows if row[0] in names]),
+    }
+    if {case.name for case in MORE} <= {row[0] for row in series.rows}:
+        beyond = [row for row in choices.rows if row[0] != "all" and _beyond(row)]
+        tables |= {"series": series, "beyond": replace(choices, rows=beyond)}
+    return tables
+
+
+def _beyond(row: Sequence[str]) -> bool:
+    """Whether a row of the table of choices is beyond the bounds for a single series."""
+    return float(row[2]) > MEDIAN or float(row[4].removesuffix(" %")) > 100 * OFTEN
+
+
+def write(found: Found) -> None:
+    """Put the tables into the page."""
+    text = PAGE.read_text("utf-8")
+    for name, table in on_page(found).items():
+        text = put(text, name, table.markdown())
+    PAGE.write_text(text, "utf-8")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--draws", type=int, default=200)
-    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/choosing-k.md")
+    parser.add_argument("--kept", action="store_true", help="run nothing, take what is kept")
     parser.add_argument("--quick", action="store_true", help="one series, 20 draws")
     parser.add_argument("--all", action="store_true", help="every series of bench/series.py")
+    parser.add_argument("--series", nargs="+", metavar="NAME", help="these series alone")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
+    if asked.kept:
+        found = result_from(json.loads(KEPT.read_text("utf-8"))["result"])
+        if asked.write:
+            write(found)
+        return say(found, as_json=asked.json)
     named = asked.folder or os.environ.get("TIDEGAUGE_DATA")
     if not named:
         reason = "Name the folder that holds them, or set TIDEGAUGE_DATA to it."
         return say(not_here("Usefulness", "real changelogs", reason), as_json=asked.json)
+    search_once()
     results, draws = [], 20 if asked.quick else asked.draws
-    cases = (*CASES, *MORE) if asked.all else CASES[3:4] if asked.quick else CASES
+    cases = CASES[3:4] if asked.quick else (*CASES, *MORE) if asked.all or asked.series else CASES
     for case in cases:
-        results.append(measured(case, Path(named), draws))
+        if asked.series and case.name not in asked.series:
+            continue
+        results.append(resumed(case, Path(named), draws))
         median, _, over = summary(pooled(results[-1:]))
         print(f"{case.name}: {results[-1].seconds:.0f} s, median {median}, above 1.5 in {over}", flush=True)
+    found = found_in(results, draws)
     if asked.write:
-        text = PAGE.read_text("utf-8")
-        shown = [one for one in results if one.case in CASES]
-        tables = {"errors": error_table(shown), "choices": choice_table(shown)}
-        for name, table in tables.items():
-            text = put(text, name, table.markdown())
-        PAGE.write_text(text, "utf-8")
-    return say(found_in(results, draws), as_json=asked.json)
+        write(found)
+    return say(found, as_json=asked.json)
 
 
 if __name__ == "__main__":

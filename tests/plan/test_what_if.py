@@ -11,7 +11,15 @@ from tests.printed import printed
 from tidegauge.errors import SpecError
 from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec.declaration import GaugeSpec
-from tidegauge.plan.what_if import alternatives, grid, parsed, with_values
+from tidegauge.plan.what_if import (
+    alternatives,
+    grid,
+    noise_of,
+    parsed,
+    smaller,
+    suggested,
+    with_values,
+)
 
 if TYPE_CHECKING:
     from tidegauge.plan.plan import Plan
@@ -148,3 +156,57 @@ def test_what_an_error_that_never_grows_costs_is_said_with_a_number() -> None:
     assert finite.releases[0].chosen.strategy != "levels"
     for other in (spec(release={"wards": endless}), spec(constraint=renewing, release={"wards": COUNT})):
         assert all("for" not in one.label for one in alternatives(other, planned(other), planned))
+
+
+MONTHLY = {**COUNT, "every": "1 month", "for": "2 years"}
+
+
+@pytest.mark.parametrize(
+    ("declared", "words", "said"),
+    [
+        ({}, ["epsilon=0.5,1,2", "at_most=2,4,8", "every='7 days'"], "a smaller at_most"),
+        (
+            {"budget": {"rho": "1/30"}, "constraint": {"at_most": 1}},
+            ["rho=1/60,1/30,1/15", "at_most=2"],
+            "Fewer readings (every) lower",
+        ),
+        (
+            {"budget": {"epsilon": 1}, "constraint": {"within": "30 days", "on_excess": "retire"}},
+            ["epsilon=0.5,1,2", "within='15 days,30 days'", "every='7 days'"],
+            "a shorter within",
+        ),
+        (
+            {"constraint": {"at_most": 2, "on_excess": "retire"}, "release": {"wards": MONTHLY}},
+            ["epsilon=0.5,1,2", "at_most=2,4", "every='7 months'"],
+            "a smaller at_most",
+        ),
+        (
+            {"constraint": {"by": "ward", "cases": {"a": {"at_most": 2}, "b": {"within": "9 days"}}}},
+            ["epsilon=0.5,1,2", "every='7 days'"],
+            "Fewer readings (every) lower",
+        ),
+        (
+            {"release": {"wards": COUNT, "month": {**COUNT, "window": "30 days"}}},
+            ["epsilon=0.5,1,2", "at_most=2,4,8"],
+            "a smaller at_most",
+        ),
+    ],
+)  # fmt: skip
+def test_the_values_that_are_suggested_suit_the_declaration(
+    declared: Any, words: list[str], said: str
+) -> None:
+    asked = spec(**declared)
+    found = suggested(asked)
+    assert found[: len(words)] == words
+    assert said in smaller(asked)
+    for choice in grid(asked, parsed([word.replace("'", "") for word in found]), planned):
+        assert choice.plan is not None, choice.refused
+
+
+def test_half_of_the_time_is_an_alternative_where_nothing_else_bounds_the_changes() -> None:
+    declared = spec(constraint={"within": "30 days"}, release={"wards": {**COUNT, "strategy": "disjoint"}})
+    found = {one.label: one.noise for one in alternatives(declared, planned(declared), planned)}
+    assert list(found) == ["epsilon = 2", "within = 15 days", "weekly"]
+    half = planned(with_values(declared, {"within": "15 days"}))
+    assert found["within = 15 days"] == noise_of(half)
+    assert width(half) <= width(planned(declared))

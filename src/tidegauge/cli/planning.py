@@ -13,11 +13,12 @@ from tidegauge.errors import SpecError
 from tidegauge.model.reading import COVERS
 from tidegauge.plan.explain import explain
 from tidegauge.plan.summary import wrapped
-from tidegauge.plan.what_if import noise_of, parsed
+from tidegauge.plan.what_if import noise_of, parsed, smaller, suggested
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tidegauge.plan.spec.declaration import GaugeSpec
     from tidegauge.plan.what_if import Alternative
     from tidegauge.run.gauge import Gauge
 
@@ -38,12 +39,18 @@ def show_plan(gauge: Gauge, *, why: bool, optimise: bool, as_json: bool) -> None
     if noisy:
         names = [name for name, one in plan.series.items() if one.plan.release.name in noisy]
         groups = any(len(one.release.query.cells) > 1 for one in plan.releases)
-        _show_alternatives(names, noise_of(plan), gauge.alternatives(plan), width, groups=groups)
+        _show_alternatives(gauge.spec, names, noise_of(plan), gauge.alternatives(plan), width, groups=groups)
     typer.echo("Nothing is spent yet. To commit the plan and publish: tidegauge run")
 
 
 def _show_alternatives(
-    names: Sequence[str], now: dict[str, str], found: Sequence[Alternative], width: int, *, groups: bool
+    spec: GaugeSpec,
+    names: Sequence[str],
+    now: dict[str, str],
+    found: Sequence[Alternative],
+    width: int,
+    *,
+    groups: bool,
 ) -> None:
     """One line a release: its noise now, and with one change of the declaration."""
     typer.echo("If that is not good enough, change one of these:")
@@ -57,14 +64,21 @@ def _show_alternatives(
         "alone: it is the only release." if "alone" in labels else "",
         _FEWER if any(label.startswith(("at_most", "max_rows")) for label in labels) else "",
         "Fewer, larger groups have the same noise each, so a smaller relative error." if groups else "",
-        "Fewer readings (every) or a smaller at_most lower the noise too." if unsearched else "",
+        smaller(spec) if unsearched else "",
         "Other values:",
     ]
     for hint in filter(None, hints):
         for line in wrapped("", hint, width, hanging=2):
             typer.echo(line)
-    typer.echo("  tidegauge plan --what-if epsilon=0.5,1,2 at_most=2,4,8 every='1 week'")
+    words = suggested(spec)
+    while len(words) > 1 and len(_command(words)) > width:
+        words.pop()
+    typer.echo(_command(words))
     typer.echo("")
+
+
+def _command(words: Sequence[str]) -> str:
+    return f"  tidegauge plan --what-if {' '.join(words)}"
 
 
 _FEWER: Final = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from itertools import product
 from math import prod
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from tidegauge.errors import BudgetExceeded, SpecError
-from tidegauge.model.quantity import DAY, rfc3339
+from tidegauge.model.quantity import DAY, Span, rfc3339
 from tidegauge.plan.spec.declaration import BudgetSpec, ConstraintSpec, GaugeSpec, ReleaseSpec
 from tidegauge.plan.summary import rate, rounded
 
@@ -206,6 +207,8 @@ def _changes(spec: GaugeSpec, plan: Plan) -> Iterator[tuple[str, Callable[[], Ga
     most = None if spec.constraint is None else spec.constraint.at_most
     if most is not None and most > 2:
         yield f"at_most = {most // 2}", partial(with_values, spec, {"at_most": str(most // 2)})
+    if (half := _half_of_within(spec)) is not None:
+        yield f"within = {half}", partial(with_values, spec, {"within": str(half)})
     rows = spec.source.max_rows if spec.source.unit is not None else None
     if rows is not None and rows > 1:
         yield f"max_rows = {rows // 2}", partial(with_values, spec, {"max_rows": str(rows // 2)})
@@ -218,6 +221,50 @@ def _changes(spec: GaugeSpec, plan: Plan) -> Iterator[tuple[str, Callable[[], Ga
     if seldom:
         label = rates.pop() if len(rates) == 1 else "1/7 as often"
         yield label, partial(spec.model_copy, update={"release": {**spec.release, **seldom}})
+
+
+def _half_of_within(spec: GaugeSpec) -> Span | None:
+    """Half of the time that changes may take, where nothing else bounds them."""
+    one = spec.constraint
+    if one is None or one.within is None or one.at_most is not None or one.auto:
+        return None
+    return Span(micros=one.within.fixed() // 2)
+
+
+def smaller(spec: GaugeSpec) -> str:
+    """What lowers the noise beside a larger budget, in words."""
+    if spec.constraint is not None and (spec.constraint.at_most or 0) > 1:
+        return "Fewer readings (every) or a smaller at_most lower the noise too."
+    if _half_of_within(spec) is not None:
+        return "Fewer readings (every) or a shorter within lower the noise too."
+    return "Fewer readings (every) lower the noise too."
+
+
+def suggested(spec: GaugeSpec) -> list[str]:
+    """Words for --what-if that suit the declaration: values around its own, none of which it refuses."""
+    found = []
+    for key in ("epsilon", "rho"):
+        value = getattr(spec.budget, key)
+        if value is not None:
+            found.append(f"{key}={','.join(_plain(value * times) for times in (Fraction(1, 2), 1, 2))}")
+    one = spec.constraint
+    if one is not None and one.at_most is not None:
+        values = [value for value in (one.at_most // 2, one.at_most, 2 * one.at_most) if value > 1]
+        found.append(f"at_most={','.join(map(str, values))}")
+    elif one is not None and (half := _half_of_within(spec)) is not None:
+        found.append(f"within='{half},{one.within}'")
+    elif one is None and not any(release.constraint for release in spec.measured.values()):
+        found.append("at_most=2,4,8")
+    periods = {str(release.every): release.every for release in spec.measured.values()}
+    if len(periods) == 1 and not any(release.window for release in spec.measured.values()):
+        (every,) = periods.values()
+        found.append(f"every='{Span(7 * every.months, 7 * every.micros)}'")
+    return found
+
+
+def _plain(value: Fraction) -> str:
+    text = f"{float(value):g}"
+    return text if Fraction(text) == value else str(value)
 
 
 def _bounded_for_ever(spec: GaugeSpec, plan: Plan) -> bool:

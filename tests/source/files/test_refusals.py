@@ -6,6 +6,8 @@ import gzip
 import io
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -279,3 +281,16 @@ def test_the_manual_shows_each_of_them() -> None:
         "patients.csv" + LONG,
         "patients.csv" + LONG_LINE,
     }
+
+
+def test_no_engine_of_a_source_draws_a_bar_on_standard_output() -> None:
+    """Where Python has no main file, as in a notebook, DuckDB would: in the middle of JSON."""
+    program = (
+        "from tidegauge.source.batch.workbench import scratch\n"
+        "from tidegauge.source.snapshots.readers import database\n"
+        "asked = \"SELECT current_setting('enable_progress_bar')\"\n"
+        "with scratch() as engine: print(engine.execute(asked).fetchone()[0])\n"
+        "print(database().execute(asked).fetchone()[0])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]

@@ -35,7 +35,7 @@ def scratch(macros: Iterable[str] = ()) -> Iterator[duckdb.DuckDBPyConnection]:
             },
         )
         try:
-            for statement in ("SET TimeZone = 'UTC'", *macros):
+            for statement in ("SET TimeZone = 'UTC'", "SET enable_progress_bar = false", *macros):
                 engine.execute(statement)
             yield engine
         except (duckdb.OutOfMemoryException, duckdb.IOException):

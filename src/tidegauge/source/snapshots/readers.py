@@ -98,6 +98,7 @@ def database(path: str = ":memory:", *, read_only: bool = False) -> duckdb.DuckD
         config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"},
     )
     connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET enable_progress_bar = false")  # a notebook's would be on standard output
     return connection
 
 
