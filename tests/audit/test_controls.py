@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +47,11 @@ def test_there_are_enough_and_each_is_still_in_the_code() -> None:
         assert set(bug.caught_by) <= known.keys()
         for edit in bug.edits:
             assert _edited(edit) != function_of(edit.function).__code__, bug.name
+
+
+def test_the_example_in_the_docs_has_their_number() -> None:
+    text = Path(__file__).parents[2].joinpath("docs", "audit.md").read_text("utf-8")
+    assert f'"seeded": {len(BUGS)}, "caught": {len(BUGS)}' in text
 
 
 def test_a_bug_is_seeded_in_the_process_of_the_controls_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tidegauge.audit.arithmetic import ARITHMETIC
+from tidegauge.audit.calendars import CALENDARS
 from tidegauge.audit.canaries import run_canaries
 from tidegauge.audit.chosen import choice_checks
 from tidegauge.audit.definitions import DEFINITIONS
@@ -19,6 +21,7 @@ from tidegauge.audit.findings import require
 from tidegauge.audit.growth import GROWTH
 from tidegauge.audit.laws import Recorder, laws_of
 from tidegauge.audit.many_rows import check_many_rows
+from tidegauge.audit.operators import OPERATORS
 from tidegauge.audit.palette import palette
 from tidegauge.audit.published import published_checks
 from tidegauge.audit.queries import check_queries
@@ -73,7 +76,7 @@ _PAST: Final = (
     "several changes at one time", "both limits, and changes after the first pass",
     "a time that ends after the first pass", "retiring after the first pass",
     "changes of what is not published",
-    "bins of two widths", "a clip in bins of two widths",
+    "bins of two widths", "a clip in bins of two widths", "retiring when the last bin ends",
 )  # fmt: skip
 """Exercises that are also run on a whole history, which has a code of its own."""
 _STAMPED: Final = (
@@ -120,7 +123,7 @@ def check_processes() -> None:
 
 def checks(alpha: float) -> dict[str, Callable[[], object]]:
     """All of them.  `alpha`: the chance of a false alarm that they may have together."""
-    found: dict[str, Callable[[], object]] = dict(DEFINITIONS)
+    found: dict[str, Callable[[], object]] = {**DEFINITIONS, **CALENDARS, **ARITHMETIC}
     found |= {name: partial(check_strategy, kind) for name, kind in strategy_checks().items()}
     small = {**EXERCISES, **SITUATIONS}
     found |= {name: exercise.check for name, exercise in small.items()}
@@ -129,6 +132,7 @@ def checks(alpha: float) -> dict[str, Callable[[], object]]:
     found |= published_checks(alpha / 10)
     found |= STORES
     found |= GROWTH
+    found |= OPERATORS
     found |= choice_checks(alpha / 20)
     found |= survey_checks(alpha / 20)
     for name in _PAST:

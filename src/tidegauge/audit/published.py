@@ -12,17 +12,18 @@ from functools import partial
 from itertools import product
 from math import sqrt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from zoneinfo import ZoneInfo
 
 import numpy as np
 from scipy import stats
 
-from tidegauge.audit.exercises import COLUMNS
+from tidegauge.audit.exercises import COLUMNS, Exercise, toggles
 from tidegauge.audit.findings import require
 from tidegauge.audit.rehearsal import MemoryLog, SetClock
 from tidegauge.audit.world import Random, Table
 from tidegauge.errors import SpecError
+from tidegauge.mechanism.aggregates.mean import Mean
 from tidegauge.mechanism.registry import STRATEGIES
 from tidegauge.run.gauge import Gauge
 from tidegauge.scratch import ScratchFolder
@@ -30,9 +31,13 @@ from tidegauge.scratch import ScratchFolder
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from tidegauge.audit.world import Event, Row
     from tidegauge.mechanism.noise.samplers import Noise
     from tidegauge.model.reading import Reading
+
+    Floats = NDArray[np.float64]
 
 _LEVELS: Final = (0.5, 0.8, 0.95, 0.99)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -97,12 +102,26 @@ _GROUPED: Final = {
     "groups": {"s": ["b", "a"], "k": ["p", "q"]},
 }
 _SQUARE: Final = {"bounds": {"x": [2, 9]}, "grid": {"x": "1/2"}}
+
+
+def _stepping(start: int, window: int) -> dict[str, str]:
+    """Windows that overlap, or leave gaps."""
+    return {
+        "start": f"1970-01-01T00:00:00.0000{start}Z",
+        "every": "20 microseconds",
+        "window": f"{window} microseconds",
+        "for": f"{80 - start} microseconds",
+    }
+
+
 _RELEASES: Final[dict[str, dict[str, Any]]] = {
     "grouped": _GROUPED | _EVERY,
     "total": {"sql": "SELECT SUM(x) FROM t", **_SQUARE, **_EVERY},
     "mean": {"sql": "SELECT AVG(x) FROM t", **_SQUARE, **_EVERY},
     "change": {"of": "total", "window": "20 microseconds"},
     "rolled": {"of": "total", "every": "20 microseconds", "window": "20 microseconds"},
+    "steps": {"sql": "SELECT SUM(x) FROM t", **_SQUARE, **_EVERY, **_stepping(40, 30)},
+    "gaps": {"sql": "SELECT SUM(x) FROM t", **_SQUARE, **_EVERY, **_stepping(20, 10)},
     "coming": {"sql": "SELECT COUNT(*) FROM changes(t) WHERE after.s = 'a' AND before.s IS NULL", **_EVERY},
 }
 
@@ -120,14 +139,16 @@ def _right(log: Sequence[Event], release: str, time: int, group: Mapping[str, ob
             return _mean(rows)
         case "change" | "rolled":
             return _sum(rows) - _sum(_rows_at(log, time - 20))
+        case "steps" | "gaps":
+            return _sum(rows) - _sum(_rows_at(log, time - (30 if release == "steps" else 10)))
     return _count([one.row for one in log if time - 10 < one.stamp <= time and one.row
                    and one.row["s"] == "a" and (one.before is None or one.before["s"] is None)])  # fmt: skip
 
 
 def _times(release: str) -> set[int]:
     """When a release is due."""
-    first = {"change": 30, "rolled": 30}.get(release, 10)
-    return set(range(first, 81, 20 if release == "rolled" else 10))
+    first = {"change": 30, "rolled": 30, "steps": 40, "gaps": 20}.get(release, 10)
+    return set(range(first, 81, 20 if release in {"rolled", "steps", "gaps"} else 10))
 
 
 def read_all(
@@ -160,7 +181,7 @@ def _instant(reading: Reading) -> int:
 def check_without_noise() -> None:
     """Every reading of a gauge without noise is exact and published when it is due.  Raises Discrepancy."""
     log = _log()
-    readings = read_all(_RELEASES, log, (35, 90), {"rho": 10**6}, sampler=Silent())
+    readings = read_all(_RELEASES, log, (35, 45, 90), {"rho": 10**6}, sampler=Silent())
     seen = defaultdict[str, set[int]](set)
     for one in readings:
         at = _instant(one)
@@ -313,6 +334,39 @@ def check_consistent() -> None:
         require(right, "a count that is cut off at 0 states another bias")
 
 
+_MEAN: Final = {"sql": "SELECT AVG(x) FROM t", "bounds": {"x": [-1000, 1000]}, "grid": {"x": 1}}
+
+
+class _Errors(NamedTuple):
+    """Errors of two estimates; their 95 % half-width is twice the standard error."""
+
+    stderrs: Floats
+
+    def half_widths(self, level: float) -> Floats:
+        """The half-widths."""
+        del level
+        return 2 * self.stderrs
+
+
+def check_means() -> None:
+    """A mean, its error and its interval are those of their definitions.  Raises Discrepancy."""
+    (release,) = Exercise(toggles(), _MEAN).subject().plan.releases
+    query = release.release.query
+    totals, counts = np.array([[40.0, -90.0]]), np.array([[50.0, 8.0]])
+    errors = _Errors(np.array([12.0])), _Errors(np.array([2.0]))
+    found = Mean().estimates(query, [totals, counts], cast("Any", errors))
+    centre = float(query.components[0].centre)
+    means, noise, spread = totals / counts, 12.0, 2.0
+    require(np.allclose(found.values - centre, means), "a mean is not the ratio of its sum and its count")
+    slope = np.hypot(noise, means * spread) / counts  # to first order
+    require(np.allclose(found.stderrs, slope), "the standard error of a mean is not that of its ratio")
+    for ends in (found.lows, found.highs):  # Fieller (1954)
+        ratio = ends - centre
+        off = np.abs(totals - ratio * counts) / np.hypot(2 * noise, ratio * 2 * spread)
+        require(np.allclose(off, 1), "the interval of a mean does not end where its noise does")
+    require(bool((found.lows < found.highs).all()), "the interval of a mean is empty")
+
+
 def published_checks(alpha: float) -> dict[str, Callable[[], object]]:
     """All of them, by name; `alpha`: the chance of a false alarm that they may have together."""
     return {
@@ -320,6 +374,7 @@ def published_checks(alpha: float) -> dict[str, Callable[[], object]]:
         "days of a zone": check_calendar,
         "intervals with noise": lambda: check_intervals(alpha),
         "parts of a whole": check_consistent,
+        "means and their intervals": check_means,
     } | {
         f"strategy {kind.name}, standard errors": partial(check_errors, alpha / 100, kind.name)
         for kind in STRATEGIES

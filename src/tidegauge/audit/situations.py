@@ -8,11 +8,13 @@ from tidegauge.audit.exercises import (
     CASES,
     COUNT,
     FLOW,
+    GROUPED,
     HERE,
     OWN,
     PLAIN,
     Exercise,
     groups,
+    hierarchy,
     hits,
     life,
     toggles,
@@ -102,11 +104,37 @@ def _adds_nothing(table: Table) -> None:
     table.delete((25, 25), "l")
 
 
+def _sliding(readings: int) -> dict[str, object]:
+    """The change over two bins, each window measured as a whole."""
+    strategy = {"name": "sliding", "span": 2, "stride": 1, "readings": readings}
+    return {
+        "window": "20 microseconds",
+        "for": f"{10 * (readings - 1)} microseconds",
+        "start": "1970-01-01T00:00:00.000030Z",
+        "strategy": strategy,
+    }
+
+
 _FINER: Final = {"every": "5 microseconds", "for": "45 microseconds"}
 _FLOW_TO: Final = {
     "sql": "SELECT after.s, COUNT(*) FROM changes(t) GROUP BY after.s",
     "groups": {"s": ["a", "b"]},
 }
+
+
+def _leaves_in_a_term(table: Table) -> None:
+    for at, x in ((13, 1), (15, 3), (27, 2), (55, 1)):
+        table.put((at, at), "k", PLAIN | {"x": x})
+
+
+def _leaves_last(table: Table) -> None:
+    table.put((40, 40), "k", PLAIN | {"x": 3})
+    table.put((55, 55), "k", PLAIN | {"x": 2})
+
+
+_AVERAGE: Final = {"sql": "SELECT AVG(x) FROM t", "bounds": {"x": [1, 9]}}
+_EACH: Final = (12, 22, 32, 42, 52, 62)
+"""Each bin has a pass of its own."""
 _OFTEN: Final = (9, 16, 27, 200)
 _LATER: Final = {"start": "1970-01-01T00:00:00.000030Z", "for": "30 microseconds"}
 _LATEST: Final = {"start": "1970-01-01T00:00:00.000031Z", "for": "30 microseconds"}
@@ -159,6 +187,44 @@ SITUATIONS: Final[dict[str, Exercise]] = {
     "a clip over groups": Exercise(
         groups(3, 4, 11, 12, 21, 22, 31, 32, 41, 42, 51, 52), _FLOW_TO | {"clip": 1}, {"at_most": 40},
     ),
+    "windows that slide, within a time": Exercise(
+        toggles(40, 60, 80, 90), COUNT | _sliding(14), {"within": "40 microseconds"},
+    ),
+    "windows that slide, of several rows": Exercise(
+        life(*((at, key, None if at % 2 else HERE) for at in (26, 37) for key in "klm")),
+        COUNT | _sliding(2), {"at_most": 1}, unit="u", rows=2,
+    ),
+    "windows that slide over a clip": Exercise(
+        hits(15, 16, 25, 35, 38), FLOW | {"clip": 1} | _sliding(2), {"at_most": 4},
+    ),
+    "a clip that leaves a rest": Exercise(
+        hits(11, 12, 13, 21, 22, 31), FLOW | {"clip": 3}, {"at_most": 5},
+    ),
+    "a clip that leaves a rest, in a hierarchy": Exercise(
+        hits(11, 12, 13, 21, 22, 25), FLOW | {"clip": 3} | hierarchy(), {"at_most": 5},
+    ),
+    "a row before the first window of a hierarchy": Exercise(
+        toggles(5, 15), COUNT | hierarchy(scales="4 4 1"), {"at_most": 1},
+    ),
+    "three groups in a hierarchy": Exercise(
+        life(*((at, "k", {"s": "abc"[n % 3]}) for n, at in enumerate((5, 15, 25, 35, 45, 55, 58)))),
+        GROUPED | {"groups": {"s": ["a", "b", "c"]}} | hierarchy(), {"at_most": 6},
+    ),
+    "a label with more changes than the first": Exercise(
+        life(*((at, "k", {"x": x, "k": "q"}) for at, x in ((5, 3), (15, -2), (25, 3), (35, -2)))), OWN,
+        {"by": "k", "cases": {"p": {"at_most": 1}, "q": {"at_most": 3}}},
+    ),
+    "a flow before the first window of a hierarchy": Exercise(
+        hits(3, 4, 5, 15), FLOW | hierarchy(scales="4 4 1"), {"at_most": 3},
+    ),
+    "releases that draw together": Exercise(
+        toggles(5, 15, 25, 35, 45), COUNT, also={"s": COUNT, "v": _AVERAGE}, tight=False,
+        passes=_EACH, sums=(2, -1, 1, 0, 0, 0), other_sums={"s": (2, -1, 1, 0, 0, 0)},
+    ),
+    "releases that draw together, and a tick that is interrupted": Exercise(
+        toggles(5, 15, 25, 35, 45), COUNT, also={"s": COUNT, "v": _AVERAGE}, pure=True, tight=False,
+        passes=_EACH, crash=1, other_sums={"s": (2, -1, 1, 0, 0, 0)},
+    ),
     "values that are left out": Exercise(
         _shortened, OWN | {"sql": "SELECT SUM(x) FROM t WHERE s = 'b'"}, {"at_most": 3}, left_out=True,
         tight=False, sums=(0, 0, 2, 1, 0, 0),
@@ -172,6 +238,14 @@ SITUATIONS: Final[dict[str, Exercise]] = {
     "retiring after the first pass": Exercise(
         _goes_on, OWN, {"at_most": 4, "on_excess": "retire"}, tight=False, sums=(1, 1, -2, 0, 0, 0),
     ),
+    "retiring in a term": Exercise(
+        _leaves_in_a_term, OWN, {"at_most": 2, "renews": "40 microseconds", "on_excess": "retire"},
+        tight=False, sums=(0, 0, 0, 0, 2, -1),
+    ),
+    "retiring when the last bin ends": Exercise(
+        _leaves_last, OWN, {"within": "20 microseconds", "on_excess": "retire"}, local=True, tight=False,
+        sums=(0, 0, 0, 3, 0, -3),
+    ),
     "changes of what is not published": Exercise(
         _same_again, OWN, {"at_most": 2}, tight=False, sums=(1, 0, 0, 2, 0, 0),
     ),
@@ -181,8 +255,8 @@ SITUATIONS: Final[dict[str, Exercise]] = {
         other_sums={"s": (2, -1, 1, -1, 0, 0, 0, 0, 0, 0)},
     ),
     "a clip in bins of two widths": Exercise(
-        hits(12, 14, 17, 18, 22), FLOW | {"clip": 3}, {"at_most": 9}, also={"s": COUNT | _FINER},
-        tight=False, passes=_OFTEN, sums=(1, 3, 1, 0, 0, 0),
+        hits(12, 14, 17, 18, 22, 26, 28), FLOW | {"clip": 3}, {"at_most": 9}, also={"s": COUNT | _FINER},
+        tight=False, passes=_OFTEN, sums=(1, 3, 3, 0, 0, 0),
     ),
     "a release that is added": Exercise(
         toggles(5, 15, 25, 35, 45, 55), COUNT, {"at_most": 2}, added={"s": COUNT | _LATER},

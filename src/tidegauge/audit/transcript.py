@@ -38,9 +38,12 @@ class Crashed(BaseException):
 
 
 class Labels:
-    """A sampler whose draws say which draws they are; it can interrupt a tick between its draws."""
+    """A sampler whose draws say which draws they are; it can interrupt a tick between its draws.
 
-    simulated: Final = True
+    It passes for the real one, so that draws are made and handed out as those of a real gauge.
+    """
+
+    simulated: Final = False
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng

@@ -6,6 +6,7 @@ from typing import Final
 
 from tidegauge.audit.controls.around import AROUND, bug
 from tidegauge.audit.controls.seed import Bug, Edit
+from tidegauge.audit.controls.seldom import SELDOM
 from tidegauge.audit.controls.spending import SPENDING
 
 _THEORY: Final = "tidegauge.theory"
@@ -225,5 +226,6 @@ BUGS: Final = (
         "TRY(CAST({render(query.cell)} AS BIGINT)) AS {cell}", "a row that adds nothing"),
     *AROUND,
     *SPENDING,
+    *SELDOM,
 )  # fmt: skip
 """A bug that belongs to a feature is added with the feature, at the end, with an exercise that finds it."""
