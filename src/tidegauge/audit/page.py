@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tidegauge.audit.audit import ALPHA
-from tidegauge.audit.text import claim
+from tidegauge.audit.text import MU, claim
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,11 +36,20 @@ svg { width: 100%; height: auto; } code { font-size: .85em; }
 """
 
 
+_LIMITS = (
+    "<h2>What this does not show</h2>",
+    "<ul><li>That the theory is right: its functions are compared with their definitions in small worlds "
+    "only; the proofs are in the documentation.</li>"
+    "<li>That the source delivers every change, or that the declared unit is the right one to protect.</li>"
+    "<li>That timing reveals nothing: how long ticks take is not compared.</li></ul>",
+)
+
+
 def as_html(report: Report) -> str:
     """The whole page."""
     passed = report.passed
     verdict = (
-        f"Passed. Right code fails this audit with a chance below {ALPHA:g}."
+        f"Passed. Nothing contradicts what the plan promises. Correct code fails with a chance below {ALPHA:g}."
         if passed
         else "Failed. The installed code does not keep what the plan promises, or a check is broken."
     )
@@ -61,6 +70,7 @@ def as_html(report: Report) -> str:
         *_controls(report),
         *_local(report),
         *(f"<p>Note: {escape(note)}</p>" for note in report.notes),
+        *_LIMITS,
     ]
     return (
         "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
@@ -101,7 +111,9 @@ def _summary(report: Report) -> list[str]:
         learned = f"mu is at least {found:.3f} (95 % confidence); at most {best.claimed:.3f} is claimed"
         rows.append((f"What do readings of {escape(best.release)} reveal?", learned))
         draws = sum(one.laws.draws for one in report.canaries)
-        rows.append(("Is the noise drawn as the plan says?", f"{draws:,} draws were tested"))
+        chances = [chance for one in report.canaries for chance in one.laws.chances.values()]
+        drawn = f"{draws:,} draws passed {len(chances)} tests (least p: {min(chances, default=1.0):.2g})"
+        rows.append(("Is the noise drawn as the plan says?", drawn))
     if report.checks:
         good = sum(not found for found in report.checks.values())
         rows.append(("Does all the installed code work?", f"{good} of {len(report.checks)} checks passed"))
@@ -111,7 +123,7 @@ def _summary(report: Report) -> list[str]:
     if report.local:
         follow = sum(not one.found for one in report.local)
         rows.append(
-            ("Do reporters of local surveys follow their law?", f"{follow} of {len(report.local)} do")
+            ("Do reports of local surveys have their probabilities?", f"{follow} of {len(report.local)} do")
         )
     return [_table(("question", "answer"), rows)] if rows else []
 
@@ -159,12 +171,13 @@ def _canaries(report: Report) -> list[str]:
         "mu of the path",
         "mu, shift",
         "mu, exact",
-        "epsilon",
+        "epsilon, exact",
     )
     found = [
         "<h2>Canaries</h2>",
         "<p>One real gauge with the plan's strategy and noise ran over many cells. A unit on its worst path "
-        "was in half of them. A matched filter over the published values distinguishes the two halves. The "
+        "was in half of them. A matched filter over the published values distinguishes the two halves. "
+        f"{MU} The "
         "last three columns are lower bounds of the real loss at 95 % confidence: by the studentised shift "
         "(for Gaussian noise), and by Clopper-Pearson bounds at a threshold fixed before, without any "
         "assumption. One in twenty may lie above the truth; the audit fails where a bound at its own "
@@ -271,6 +284,7 @@ def _local(report: Report) -> list[str]:
     return [
         "<h2>Local surveys</h2>",
         "<p>Every sequence of reports of small surveys was listed with its probability. The listed loss is "
-        "the largest log-ratio between two inputs. Fresh reporters must follow the listed law.</p>",
+        "the largest log-ratio between two inputs. Reports of new reporters must have these "
+        "probabilities.</p>",
         _table(head, rows, numbers=range(2, 6)),
     ]

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from tidegauge.audit.audit import Report
 
 WIDTH = 80
+MU = (
+    "mu says how far apart the worlds with and without a unit are: 0, nothing can be learned; 1, as two "
+    "normal laws whose means differ by one standard deviation."
+)
 
 
 def as_text(report: Report) -> str:
@@ -58,13 +62,17 @@ def _parts(report: Report) -> Iterator[str]:
         yield f"Canaries: {report.cells:,} cells in each world, real noise, published values"
         yield f"  {'mu':<32} {'claimed':>9} {'of path':>9} {'shift':>9} {'exact':>9}"
         for one in report.canaries:
-            shift = f"{one.bounds.shift:9.3f}" if report.measure == "rho" else f"{'-':>9}"
+            gaussian = (one.path, one.bounds.shift) if report.measure == "rho" else (None, None)
+            path, shift = ("-" if number is None else f"{number:.3f}" for number in gaussian)
             yield (
-                f"  {_cut(one.release, 32):<32} {one.claimed:9.3f} {one.path:9.3f} {shift} "
+                f"  {_cut(one.release, 32):<32} {one.claimed:9.3f} {path:>9} {shift:>9} "
                 f"{one.bounds.exact:9.3f}"
             )
+        yield from _wrapped(f"{MU} Shift and exact (Clopper-Pearson) are lower bounds of it.", indent="  ")
         yield from _wrapped(
-            "Shift and exact (Clopper-Pearson) are lower bounds at 95 % confidence.", indent="  "
+            "They hold with 95 % confidence, so one in twenty may lie above the mu of the path. The audit "
+            "fails where a bound at its own, much higher confidence lies above the claim.",
+            indent="  ",
         )
         draws = sum(one.laws.draws for one in report.canaries)
         least = min(min(one.laws.chances.values(), default=1.0) for one in report.canaries)
@@ -84,11 +92,11 @@ def _parts(report: Report) -> Iterator[str]:
         yield f"  {report.caught} of {len(report.controls)} caught"
     if report.local:
         yield ""
-        yield "Local surveys: sampled reports against the listed law"
+        yield "Local surveys: sampled reports against the listed probabilities"
         for result in report.local:
-            state = "follows its law" if not result.found else "FAILED"
+            state = "reports follow it" if not result.found else "FAILED"
             yield (
-                f"  {result.protocol:<18} {result.reporter:<8} epsilon {result.epsilon:g}, listed "
+                f"  {result.protocol:<18} {result.reporter:<8} epsilon {result.epsilon:g}, listed loss "
                 f"{result.loss:.4f}, {state}"
             )
 
@@ -102,7 +110,7 @@ def _end(report: Report) -> Iterator[str]:
         yield from _wrapped(f"FAILED: {failure}")
     if report.passed:
         yield from _wrapped(
-            f"Passed in {report.seconds:.0f} seconds. Right code fails with a chance below {ALPHA:g}. "
+            f"Passed in {report.seconds:.0f} seconds. Correct code fails with a chance below {ALPHA:g}. "
             "Nothing was read from the source, and nothing was spent."
         )
     else:
