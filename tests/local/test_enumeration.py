@@ -241,6 +241,16 @@ def test_memoized_hides_answers_but_not_change_times(oracle: str) -> None:
     assert worst_loss([law for laws in by_times.values() for law in laws]) == inf
 
 
+def test_memoized_shows_that_an_answer_returns() -> None:
+    """The changes are in the same windows: the documentation says that this is not hidden."""
+    survey = survey_of(Memoized(1, "grr"), answers=2, windows=3, changes=3, protocol="memoized")
+    steps = [("report", window) for window in range(3)]
+    first, second = (
+        law_of(Walker(survey, {}, 0), life, steps) for life in (("a", "b", "a"), ("a", "b", None))
+    )
+    assert worst_loss([first, second]) == inf
+
+
 # -- missed windows, lost and restored states ----------------------------------------------------------
 
 MISSED: list[Step] = [("report", 0), ("report", 2), ("report", 3)]

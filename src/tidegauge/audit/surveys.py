@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import accumulate
+from collections import Counter, defaultdict
+from itertools import accumulate, product
+from math import inf, log
+from operator import ne
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -18,7 +20,7 @@ from tidegauge.local.survey import Survey
 from tidegauge.local.tally import Layout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -57,6 +59,54 @@ def check_state() -> None:
     collector = Collector(survey)
     receipt = collector.add([sent, *others, *others, later])
     require((receipt.accepted, receipt.duplicate) == (6, 4), "a report counts more than once, or not at all")
+    receipt = collector.add([sent, Reporter(survey, {}).report(0, "a")])
+    require((receipt.accepted, receipt.duplicate) == (1, 1), "a report counts again when it is sent later")
+
+
+_LISTED: Final[tuple[dict[str, Any], ...]] = (
+    {"protocol": "snapshots", "answers": ["a", "b"], "windows": 2, "options": {"oracle": "oue"}},
+    {"protocol": "snapshots", "answers": ["a", "b"], "windows": 2, "options": {"oracle": "grr"}},
+    {"protocol": "response-hdcr", "answers": ["a"], "windows": 2, "options": {"branching": 2}},
+    {"protocol": "tilted", "answers": ["a", "b", "c"], "windows": 3},
+    {"protocol": "memoized", "answers": ["a", "b"], "windows": 4, "options": {"oracle": "grr"}},
+    {"protocol": "memoized", "answers": ["a", "b"], "windows": 3, "options": {"oracle": "oue"}},
+)
+"""Surveys whose sequences of reports are listed."""
+
+
+def check_losses() -> None:
+    """No two lives differ by more than epsilon in the probability of any sequence.  Raises Discrepancy.
+
+    A memoized response protects answers, and neither when they change nor when an earlier one returns.
+    """
+    for number, arguments in enumerate(_LISTED):
+        memoized = arguments["protocol"] == "memoized"
+        changes = 3 if memoized else 1 + number % 2
+        survey = Survey(epsilon=local.EPSILON, changes=changes, reveals_change_times=memoized, **arguments)
+        groups = defaultdict[Any, list[Any]](list)
+        for life in product([*survey.answers, None], repeat=survey.windows):
+            if not memoized or sum(map(ne, (None, *life), life)) <= changes:
+                groups[_pattern(life) if memoized else None].append(life)
+        worst = max(_loss(survey, lives) for lives in groups.values())
+        name = arguments["protocol"]
+        require(worst <= local.EPSILON + 1e-9, f"two lives in a survey '{name}' differ by {worst:.4g}")
+        require(worst >= local.EPSILON / 2, f"reports of a survey '{name}' say less than they may")
+
+
+def _pattern(life: Life) -> tuple[int, ...]:
+    """For each window, the one in which its answer was given first."""
+    return tuple(life.index(answer) for answer in life)
+
+
+def _loss(survey: Survey, lives: Sequence[Life]) -> float:
+    """The largest log-ratio of any sequence of reports between two of these lives."""
+    worst = 0.0
+    for role, when, _ in local._roles(survey):
+        laws = [local._listed(survey, role, when, life) for life in lives]
+        for sent in set().union(*laws):
+            chances = [law.get(sent, 0.0) for law in laws]
+            worst = max(worst, log(max(chances) / min(chances)) if min(chances) else inf)
+    return worst
 
 
 class Outcome(NamedTuple):
@@ -133,6 +183,7 @@ def survey_checks(alpha: float) -> dict[str, Callable[[], object]]:
     """All of them, by name; `alpha`: the chance of a false alarm that they may have together."""
     found: dict[str, Callable[[], object]] = {
         "the state of a reporter": check_state,
+        "losses of surveys": check_losses,
         "estimates of surveys": check_estimates,
         "reports of a small survey": lambda: check_reports(alpha / 2, "python"),
     }

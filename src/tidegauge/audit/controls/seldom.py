@@ -10,6 +10,7 @@ _SLIDING: Final = "tidegauge.mechanism.strategies.sliding:Sliding.sensitivity"
 _HIERARCHY: Final = "tidegauge.mechanism.strategies.hierarchy:Hierarchy._flow"
 
 _PAST: Final = "tidegauge.engine.duckdb.past"
+_REPORTER: Final = "tidegauge.local.reporter"
 
 SELDOM: Final = (
     bug("a time touches one sliding window fewer", _SLIDING, "(bins - 1 + self.span)",
@@ -64,4 +65,14 @@ SELDOM: Final = (
     bug("a reading is published again between two readings", "tidegauge.plan.series:Series.readings",
         "-(-(bins.start - schedule.offset) // schedule.stride)",
         "(bins.start - schedule.offset) // schedule.stride", "readings without noise"),
+    bug("a memoized response is drawn again in every window", f"{_REPORTER}:Reporter._body",
+        'f"memo:{held}", held', 'f"memo:{window}:{held}", held', "losses of surveys"),
+    bug("a memoized response does not count being absent", f"{_REPORTER}:responses_of_a_life",
+        "min(changes, answers) + 1 if", "min(changes, answers) if", "losses of surveys"),
+    bug("a true bit of a survey is no fair coin", f"{_REPORTER}:Reporter._state_of",
+        "weights = [1, 1] if each == symbol", "weights = [1, 2] if each == symbol", "losses of surveys"),
+    bug("a life of responses changes in K windows, not in 2 K", f"{_REPORTER}:responses_of_a_life",
+        "min(2 * changes, windows", "min(changes, windows", "losses of surveys"),
+    bug("a report counts again when it is sent later", "tidegauge.local.collector:Collector._fresh",
+        "new[begin:end] &= ~self._seen[here].among(token[begin:end])", "pass", "the state of a reporter"),
 )  # fmt: skip
