@@ -36,7 +36,10 @@ def check_kept_out() -> None:
     for limit, accepted, dropped in _LIMITS:
         exercise = Exercise(_LOG, OWN, limit)
         for passes, stamped, open_log in (
-            ((12, 24, 200), False, None), ((200,), False, files), ((24, 200), False, files), ((200,), True, files)
+            ((12, 24, 200), False, None),
+            ((200,), False, files),
+            ((24, 200), False, files),
+            ((200,), True, files),
         ):  # fmt: skip
             _require_status(exercise, (accepted, dropped), passes, open_log, stamped=stamped)
 

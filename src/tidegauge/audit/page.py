@@ -49,7 +49,8 @@ def as_html(report: Report) -> str:
     """The whole page."""
     passed = report.passed
     verdict = (
-        f"Passed. Nothing contradicts what the plan promises. Correct code fails with a chance below {ALPHA:g}."
+        "Passed. Nothing contradicts what the plan promises. "
+        f"Correct code fails with a chance below {ALPHA:g}."
         if passed
         else "Failed. The installed code does not keep what the plan promises, or a check is broken."
     )
