@@ -70,8 +70,7 @@ class Survey:
     protocol:  one of PROTOCOLS; None chooses the one with the least predicted error.
     options:   map, levels, oracle or branching of the protocol, instead of the planner's choice.
     seed:      public; decides, with a person's random number, which role the person has.
-    reveals_change_times: must be True for "memoized", which hides the answers, but neither when they
-               change nor when an earlier one returns.
+    reveals_change_times: must be True for "memoized", which shows when answers change and when one returns.
     Raises LocalError for arguments that no survey can have.
     """
 
