@@ -9,6 +9,9 @@ from typing import Any, Final
 
 import pytest
 
+from bench.result import put, result_from
+from bench.usefulness import on_page
+
 ROOT: Final = Path(__file__).parents[2]
 
 
@@ -102,3 +105,11 @@ def test_the_bias_of_freeze_and_retire() -> None:
             assert wanted == pytest.approx(known, abs=0.051, rel=0.003), (line, known)
             compared += 1
     assert compared == 18
+
+
+def test_the_tables_of_the_private_choice_are_those_that_are_kept() -> None:
+    text = (ROOT / "docs" / "choosing-k.md").read_text("utf-8")
+    kept = on_page(result_from(recorded("usefulness")))
+    assert list(kept) == ["errors", "choices", "series", "beyond"]
+    for name, table in kept.items():
+        assert put(text, name, table.markdown()) == text, name

@@ -76,8 +76,8 @@ class Ending:
     def careful(self, after: str | Callable[[], str] = "") -> Iterator[None]:
         """A block in which the verb calls `check` and has time to end by itself.
 
-        `after` is printed if it was stopped; a function is called then.  SIGHUP is ignored in the block: there
-        is no configuration to reload, and a closed terminal must not end a service.
+        `after` is printed if it was stopped; a function is called then.  SIGHUP is ignored in the block:
+        there is no configuration to reload, and a closed terminal must not end a service.
         """
         self._patience, self._after = _PATIENCE, (lambda: after) if isinstance(after, str) else after
         ours = threading.current_thread() is threading.main_thread()
