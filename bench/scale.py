@@ -5,8 +5,9 @@
 `sizes`       a whole history of 1 and 10 million changes (--large: 100 million as well): the GROUP BY without
               privacy, a scan, the raw fold, `tidegauge stamp` and the fold of what it wrote; changes a second,
               peak memory, ratios to GROUP BY, growth exponents.
-`shapes`      1 million changes (10 million units with --large): 100 releases, 100,000 groups, a unit that owns
-              10,000 rows, keys of which few have most changes, one change a row; each beside its own GROUP BY.
+`shapes`      1 million changes (10 million units with --large): 100 releases, 100,000 groups, units of three
+              rows, a unit that owns 10,000 rows, keys of which few have most changes, one change a row; each
+              beside its own GROUP BY.
 `processors`  the raw fold on all processors and on one.
 
 Every measurement runs in a process of its own, --rounds times in turn with the others; the fastest counts.
@@ -76,7 +77,7 @@ class Shape:
     def invent(self, path: Path, changes: int) -> None:
         """Write the changelog, in the order of time, with new values alone."""
         rows = max(1, changes // self.changes_a_row)
-        owner = "" if self.unit is None else f", {self.unit.format(rows=rows)} AS after_person"
+        owner = "" if self.unit is None else f", ({self.unit.format(rows=rows)})::BIGINT AS after_person"
         with duckdb.connect() as db:
             db.execute(f"""
                 COPY (SELECT make_timestamp({START} + (i * {self.days * DAY // changes})::BIGINT) AS time,
@@ -111,6 +112,11 @@ SHAPES: Final = {
     "groups": Shape("100,000 groups", group="'g' || (hash(i * 13 + 5) % 100000)", groups=100_000, days=5),
     "skewed": Shape("skewed keys", key="floor({rows} ** (hash(i * 7 + 1) / 18446744073709551616.0)) - 1"),
     "once": Shape("one change a row", key="i", changes_a_row=1),
+    "family": Shape(
+        "units of three rows",
+        unit="hash(i * 7 + 1) % {rows} // 3",
+        source={"unit": "person", "max_rows": 3},
+    ),
     "owner": Shape(
         "a unit with 10,000 rows",
         unit=f"CASE WHEN hash(i * 7 + 1) % {{rows}} < {ROWS_OF_ONE} THEN -1 ELSE hash(i * 7 + 1) % {{rows}} END",

@@ -50,6 +50,7 @@ class TableHistory:
     def __init__(self, rows: pa.Table, upto: int, *, block: int = 7) -> None:
         self.upto, self.rows, self._block = upto, rows.num_rows, block
         self.informed, self.key = any(rows["informed"].to_pylist()), "VARCHAR"
+        self.owner = "VARCHAR"
         self.after = rows.schema.field("after").type
         self._rows = rows.append_column("seq", pa.array(range(rows.num_rows), pa.int64()))
 
@@ -60,7 +61,7 @@ class TableHistory:
             found = db.sql(
                 f"""SELECT {picked} FROM (
                     SELECT *, entry AS key, after IS NOT NULL AS alive, before IS NOT NULL AS existed,
-                           after AS new, before AS old FROM changes
+                           after AS new, before AS old, unit AS owner FROM changes
                 ) WHERE time <= {self.upto} ORDER BY seq"""
             )
             yield from found.to_arrow_reader(self._block)
@@ -88,6 +89,39 @@ def plain_world(seed: int) -> World:
         scopes.append(Scope(group, limits, by, pick([False, True])))
     world.program = Program(world.program.releases[:2], tuple(scopes))
     return world
+
+
+def owned_world(seed: int) -> World:
+    """A program without flows whose units own several rows, and changes of few units over few keys."""
+    world = plain_world(seed)
+    rng = world.rng
+    world.program = replace(world.program, max_rows=rng.choice([1, 1, 2, 3, 4]), owner="owner")
+    keys = [f"e{n}" for n in range(rng.choice([2, 4, 8]))]
+    units: list[str | None] = ["u"] if rng.random() < 0.3 else ["u", "w", None]
+    span, faithful = rng.choice([4, 20, 60]), rng.random() < 0.5
+    world.mutations = [
+        (rng.randint(0, span), key, units[int(key[1:]) % len(units)] if faithful else rng.choice(units), row, None, ())
+        for _, _, _, row, *_ in (world._mutation(plain=True) for _ in range(rng.randint(10, 60)))
+        for key in [rng.choice(keys)]
+    ]  # fmt: skip
+    world.cuts = tuple(rng.randint(1, len(world.mutations)) for _ in range(rng.randint(1, 12)))
+    return world
+
+
+def in_order(run: Run) -> dict[Any, Any]:
+    """The rows of the state, where rows that a unit got at one time are numbered in their order."""
+    rows: dict[Any, Any] = state(run)[0]
+    places = [
+        (row["unit"], s, row[f"since{s}"], row[f"order{s}"])
+        for row in rows.values()
+        for s in range(len(run.engine.program.scopes))
+        if row[f"order{s}"] is not None
+    ]
+    rank = {place: n for n, place in enumerate(sorted(places))}
+    for row in rows.values():
+        for s in range(len(run.engine.program.scopes)):
+            row[f"order{s}"] = rank.get((row["unit"], s, row[f"since{s}"], row[f"order{s}"]))
+    return rows
 
 
 def told(mutations: list[Mutation], rng: random.Random, *, owned: bool) -> pa.Table:
@@ -187,13 +221,13 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "ROWS", 2)
 
 
-def compare(seed: int) -> None:
+def compare(seed: int, *, owned: bool = False) -> None:
     """Fold a drawn history at once, in batches, and by the oracle."""
-    world = plain_world(seed)
+    world = owned_world(seed) if owned else plain_world(seed)
     rows = (
-        told(world.mutations, world.rng, owned=False)
+        told(world.mutations, world.rng, owned=owned)
         if seed % 2
-        else batch_table(world.mutations, owned=False)
+        else batch_table(world.mutations, owned=owned)
     )
     reached = last_end(world.program, START, ENDS if seed % 5 else 40)
     assert reached is not None
@@ -205,7 +239,11 @@ def compare(seed: int) -> None:
         batches = by_batches(engine, rows, reached, list(world.cuts))
     assert whole.run.sums == batches.sums
     assert whole.run.true == batches.true
-    assert state(whole.run) == state(batches)
+    if owned:
+        assert in_order(whole.run) == in_order(batches)
+        assert state(whole.run)[1:] == state(batches)[1:]
+    else:
+        assert state(whole.run) == state(batches)
     assert counted(whole.run) == counted(batches)
     oracle = Oracle(world.program, SEES)
     ordered = sorted((one for one in world.mutations if one[0] <= reached), key=lambda one: one[0])
@@ -221,6 +259,12 @@ def compare(seed: int) -> None:
 def test_a_history_at_once_is_the_same_as_batches(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shuffle, "IN_MEMORY", 0 if seed % 3 == 0 else 10**9)
     compare(seed)
+
+
+@pytest.mark.parametrize("seed", seeds(8000, 400, quick=40))
+def test_units_that_own_several_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shuffle, "IN_MEMORY", 0 if seed % 3 == 0 else 10**9)
+    compare(seed, owned=True)
 
 
 @pytest.mark.parametrize("seed", seeds(7500, 60, quick=3))

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.engine.harness import COLUMNS, START, batch_table, last_end
-from tests.engine.test_past import ENDS, Result, TableHistory, counted, plain_world, state, told
+from tests.engine.test_past import (
+    ENDS,
+    Result,
+    TableHistory,
+    counted,
+    in_order,
+    owned_world,
+    plain_world,
+    state,
+    told,
+)
 from tests.seeds import seeds
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.engine.duckdb.past import fold, parts, shuffle, work
@@ -100,10 +110,11 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 class Scene:
     """A drawn program and history, and what an uninterrupted fold makes of it."""
 
-    def __init__(self, seed: int, folder: Path, *, sealed: bool = False) -> None:
-        self.world = plain_world(seed)
+    def __init__(self, seed: int, folder: Path, *, sealed: bool = False, owned: bool = False) -> None:
+        self.world = owned_world(seed) if owned else plain_world(seed)
+        self.owned = owned
         drawn = self.world.mutations
-        self.rows = told(drawn, self.world.rng, owned=False) if seed % 2 else batch_table(drawn, owned=False)
+        self.rows = told(drawn, self.world.rng, owned=owned) if seed % 2 else batch_table(drawn, owned=owned)
         reached = last_end(self.world.program, START, ENDS if seed % 5 else 40)
         assert reached is not None
         self.reached = reached
@@ -133,7 +144,9 @@ class Scene:
     def require_calm(self, found: Result) -> None:
         assert found.run.sums == self.calm.run.sums
         assert found.run.true == self.calm.run.true
-        assert state(found.run) == state(self.calm.run)
+        if self.owned:
+            assert in_order(found.run) == in_order(self.calm.run)
+        assert state(found.run)[self.owned :] == state(self.calm.run)[self.owned :]
         assert counted(found.run) == counted(self.calm.run)
         assert found.arrivals == self.calm.arrivals
 
@@ -166,6 +179,24 @@ def test_dying_after_every_file_once(seed: int, tmp_path: Path) -> None:
         break
     assert deaths > 2
     scene.require_calm(found)
+
+
+@pytest.mark.parametrize("seed", seeds(8050, 30, quick=4))
+def test_changes_of_units_with_several_rows_are_divided_once(seed: int, tmp_path: Path) -> None:
+    """Which of their rows count is computed again by every process."""
+    scene, deaths = Scene(seed, tmp_path, sealed=seed % 3 == 0, owned=True), 0
+    while True:
+        try:
+            found = scene.fold(Mortal(scene.keeper, 2 if deaths % 2 else 1, after=deaths % 2 == 0))
+        except Crashed:
+            deaths += 1
+            assert deaths < 200
+            continue
+        break
+    assert deaths > 1
+    scene.require_calm(found)
+    assert not any(name.startswith("enforced-") for name in scene.names())
+    assert any(name.startswith("divided-") for name in scene.names())
 
 
 @pytest.mark.parametrize("seed", seeds(8100, 30, quick=4))

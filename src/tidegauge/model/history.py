@@ -51,6 +51,11 @@ class History(Protocol):
         ...
 
     @property
+    def owner(self) -> str:
+        """The SQL type of the column `owner`: an integer type, or VARCHAR."""
+        ...
+
+    @property
     def after(self) -> pa.DataType:
         """The Arrow type of the column `after`."""
         ...
@@ -59,10 +64,10 @@ class History(Protocol):
         """Every change, in an order that is the same for every scan: these columns, each an SQL expression.
 
         The expressions can use time, entry, unit, before, after and informed as tidegauge.model.mutation has
-        them, `key`: the key as the source has it, whose text is `entry` (NULL: `entry` is ''), and what
-        costs less to compute: `alive` and `existed`, whether there is a new and an old row; `new` and `old`,
-        the same rows as `after` and `before`, with any values where there is none.  Changes of one instant
-        come in the order of the log.
+        them, `key`: the key as the source has it, whose text is `entry` (NULL: `entry` is ''), `owner`: the
+        unit of a new row as the source has it, whose text is `unit`, and what costs less to compute: `alive`
+        and `existed`, whether there is a new and an old row; `new` and `old`, the same rows as `after` and
+        `before`, with any values where there is none.  Changes of one instant come in the order of the log.
         """
         ...
 
@@ -147,7 +152,7 @@ class Backfilled:
     arrivals: int
     """How many changes the history has."""
     parts: Iterator[Folded]
-    """Parts that have no unit in common; to be taken once."""
+    """Parts of which no two have the same row, or the counters of the same unit; to be taken once."""
 
 
 class HistoryEngine(ABC):

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegauge.engine.duckdb.render import quote, render
+from tidegauge.engine.duckdb.sorting import order_of
 from tidegauge.engine.duckdb.views import NEVER, arrow_schema
 from tidegauge.model.program import Folded, Total
 
@@ -168,7 +169,7 @@ class ArrayFold:
     def _versions(changes: pa.Table, names: pa.Array, units: Places, known: pa.Table) -> _Versions:
         """A unit's instants never fall in the order of the log."""
         seq, instant = changes["seq"].to_numpy(), changes["instant"].to_numpy()
-        order = _grouped(units, len(names)) if (np.diff(seq) > 0).all() else np.lexsort((seq, units))
+        order = order_of(units) if (np.diff(seq) > 0).all() else np.lexsort((seq, units))
         unit, instant = units[order], instant[order]
         same = (unit[1:] == unit[:-1]) & (instant[1:] == instant[:-1])
         first, last = np.append([True], ~same)[: len(unit)], np.append(~same, [True])[: len(unit)]
@@ -305,14 +306,6 @@ def _places(some: pa.ChunkedArray, names: pa.Array) -> Places:
 def _flags(column: pa.ChunkedArray) -> Flags:
     flags: Flags = pc.fill_null(column, fill_value=False).to_numpy()
     return flags
-
-
-def _grouped(numbers: Places, size: int) -> Places:
-    """The order by these numbers, then by place.  Numpy sorts 16 bits at a time without comparing."""
-    order = np.argsort((numbers & 0xFFFF).astype(np.uint16), kind="stable")
-    for shift in range(16, max(size - 1, 1).bit_length(), 16):
-        order = order[np.argsort((numbers[order] >> shift & 0xFFFF).astype(np.uint16), kind="stable")]
-    return order
 
 
 def _sums(parts: Sequence[tuple[Ints, Ints, int]]) -> Iterator[tuple[int, int]]:

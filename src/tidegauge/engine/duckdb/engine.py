@@ -16,6 +16,7 @@ from tidegauge.engine.duckdb.arrival import Arrival
 from tidegauge.engine.duckdb.digest import is_old, probe
 from tidegauge.engine.duckdb.excess import any_excess, dropped, excess, known_excess
 from tidegauge.engine.duckdb.past.fold import Past, can_fold
+from tidegauge.engine.duckdb.past.owners import PastOfUnits
 from tidegauge.engine.duckdb.past.stamps import SCHEMA, StampedFold, bins_table, views_table
 from tidegauge.engine.duckdb.render import quote, render, types
 from tidegauge.engine.duckdb.statements import Statements
@@ -182,7 +183,8 @@ class DuckEngine(Engine, HistoryEngine, StampEngine):
         used = {name: kind for name, kind in columns if name in self.program.used}
         if not can_fold(self.program, self._sql, used):
             return None
-        return Past(self._db, self.program, self._sql, used)
+        fold = Past if self.program.max_rows is None else PastOfUnits
+        return fold(self._db, self.program, self._sql, used)
 
     def stamp(
         self,
@@ -193,7 +195,7 @@ class DuckEngine(Engine, HistoryEngine, StampEngine):
         report: Report,
     ) -> Stamps:
         """Hand over the stamped changes of a history.  Raises SpecError where they cannot be stamped."""
-        if (past := self._fast()) is None:
+        if self.program.max_rows is not None or (past := self._fast()) is None:
             raise SpecError(CANNOT_STAMP)
         write(SCHEMA.empty_table())
         parts = past.fold(history, reached=reached, report=report, write=write)

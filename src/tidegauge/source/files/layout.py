@@ -188,34 +188,42 @@ class Layout:
         kind = file.schema.get(self.roles.key, "VARCHAR")
         return str(kind) if kind in INTEGERS else "VARCHAR"
 
+    def owner_type(self, file: Selectable) -> str:
+        """The SQL type of the unit of a new row: an integer type whose text is the unit, or VARCHAR."""
+        kind, *others = [str(file.schema.get(column, "VARCHAR")) for column in self._new_unit] or ["VARCHAR"]
+        return kind if kind in INTEGERS and not others else "VARCHAR"
+
+    @property
+    def _new_unit(self) -> list[str]:
+        """The columns that may contain the unit of a new row."""
+        old = self.roles.old
+        return [one for one in self.unit if not old or one != old.column(self.roles.unit or "")]
+
     def mutations(self, file: Selectable, *, native: bool = False) -> str:
         """SQL over a numbered block of the file: row, time, entry, unit, before, after, fault (0 for none).
 
         A row without a key becomes the deletion of a row with the empty key, which never exists.  Only a
         deletion takes its unit from the old row: a new row without a unit has none.
 
-        native: with more columns at the end: `key`, with its own type (see `key_type`), and what
-        tidegauge.model.history has besides: alive, existed, new, old.
+        native: with what tidegauge.model.history has besides at the end: alive, existed, new, old, and `key`
+        and `owner` (the unit of a new row) with their own types (see `key_type`, `owner_type`).
         """
         places = self._places()
-        old = self.roles.old and self.roles.old.column(self.roles.unit or "")
-        unit, new_unit = (
-            _first([places[column] for column in self.unit if column != without]) for without in (None, old)
-        )
-        codes = enumerate(self.faults(), start=1)
-        faults = " ".join(f"WHEN {fault.when} THEN {code}" for code, fault in codes)
+        unit, new_unit = (_first([places[column] for column in some]) for some in (self.unit, self._new_unit))
+        faults = " ".join(f"WHEN {one.when} THEN {code}" for code, one in enumerate(self.faults(), start=1))
         key, time = places[self.roles.key], places[self.roles.time]
         whole = self.key_type(file) != "VARCHAR"
         keyed = f"{key} IS NOT NULL" if whole else f"coalesce(CAST({key} AS VARCHAR), '') <> ''"
         text = file.schema.get(self.roles.time, "VARCHAR") == "VARCHAR"
-        old_row, new_row = self._struct(file, "before"), self._struct(file, "after")
-        more = f""", {key if whole else "entry"} AS key, NOT gone AND keyed AS alive,
-                NOT fresh AND keyed AS existed, {new_row} AS new, {old_row} AS old"""
+        owner = "new_unit" if self.owner_type(file) == "VARCHAR" else places[self._new_unit[0]]
+        more = f""", {key if whole else "entry"} AS key, {owner} AS owner, NOT gone AND keyed AS alive,
+                NOT fresh AND keyed AS existed,
+                {self._struct(file, "after")} AS new, {self._struct(file, "before")} AS old"""
         return f"""
             SELECT row, CASE WHEN in_calendar(micros) THEN CAST(micros AS BIGINT) END AS time, entry,
                 CASE WHEN keyed THEN CASE WHEN gone THEN unit ELSE new_unit END END AS unit,
-                CASE WHEN NOT fresh AND keyed THEN {old_row} END AS before,
-                CASE WHEN NOT gone AND keyed THEN {new_row} END AS after,
+                CASE WHEN NOT fresh AND keyed THEN {self._struct(file, "before")} END AS before,
+                CASE WHEN NOT gone AND keyed THEN {self._struct(file, "after")} END AS after,
                 CASE {faults} ELSE 0 END AS fault{more if native else ""}
             FROM (
                 SELECT *, {f"nullif({time}, '')" if text else time} AS written,

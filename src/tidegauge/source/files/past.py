@@ -92,6 +92,7 @@ class FilesHistory(LastingHistory):
     order: str
     """SQL: how the changes are ordered; empty: as the relation gives them."""
     key: str
+    owner: str
     upto: int
     position: str
     rows: int

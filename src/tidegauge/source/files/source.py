@@ -122,7 +122,7 @@ class Files(OpenSource):
         changes = f"{informed} AND entry <> '' AS informed"
         if table is None:
             more = "entry AS key, after IS NOT NULL AS alive, before IS NOT NULL AS existed, after AS new"
-            relation = f"SELECT *, {more}, before AS old, {changes} FROM mutation"
+            relation = f"SELECT *, {more}, before AS old, unit AS owner, {changes} FROM mutation"
             order = "ORDER BY time, file, row"
         else:
             loaded.engine.execute("SET preserve_insertion_order = true")  # it is the log's
@@ -134,6 +134,7 @@ class Files(OpenSource):
             relation=relation,
             order=order,
             key="VARCHAR" if table is None else self._layout.key_type(table),
+            owner="VARCHAR" if table is None else self._layout.owner_type(table),
             upto=until,
             position=str(Progress((Mark(loaded.rows, until),), loaded.unread)),
             rows=sum(loaded.rows.values()),

@@ -38,25 +38,38 @@ class Digests:
     """Computes digests for one history; `columns`: the columns that the program uses."""
 
     def __init__(
-        self, db: duckdb.DuckDBPyConnection, history: History, columns: Mapping[str, str], threads: int
+        self,
+        db: duckdb.DuckDBPyConnection,
+        history: History,
+        columns: Mapping[str, str],
+        threads: int,
+        *,
+        owner: str | None = None,
     ) -> None:
+        """`owner`: the column that names the unit, where it is not the row."""
         self._db, self._history, self._threads = db, history, threads
         self._used = {name: f"u{n}" for n, name in enumerate(columns)}
         shape = history.after
         fields = list(shape) if pa.types.is_struct(shape) else []
-        others = [field for field in fields if field.name not in self._used]
-        self._key = others[0].name if others else None
-        self.follow = bool(fields) and all(field.type == _KEYS.get(history.key) for field in others[:1])
-        """Whether digests follow from keys and used columns, as far as is known so far."""
+        others = {field.name: field.type for field in fields if field.name not in self._used}
+        self._owner = None
+        if owner in others and others[owner] == _KEYS.get(history.owner):
+            self._owner = owner
+            del others[owner]
+        self._key = next(iter(others), None)
+        self.follow = bool(fields) and all(kind == _KEYS.get(history.key) for kind in others.values())
+        """Whether digests follow from keys, units and used columns, as far as is known so far."""
         if len(others) > 1:
             self.follow = False
         self._combinations: pa.Table | None = None
 
     def of_key(self) -> str:
-        """SQL: whether the unused column of a row equals the key; if not always, read the history again."""
-        if self._key is None or not self.follow:
+        """SQL: whether the unused columns of a row equal its key and its unit; if not always, read again."""
+        if not self.follow:
             return "true"
-        return f"(new.{quote(self._key)} IS NOT DISTINCT FROM key)"
+        same = {self._key: "key", self._owner: "owner"}
+        found = [f"new.{quote(name)} IS NOT DISTINCT FROM {one}" for name, one in same.items() if name]
+        return f"({' AND '.join(found) or 'true'})"
 
     def prepare(self, combinations: pa.Table, parts: list[Part], pool: ThreadPoolExecutor) -> list[Part]:
         """The parts, with all that `compute` needs.  `combinations`: of used values, numbered from 1."""
@@ -79,15 +92,18 @@ class Digests:
             return np.concatenate([np.zeros(0, np.int64), *known])
         assert self._combinations is not None
         number = pa.array(np.concatenate([part.picture for part in parts]) - 1)
-        keys = pa.concat_arrays([_taken(part) for part in parts])
         return self._digests(pa.table({
-            field.name: self._value(field.name, number) if field.name in self._used else keys
-            for field in self._history.after
+            field.name: self._value(field, parts, number) for field in self._history.after
         }))  # fmt: skip
 
-    def _value(self, name: str, number: pa.Array) -> pa.Array:
-        """A used column of rows by the numbers of their combinations, without a copy of the values."""
+    def _value(self, field: pa.Field, parts: Sequence[Part], number: pa.Array) -> pa.Array:
+        """A column of rows; a used one by the numbers of their combinations, without a copy of the values."""
         assert self._combinations is not None
+        name = field.name
+        if name == self._owner:
+            return pa.concat_arrays([part.columns["unit"] for part in parts]).cast(field.type)
+        if name not in self._used:
+            return pa.concat_arrays([_taken(part) for part in parts])
         values = self._combinations[self._used[name]]
         return pa.DictionaryArray.from_arrays(number, values.chunk(0))
 

@@ -6,11 +6,13 @@ Everything here is exact: integers in, integers out.  The state before the first
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
+from tidegauge.engine.duckdb.sorting import begins, order_of
 from tidegauge.engine.duckdb.views import NEVER
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ INFORMED: Final = 2
 """Bit of `flags`: the source delivered the old row, or said that there was none."""
 BEFORE: Final = 4
 """Bit of `flags`: the source delivered an old row that exists."""
+_WIDE: Final = 1 << 32
+"""Keys that are farther apart are numbered before they are sorted."""
 _MOST: Final = 2**62
 """The longest `within`, in microseconds; a longer one is cut to it, so that no sum overflows."""
 
@@ -50,10 +54,15 @@ class Rules:
     """Per label: whether a limit is declared for it."""
     retire: bool
 
-    @property
+    @cached_property
     def width(self) -> int:
         """The number of contributions, nothing included."""
         return int(self.codes.max(initial=0)) + 1
+
+    @property
+    def timed(self) -> bool:
+        """Whether the time of a change can decide about it."""
+        return self.retire or bool((self.within != NEVER).any())
 
 
 @dataclass(frozen=True)
@@ -95,6 +104,41 @@ class Lives:
     dropped: int
     stamps: Stamps | None = None
     """None unless `enforce` was called with `stamp`."""
+    excess: pa.Array | None = None
+    """The texts of `units.excess`; None: they follow from `true` and `accepted`, as units are rows."""
+
+
+@dataclass(frozen=True)
+class Log:
+    """The changes of a part, sorted by row and then in the order of the log."""
+
+    keys: Ints | pa.Array
+    """The keys of the part, as the source has them."""
+    key: NDArray[np.int32]
+    """Of each change: the number of its row."""
+    time: Ints
+    bin: Ints
+    version: NDArray[np.int32] | Ints
+    place: Ints
+    """The place of the change in the part."""
+    fresh: Flags
+    """Whether it is the first change of its row."""
+
+    @classmethod
+    def of(cls, part: Changes, ends: Ints) -> Log:
+        """Sort the changes of a part, which come in the order of the log.  `ends`: of all bins."""
+        time, by_time = part.time, None
+        if (time[1:] < time[:-1]).any():
+            by_time = np.argsort(time, kind="stable")
+            time = time[by_time]
+        bins = _bins(time, ends)
+        place, fresh = _order(part.key, by_time)
+        order = place if by_time is None else by_time[place]
+        starts = order[fresh]
+        keys = part.key[starts] if isinstance(part.key, np.ndarray) else part.key.take(pa.array(starts))
+        key = np.cumsum(fresh, dtype=np.int32)
+        key -= 1
+        return cls(keys, key, time[place], bins[place], part.version[order], order, fresh)
 
 
 @dataclass(frozen=True)
@@ -115,25 +159,13 @@ class Versions:
     counts: Mapping[str, int]
 
     @classmethod
-    def of(cls, part: Changes, ends: Ints) -> Versions:
-        """Sort the changes of a part, which come in the order of the log.  `ends`: of all bins."""
-        time, by_time = part.time, None
-        if (time[1:] < time[:-1]).any():
-            by_time = np.argsort(time, kind="stable")
-            time = time[by_time]
-        bins = _bins(time, ends)
-        place, fresh = _order(part.key, by_time)
-        order = place if by_time is None else by_time[place]
-        starts = order[fresh]
-        keys = part.key[starts] if isinstance(part.key, np.ndarray) else part.key.take(pa.array(starts))
-        time, bins, version = time[place], bins[place], part.version[order]
-        flags = (version & 7).astype(np.uint8)
-        begins = flags
-        new = None if part.new_hash is None else part.new_hash.take(order)
-        old = None if part.old_hash is None else part.old_hash.take(order)
+    def of(cls, log: Log, part: Changes) -> Versions:
+        """The last change of each row at each instant; `part`: what `log` is of."""
+        fresh, flags, old, new = log.fresh, (log.version & 7).astype(np.uint8), None, None
+        if part.old_hash is not None and part.new_hash is not None:
+            old, new = part.old_hash.take(log.place), part.new_hash.take(log.place)
+        key, time, bins, version, order, begins = log.key, log.time, log.bin, log.version, log.place, flags
         tie = ~fresh[1:] & (time[1:] == time[:-1])
-        key = np.cumsum(fresh, dtype=np.int32)
-        key -= 1
         if tie.any():
             last, first = np.append(~tie, [True]), np.append([True], ~tie)
             begins = flags[first]
@@ -154,12 +186,69 @@ class Versions:
         }
         if old is not None and new is not None:
             counts["other_before"] = _count(told[1:] & existed[1:] & (old[1:] != new[:-1]))
-        return cls(keys, key, time, bins, version >> 3, alive, order, fresh, counts)
+        return cls(log.keys, key, time, bins, version >> 3, alive, order, fresh, counts)
 
     @property
     def last(self) -> Flags:
         """Whether it is the last version of its key."""
         return np.append(self.fresh[1:], [True])[: len(self.fresh)]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the constraint makes of the changes of some units."""
+
+    accepts: Flags
+    """Per change."""
+    count: Ints
+    """Per unit, as everything below: how many of its changes are accepted, which are its first ones."""
+    moves: Ints
+    leaves: Ints
+    left: Flags
+    stays: Flags
+    dropped: int
+
+
+def judged(
+    time: Ints | None,
+    first: Ints,
+    lengths: Ints,
+    label: NDArray[np.int32] | None,
+    *,
+    rules: Rules,
+    reached: int,
+) -> Verdict:
+    """Decide which changes count.  The changes of a unit are together, in the order of time.
+
+    `time`: of each change; None where nothing limits it (see `Rules.timed`).  `first`: of each unit the time
+    of its first change; `lengths`: how many it has; `label`: the number of its label.
+    """
+    which = np.zeros(len(lengths), np.int32) if label is None else label
+    most, period, declared = rules.at_most[which], rules.within[which], rules.declared[which]
+    until = np.where(period == NEVER, NEVER, first + np.minimum(period, _MOST))
+    count = np.where(declared, np.minimum(lengths, most), 0)
+    inside = _beginnings(count, lengths)
+    if time is not None:
+        inside &= time <= np.repeat(until, lengths)
+    accepts, leaves, starts = inside, until, np.cumsum(lengths) - lengths
+    if rules.retire:
+        assert time is not None
+        reaches = lengths >= most
+        leaves = until.copy()
+        leaves[reaches] = np.minimum(time[starts[reaches] + most[reaches] - 1], until[reaches])
+        accepts = (time < np.repeat(leaves, lengths)) & np.repeat(declared, lengths)
+    if time is not None and len(starts):
+        count = np.add.reduceat(accepts, starts, dtype=np.int64)
+    left = declared & (leaves <= reached) if rules.retire else np.zeros(len(starts), bool)
+    return Verdict(
+        accepts=accepts,
+        count=count,
+        moves=np.where(declared, np.minimum(lengths, most), lengths),
+        leaves=leaves,
+        left=left,
+        stays=left | ~declared if rules.retire else np.ones(len(starts), bool),
+        dropped=len(inside) - _count(inside),
+    )
 
 
 def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int, stamp: bool = False) -> Lives:
@@ -174,34 +263,20 @@ def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int, stamp: bo
     lengths = np.diff(np.append(starts, len(key)))
     first = rows.time[at[starts]]
     label = None if rules.labels is None else rules.labels[rows.picture[at[starts]]]
-    which = np.zeros(len(starts), np.int32) if label is None else label
-    most, period, declared = rules.at_most[which], rules.within[which], rules.declared[which]
-    until = np.where(period == NEVER, NEVER, first + np.minimum(period, _MOST))
-    timed = stamp or rules.retire or bool((until < NEVER).any())
-    time = rows.time[at] if timed else first
-    count = np.where(declared, np.minimum(lengths, most), 0)
-    inside = _beginnings(count, lengths)
-    if timed:
-        inside &= time <= np.repeat(until, lengths)
-    accepts, leaves = inside, until
-    if rules.retire:
-        reaches = lengths >= most
-        leaves = until.copy()
-        leaves[reaches] = np.minimum(time[starts[reaches] + most[reaches] - 1], until[reaches])
-        accepts = (time < np.repeat(leaves, lengths)) & np.repeat(declared, lengths)
-    if timed and len(starts):
-        count = np.add.reduceat(accepts, starts, dtype=np.int64)
+    time = rows.time[at] if stamp or rules.timed else None
+    found = judged(time, first, lengths, label, rules=rules, reached=reached)
+    count, accepts = found.count, found.accepts
     standing = np.where(count > 0, now[np.maximum(starts + count - 1, 0)], 0) if len(starts) else now
-    left = declared & (leaves <= reached) if rules.retire else np.zeros(len(starts), bool)
-    gone = left & (standing > 0)
-    goes = np.searchsorted(ends, leaves[gone])
+    gone = found.left & (standing > 0)
+    goes = np.searchsorted(ends, found.leaves[gone])
     stamps = None
     if stamp:
+        assert time is not None
         none = np.zeros(len(goes), np.int32)
         ordinal = np.arange(len(key)) - np.repeat(starts, lengths) + 1
         stamps = Stamps(
             key=np.concatenate([key, key[starts][gone]]),
-            time=np.concatenate([time, leaves[gone]]),
+            time=np.concatenate([time, found.leaves[gone]]),
             ordinal=np.concatenate([ordinal, none]),
             first=np.concatenate([np.repeat(first, lengths), first[gone]]),
             bin=np.concatenate([rows.bin[at], goes]),
@@ -211,17 +286,17 @@ def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int, stamp: bo
         )
     return Lives(
         units=key[starts],
-        moves=np.where(declared, np.minimum(lengths, most), lengths),
+        moves=found.moves,
         first=first,
         labels=label,
-        leaves=leaves,
-        stays=left | ~declared if rules.retire else np.ones(len(starts), bool),
-        accepted=np.where(left, 0, standing).astype(np.int32),
+        leaves=found.leaves,
+        stays=found.stays,
+        accepted=np.where(found.left, 0, standing).astype(np.int32),
         true=now[starts + lengths - 1],
         accepted_changes=_moved(spot, was, now, np.flatnonzero(accepts), width),
         other_changes=_moved(spot, was, now, np.flatnonzero(~accepts), width),
-        exits=_net([(goes * width + standing[gone], -1)], width),
-        dropped=len(inside) - _count(inside),
+        exits=net([(goes * width + standing[gone], -1)], width),
+        dropped=found.dropped,
         stamps=stamps,
     )
 
@@ -236,24 +311,13 @@ def _bins(time: Ints, ends: Ints) -> Ints:
 
 def _order(key: Ints | pa.Array, by_time: Ints | None) -> tuple[Ints, Flags]:
     """The order of changes, sorted by time, by key and then place; and which are the first of their key."""
-    places = max(1, len(key) - 1).bit_length()
-    numbers = None
-    if isinstance(key, np.ndarray):
-        least = key.min(initial=key[0])
-        if int(key.max(initial=key[0])) - int(least) < 1 << (64 - places):
-            numbers = key.astype(np.uint64)
-            numbers -= least.astype(np.uint64)
-    if numbers is None:
-        found = pa.array(key).dictionary_encode(null_encoding="encode")
-        numbers = found.indices.to_numpy().astype(np.uint64)
+    numbers = key
+    if not isinstance(key, np.ndarray) or int(key.max()) - int(key.min()) >= _WIDE:
+        numbers = pa.array(key).dictionary_encode(null_encoding="encode").indices.to_numpy()
     if by_time is not None:
         numbers = numbers[by_time]
-    numbers <<= np.uint64(places)
-    numbers |= np.arange(len(numbers), dtype=np.uint64)
-    numbers.sort()
-    order = (numbers & np.uint64((1 << places) - 1)).astype(np.int64)
-    numbers >>= np.uint64(places)
-    return order, np.append([True], numbers[1:] != numbers[:-1])
+    order = order_of(numbers)
+    return order, begins(numbers[order])
 
 
 def _beginnings(counts: Ints, lengths: Ints) -> Flags:
@@ -270,10 +334,10 @@ def _moved(
     """Add up the changes at these places."""
     if len(at) < len(spot):
         spot, was, now = spot[at], was[at], now[at]
-    return _net([(spot + now, 1), (spot + was, -1)], width)
+    return net([(spot + now, 1), (spot + was, -1)], width)
 
 
-def _net(moved: Sequence[tuple[Ints, int]], width: int) -> tuple[Ints, Ints]:
+def net(moved: Sequence[tuple[Ints, int]], width: int) -> tuple[Ints, Ints]:
     """Add up signed places; a place whose number is 0 (nothing) is left out."""
     size = max((int(places.max(initial=-1)) + 1 for places, _ in moved), default=0)
     total = sum(len(places) for places, _ in moved)

@@ -16,17 +16,17 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
 
 from tidegauge.engine.duckdb.past.digests import Digests
 from tidegauge.engine.duckdb.past.distinct import DistinctRows, can_encode
-from tidegauge.engine.duckdb.past.enforce import ALIVE, BEFORE, INFORMED, Rules, Versions, enforce
+from tidegauge.engine.duckdb.past.enforce import ALIVE, BEFORE, INFORMED, Log, Rules, Versions, enforce
 from tidegauge.engine.duckdb.past.parts import Part, Texts, different, divided, named, together
 from tidegauge.engine.duckdb.past.segments import Seen
-from tidegauge.engine.duckdb.past.shuffle import Shuffle, parts_of, plain
+from tidegauge.engine.duckdb.past.shuffle import Changes, Shuffle, parts_of, plain, size_of
 from tidegauge.engine.duckdb.past.stamps import stamped
 from tidegauge.engine.duckdb.past.state import PastState
 from tidegauge.engine.duckdb.past.threads import in_turn
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tidegauge.engine.duckdb.past.enforce import Ints, Lives
-    from tidegauge.engine.duckdb.past.shuffle import Changes, Column
+    from tidegauge.engine.duckdb.past.shuffle import Column
     from tidegauge.engine.duckdb.views import Views
     from tidegauge.model.history import History, Keeper, Report
     from tidegauge.model.program import Program, Scope
@@ -54,6 +54,9 @@ _HASHES: Final = {"new_hash": "(hash(new) >> 48)::USMALLINT", "old_hash": "(hash
 """16 bits of each row: enough to count, for the operator, old rows that differ from the known ones."""
 _OF_KEY: Final = 8
 """Bit of `flags`, behind those that enforcement uses: see `Digests.of_key`."""
+UNOWNED: Final = 16
+"""Bit of `flags`: the new row is there, but no unit owns it; then ALIVE is not set."""
+_UNOWNED_BIT: Final = 4
 _FEW: Final = 1 << 27
 """If a history has fewer changes, the numbers of its distinct rows, with flags, fit into 32 bits."""
 
@@ -62,7 +65,6 @@ def can_fold(program: Program, views: Views, columns: Mapping[str, str]) -> bool
     """Whether histories of this program are folded here; others go through the statements of a tick."""
     return (
         program.terms is None
-        and program.max_rows is None
         and not views.flows
         and not views.image
         and all(map(can_encode, columns.values()))
@@ -71,6 +73,9 @@ def can_fold(program: Program, views: Views, columns: Mapping[str, str]) -> bool
 
 class Past:
     """Folds one history; `columns`: the columns that the program uses, name -> SQL type."""
+
+    _owned: ClassVar[bool] = False
+    """Whether units own several rows."""
 
     def __init__(
         self, db: duckdb.DuckDBPyConnection, program: Program, views: Views, columns: Mapping[str, str]
@@ -96,12 +101,13 @@ class Past:
         """
         with ExitStack() as held:
             pool = held.enter_context(ThreadPoolExecutor(self._threads))
-            digests = Digests(self._db, history, self._columns, self._threads)
+            digests = Digests(self._db, history, self._columns, self._threads, owner=self._program.owner)
             selected = self._selected(history, parts_of(history.rows), digests)
-            work = Work(history, keeper, selected)
+            work = Work(history, keeper, selected, size=size_of(history, owned=self._owned))
             held.callback(work.close)
             shuffle = Shuffle(history.rows, files=work.files, intact=work.intact)
             held.callback(shuffle.close)
+            self._hold(history, held)
             before = work.arrivals(shuffle)
             blocks = history.scan(selected) if before is None else ()
             self.arrivals = before or 0
@@ -109,7 +115,8 @@ class Past:
             rules = self._prepare()
             ends = self._bins(earliest, reached)
             outside = self._numbers("SELECT outside FROM pictures ORDER BY number")
-            results = work.results(self.arrivals, before, rules=rules, outside=outside, ends=ends)
+            kept = work.results(self.arrivals, before, rules=rules, outside=outside, ends=ends)
+            results = None if self._owned else kept  # its changes by unit, the other half, are not kept
             if results is not None and results.found:
                 say(report, f"{len(results.found)} of {shuffle.parts} parts are done")
 
@@ -119,7 +126,8 @@ class Past:
                 part = shuffle.part(number)
                 if part is None:
                     return None
-                found = self._enforced(part, rules, outside, ends, reached, stamp=write is not None)
+                changes = Changes(**part)
+                found = self._enforced(changes, rules, outside, ends, reached, stamp=write is not None)
                 if results is not None:
                     results.put(number, found)
                 return found
@@ -134,11 +142,15 @@ class Past:
                 report(6 * shuffle.parts + 3 * (number + 1), 10 * shuffle.parts)
             shuffle.close()
             work.enforced()
+            found += self._rest(rules, ends, reached, pool)
             found = digests.prepare(combinations, found, pool)
             report(1, 1)
             yield from self._folded(found, rules, digests, pool)
 
     # -- reading ---------------------------------------------------------------------------------------------
+
+    def _hold(self, history: History, held: ExitStack) -> None:
+        """Make what else is needed for the history, until `held` is closed."""
 
     def _selected(self, history: History, parts: int, digests: Digests) -> dict[str, str]:
         """The columns that the fold needs of every change, with their SQL."""
@@ -201,10 +213,11 @@ class Past:
             version += number(first_code)
             version <<= 3
             if not np.bitwise_and.reduce(flags) & ALIVE:
-                version *= flags & ALIVE
+                version *= flags & ALIVE | flags >> _UNOWNED_BIT
             version |= flags & (_OF_KEY - 1)
             columns: dict[str, Column] = {"time": time, "key": key, "version": version}
             columns |= {name: block[name].to_numpy() for name in _HASHES if history.informed}
+            columns |= self._owners(block)
             if not np.bitwise_and.reduce(flags) & _OF_KEY and ((flags & (_OF_KEY | ALIVE)) == ALIVE).any():
                 digests.follow = False
             part = block["part"].to_numpy() if "part" in block.schema.names else divided(key, shuffle.parts)
@@ -220,6 +233,10 @@ class Past:
             combinations = pa.table({name: pa.nulls(0) for name in ("number", *self._values())})
         self._made("combinations", combinations, self._sql.pictures())
         return earliest, combinations
+
+    def _owners(self, block: pa.RecordBatch) -> dict[str, Column]:  # noqa: ARG002
+        """More columns of the changes: whose each is."""
+        return {}
 
     def _values(self) -> list[str]:
         """The columns of a scan that have the used values."""
@@ -277,7 +294,7 @@ class Past:
     def _enforced(
         self, part: Changes, rules: Sequence[Rules], outside: Ints, ends: Ints, reached: int, *, stamp: bool
     ) -> Part:
-        rows = Versions.of(part, ends)
+        rows = Versions.of(Log.of(part, ends), part)
         exists = np.flatnonzero(rows.last & rows.alive)
         lives = [enforce(rows, one, ends=ends, reached=reached, stamp=stamp) for one in rules]
         return Part(
@@ -293,20 +310,31 @@ class Past:
             else (),
         )
 
+    def _rest(
+        self,
+        rules: Sequence[Rules],  # noqa: ARG002
+        ends: Ints,  # noqa: ARG002
+        reached: int,  # noqa: ARG002
+        pool: ThreadPoolExecutor,  # noqa: ARG002
+    ) -> list[Part]:
+        """More parts, after those of all keys."""
+        return []
+
     # -- the result ------------------------------------------------------------------------------------------
 
     def _folded(
         self, parts: Sequence[Part], rules: Sequence[Rules], digests: Digests, pool: ThreadPoolExecutor
     ) -> Iterator[Folded]:
         """The results of all parts, small parts together; the first result has the sums and counts of all."""
+        lives = [part.lives for part in parts if part.lives]
         for s, one in enumerate(rules):
-            self._net(s, one, [part.lives[s] for part in parts])
+            self._net(s, one, [each[s] for each in lives])
         scopes = len(rules)
         counts = Counter({"outside_domain": sum(part.outside for part in parts), "dropped": 0})
         for part in parts:
             counts.update(part.counts)
             counts["dropped"] += sum(one.dropped for one in part.lives)
-        texts = [self._excess(s, rules[s], [part.lives[s] for part in parts]) for s in range(scopes)]
+        texts = [self._excess(s, rules[s], [each[s] for each in lives]) for s in range(scopes)]
         pictures = self._db.sql("SELECT * FROM pictures ORDER BY number").to_arrow_table()
         layout = self._views.layout
         state = PastState(layout, rules, texts, pictures, digests)
@@ -314,9 +342,7 @@ class Past:
 
         names = [release.name for release in self._program.releases]
         summed = pool.submit(totals, self._db, scopes, names)  # meanwhile the first tables are made
-        for number, (entries, units) in enumerate(
-            in_turn(pool, self._threads, state.tables, together(parts))
-        ):
+        for number, (entries, units) in enumerate(self._tables(state, parts, pool)):
             accepted, dropped = summed.result() if number == 0 else ([], [])
             yield Folded(
                 totals=accepted,
@@ -328,6 +354,12 @@ class Past:
                 dropped=dropped,
             )
             counts = Counter()
+
+    def _tables(
+        self, state: PastState, parts: Sequence[Part], pool: ThreadPoolExecutor
+    ) -> Iterator[tuple[pa.Table, pa.Table]]:
+        """Tables of rows and of counters."""
+        return in_turn(pool, self._threads, state.tables, together(parts))
 
     def _net(self, s: int, rules: Rules, lives: Sequence[Lives]) -> None:
         """Make `net_s`."""
@@ -356,16 +388,11 @@ class Past:
 
     def _numbers(self, statement: str) -> Ints:
         """One column of integers."""
-        return _integers(self._db.sql(statement))
+        found: Ints = self._db.sql(statement).to_arrow_table().column(0).to_numpy().astype(np.int64)
+        return found
 
     def _made(self, name: str, table: pa.Table, statement: str) -> None:
         """Run a statement that makes a table from `table`, which it finds under this name."""
         self._db.register(name, table)
         self._db.execute(statement)
         self._db.unregister(name)
-
-
-def _integers(found: duckdb.DuckDBPyRelation) -> Ints:
-    """The first column."""
-    integers: Ints = found.to_arrow_table().column(0).to_numpy().astype(np.int64)
-    return integers

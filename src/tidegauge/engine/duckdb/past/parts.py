@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -42,6 +43,8 @@ class Part:
     lives: tuple[Lives, ...]
     counts: Mapping[str, int]
     outside: int
+    columns: Mapping[str, pa.Array] = field(default_factory=dict)
+    """More columns of the state of the rows that exist."""
     digests: Ints | None = None
     """The digests of the rows that exist; None where they follow from keys and used columns."""
     stamps: tuple[pa.Table, ...] = ()
@@ -110,11 +113,18 @@ def together(parts: Sequence[Part]) -> Iterator[list[Part]]:
     some: list[Part] = []
     for part in parts:
         some.append(part)
-        if sum(len(one.row) for one in some) >= ROWS:
+        if sum(len(one.keys) for one in some) >= ROWS:
             yield some
             some = []
     if some or not parts:
         yield some
+
+
+def in_line(names: Sequence[pa.Array]) -> tuple[pa.Array, list[Ints]]:
+    """All names, one part after the other, and the places of each part's names among them."""
+    bounds = np.cumsum([0, *map(len, names)])
+    places = [np.arange(first, last) for first, last in pairwise(bounds)]
+    return pa.concat_arrays([pa.array([], pa.string()), *names]), places
 
 
 def ranked(keys: Sequence[Ints | pa.Array]) -> tuple[pa.Array, list[Ints]]:

@@ -52,6 +52,9 @@ class Changes:
     new_hash: NDArray[np.uint16] | None = None
     """Hashes of the new and the old row; None: the source delivers no old rows."""
     old_hash: NDArray[np.uint16] | None = None
+    owner: Column | None = None
+    """The unit of the new row, and the part of a unit that is a text; None: the unit is the row."""
+    home: NDArray[np.uint8] | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class _Block:
     first: int
     columns: dict[str, Column]
     bounds: NDArray[np.int64]
-    seen: Seen
+    seen: Seen | None
 
     def part(self, number: int) -> dict[str, Column]:
         begin, end = self.bounds[number], self.bounds[number + 1]
@@ -73,28 +76,42 @@ def parts_of(rows: int) -> int:
     return min(1 << max(0, -(-rows // PART) - 1).bit_length(), _MOST_PARTS)
 
 
-def size_of(history: History) -> int:
-    """About how many bytes the divided changes of a history need."""
-    return history.rows * (20 + (_TEXT if history.key == "VARCHAR" else 8) + 4 * history.informed)
+def size_of(history: History, *, owned: bool = False) -> int:
+    """About how many bytes the divided changes of a history need; `owned`: with units that own several rows."""
+    change = 20 + _width(history.key) + 4 * history.informed
+    if owned:  # once by key, and again by unit
+        change = 2 * (change + _width(history.owner))
+    return history.rows * change
 
 
-def fits(history: History) -> bool:
-    """Whether a history is divided in memory."""
-    return size_of(history) <= IN_MEMORY
+def _width(kind: str) -> int:
+    return _TEXT if kind == "VARCHAR" else 8
+
+
+def fits(size: int) -> bool:
+    """Whether so many bytes are divided in memory."""
+    return size <= IN_MEMORY
 
 
 class Shuffle:
     """Takes blocks of changes in any order, and gives them back part by part in the order of `row`."""
 
     def __init__(
-        self, rows: int, *, files: Files | None = None, intact: Callable[[], None] = lambda: None
+        self,
+        rows: int,
+        *,
+        files: Files | None = None,
+        intact: Callable[[], None] = lambda: None,
+        ordered: bool = True,
     ) -> None:
         """`rows`: about how many changes there are; `files`: where they are divided; None: in memory.
 
-        `intact`: raises an error if blocks that were added must not be written.
+        `intact`: raises an error if blocks that were added must not be written.  `ordered`: numbered and given
+        back in the order of the blocks; otherwise each block's part is only kept together.
         """
         self.parts = parts_of(rows)
         self._row = np.uint32 if rows < 1 << 32 else np.int64
+        self._ordered = ordered
         self._blocks: list[_Block] = []
         self._files, self._intact = files, intact
         self._segments = [] if files is None else sorted(name for name in files.names if _SEGMENT in name)
@@ -121,15 +138,21 @@ class Shuffle:
         if first < last:
             yield first, last - first
 
-    def add(self, columns: dict[str, Column], part: NDArray[np.uint8], first: int, seen: Seen) -> None:
-        """Divide one block, whose rows are numbered from `first`; several threads may call it at once."""
+    def add(
+        self, columns: dict[str, Column], part: NDArray[np.uint8], first: int, seen: Seen | None = None
+    ) -> None:
+        """Divide one block, whose rows are numbered from `first`; several threads may call it at once.
+
+        `seen`: what another process must know of the block, if it uses the files.
+        """
         order, bounds = _by_part(part, self.parts)
         divided = {name: _taken(column, order) for name, column in columns.items()}
-        divided["row"] = order.astype(self._row)
-        divided["row"] += self._row(first)
+        if self._ordered:
+            divided["row"] = order.astype(self._row)
+            divided["row"] += self._row(first)
         with self._lock:
             self._blocks.append(_Block(first, divided, bounds, seen))
-            if self._files is None or sum(len(one.columns["row"]) for one in self._blocks) < _TOGETHER:
+            if self._files is None or sum(one.bounds[-1] for one in self._blocks) < _TOGETHER:
                 return
             blocks, self._blocks = self._blocks, []
             name = self._named()
@@ -145,10 +168,13 @@ class Shuffle:
         """Write these changes as a segment."""
         assert self._files is not None
         blocks = _sorted(blocks)
-        seen = reduce(add, (block.seen for block in blocks))
+        seen = [block.seen for block in blocks if block.seen is not None]
         with self._writing:
             parts = (_joined([block.part(number) for block in blocks]) for number in range(self.parts))
-            pieces = [seen.segment, *(packed(pa.table(found)) for found in parts)]
+            pieces = [
+                reduce(add, seen).segment if seen else b"",
+                *(packed(pa.table(found)) for found in parts),
+            ]
             self._intact()
             self._files.write(name, pieces)
 
@@ -162,8 +188,8 @@ class Shuffle:
             self._write(self._named(), blocks)
         self._blocks = _sorted(self._blocks)
 
-    def part(self, number: int) -> Changes | None:
-        """The changes of one part; None: it has none."""
+    def part(self, number: int) -> dict[str, Column] | None:
+        """The columns of one part; None: it has no changes."""
         if self._files is None:
             found = _joined([block.part(number) for block in self._blocks]) if self._blocks else {}
         elif self._segments:
@@ -172,13 +198,12 @@ class Shuffle:
             found = {name: plain(table[name].combine_chunks()) for name in table.column_names}
         else:
             found = {}
-        if not found or not len(found["row"]):
+        if not found or not len(next(iter(found.values()))):
             return None
-        rows = found["row"]
-        if (rows[1:] < rows[:-1]).any():
+        if self._ordered and ((rows := found["row"])[1:] < rows[:-1]).any():
             order = np.argsort(rows, kind="stable")
             found = {name: _taken(column, order) for name, column in found.items()}
-        return Changes(**found)
+        return found
 
     def close(self) -> None:
         """Free memory."""
@@ -186,19 +211,10 @@ class Shuffle:
 
 
 def _by_part(part: NDArray[np.uint8], parts: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The places sorted by part and then place, and where each part begins.
-
-    Part and place are sorted as one number, which is faster than numpy's stable argsort.
-    """
-    bits = max(1, len(part) - 1).bit_length()
-    number = np.uint32 if bits <= 24 else np.uint64
-    numbers: NDArray[Any] = part.astype(number)
-    numbers <<= number(bits)
-    numbers |= np.arange(len(part), dtype=number)
-    numbers.sort()
-    bounds = np.searchsorted(numbers, np.arange(parts, dtype=np.uint64) << np.uint64(bits))
-    numbers &= number((1 << bits) - 1)
-    return numbers.astype(np.int64), np.append(bounds, len(part))
+    """The places sorted by part and then place, and where each part begins."""
+    bounds = np.zeros(parts + 1, np.int64)
+    np.cumsum(np.bincount(part, minlength=parts), out=bounds[1:])
+    return np.argsort(part, kind="stable"), bounds
 
 
 def plain(column: pa.Array) -> Column:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from tidegauge.engine.duckdb.past.parts import ranked
+from tidegauge.engine.duckdb.past.parts import in_line, named, ranked
 from tidegauge.engine.duckdb.views import arrow_schema
 
 if TYPE_CHECKING:
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from tidegauge.engine.duckdb.past.enforce import Ints, Lives, Rules
     from tidegauge.engine.duckdb.past.parts import Part, Texts
     from tidegauge.model.engine import StateLayout
+
+
+_OWN: Final = frozenset({"entry", "digest"})
+"""Columns of a row that do not follow from the values that releases use."""
 
 
 class PastState:
@@ -35,12 +39,20 @@ class PastState:
         self._entries, self._units = arrow_schema(layout.entries), arrow_schema(layout.units)
         self._rules, self._digests, self._texts = rules, digests, texts
         seen = [name for name in self._entries.names if name in pictures.column_names]
-        self._pictures = pictures.select([name for name in seen if name not in {"entry", "digest"}])
+        self._pictures = pictures.select([name for name in seen if name not in _OWN])
 
     def tables(self, parts: Sequence[Part]) -> tuple[pa.Table, pa.Table]:
         """The rows that exist, and the counters of the units that ever contributed in a scope."""
         names, ranks = ranked([part.keys for part in parts])
         return self._rows(parts, names, ranks), self._counters(parts, names, ranks)
+
+    def rows(self, parts: Sequence[Part]) -> pa.Table:
+        """The rows that exist, part after part."""
+        return self._rows(parts, *in_line([named(pa.array(part.keys)) for part in parts]))
+
+    def counters(self, parts: Sequence[Part]) -> pa.Table:
+        """The counters of units that are no rows, part after part."""
+        return self._counters(parts, *in_line([pa.array(part.keys).cast(pa.string()) for part in parts]))
 
     def _rows(self, parts: Sequence[Part], names: pa.Array, ranks: Sequence[Ints]) -> pa.Table:
         """`ranks`: the places of the names of each part."""
@@ -51,6 +63,8 @@ class PastState:
             "entry": _some(names, place),
             "digest": pa.array(self._digests.compute(parts)[order]),
         }
+        for name in parts[0].columns if parts else ():
+            columns[name] = pa.concat_arrays([part.columns[name] for part in parts]).take(pa.array(order))
         schema = self._entries
         return pa.table(
             {name: columns[name] if name in columns else seen[name] for name in schema.names}
@@ -89,6 +103,8 @@ class PastState:
 
     def _excess(self, lives: Sequence[tuple[int, Lives]], order: Ints) -> pa.Array:
         """The text of `units.excess` of each unit, null where both its contributions are the same."""
+        if known := [life.excess for _, life in lives if life.excess is not None]:
+            return pa.concat_arrays(known).take(pa.array(order))
         return _texts([one.texts for one in self._texts],
                       [(s, self._texts[s].places(life)) for s, life in lives], order)  # fmt: skip
 

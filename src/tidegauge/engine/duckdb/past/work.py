@@ -27,7 +27,7 @@ import pyarrow as pa
 from tidegauge.engine.duckdb.past.enforce import Lives
 from tidegauge.engine.duckdb.past.parts import Part
 from tidegauge.engine.duckdb.past.segments import packed, unpacked
-from tidegauge.engine.duckdb.past.shuffle import fits, parts_of, plain, size_of
+from tidegauge.engine.duckdb.past.shuffle import fits, parts_of, plain
 from tidegauge.model.history import LastingHistory, Narrating
 from tidegauge.scratch import ScratchFolder
 
@@ -53,19 +53,22 @@ CONTINUED: Final = "Continuing a history that was interrupted: {}."
 class Work:
     """Where one history is divided, and whether that outlives the process."""
 
-    def __init__(self, history: History, keeper: Keeper | None, selected: Mapping[str, str]) -> None:
-        """`selected`: the columns of every change that are divided, with their SQL."""
+    def __init__(
+        self, history: History, keeper: Keeper | None, selected: Mapping[str, str], *, size: int
+    ) -> None:
+        """`selected`: the columns of every change that are divided, with their SQL; `size`: about how many
+        bytes they need."""
         self.files: Files | None = None
         """None: the history is divided in memory."""
         self.intact: Callable[[], None] = lambda: None
         """Raises SourceError if the source has changed, so that what was read is not kept."""
         self._lasts = False
-        if fits(history):
+        if fits(size):
             return
         if keeper is not None and isinstance(history, LastingHistory):
             source = history.fingerprint()
             if source is not None:
-                work, size = _described(history, selected), size_of(history)
+                work = _described(history, selected)
                 self.files = keeper.begin(work, source=source, upto=history.upto, size=size)
                 self.intact = history.intact
         self._lasts = self.files is not None
