@@ -25,7 +25,7 @@ from tidegauge.model.query import Component, Group, Query
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.engine.harness import Passes, Spot
+    from tests.engine.harness import Passes, Run, Spot
     from tidegauge.audit.identity import Mutation
     from tidegauge.model.expression import Expression
     from tidegauge.model.program import Program
@@ -72,10 +72,11 @@ QUERIES = {
 }
 
 
-def plain_program(world: World) -> Program:
-    """The program of a world, with rows as units."""
+def plain_program(world: World, rows: int | None = None) -> Program:
+    """The program of a world, with rows as units; `rows`: with units that own rows, of which so many count."""
     releases = tuple(replace(one, query=QUERIES[one.name]) for one in world.program.releases)
-    return replace(world.program, releases=releases, max_rows=None, owner=None, partial=())
+    owner = "owner" if rows else None
+    return replace(world.program, releases=releases, max_rows=rows, owner=owner, partial=())
 
 
 class SparkRun:
@@ -109,7 +110,7 @@ class SparkRun:
             self.engine.close()
             self.engine = self.open()
         self.engine.resume(self.committed)
-        table = batch_table(mutations, owned=False)
+        table = batch_table(mutations, owned=self.program.max_rows is not None)
         self.engine.arrive(table, state=None, now=now, arrivals=self.arrivals)  # type: ignore[arg-type]
         reached = None if upto is None else last_end(self.program, self.watermark, upto)
         folds = []
@@ -153,19 +154,76 @@ def run_spark(
     return run
 
 
-def require_equal(world: World, store: Path) -> None:
-    """Sums of Spark equal those of the oracle and of the embedded engine, accepted and true."""
-    program, log = plain_program(world), passes(world.mutations, world.untils)
+def require_equal(world: World, store: Path, rows: int | None = None) -> None:
+    """Sums of Spark equal those of the oracle and of the embedded engine, accepted and true.
+
+    rows: units own rows, of which so many count; then counts and state are equal as well.
+    """
+    program, log = plain_program(world, rows), passes(world.mutations, world.untils)
     run, oracle = run_spark(program, log, store), run_oracle(program, log)
     assert run.sums == {spot: amount for spot, amount in oracle.totals.items() if amount}
     assert {spot: amount for spot, amount in run.true.items() if amount} == oracle_true(oracle)
     with DuckEngine(program, COLUMNS) as engine:
-        assert run_engine(engine, log).sums == run.sums
+        embedded = run_engine(engine, log)
+        assert embedded.sums == run.sums
+        if rows is not None:
+            counts = {name: times for name, times in run.counts.items() if times and name != "late"}
+            assert counts == {name: times for name, times in embedded.counts.items() if times}
+        if rows is not None and program.terms is None:
+            assert state_of_units(run) == state_in_memory(embedded)
 
 
-def require_equal_when_rough(world: World, store: Path) -> None:
+def require_equal_when_rough(world: World, store: Path, rows: int | None = None) -> None:
     """The same with batches cut anywhere, where every tick fails once and the engine starts again."""
-    program, log = plain_program(world), passes(world.mutations, world.untils)
+    program, log = plain_program(world, rows), passes(world.mutations, world.untils)
     rough = run_spark(program, log, store, world.cuts[:3], rough=True)
     oracle = run_oracle(program, log)
     assert rough.sums == {spot: amount for spot, amount in oracle.totals.items() if amount}
+    assert {spot: amount for spot, amount in rough.true.items() if amount} == oracle_true(oracle)
+
+
+Found = tuple[dict[Any, Any], dict[Any, Any]]
+"""Rows by name and unit, counters by unit and scope."""
+
+
+def state_of_units(run: SparkRun) -> Found:
+    """The state that Spark has, where units own rows."""
+    program, rows, units = run.program, {}, {}
+    engine = run.open()
+    engine.resume(run.committed)
+    found = (
+        [row.asDict(recursive=True) for row in engine._newest().collect()] if engine._version.state else []
+    )
+    engine.close()
+    scopes = range(len(program.scopes))
+    for row in found:
+        if row["entry"] is not None:
+            since = {s: (row[f"at{s}"] or {"since": None})["since"] for s in scopes}
+            rows[row["entry"], row["unit"]] = _row(program, row, since)
+            continue
+        for s in scopes:
+            if row[f"m{s}"] is not None:
+                units[row["unit"], s] = tuple(row[f"{name}{s}"] for name in "mfle")
+    return rows, units
+
+
+def state_in_memory(run: Run) -> Found:
+    """The same of the embedded engine."""
+    scopes = range(len(run.engine.program.scopes))
+    rows = {
+        name: _row(run.engine.program, row, {s: row[f"since{s}"] for s in scopes})
+        for name, row in run.memory.rows.items()
+    }
+    counters = ("moves", "first", "label", "expires")
+    units = {unit: tuple(row[name] for name in counters) for unit, row in run.memory.counters.items()}
+    return rows, units
+
+
+def _row(program: Program, row: dict[str, Any], since: dict[int, int | None]) -> dict[str, Any]:
+    """Cells and labels of a row, and since when it contributes, where it does."""
+    shown = {name: value for name, value in row.items() if name[0] == "c" or name.startswith("label")}
+    numbers = {release.name: i for i, release in enumerate(program.releases)}
+    for s, scope in enumerate(program.scopes):
+        if any(row.get(f"c{numbers[name]}") is not None for name in scope.releases):
+            shown[f"since{s}"] = since[s]
+    return shown

@@ -143,8 +143,10 @@ def test_what_is_not_supported_is_refused_when_planned(tmp_path: Path) -> None:
     source = {"kind": "spark", "path": "log.parquet"}
     with pytest.raises(SpecError, match="needs the engine 'spark'"):
         gauge(tmp_path, source, "duckdb").plan()
-    with pytest.raises(SpecError, match="several rows"):
-        gauge(tmp_path, {**source, "unit": "ward", "max_rows": 2}, "spark").plan()
+    with pytest.raises(SourceError, match=r"'person' \(unit\) is missing"):
+        gauge(tmp_path, {**source, "unit": "person", "max_rows": 2}, "spark").plan()
+    with pytest.raises(SpecError, match="leave it out if it is the key"):
+        gauge(tmp_path, {**source, "unit": "id", "max_rows": 2}, "spark").plan()
     with pytest.raises(SpecError, match="not encrypted"):
         gauge(tmp_path, source, "spark", key="env:KEY").plan()
     with pytest.raises(SpecError, match="does not take a source of kind 'sqlite'"):

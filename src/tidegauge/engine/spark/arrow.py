@@ -32,10 +32,12 @@ def frame_of(rows: pa.Table, layout: Layout, spark: SparkSession) -> DataFrame:
             "the engine 'spark' takes plain changes: no renamed key, no emptied table, no value left "
             "out. Nothing of this batch was read or spent. Use kind = 'duckdb'"
         )
+    nothing = pa.nulls(rows.num_rows, pa.string())
     table = pa.table(
         {
             "time": rows["time"],
             "entry": rows["entry"].cast(pa.string()),
+            "unit": rows["unit"].cast(pa.string()) if "unit" in rows.column_names else nothing,
             "informed": rows["informed"],
             "before": pc.is_valid(rows["before"]),
             "row": rows["after"],
@@ -52,7 +54,7 @@ def frame_of(rows: pa.Table, layout: Layout, spark: SparkSession) -> DataFrame:
         whole = [f"row.{quote(one.name)}" for one in table.schema.field("row").type]
         digest = f", CASE WHEN row IS NOT NULL THEN {digest_sql(whole)} END AS digest"
     return spark.sql(
-        f"SELECT time, entry, informed, before, {after} AS after, 0L AS rank, seq{digest} FROM {_VIEW}"
+        f"SELECT time, entry, unit, informed, before, {after} AS after, 0L AS rank, seq{digest} FROM {_VIEW}"
     )
 
 

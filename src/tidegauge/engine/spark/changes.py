@@ -7,9 +7,10 @@ an operation.  No row passes through this process.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidegauge.engine.spark.digest import digest_sql
+from tidegauge.engine.spark.first import TEXT
 from tidegauge.engine.spark.render import quote
 from tidegauge.engine.spark.session import REFUSED
 from tidegauge.engine.spark.values import let, timestamp_of_text
@@ -47,19 +48,28 @@ class Roles:
     time_unit: str | None = None
     types: Mapping[str, str] = field(default_factory=dict)
     order: str | None = None
+    unit: str | None = None
 
     def columns(self, schema: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
         """The table's columns: name -> the columns with the old and the new value.
 
         Raises SourceError if a column is missing.
         """
-        for role, name in (("time", self.time), ("key", self.key), ("op", self.op), ("order", self.order)):
+        roles = {"time": self.time, "key": self.key, "op": self.op, "order": self.order}
+        for role, name in roles.items():
             if name is not None and name not in schema:
                 there = ", ".join(repr(one) for one in schema)
                 raise SourceError(f"column {name!r} ({role}) is missing; the columns are {there}")
         found: dict[str, list[str | None]] = {self.key: [self.key, self.key]}
+        if self.unit is not None and not self._units(schema):
+            there = ", ".join(repr(one) for one in schema)
+            raise SourceError(f"column {self.unit!r} (unit) is missing; the columns are {there}")
+        apart = {*roles.values()}
+        if self.unit is not None and self._alone(schema):
+            found[self.unit] = [self.unit, self.unit]
+            apart.add(self.unit)
         for name in schema:
-            if name in (self.time, self.key, self.op, self.order):
+            if name in apart:
                 continue
             if self.before is not None and name.startswith(self.before):
                 found.setdefault(name.removeprefix(self.before), [None, None])[0] = name
@@ -67,11 +77,7 @@ class Roles:
                 found.setdefault(name.removeprefix(self.after), [None, None])[1] = name
         for name in schema:  # neither old nor new: the same on both sides
             told = self.before is not None and name.startswith(self.before)
-            if (
-                name not in (self.time, self.key, self.op, self.order)
-                and not told
-                and not name.startswith(self.after)
-            ):
+            if name not in apart and not told and not name.startswith(self.after):
                 found.setdefault(name, [name, name])
         for prefix, side in ((self.before, 0), (self.after, 1)):
             if prefix and not any((both[side] or "").startswith(prefix) for both in found.values()):
@@ -80,6 +86,20 @@ class Roles:
             if name not in found:
                 raise SpecError("is not a column of the table", key=f"source.types.{name}")
         return {name: (old, new) for name, (old, new) in found.items()}
+
+    def _units(self, schema: Mapping[str, str]) -> list[str]:
+        """The columns that can have the unit of a new row, in the order in which they are tried."""
+        tried = dict.fromkeys((str(self.unit), f"{self.after}{self.unit}"))
+        return [name for name in tried if name in schema]
+
+    def _alone(self, schema: Mapping[str, str]) -> bool:
+        """Whether the unit has one column for both rows: a deletion may keep its unit."""
+        return not self.after and (self.before is None or f"{self.before}{self.unit}" not in schema)
+
+    def unit_sql(self, schema: Mapping[str, str]) -> str:
+        """SQL: the unit of a new row; NULL: it has none."""
+        texts = ", ".join(f"nullif(CAST({quote(name)} AS STRING), '')" for name in self._units(schema))
+        return f"coalesce({texts})" if texts else "CAST(NULL AS STRING)"
 
 
 @dataclass(frozen=True)
@@ -121,11 +141,12 @@ class Changes(RemoteRows):
         if layout.has_image:
             new = [quote(column) for _, column in both.values() if column is not None]
             digest = f", CASE WHEN NOT _gone AND {some} THEN {digest_sql(new)} END AS digest"
+        unit = f"{self.roles.unit_sql(own)} AS unit, " if layout.owned else ""
         informed = "TRUE" if self.roles.before is not None else "FALSE"
         time = time_of(self.roles, schema)
         inner = f"SELECT *, {time} AS _time, {gone} AS _gone, {fresh} AS _fresh FROM {name}"
         return spark.sql(f"""
-            SELECT _time AS time, {f"CAST({key} AS BIGINT)" if number else key} AS entry,
+            SELECT _time AS time, {f"CAST({key} AS BIGINT)" if number else key} AS entry, {unit}
                    {informed} AND {some} AS informed,
                    NOT _fresh AS before, CASE WHEN {some} THEN {after} END AS after,
                    {self.rank} AS rank, _seq AS seq{digest}
@@ -158,6 +179,23 @@ class Changes(RemoteRows):
             held = [pair[side] for pair in deciding.values() if pair[side] is not None]
             found.append(" AND ".join(f"{quote(str(one))} IS NULL" for one in held) or "FALSE")
         return f"({found[0]})", "TRUE" if roles.before is None else f"({found[1]})"
+
+
+class Fresh(NamedTuple):
+    """Changes of one batch that were valued and are neither written nor folded."""
+
+    frame: DataFrame
+    in_order: bool
+    """Whether the order of the log is that of the time stamps."""
+    upto: int | None
+    """Every change has happened by then; None: not known."""
+
+    @property
+    def named(self) -> DataFrame:
+        """The changes with texts as units."""
+        if dict(self.frame.dtypes)["unit"] == "string":
+            return self.frame
+        return self.frame.selectExpr(*(TEXT if name == "unit" else name for name in self.frame.columns))
 
 
 def time_of(roles: Roles, schema: Mapping[str, str]) -> str:

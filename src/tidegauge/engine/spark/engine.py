@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from tidegauge.engine.spark.arrow import frame_of
+from tidegauge.engine.spark.changes import Fresh
 from tidegauge.engine.spark.files import StateFiles, Version
-from tidegauge.engine.spark.first import TEXT, FirstFold, heavy_units
+from tidegauge.engine.spark.first import FirstFold, heavy_units
 from tidegauge.engine.spark.fold import Fold
 from tidegauge.engine.spark.folded import folded, only
 from tidegauge.engine.spark.layout import Layout
+from tidegauge.engine.spark.owners import latest, resolved
 from tidegauge.engine.spark.session import session, settled
 from tidegauge.engine.spark.stamps import PREFIX, copied, state_of, sums
 from tidegauge.engine.spark.terms import TermFold
+from tidegauge.engine.spark.unit_terms import OwnedTermFold
+from tidegauge.engine.spark.units import OwnedFold
 from tidegauge.errors import QueryError
 from tidegauge.model.engine import KeepingEngine
 from tidegauge.model.history import Backfilled
@@ -38,23 +42,6 @@ if TYPE_CHECKING:
 _SEGMENTS: Final = 8
 """So many folders of the state are read together before they become one."""
 _engines: Final = count()
-
-
-class Fresh(NamedTuple):
-    """Changes of one batch that were valued and are neither written nor folded."""
-
-    frame: DataFrame
-    in_order: bool
-    """Whether the order of the log is that of the time stamps."""
-    upto: int | None
-    """Every change has happened by then; None: not known."""
-
-    @property
-    def named(self) -> DataFrame:
-        """The changes with texts as units."""
-        if dict(self.frame.dtypes)["unit"] == "string":
-            return self.frame
-        return self.frame.selectExpr(*(TEXT if name == "unit" else name for name in self.frame.columns))
 
 
 class SparkEngine(KeepingEngine, StampReader):
@@ -181,7 +168,7 @@ class SparkEngine(KeepingEngine, StampReader):
 
     def _write_waiting(self) -> None:
         with settled(self._spark):
-            frame = self._union([one.named for one in self._fresh])
+            frame = self._union(self._arriving())
             number = self._version.number + 1
             name = f"waiting-{number:08d}"
             found = self.files.write(frame, name)
@@ -214,7 +201,7 @@ class SparkEngine(KeepingEngine, StampReader):
             for begin in self._columns.beginnings(watermark, reached):
                 if at + 1 < begin:
                     found += self._fold(at, begin - 1, late=watermark)
-                found += self._fold(begin - 1, begin, late=watermark, kind=TermFold)
+                found += self._fold(begin - 1, begin, late=watermark, renews=True)
                 at = begin
             if at < reached:
                 found += self._fold(at, reached, late=watermark)
@@ -222,66 +209,61 @@ class SparkEngine(KeepingEngine, StampReader):
         yield folded(found, self._columns)
 
     def _fold(
-        self, watermark: int, reached: int, *, late: int, kind: type[Fold] = Fold
+        self, watermark: int, reached: int, *, late: int, renews: bool = False
     ) -> list[Mapping[str, int]]:
-        """Fold what takes effect after the watermark, up to `reached`; no term begins in between."""
+        """Fold what takes effect after the watermark, up to `reached`; renews: a term begins at it."""
         from pyspark import StorageLevel  # noqa: PLC0415  (loaded when first used)
 
         version, layout = self._version, self._columns
-        again = bool(version.state) and (bool(self._begun) or kind is TermFold)
-        alone = not version.waiting and not again and kind is not TermFold
+        again = bool(version.state) and (bool(self._begun) or renews)
+        alone = not version.waiting and not again and not renews
         in_order = alone and len(self._fresh) == 1 and self._fresh[0].in_order
-        first = in_order and not version.state and not layout.flows and layout.program.terms is None
-        fresh = [one.frame if first else one.named for one in self._fresh]
-        frames = [*map(self._waiting, version.waiting), *fresh]
+        plain = not layout.flows and not layout.owned and layout.program.terms is None
+        first = in_order and not version.state and plain
+        kept: list[DataFrame] = []
+
+        def keep(statement: str, name: str) -> str:
+            kept.append(self._spark.sql(statement).persist(StorageLevel.MEMORY_AND_DISK))
+            return self._named(kept[-1], f"{name}{len(kept)}")
+
+        frames = [*map(self._waiting, version.waiting)]
+        frames += [one.frame for one in self._fresh] if first else self._arriving()
         if again:
-            rows = layout.again(self._named(self._newest(), "all"), self._begun, every=kind is TermFold)
+            rows = layout.again(self._named(self._newest(), "all"), self._begun, every=renews)
             frames.append(self._spark.sql(rows))
+        kinds = (OwnedFold, OwnedTermFold) if layout.owned else (Fold, TermFold)
         general, fold = (
             one(
                 layout, watermark=watermark, reached=reached, since=version.since, late=late,
                 in_order=in_order, known=bool(version.state),
             )
-            for one in (Fold, FirstFold if first else kind)
+            for one in (kinds[0], FirstFold if first else kinds[renews])
         )  # fmt: skip
         totals: list[Mapping[str, int]] = []
         written: list[DataFrame] = []
         number = version.number + 1
         waiting: tuple[str, ...] = ()
-        kept: list[DataFrame] = []
-        if frames:
-            every = self._named(self._union(frames), "waiting")
+        if frames or (layout.owned and version.state):
+            whole = self._union(frames or [self._spark.sql(layout.no_changes())])
+            if layout.owned:
+                kept.append(whole := whole.persist(StorageLevel.MEMORY_AND_DISK))
+            every = self._named(whole, "waiting")
             timed = self._named(self._spark.sql(fold.timed(every)), "timed")
             rest = f"waiting-{number:08d}"
             over = in_order and (self._fresh[0].upto or reached + 1) <= reached  # none can go on waiting
             if not over and self.files.write(self._spark.sql(fold.later(timed)), rest):
                 waiting = (rest,)
-            known = self._known(timed, reached) if version.state else None
+            known = self._known(timed, reached, fold) if version.state else None
             parts = [(fold, timed)]
             if first and (heavy := self._heavy(every)):
                 large = self._named(self._spark.sql(general.timed(heavy[1])), "large_timed")
                 parts = [(fold, heavy[0]), (general, large)]
             for one, changes in parts:
-                kept.append(
-                    self._spark.sql(one.decided(changes, known)).persist(StorageLevel.MEMORY_AND_DISK)
-                )
-                decided = self._named(kept[-1], f"decided{len(kept)}")
+                decided = one.kept(changes, known, keep)
                 totals += self._collected(one.totals(decided))
                 written.append(self._spark.sql(one.new_state(decided)))
-        if version.state and fold.some_leave and kind is not TermFold:  # there, every unit changes
-            touched = (
-                self._named(
-                    self._spark.sql(f"SELECT DISTINCT unit FROM {timed} WHERE instant <= {reached}L"),
-                    "touched",
-                )
-                if frames
-                else None
-            )
-            anti = "" if touched is None else f" AND unit NOT IN (SELECT unit FROM {touched})"
-            state = self._named(self._newest(), "known_all")
-            leaving = self._named(
-                self._spark.sql(f"SELECT * FROM {state} WHERE ({fold.leaves()}){anti}"), "leaving"
-            )
+        if version.state and isinstance(fold, Fold) and fold.some_leave and not renews:  # there, all change
+            leaving = self._leaving(fold, timed if frames else None, reached)
             totals += self._collected(fold.left_totals(leaving))
             written.append(self._spark.sql(fold.left_state(leaving)))
         segments = version.state
@@ -292,6 +274,29 @@ class SparkEngine(KeepingEngine, StampReader):
         self._version, self._fresh = version.next(state=segments, waiting=waiting), []
         self._begun = frozenset()
         return totals
+
+    def _leaving(self, fold: Fold, timed: str | None, reached: int) -> str:
+        """The state of the units that must leave and do not change."""
+        anti = ""
+        if timed is not None:
+            due = self._spark.sql(f"SELECT DISTINCT unit FROM {timed} WHERE instant <= {reached}L")
+            anti = f" AND unit NOT IN (SELECT unit FROM {self._named(due, 'touched')})"
+        state = self._named(self._newest(), "known_all")
+        return self._named(self._spark.sql(f"SELECT * FROM {state} WHERE ({fold.leaves()}){anti}"), "leaving")
+
+    def _arriving(self) -> list[DataFrame]:
+        """The changes that arrived in this tick, as they wait."""
+        layout, version = self._columns, self._version
+        if not layout.owned or not self._fresh:
+            return [one.named for one in self._fresh]
+        fresh = self._named(self._union([one.frame for one in self._fresh]), "fresh")
+        waiting, state = None, None
+        if version.waiting:
+            waiting = self._named(self._union([*map(self._waiting, version.waiting)]), "earlier")
+        if version.state:
+            state = self._named(self._newest(), "all")
+        known = self._named(self._spark.sql(latest(fresh, waiting, state)), "latest")
+        return [self._spark.sql(resolved(layout, fresh, known))]
 
     def _heavy(self, waiting: str) -> tuple[str, str] | None:
         """The changes without those of units that have very many, and these; None: no unit has."""
@@ -320,9 +325,8 @@ class SparkEngine(KeepingEngine, StampReader):
             [self._segment(name).selectExpr("*", f"{n} AS folder") for n, name in enumerate(names)]
         )
         view = self._named(whole, "segments")
-        return self._spark.sql(
-            f"SELECT {columns} FROM {view} "
-            "QUALIFY row_number() OVER (PARTITION BY unit ORDER BY folder DESC) = 1"
+        return self._spark.sql(  # a folder has all rows of a unit, or none
+            f"SELECT {columns} FROM {view} QUALIFY rank() OVER (PARTITION BY unit ORDER BY folder DESC) = 1"
         )
 
     def _segment(self, name: str) -> DataFrame:
@@ -345,10 +349,11 @@ class SparkEngine(KeepingEngine, StampReader):
         view = self._named(found, "waits_" + name.replace("-", "_"))
         return self._spark.sql(self._columns.widened_changes(view, found.columns))
 
-    def _known(self, timed: str, reached: int) -> str:
-        """The state of the units that change."""
+    def _known(self, timed: str, reached: int, fold: Fold | OwnedFold | TermFold) -> str:
+        """The state of the units that change; where units own rows, also of those that must leave."""
         state = self._named(self._newest(), "known_all")
-        due = f"(SELECT DISTINCT unit FROM {timed} WHERE instant <= {reached}L)"
+        leaving = f" UNION SELECT unit FROM {state} WHERE {fold.leaves()}" if self._columns.owned else ""
+        due = f"(SELECT DISTINCT unit FROM {timed} WHERE instant <= {reached}L{leaving})"
         return self._named(
             self._spark.sql(f"SELECT * FROM {state} LEFT SEMI JOIN {due} USING (unit)"), "known"
         )

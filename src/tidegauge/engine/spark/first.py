@@ -18,10 +18,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.engine.spark.bins import bin_of
-from tidegauge.engine.spark.fold import Fold, allowance_sql
+from tidegauge.engine.spark.fold import Fold
 from tidegauge.engine.spark.layout import ALIVE
 from tidegauge.engine.spark.reasons import NO_RELEASE, REFUSED
 from tidegauge.engine.spark.records import Record, summed
+from tidegauge.engine.spark.rules import allowance_sql
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,23 +15,20 @@ A `k_` before a name is the stored state of the unit, a `was_` the version befor
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tidegauge.engine.spark.bins import bin_of
 from tidegauge.engine.spark.layout import ALIVE
 from tidegauge.engine.spark.reasons import NO_RELEASE, REFUSED, packed
 from tidegauge.engine.spark.records import Record, summed
-from tidegauge.engine.spark.render import literal, seen
+from tidegauge.engine.spark.render import seen
+from tidegauge.engine.spark.rules import MOST, NEVER, allowance_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from tidegauge.engine.spark.layout import Layout
     from tidegauge.model.program import Release, Scope
-
-NEVER: Final = 2**63 - 1
-_MOST: Final = 2**62
-"""Larger numbers in a constraint become this one, so that adding a time cannot overflow: stricter is safe."""
 
 
 class Fold:
@@ -78,6 +75,10 @@ class Fold:
         """SQL: the changes that go on waiting."""
         columns = ", ".join(self._layout.changes())
         return f"SELECT {columns} FROM {timed} WHERE instant > {self._reached}L"
+
+    def kept(self, timed: str, known: str | None, keep: Callable[[str, str], str]) -> str:
+        """The name of `decided`.  keep: computes a relation once, and gives it a name."""
+        return keep(self.decided(timed, known), "decided")
 
     def decided(self, timed: str, known: str | None) -> str:
         """SQL of `decided`; `known`: the state of the units of this fold."""
@@ -255,7 +256,7 @@ class Fold:
         for i, release in self._layout.flows_in(scope):
             bin_, allowed = self._bin(i), f"inside{s}"
             if release.clip is not None:
-                allowed += f" AND turn{i} <= {min(release.clip, _MOST)}L"
+                allowed += f" AND turn{i} <= {min(release.clip, MOST)}L"
             for j in range(len(release.query.components)):
                 yield Record((i, j), bin_, f"h{i}", f"h{i}_{j}", _counted(allowed, f"h{i}_{j}"))
 
@@ -382,19 +383,3 @@ class Fold:
 
 def _counted(accepted: str, value: str) -> str:
     return f"CASE WHEN {accepted} THEN {value} ELSE 0L END"
-
-
-def allowance_sql(s: int, scope: Scope) -> tuple[str, str, str]:
-    """SQL: at_most and within of a unit, and whether its label has a limit."""
-
-    def number(value: int | None) -> str:
-        return "CAST(NULL AS BIGINT)" if value is None else f"{min(value, _MOST)}L"
-
-    if scope.by is None:
-        ((_, limit),) = scope.allowances
-        return number(limit.at_most), number(limit.within), "TRUE"
-    arms = [(f"WHEN limit{s} = {literal(label)} THEN", limit) for label, limit in scope.allowances]
-    most = " ".join(f"{arm} {number(limit.at_most)}" for arm, limit in arms)
-    within = " ".join(f"{arm} {number(limit.within)}" for arm, limit in arms)
-    declared = ", ".join(literal(label) for label, _ in scope.allowances)
-    return f"CASE {most} END", f"CASE {within} END", f"coalesce(limit{s} IN ({declared}), FALSE)"

@@ -1,12 +1,14 @@
-"""The columns of changes and of the state, for one program in which every row is its own unit.
+"""The columns of changes and of the state, for one program.
 
 A change has been read and valued when it waits: the row itself is kept only where a flow looks at it.
 
-    unit      the row's name
+    unit      the unit; where every row is its own unit, the row's name
+    entry     where units own rows, the row's name
     time      its own time stamp, not later than the clock when it arrived
     place     the number of its batch; rank, seq: its order in the batch
     flags     1: the row exists after the change; 2: the old row was delivered as missing, 4: as existing;
-              8 times the number of releases whose WHERE accepts it outside of every declared cell
+              8 times the number of releases whose WHERE accepts it outside of every declared cell;
+              2^40: the row goes on in another unit, or in none
     c{i}      its cell in release i; v{i}_{j}: the amount of component j, where it is not always the same
     label{n}  the value of the n-th column that names a limit
     image     the columns that flows look at or that are kept for added releases; digest: of all columns
@@ -17,6 +19,13 @@ The state has one row a unit: `alive`, the same columns, and
     f{s}      the instant of the first; l{s}: the label of its limit; e{s}: when it must leave
     b{i}      the last bin in which a clipped flow used up n{i} changes
     a{i}      where constraints renew, the cell that is accepted in release i; a{i}_{j}: the amount
+
+Where units own rows, a unit has one row of the state with its counters, whose `entry` is NULL, and one for
+each of its rows that exist, without `alive`.  They lie in the same folder.  In place of a{i}:
+
+    at{s}     since when the row contributes in scope s, and its place among those of the same instant
+    x{s}      where constraints renew, the true contribution less the accepted one: spot (release and
+              component), cell, and the amount in two halves of 32 bits
 
 Releases that are added have the next numbers.  Files of before lack their columns: those of changes follow
 from the image, and in the state a unit contributes nothing to them.
@@ -45,6 +54,7 @@ EARLIEST: Final = -(2**62)
 """The time of changes that are as old as the state."""
 _SMALL: Final = 2**20
 """Amounts up to this can be added up in 64 bits, however many there are."""
+HANDED: Final = 2**40
 _MARK: Final = "\\u001F"
 """The first character of names of rows that were renamed; a key that begins with it gets a longer name."""
 _TYPES: Final = {
@@ -66,6 +76,10 @@ def spark_type(kind: str, column: str) -> str:
             key="engine.kind",
         )
     return _TYPES[kind]
+
+
+_AT: Final = "STRUCT<since: BIGINT, place: BIGINT, rank: BIGINT, seq: BIGINT>"
+_EXCESS: Final = "ARRAY<STRUCT<spot: BIGINT, cell: BIGINT, high: BIGINT, low: BIGINT>>"
 
 
 class Numbered(NamedTuple):
@@ -100,6 +114,11 @@ class Layout:
         """The columns that flows look at, or that are kept."""
         self.has_image = bool(self.flows or program.keeps)
 
+    @property
+    def owned(self) -> bool:
+        """Whether units own rows."""
+        return self.program.max_rows is not None
+
     def values(self, i: int, release: Release) -> list[str]:
         """The amounts of a stock's components: columns, or constants."""
         return [
@@ -110,6 +129,8 @@ class Layout:
     @property
     def large(self) -> bool:
         """Whether sums are delivered in two halves."""
+        if self.owned:
+            return True
         parts = [part for release in self.program.releases for part in release.query.components]
         return any(max(abs(part.lower), abs(part.upper)) > _SMALL for part in parts)
 
@@ -144,11 +165,12 @@ class Layout:
             *(f"{name}{s}" for s in scopes for name in "mfle"),
             *(f"{name}{i}" for i, _ in self.clipped() for name in "bn"),
             *(name for scope in self.program.scopes for name in self.accepted(scope)),
+            *(f"x{s}" for s in scopes if self.owned and self.program.terms is not None),
         ]
 
     def accepted(self, scope: Scope) -> dict[str, str]:
         """The columns of what is accepted in a scope, each with that of the row; only where terms begin."""
-        if self.program.terms is None:
+        if self.program.terms is None or self.owned:
             return {}
         found = {}
         for i, release in self.in_scope(scope):
@@ -165,11 +187,34 @@ class Layout:
 
     def state(self) -> list[str]:
         """The columns of the state."""
+        if self.owned:
+            places = [f"at{s}" for s in range(len(self.program.scopes))]
+            return ["unit", "entry", *self.views(), *self.rest(), *places, *self.counters()]
         return ["unit", "alive", *self.views(), *self.rest(), *self.counters()]
 
     def changes(self) -> list[str]:
         """The columns of changes that wait."""
-        return ["unit", "time", "place", "rank", "seq", "flags", *self.views(), *self.rest()]
+        named = ["unit", "entry"] if self.owned else ["unit"]
+        return [*named, "time", "place", "rank", "seq", "flags", *self.views(), *self.rest()]
+
+    def no_changes(self) -> str:
+        """SQL: changes that wait, and there are none."""
+        columns = (f"CAST(NULL AS {self.type_of(name)}) AS {name}" for name in self.changes())
+        return f"SELECT {', '.join(columns)} WHERE FALSE"
+
+    def type_of(self, name: str) -> str:
+        """The type of a column of changes or of the state."""
+        if name.startswith("at"):
+            return _AT
+        if name.startswith("x"):
+            return _EXCESS
+        if name == "image":
+            return self._image_type()
+        return "STRING" if name[0] == "l" or name in ("unit", "entry") else "BIGINT"
+
+    def _image_type(self) -> str:
+        fields = [f"{quote(name)}: {self.columns[name]}" for name in self.image] or ["`_`: BOOLEAN"]
+        return f"STRUCT<{', '.join(fields)}>"
 
     def shape(self) -> str:
         """The type of a row in Spark, narrowed to the columns that are used."""
@@ -180,13 +225,16 @@ class Layout:
         """SQL: changes as they wait, of a relation with time, entry, informed, before, after, rank and seq.
 
         before: whether an old row was delivered.  digest: SQL of the digest of the new row.
-        texts: the column `entry` has texts, not integers.
+        texts: the column `entry` has texts, not integers.  Where units own rows, the view has `unit` as well.
         """
         told = f"CASE WHEN NOT informed THEN 0L WHEN before THEN {TOLD}L ELSE {TOLD_ABSENT}L END"
         flags = f"CASE WHEN after IS NOT NULL THEN {ALIVE}L ELSE 0L END + {told}{self._outside(self.stocks)}"
         named = f"CASE WHEN startswith(entry, '{_MARK}') THEN concat('{_MARK}0{_MARK}', entry) ELSE entry END"
+        names = [f"{named if texts else 'entry'} AS unit"]
+        if self.owned:
+            names = ["nullif(unit, '') AS unit", f"{named if texts else 'CAST(entry AS STRING)'} AS entry"]
         computed = [
-            f"{named if texts else 'entry'} AS unit", f"least(time, {now}L) AS time", f"{place}L AS place",
+            *names, f"least(time, {now}L) AS time", f"{place}L AS place",
             "rank", "seq",
             f"{flags} AS flags",
         ]  # fmt: skip
@@ -232,7 +280,7 @@ class Layout:
     def widened_state(self, view: str, there: Collection[str]) -> str:
         """SQL: the state with all columns; `there`: the columns of the view."""
         columns = [
-            name if name in there else f"CAST(NULL AS {'STRING' if name[0] == 'l' else 'BIGINT'}) AS {name}"
+            name if name in there else f"CAST(NULL AS {self.type_of(name)}) AS {name}"
             for name in self.state()
         ]
         return f"SELECT {', '.join(columns)} FROM {view}"
@@ -245,16 +293,19 @@ class Layout:
         """
         fresh = [one for one in self.stocks if one.release.name in begun]
         new = {f"c{i}" for i, _ in fresh} | {one for i, release in fresh for one in self.values(i, release)}
+        alive = "entry IS NOT NULL" if self.owned else "alive"
         values = {
-            "time": f"{EARLIEST}L", "place": "-1L", "rank": "0L", "seq": "0L",
-            "flags": f"CASE WHEN alive THEN {ALIVE}L ELSE 0L END{self._outside(fresh)}",
+            "time": f"{EARLIEST}L", "place": "-1L", "rank": "0L",
+            "seq": "row_number() OVER (PARTITION BY unit ORDER BY entry) + 0L" if self.owned else "0L",
+            "flags": f"CASE WHEN {alive} THEN {ALIVE}L ELSE 0L END{self._outside(fresh)}",
         }  # fmt: skip
         if begun:
             computed = self._computed().items()
             values |= {name: one for name, one in computed if name in new or name.startswith("label")}
         columns = [f"{values[name]} AS {name}" if name in values else name for name in self.changes()]
         origin = f"(SELECT *, image AS after FROM {state})" if begun else state
-        return f"SELECT {', '.join(columns)} FROM {origin}{'' if every else ' WHERE alive'}"
+        some = "" if every and not self.owned else f" WHERE {alive}"
+        return f"SELECT {', '.join(columns)} FROM {origin}{some}"
 
     def stored(self) -> StateLayout:
         """The tables of the store, which stay empty: the state lies in files of Spark."""
@@ -275,10 +326,9 @@ def _constant(release: Release, j: int) -> str | None:
 
 
 def _require_supported(program: Program) -> None:
-    missing = None
-    if program.max_rows is not None:
-        missing, key = "units that own several rows ('unit' and 'max_rows')", "source.unit"
-    elif program.partial:
-        missing, key = "sources that leave out values that did not change", "source.kind"
-    if missing is not None:
-        raise SpecError(f"the engine 'spark' does not support {missing} yet; use kind = 'duckdb'", key=key)
+    if program.partial:
+        raise SpecError(
+            "the engine 'spark' does not support sources that leave out values that did not change yet; "
+            "use kind = 'duckdb'",
+            key="source.kind",
+        )

@@ -14,6 +14,8 @@ REASONS: Final = ("late", "unknown_before", "inserted_twice", "deleted_unknown")
 releases have no cell for it."""
 REFUSED: Final = 1 << len(REASONS)
 """In the packed reasons, one limit that kept the change out."""
+WITHOUT_UNIT: Final = -1
+"""In place of packed reasons: the new row has no unit."""
 NO_RELEASE: Final = -1
 """The release of records that count such changes; their cell is the packed reasons."""
 
@@ -36,6 +38,8 @@ def packed(of: Mapping[str, str], late: str, *, scopes: int) -> str:
 
 def unpacked(code: int, scopes: int) -> dict[str, int]:
     """The reasons in a packed cell of a program with so many scopes."""
+    if code == WITHOUT_UNIT:
+        return {"without_unit": 1}
     found = {name: code >> n & 1 for n, name in enumerate(REASONS)}
     outside, refused = divmod(code >> len(REASONS), scopes + 1)
     return {**found, "dropped": refused, "outside_domain": outside}

@@ -64,7 +64,7 @@ class SessionSource(OpenSource):
         self._spec = spec
         self._roles = Roles(
             time=spec.time, key=spec.key, before=spec.before, after=spec.after or "", op=spec.op,
-            time_unit=spec.time_unit, types=spec.types, order=spec.order,
+            time_unit=spec.time_unit, types=spec.types, order=spec.order, unit=spec.unit,
         )  # fmt: skip
 
     @property

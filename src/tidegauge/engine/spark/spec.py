@@ -43,6 +43,8 @@ class SparkSpec(SourceSpec):
             )
         if self.path is not None and self.order is not None and not self.stream:
             raise ValueError("order: belongs to a table or stream; files are read in the order of their rows")
+        if self.unit is not None and self.unit == self.key:
+            raise ValueError("unit: leave it out if it is the key")
         if self.trigger is not None and not self.stream:
             raise ValueError("trigger: goes with stream = true")
         return self

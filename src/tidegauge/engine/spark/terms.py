@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidegauge.engine.spark.fold import NEVER, Fold, allowance_sql
+from tidegauge.engine.spark.fold import Fold
 from tidegauge.engine.spark.records import Record
+from tidegauge.engine.spark.rules import NEVER, allowance_sql
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
