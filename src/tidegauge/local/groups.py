@@ -66,7 +66,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Memoized:
-    """Report the answer in every window through a permanent response; reveals when it changes."""
+    """Report the answer in every window through a permanent response; reveals when it changes or returns."""
 
     share: int
     oracle: str

@@ -149,7 +149,7 @@ class Spec:
         if not (sound and timed and self.windows > 0 and self.changes > 0 and self.epsilon > 0):
             raise ReporterError("the survey has numbers that no protocol can have")
         if not reveals and any(group["kind"] == "memoized" for group in self.groups):
-            raise ReporterError("a memoized response reveals when an answer changes; the survey must say so")
+            raise ReporterError("memoized answers show when one changes or returns; the survey must say so")
 
     def _sound(self, group: GroupJson) -> bool:
         """Whether a group is what the proofs assume; everything else in it affects accuracy alone."""

@@ -94,7 +94,7 @@ class Spec {
     if (!sound) throw new ReporterError("the survey asks for what no protocol can be");
     if (data.version !== VERSION) throw new ReporterError(`the survey is of version ${data.version}, the reporter of ${VERSION}`);
     if (data.reveals_change_times !== true && groups.some((group) => group.kind === "memoized"))
-      throw new ReporterError("a memoized response reveals when an answer changes; the survey must say so");
+      throw new ReporterError("memoized answers show when one changes or returns; the survey must say so");
     this.payload = Math.max(...groups.map((group) => this.size(group)));
   }
 

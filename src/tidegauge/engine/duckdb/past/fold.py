@@ -338,7 +338,9 @@ class Past:
         pictures = self._db.sql("SELECT * FROM pictures ORDER BY number").to_arrow_table()
         layout = self._views.layout
         state = PastState(layout, rules, texts, pictures, digests)
-        gone, used = arrow_schema(layout.entries).empty_table(), arrow_schema(layout.used).empty_table()
+        named = [name for name in ("entry", "unit") if name in layout.entries]
+        gone = arrow_schema(layout.entries).empty_table().select(named)
+        used = arrow_schema(layout.used).empty_table()
 
         names = [release.name for release in self._program.releases]
         summed = pool.submit(totals, self._db, scopes, names)  # meanwhile the first tables are made
@@ -347,7 +349,7 @@ class Past:
             yield Folded(
                 totals=accepted,
                 entries=entries,
-                gone=gone.select(["entry"]),
+                gone=gone,
                 units=units,
                 used=used,
                 counts=dict(counts),

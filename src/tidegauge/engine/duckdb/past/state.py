@@ -48,6 +48,8 @@ class PastState:
 
     def rows(self, parts: Sequence[Part]) -> pa.Table:
         """The rows that exist, part after part."""
+        if not parts:
+            return self._entries.empty_table()
         return self._rows(parts, *in_line([named(pa.array(part.keys)) for part in parts]))
 
     def counters(self, parts: Sequence[Part]) -> pa.Table:

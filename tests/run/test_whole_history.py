@@ -1,0 +1,88 @@
+"""A gauge reads the whole past at once, and goes on from there, as if it had read the past step by step."""
+
+from __future__ import annotations
+
+import csv
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+import tidegauge as tg
+from tests.seeds import seeds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DAYS = 30
+START = "2025-01-01"
+
+
+def write_log(path: Path, seed: int) -> None:
+    """Rows of a few people: they are inserted, moved to another person, changed, deleted, and come back."""
+    rng = random.Random(seed)
+    owner: dict[int, str] = {}
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(["ts", "id", "after_person", "after_ward", "after_age"])
+        for minute in sorted(rng.sample(range(DAYS * 1440), 250)):
+            ts = f"2025-01-{1 + minute // 1440:02}T{minute // 60 % 24:02}:{minute % 60:02}:00Z"
+            for key in rng.sample(range(40), rng.choice([1, 1, 1, 3])):
+                if key in owner and rng.random() < 0.25:
+                    del owner[key]
+                    rows.writerow([ts, key, "", "", ""])
+                    continue
+                if key not in owner or rng.random() < 0.2:
+                    owner[key] = rng.choice(["ann", "bob", "cy", "di"])
+                rows.writerow([ts, key, owner[key], rng.choice("ab"), rng.randint(0, 90)])
+
+
+def on_excess(seed: int) -> str:
+    return "retire" if seed % 3 == 0 else "freeze"
+
+
+def gauge(folder: Path, store: str, seed: int, *, owned: bool) -> tg.Gauge:
+    """A gauge whose noise is nil."""
+    rng = random.Random(seed)
+    schedule = {"start": START, "every": "1 day", "for": f"{DAYS - 1} days"}
+    within = {"within": f"{rng.choice([3, 9])} days"} if rng.random() < 0.5 else {}
+    return tg.Gauge(
+        source={
+            "kind": "files", "path": str(folder / "log.csv"), "table": "t", "time": "ts", "key": "id",
+            "after": "after_", **({"unit": "person", "max_rows": rng.choice([1, 2, 5])} if owned else {}),
+        },
+        constraint={
+            "at_most": rng.choice([2, 5, 40]), "on_excess": on_excess(seed), **within
+        },
+        budget={"epsilon": 10**9},
+        releases={
+            "by_ward": {
+                "sql": "SELECT ward, COUNT(*) FROM t GROUP BY ward", "groups": {"ward": ["a", "b"]}, **schedule
+            },
+            "ages": {"sql": "SELECT SUM(age) FROM t", "bounds": {"age": [0, 80]}, **schedule},
+        },
+        store=folder / store,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("owned", [True, False])
+@pytest.mark.parametrize("seed", seeds(0, 40, quick=3))
+@pytest.mark.filterwarnings("ignore:.*epsilon.*")
+def test_the_past_at_once_or_in_steps(seed: int, owned: bool, tmp_path: Path) -> None:
+    write_log(tmp_path / "log.csv", seed)
+    found = {}
+    for name, stops in {"once": (), "late": (20,), "steps": (1, 2, 9, 10, 23)}.items():
+        one = gauge(tmp_path, f"{name}.db", seed, owned=owned)
+        for day in stops:
+            list(one.run(until=f"2025-01-{day:02}"))
+        list(one.run())
+        assert one.verify()
+        status = one.status().as_json()
+        found[name] = (
+            [(each.release, each.time, str(each.group), round(each.value)) for each in one.published()],
+            status["whole_error"] if "whole_error" in status else status["releases"],
+        )
+    assert found["late"] == found["steps"]
+    assert found["once"] == found["steps"]
+    if on_excess(seed) == "freeze":  # people who left may have left before the first reading
+        assert len({value for *_, value in found["once"][0]}) > 3
