@@ -115,7 +115,7 @@ def test_settings_of_debezium_server_are_those_of_the_inbox() -> None:
     (block,) = (one for one in PAGES["docs/sources/debezium.md"] if one.language == "text")
     settings = dict(line.split(" = ") for line in block.text.splitlines())
     assert settings["debezium.sink.type"] == "http"
-    inbox = [ROOT / "src/tidegauge/receive/inbox.py", ROOT / "src/tidegauge/source/debezium/inbox.py"]
+    inbox = [ROOT / "src/tidegauge" / one for one in ("receive/gatekeeper.py", "receive/inbox.py")]
     sources = "\n".join(path.read_text("utf-8") for path in inbox)
     assert f'"/{settings["debezium.sink.http.url"].rpartition("/")[2]}"' in sources
     assert settings["debezium.sink.http.authentication.type"] == "standard-webhooks"

@@ -118,8 +118,8 @@ class Survey:
             raise LocalError(f"there is no protocol {protocol!r}; there are {', '.join(PROTOCOLS)}")
         if protocol == "memoized" and not reveals_change_times:
             raise LocalError(
-                "'memoized' reveals when a person's answer changes or returns. Set reveals_change_times=True if "
-                "neither is secret, or choose another protocol: all others hide both"
+                "'memoized' reveals when a person's answer changes or returns. Set reveals_change_times=True "
+                "if neither is secret, or choose another protocol: all others hide both"
             )
         values = {
             "windows": windows,

@@ -54,7 +54,7 @@ SELDOM: Final = (
     bug("a unit that left in a term comes back in it",
         "tidegauge.engine.duckdb.terms:TermStatements.numbered",
         "NOT same OR known_leaves IS NOT NULL AS open", "true AS open", "retiring in a term"),
-    bug("a history does not let units leave with its last bin", f"{_PAST}.enforce:enforce",
+    bug("a history does not let units leave with its last bin", f"{_PAST}.enforce:judged",
         "declared & (leaves <= reached)", "declared & (leaves < reached)",
         "retiring when the last bin ends, a whole history"),
     bug("a history forgets which units differ from the truth", f"{_PAST}.state:PastState._excess",

@@ -7,7 +7,7 @@ where this is nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -219,10 +219,17 @@ class Several:
         return found
 
 
-def _signed(steps: Steps, width: int, sign: int = 1) -> list[tuple[Ints, int]]:
+class _Signed(NamedTuple):
+    """Places to which 1 is added, or from which it is taken."""
+
+    places: Ints
+    sign: int
+
+
+def _signed(steps: Steps, width: int, sign: int = 1) -> list[_Signed]:
     """The places of what steps add and take away."""
     spot = steps.bin.astype(np.int64) * width
-    return [(spot + steps.now, sign), (spot + steps.was, -sign)]
+    return [_Signed(spot + steps.now, sign), _Signed(spot + steps.was, -sign)]
 
 
 def _net_codes(

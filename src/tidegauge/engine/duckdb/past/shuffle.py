@@ -77,7 +77,7 @@ def parts_of(rows: int) -> int:
 
 
 def size_of(history: History, *, owned: bool = False) -> int:
-    """About how many bytes the divided changes of a history need; `owned`: with units that own several rows."""
+    """About how many bytes the divided changes of a history need; `owned`: units own several rows."""
     change = 20 + _width(history.key) + 4 * history.informed
     if owned:  # once by key, and again by unit
         change = 2 * (change + _width(history.owner))
