@@ -271,7 +271,7 @@ def test_bounds_that_do_not_fit(sql: str, bounds: dict[str, Any], grids: dict[st
         ("SELECT COUNT(*) FROM patients WHERE ROUND(cost, stay) > 1", "ROUND(cost, stay): the number of digits"),
         ("SELECT COUNT(*) FROM patients WHERE stay IN ()", "stay IN (): IN needs a list of values"),
         ("SELECT COUNT(*) FROM patients WHERE stay IN ward", "FIELD in stay IN ward is refused"),
-        ("SELECT COUNT(*) FROM patients WHERE stay IN (SELECT 1)", "(SELECT 1) is refused: what a row counts"),
+        ("SELECT COUNT(*) FROM patients WHERE stay IN (SELECT 1)", "(SELECT 1) is refused: the contribution of a row"),
         ("SELECT COUNT(*) FROM patients WHERE stay BETWEEN SYMMETRIC 3 AND 1", "SYMMETRIC in (stay BETWEEN 3 AND 1"),
         ("SELECT COUNT(*) FROM patients WHERE ward LIKE 'a!' ESCAPE '!'", "ward LIKE 'a!' is refused: the pattern"),
         ("SELECT COUNT(*) FROM patients WHERE ward LIKE 'a' ESCAPE '!!'", "ward LIKE 'a' ESCAPE '!!' is refused: the pat"),
