@@ -6,6 +6,9 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DEMO   ?= demo
 
+# The suite starts hundreds of processes: none compiles what another has compiled.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help demo docs bench test test-all package lint types lock clean
 

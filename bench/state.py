@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from bench.result import Ratio, Result, Table, say
 from tidegauge.model.program import Folded
-from tidegauge.store import Store
+from tidegauge.store.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Generator

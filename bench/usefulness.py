@@ -1,6 +1,6 @@
 """How at_most matters on real changelogs, and how good its private choice is.
 
-    python -m bench.usefulness [FOLDER] [--draws 200] [--all] [--write]
+    python -m bench.usefulness [FOLDER] [--draws 2000] [--all] [--write]
     python -m bench.usefulness --series "points" "chairs"
     python -m bench.usefulness --kept --write
 
@@ -290,7 +290,7 @@ def write(found: Found) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?")
-    parser.add_argument("--draws", type=int, default=200)
+    parser.add_argument("--draws", type=int, default=2000)
     parser.add_argument("--write", action="store_true", help="put the tables into docs/choosing-k.md")
     parser.add_argument("--kept", action="store_true", help="run nothing, take what is kept")
     parser.add_argument("--quick", action="store_true", help="one series, 20 draws")

@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from tidegauge.plan.plan import address
+from tidegauge.plan.outline import address
 from tidegauge.store.public.ledger import GENESIS, seal
 
 if TYPE_CHECKING:

@@ -67,6 +67,6 @@ def shared_plans(shared: SharedPlans | None = None) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tidegauge.plan.planner.make_plan", shared.make_plan)
         patch.setattr("tidegauge.run.choose.make_plan", shared.make_plan)
-        patch.setattr("tidegauge.run.reader.all_certified", shared.certified)
+        patch.setattr("tidegauge.run.committed.all_certified", shared.certified)
         patch.setattr("tidegauge.publish.verify.all_certified", shared.certified)
         yield

@@ -94,7 +94,7 @@ def test_help_and_version_load_nothing_heavy(words: tuple[str, ...]) -> None:
 
 
 def test_the_verb_that_prints_readings_loads_no_engine(small: Path) -> None:
-    assert loaded(verb("readings", "-f", str(small))) == {"numpy", "pydantic"}
+    assert loaded(verb("readings", "-f", str(small))) == {"pydantic"}
 
 
 def test_planning_loads_what_it_needs(small: Path) -> None:

@@ -26,9 +26,9 @@ from tidegauge.errors import SpecError
 from tidegauge.model.program import Allowance
 from tidegauge.model.quantity import instant, rfc3339
 from tidegauge.plan.grow import program_of_all
+from tidegauge.run.committed import committed
 from tidegauge.run.gauge import Gauge
-from tidegauge.run.reader import committed
-from tidegauge.store import Store
+from tidegauge.store.store import Store
 from tidegauge.testing import Clock
 
 if TYPE_CHECKING:

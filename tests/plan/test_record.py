@@ -13,7 +13,8 @@ from tidegauge.model.program import Program, Release
 from tidegauge.model.query import Query
 from tidegauge.plan import plan as plans
 from tidegauge.plan.certify import certify
-from tidegauge.plan.plan import Plan, address
+from tidegauge.plan.outline import address
+from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec.declaration import GaugeSpec
 

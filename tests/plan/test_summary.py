@@ -10,7 +10,8 @@ from tidegauge.plan.explain import explain
 from tidegauge.plan.plan import Plan
 from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec.declaration import GaugeSpec
-from tidegauge.plan.summary import rounded, wrapped
+from tidegauge.plan.summary import rounded
+from tidegauge.plan.wording import wrapped
 
 COLUMNS = {"id": "VARCHAR", "ward": "VARCHAR", "age": "BIGINT", "person_id": "VARCHAR"}
 COUNT: dict[str, Any] = {

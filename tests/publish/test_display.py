@@ -18,7 +18,7 @@ from tidegauge.model.reading import Reading
 from tidegauge.publish.arrow_html import show_tables, table_html
 from tidegauge.publish.formats import as_table
 from tidegauge.publish.picture import picture
-from tidegauge.publish.readings import on_grid
+from tidegauge.publish.reading import on_grid
 from tidegauge.publish.table import as_text, number, precision
 
 if TYPE_CHECKING:

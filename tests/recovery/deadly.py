@@ -17,7 +17,6 @@ from tidegauge.cli import main
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.source.postgres.source import Postgres
 from tidegauge.source.sqlite.source import SQLite
-from tidegauge.store import Store
 from tidegauge.store.public.journal import Journal
 from tidegauge.store.public.ledger import Ledger
 from tidegauge.store.public.part import PublicPart
@@ -26,6 +25,7 @@ from tidegauge.store.secret.secrets import Secrets
 from tidegauge.store.secret.state import StoredState
 from tidegauge.store.secret.sums import Sums
 from tidegauge.store.secret.table.file import BlockFile
+from tidegauge.store.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

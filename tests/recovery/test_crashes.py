@@ -10,7 +10,6 @@ import pytest
 
 from tests.run.gauge_life import COLUMNS, gauge, life
 from tidegauge.run.gauge import Gauge
-from tidegauge.store import Store
 from tidegauge.store.public.journal import Journal
 from tidegauge.store.public.part import PublicPart
 from tidegauge.store.secret.part import SecretPart
@@ -19,6 +18,7 @@ from tidegauge.store.secret.secrets import Secrets
 from tidegauge.store.secret.state import StoredState
 from tidegauge.store.secret.sums import Sums
 from tidegauge.store.secret.table.file import BlockFile
+from tidegauge.store.store import Store
 from tidegauge.testing import Crash, Crashed, Script
 
 

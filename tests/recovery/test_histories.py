@@ -25,10 +25,11 @@ from tidegauge.engine.duckdb.past import shuffle
 from tidegauge.errors import SourceError, StoreError, StoreLocked
 from tidegauge.run.gauge import Gauge
 from tidegauge.source.files import past
-from tidegauge.store import Store, parse_key
+from tidegauge.store.cipher import parse_key
 from tidegauge.store.public.part import PublicPart
 from tidegauge.store.secret import unfinished
 from tidegauge.store.secret.unfinished import KeptFiles, folder_of, is_unfinished
+from tidegauge.store.store import Store
 from tidegauge.testing import Clock, Crashed
 
 if TYPE_CHECKING:

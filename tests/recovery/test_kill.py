@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tidegauge.store import begun
+from tidegauge.store.database import begun
 
 DECLARATION = """
 [source]

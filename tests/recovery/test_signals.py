@@ -20,7 +20,7 @@ from tests.printed import printed
 from tidegauge.cli import _endless, main
 from tidegauge.run.gauge import Gauge
 from tidegauge.scratch import PROCESS, ScratchFolder, process_folder, use_memory
-from tidegauge.store import begun
+from tidegauge.store.database import begun
 
 PROGRAM = "from tidegauge.cli import main; main()"
 DECLARATION = """

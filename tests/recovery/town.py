@@ -24,7 +24,7 @@ from tests.people import releases
 from tests.printed import printed
 from tidegauge.run.gauge import Gauge
 from tidegauge.source.sqlite.triggers import install
-from tidegauge.store import begun
+from tidegauge.store.database import begun
 
 if TYPE_CHECKING:
     from collections.abc import Callable

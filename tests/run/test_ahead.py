@@ -15,11 +15,11 @@ from tidegauge.audit.world import Random
 from tidegauge.errors import SpecError, StoreCorrupt
 from tidegauge.mechanism.encode import draw_ahead
 from tidegauge.model.tick import NoiseAhead
-from tidegauge.store import Store
 from tidegauge.store.public.journal import Journal
 from tidegauge.store.public.part import PublicPart
 from tidegauge.store.secret.packed import packed, unpacked
 from tidegauge.store.secret.part import SecretPart
+from tidegauge.store.store import Store
 from tidegauge.testing import Clock, Crashed, Script
 
 if TYPE_CHECKING:

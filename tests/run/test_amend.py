@@ -11,9 +11,9 @@ from tests.recovery.test_crashes import STEPS, published, survive
 from tests.run.growing import ADDED, BY_WARD, COLUMNS, FIRST, OLD, RESERVE, at, growing, moves, old_people
 from tidegauge.errors import BudgetExceeded, PlanChanged, SpecError, StoreCorrupt
 from tidegauge.plan.grow import all_certified
-from tidegauge.store import Store
 from tidegauge.store.public.ledger import Ledger
 from tidegauge.store.public.shared import SharedLedger, Terms
+from tidegauge.store.store import Store
 from tidegauge.testing import Crashed, Script
 
 if TYPE_CHECKING:

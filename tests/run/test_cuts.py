@@ -13,8 +13,9 @@ import pytest
 from tidegauge.model.mutation import Batch
 from tidegauge.model.source import FollowedSource
 from tidegauge.run.gauge import Gauge
-from tidegauge.store import Store, parse_key
+from tidegauge.store.cipher import parse_key
 from tidegauge.store.secret.part import SecretPart
+from tidegauge.store.store import Store
 from tidegauge.testing import Clock
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from tidegauge.plan.planner import make_plan
 from tidegauge.plan.spec.declaration import GaugeSpec
 from tidegauge.publish.journal import decodings, measured_rows
 from tidegauge.run.gauge import Gauge
-from tidegauge.store import Store
+from tidegauge.store.store import Store
 from tidegauge.testing import Clock, Crash, Crashed, Script
 
 EXACT: dict[str, Any] = {"epsilon": 10**9}

@@ -14,7 +14,7 @@ from tests.forger import commit_again, forge
 from tests.printed import printed
 from tests.run.gauge_life import COLUMNS, gauge, life
 from tidegauge.errors import StoreCorrupt
-from tidegauge.store import Store
+from tidegauge.store.store import Store
 from tidegauge.testing import Clock, Script
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from tidegauge.mechanism.strategies.dense import Dense
 from tidegauge.plan.explain import explain
 from tidegauge.plan.plan import Plan
 from tidegauge.run.gauge import Gauge
-from tidegauge.store import Store
+from tidegauge.store.store import Store
 from tidegauge.testing import Clock, Script
 
 COUNT = {"sql": "SELECT COUNT(*) FROM t", "start": "1970-01-01", "every": "1 microsecond"}

@@ -18,8 +18,8 @@ from tidegauge.model.ledger import Reservation
 from tidegauge.model.quantity import instant
 from tidegauge.run.gauge import Gauge
 from tidegauge.run.shared import Sharing
-from tidegauge.store import Store
 from tidegauge.store.public.shared import SharedLedger, Terms
+from tidegauge.store.store import Store
 from tidegauge.testing import Clock, Script
 
 NOW = "2026-01-01T00:00:00Z"

@@ -13,7 +13,7 @@ from tests.run.gauge_life import COLUMNS, gauge, life
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.model.program import Folded
 from tidegauge.run.spill import spilled
-from tidegauge.store import Store
+from tidegauge.store.store import Store
 from tidegauge.testing import Script
 
 if TYPE_CHECKING:

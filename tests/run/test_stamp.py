@@ -20,8 +20,8 @@ from tests.seeds import seeds
 from tidegauge.cli import app
 from tidegauge.errors import SourceError, SpecError, StoreError, TidegaugeError
 from tidegauge.run.gauge import Gauge
-from tidegauge.store import Store
 from tidegauge.store.secret import stamped as folders
+from tidegauge.store.store import Store
 from tidegauge.testing import Clock
 
 EVERY = {"start": "1970-01-01T00:00:00.000010Z", "every": "10 microseconds", "for": "90 microseconds"}

@@ -15,10 +15,10 @@ from tidegauge.errors import SpecError, StoreCorrupt
 from tidegauge.mechanism.strategies.buffered import Buffered
 from tidegauge.model.tick import StreamState
 from tidegauge.run.gauge import Gauge
-from tidegauge.store import Store
 from tidegauge.store.public.journal import Journal
 from tidegauge.store.public.part import PublicPart
 from tidegauge.store.secret.part import SecretPart
+from tidegauge.store.store import Store
 from tidegauge.testing import Clock, Crash, Crashed, Script
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from tidegauge.model.program import Folded, Total
 from tidegauge.run.gauge import Gauge
 from tidegauge.run.sums import add_sums, by_release
 from tidegauge.run.tick import Ticker
-from tidegauge.store import Store
+from tidegauge.store.store import Store
 from tidegauge.testing import Clock, Script
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import pytest
 from tests.store.worlds import COLUMNS, EVERY, EXACT, HALF
 from tidegauge.errors import StoreCorrupt, TidegaugeError
 from tidegauge.run.gauge import Gauge
-from tidegauge.store import Store
+from tidegauge.store.store import Store
 from tidegauge.testing import Clock, Script
 
 if TYPE_CHECKING:

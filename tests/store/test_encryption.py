@@ -13,8 +13,7 @@ from tests.run.gauge_life import COLUMNS, gauge, life
 from tidegauge.errors import SpecError, StoreCorrupt, StoreError
 from tidegauge.model.program import Total
 from tidegauge.run.gauge import Gauge
-from tidegauge.store import parse_key
-from tidegauge.store.cipher import Cipher
+from tidegauge.store.cipher import Cipher, parse_key
 from tidegauge.store.database import Database
 from tidegauge.store.secret.part import SecretPart
 from tidegauge.store.secret.rows import RowDigests

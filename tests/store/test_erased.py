@@ -14,9 +14,9 @@ from tests.run.gauge_life import gauge
 from tidegauge.model.program import Total
 from tidegauge.model.tick import StreamState
 from tidegauge.run.gauge import Gauge
-from tidegauge.store import Store
 from tidegauge.store.database import Database
 from tidegauge.store.secret.sums import Sums
+from tidegauge.store.store import Store
 from tidegauge.testing import Clock, Script
 
 EVERY = {"start": "1970-01-01T00:00:00.000005Z", "every": "5 microseconds", "for": "45 microseconds"}

@@ -14,12 +14,12 @@ import pytest
 from tests.run.gauge_life import COLUMNS, gauge, life
 from tests.store.worlds import restore
 from tidegauge.errors import StoreBehind, StoreCorrupt
-from tidegauge.plan.plan import address
+from tidegauge.plan.outline import address
 from tidegauge.run.gauge import Gauge
-from tidegauge.store import Store
 from tidegauge.store.cipher import Cipher
 from tidegauge.store.public.journal import _link
 from tidegauge.store.public.ledger import GENESIS, seal
+from tidegauge.store.store import Store
 from tidegauge.testing import Script
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 from tests.run.gauge_life import COLUMNS, gauge, life
 from tidegauge.errors import TidegaugeError
 from tidegauge.model.tick import Measurement
-from tidegauge.store import Store
+from tidegauge.store.store import Store
 from tidegauge.testing import Script
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ import pytest
 from tests.run.gauge_life import COLUMNS, gauge, life
 from tidegauge.errors import StoreCorrupt
 from tidegauge.model.program import Folded
-from tidegauge.store import Store, parse_key
+from tidegauge.store.cipher import parse_key
+from tidegauge.store.store import Store
 from tidegauge.testing import Crash, Crashed, Script
 
 if TYPE_CHECKING:

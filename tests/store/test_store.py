@@ -17,7 +17,7 @@ from tidegauge.mechanism.noise.samplers import SimulationSampler
 from tidegauge.model.ledger import Reservation
 from tidegauge.model.tick import Measurement
 from tidegauge.run.gauge import Gauge
-from tidegauge.store import Store
+from tidegauge.store.store import Store
 from tidegauge.testing import Script
 
 

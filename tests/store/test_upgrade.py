@@ -16,8 +16,8 @@ from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.errors import StoreBehind, StoreCorrupt, StoreError
 from tidegauge.model.query import Query
 from tidegauge.run.gauge import Gauge
-from tidegauge.store import Store
 from tidegauge.store.database import FORMAT, Database
+from tidegauge.store.store import Store
 
 EXACT = ("flow", "encrypted", "sparse")
 

@@ -58,7 +58,7 @@ def _carry_out() -> None:
         typer.echo(said, err=True)
         sys.exit(2)
     except sqlite3.Error as error:
-        from tidegauge.store import refusal  # noqa: PLC0415
+        from tidegauge.store.database import refusal  # noqa: PLC0415
 
         refuse(refusal(error, "the store"))
     except OSError as error:

@@ -28,7 +28,7 @@ def agreed_plan(gauge: Gauge, *, yes: bool) -> Plan | None:
         return None
     from tidegauge.cli.width import columns  # noqa: PLC0415
     from tidegauge.plan.explain import explain  # noqa: PLC0415
-    from tidegauge.plan.summary import wrapped  # noqa: PLC0415
+    from tidegauge.plan.wording import wrapped  # noqa: PLC0415
 
     plan = gauge.plan()
     width = columns(sys.stderr)

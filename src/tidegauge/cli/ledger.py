@@ -76,7 +76,7 @@ def ledger(
 
 def _show_left(entries: Sequence[LedgerEntry], held: Fraction) -> None:
     """Print what is left of the budget, and what of it is held back for releases that are added."""
-    from tidegauge.plan.explain import number as exact  # noqa: PLC0415
+    from tidegauge.plan.wording import number as exact  # noqa: PLC0415
 
     body = entries[0].body
     left = body.budget - sum((entry.body.reserved for entry in entries), Fraction(0))

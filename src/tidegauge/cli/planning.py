@@ -12,8 +12,8 @@ from tidegauge.cli.width import columns
 from tidegauge.errors import SpecError
 from tidegauge.model.reading import COVERS
 from tidegauge.plan.explain import explain
-from tidegauge.plan.summary import wrapped
 from tidegauge.plan.what_if import noise_of, parsed, smaller, suggested
+from tidegauge.plan.wording import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

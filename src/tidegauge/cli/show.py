@@ -10,21 +10,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from tidegauge.cli.width import columns
 from tidegauge.errors import SpecError
 from tidegauge.model.history import Narrating
 from tidegauge.model.quantity import rfc3339
-from tidegauge.plan.explain import number as exact
-from tidegauge.plan.summary import wrapped
+from tidegauge.plan.wording import number as exact
+from tidegauge.plan.wording import wrapped
 from tidegauge.publish.registry import FORMATS, FilePublisher, TextPublisher, format_named
 from tidegauge.publish.table import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from rich.progress import Progress, TaskID
 
     from tidegauge.cli.narrate import Narrator
     from tidegauge.model.ledger import LedgerEntry
@@ -60,6 +60,9 @@ def progress_bar(label: str) -> Iterator[Bar | None]:
     if not sys.stderr.isatty():
         yield None
         return
+    from rich.console import Console  # noqa: PLC0415  (slow to load, and only this needs it)
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

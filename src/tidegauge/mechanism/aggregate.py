@@ -6,11 +6,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol
 
-import numpy as np
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.noise.errors import Errors
@@ -103,6 +102,8 @@ class Aggregate(ABC):
 
         By default reading by reading.
         """
+        import numpy as np  # noqa: PLC0415  (whoever only shows readings does without)
+
         found = Estimates(*np.full((4, *values[0].shape), np.nan))
         for at in range(len(values[0])):
             decoded = self.decode(query, [some[at] for some in values], [error.at(at) for error in errors])

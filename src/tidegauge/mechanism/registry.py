@@ -1,22 +1,12 @@
-"""Every kind of strategy, by its name.  A new kind is a file in `strategies` and one line below."""
+"""Every kind of strategy, by its name.  A new kind is a file in `strategies` and one line below.
+
+Each is loaded when it is first used; a file has the name of its strategy.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidegauge.mechanism.strategies import (
-    ahead,
-    autoregressive,
-    buffered,
-    damped,
-    dense,
-    disjoint,
-    epochs,
-    hierarchy,
-    levels,
-    sliding,
-    toeplitz,
-)
 from tidegauge.model.registry import Registry
 
 if TYPE_CHECKING:
@@ -42,17 +32,17 @@ def build(
     return STRATEGIES.named(name).from_record(parameters, attachments or {})
 
 
-for _kind in (
-    disjoint.KIND,
-    hierarchy.KIND,
-    toeplitz.KIND,
-    autoregressive.KIND,
-    epochs.KIND,
-    damped.KIND,
-    buffered.KIND,
-    sliding.KIND,
-    dense.KIND,
-    levels.KIND,
-    ahead.KIND,
+for _name in (
+    "disjoint",
+    "hierarchy",
+    "toeplitz",
+    "autoregressive",
+    "epochs",
+    "damped",
+    "buffered",
+    "sliding",
+    "dense",
+    "levels",
+    "ahead",
 ):
-    STRATEGIES.register(_kind.name, _kind)
+    STRATEGIES.register(_name, f"tidegauge.mechanism.strategies.{_name}")

@@ -77,12 +77,14 @@ class Query:
     @property
     def cells(self) -> tuple[dict[str, Value] | None, ...]:
         """Every cell's public name, by cell number: the product of the domains, the last varying fastest."""
-        return _cells(self.groups) if self.groups else (None,)
+        return cells_of(self.groups)
 
 
-@lru_cache(maxsize=64)
-def _cells(groups: tuple[Group, ...]) -> tuple[dict[str, Value], ...]:
-    """Named once, and not for every reading."""
+@lru_cache(maxsize=64)  # named once, and not for every reading
+def cells_of(groups: tuple[Group, ...]) -> tuple[dict[str, Value] | None, ...]:
+    """Every cell of these groups, by its number; without groups, the one cell of all rows."""
+    if not groups:
+        return (None,)
     names = [group.name for group in groups]
     return tuple(
         dict(zip(names, values, strict=True)) for values in product(*(group.values for group in groups))

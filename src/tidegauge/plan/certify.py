@@ -18,7 +18,8 @@ from tidegauge.model.json import as_object, tables
 from tidegauge.model.quantity import Exact, Span
 from tidegauge.model.terms import longest, most_in_a_bin
 from tidegauge.plan.choose import fitting
-from tidegauge.plan.plan import Plan, address
+from tidegauge.plan.outline import not_a_plan, require_reserved
+from tidegauge.plan.plan import Plan
 from tidegauge.theory.accounting.conversion import epsilon_to_rho
 from tidegauge.theory.paths.path import bins_ending, bins_touched
 from tidegauge.theory.renewal import renewed
@@ -59,11 +60,7 @@ def certified(record: JsonObject, commits: Iterable[Reservation]) -> Plan:
     ledger reserved, also if a record was changed and hashed again.
     """
     commits = list(commits)
-    reserved = [one for one in commits if one.plan == address(record)]
-    if not reserved:
-        raise StoreCorrupt(
-            "the plan in the store is not the one that the ledger committed; nothing was read or spent"
-        )
+    reserved = require_reserved(record, commits)
     try:
         plan = Plan.from_record(record)
         certify(plan)
@@ -73,9 +70,7 @@ def certified(record: JsonObject, commits: Iterable[Reservation]) -> Plan:
             drawn = [one for one in commits if one.choice and one.measure == plan.measure]
             same = same and sum((one.reserved for one in drawn), Fraction(0)) >= plan.choice.cost
     except (SpecError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
-        raise StoreCorrupt(
-            "the committed plan is not one that can be carried out; nothing was read or spent"
-        ) from None
+        raise not_a_plan() from None
     if not same or covered < plan.needed:
         raise StoreCorrupt("the ledger reserved less than the plan needs; nothing was read or spent")
     return plan

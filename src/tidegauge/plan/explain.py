@@ -10,7 +10,8 @@ from tidegauge.mechanism.registry import STRATEGIES
 from tidegauge.model.json import tables
 from tidegauge.model.quantity import rfc3339
 from tidegauge.plan.choose import grows
-from tidegauge.plan.summary import summarise, wrapped
+from tidegauge.plan.summary import summarise
+from tidegauge.plan.wording import number, wrapped
 from tidegauge.theory.accounting.conversion import rho_to_epsilon
 
 if TYPE_CHECKING:
@@ -318,8 +319,3 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 def _short(value: Fraction) -> str:
     return str(value) if value.denominator < 100 else f"{float(value):.4g}"
-
-
-def number(value: Fraction) -> str:
-    """An exact number, or so many digits that it is not mistaken for one."""
-    return str(value) if value.denominator < 10_000 else f"{float(value):.6g}"

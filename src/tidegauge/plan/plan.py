@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -23,6 +21,7 @@ from tidegauge.model.program import Program, Release
 from tidegauge.model.quantity import Span, rfc3339
 from tidegauge.plan.candidate import Candidate, Measure, parameters
 from tidegauge.plan.choice import Choice
+from tidegauge.plan.outline import address
 from tidegauge.plan.series import Series, derived_series
 
 if TYPE_CHECKING:
@@ -300,12 +299,6 @@ class Plan:
         from tidegauge.plan.summary import summary_html  # noqa: PLC0415  (the summary reads plans)
 
         return summary_html(self)
-
-
-def address(record: JsonObject) -> str:
-    """The hash that identifies the plan of this record."""
-    text = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _program_record(program: Program) -> dict[str, Json]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tidegauge.mechanism.aggregates import aggregate_of
 from tidegauge.mechanism.decode import Decoder
 from tidegauge.mechanism.decoding.windows import Windows
 from tidegauge.model.schedule import Schedule, roll_up
+from tidegauge.plan.outline import Outline, outline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -87,16 +87,12 @@ class Series:
         """Whether it is a running value and not a change."""
         return self.window is None
 
-    @property
-    def never_negative(self) -> bool:
-        """Whether its exact values cannot be below 0: a count of rows, or of the changes of a flow."""
+    @cached_property
+    def outline(self) -> Outline:
+        """What those need of it who read it."""
         query = self.plan.release.query
-        return aggregate_of(query.aggregate).never_negative and (self.level or query.kind == "flow")
-
-    @property
-    def zero_is_nothing(self) -> bool:
-        """Whether 0 means that there is nothing; a mean of 0 is a value as any other."""
-        return self.plan.release.query.aggregate != "avg"
+        grids = [component.grid for component in query.components]
+        return outline(query.aggregate, query.kind, query.groups, grids, running=self.level)
 
     def index_of(self, reading: int) -> int:
         """Of its own readings, counted from 0, the one with this reading of the release."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from html import escape
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +10,7 @@ from tidegauge.model.json import as_list, as_object, as_text
 from tidegauge.model.quantity import DAY, HOUR, MINUTE, SECOND, Span, rfc3339
 from tidegauge.model.reading import COVERS
 from tidegauge.plan.choose import grows
+from tidegauge.plan.wording import wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,26 +62,6 @@ def summarise(plan: Plan, width: int | None) -> Iterator[str]:
 
 _BAND: Final = f"± is the noise interval (95 %). {COVERS}"
 _SLOWER: Final = "A slow search may lower the noise by up to a tenth: tidegauge plan --optimise"
-
-
-def wrapped(label: str, text: str, width: int | None, *, hanging: int | None = None) -> list[str]:
-    """The text behind its label, in lines of at most `width` characters (None: in one line).
-
-    Later lines are indented by `hanging`, or to below the text.  Expressions like 'epsilon = 2' stay whole.
-    """
-    if width is None:
-        return [f"{label}{text}"]
-    whole = text.replace(" = ", "\0=\0").replace("± ", "±\0").replace(" %", "\0%")
-    indent = " " * (len(label) if hanging is None else hanging)
-    lines = textwrap.wrap(
-        whole,
-        width,
-        initial_indent=label,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return [line.replace("\0", " ") for line in lines]
 
 
 def rate(every: Span) -> str:

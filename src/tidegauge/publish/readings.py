@@ -4,72 +4,31 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from fractions import Fraction
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Final, Literal, TypedDict
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tidegauge.mechanism.aggregates import aggregate_of
 from tidegauge.mechanism.estimate import add_up, not_negative
-from tidegauge.model.quantity import moment
-from tidegauge.model.reading import Reading
+from tidegauge.publish.reading import as_reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tidegauge.model.reading import Reading
     from tidegauge.model.tick import Published
     from tidegauge.plan.plan import Plan
-
-
-_DUST: Final = 1e-12
-"""Relative distance from a multiple of the grid that is no information."""
-
-
-def on_grid(value: float, grid: Fraction) -> float:
-    """The multiple of the grid that this value is, up to the last digits of a double; otherwise the value.
-
-    9600.330000000016 on a grid of 1/100 is 9600.33; a noisy value lies between multiples and stays as it is.
-    """
-    nearest = float(round(Fraction(value) / grid) * grid)
-    return nearest if abs(nearest - value) <= _DUST * max(1.0, abs(value)) else value
-
-
-class Shown(TypedDict, total=False):
-    """How readings are shown; what is not given is off."""
-
-    smoothed: bool
-    """Re-estimate past values with later measurements."""
-    consistent: bool
-    """Parts add up to their whole (parts_of) and counts are not negative; each reading then has its bias."""
-    denoised: Literal["all", "past"] | None
-    """Each reading also has a model's estimate, from all measurements or from those up to its time."""
 
 
 def plan_reading(plan: Plan, published: Published) -> Reading:
     """A published row as users see it."""
     series = plan.series[published.release]
-    release = series.plan.release
 
-    def interval(level: float) -> tuple[float, float]:
-        if level == 0.95 or published.value is None or published.stderr is None:
-            return published.low, published.high
-        half = series.half_width(published.number, published.stderr, level)
-        return published.value - half, published.value + half
+    def half_width(level: float) -> float:
+        return series.half_width(published.number, published.stderr or 0.0, level)
 
-    value, parts = published.value, release.query.components
-    if value is not None and len(parts) == 1:  # a mean has no grid
-        value = on_grid(value, parts[0].grid)
-    return Reading(
-        release=published.release,
-        time=moment(published.time),
-        group=release.query.cells[published.cell],
-        value=value,
-        stderr=published.stderr,
-        _interval=interval,
-        never_negative=series.never_negative,
-        zero_is_nothing=series.zero_is_nothing,
-    )
+    return as_reading(series.outline, published, half_width)
 
 
 def same(derived: list[Published], published: list[Published]) -> bool:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tidegauge.plan.plan import Plan
     from tidegauge.plan.spec.declaration import GaugeSpec
     from tidegauge.simulate.choice import Open
-    from tidegauge.store import Store
+    from tidegauge.store.store import Store
 
 
 def first_plan(

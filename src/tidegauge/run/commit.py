@@ -10,9 +10,9 @@ from tidegauge.errors import PlanChanged, SpecError
 from tidegauge.model.quantity import rfc3339
 from tidegauge.plan.grow import combined
 from tidegauge.plan.spec.change import added, changed
-from tidegauge.run.reader import committed
+from tidegauge.run.committed import committed
 from tidegauge.run.ready import require_ready
-from tidegauge.store import Commitment
+from tidegauge.store.store import Commitment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tidegauge.plan.plan import Plan
     from tidegauge.plan.spec.declaration import GaugeSpec
     from tidegauge.run.shared import Sharing
-    from tidegauge.store import Store
+    from tidegauge.store.store import Store
 
 NOTHING_COMMITTED = (
     "no plan is committed yet, so there is nothing to add to. Commit the first one with: tidegauge run"

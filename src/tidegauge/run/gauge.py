@@ -24,14 +24,16 @@ from tidegauge.plan.grow import begun, program_of_all
 from tidegauge.plan.spec.declaration import GaugeSpec, declared_form, load
 from tidegauge.publish.notebook import gauge_html
 from tidegauge.publish.outbox import deliver_once
-from tidegauge.publish.readings import Shown, plan_reading
+from tidegauge.publish.reading import Shown
+from tidegauge.publish.readings import plan_reading
 from tidegauge.run import clock
 from tidegauge.run.clock import PublicClock
 from tidegauge.run.commit import NOTHING_COMMITTED, Commits, require_unchanged
+from tidegauge.run.committed import committed
 from tidegauge.run.engines import Engines
 from tidegauge.run.loop import Loop
 from tidegauge.run.outlets import delivering, open_senders, require_declared, waiting
-from tidegauge.run.reader import Reader, StoreFile, committed
+from tidegauge.run.reader import Reader, StoreFile
 from tidegauge.run.ready import hidden_by_noise, require_columns
 from tidegauge.run.setting import Setting, system_now
 from tidegauge.run.shared import Sharing
@@ -53,8 +55,8 @@ if TYPE_CHECKING:
     from tidegauge.plan.what_if import Alternative, Choice
     from tidegauge.publish.outbox import Failure, Sender
     from tidegauge.publish.verify import Verified
-    from tidegauge.store import Store
     from tidegauge.store.public.part import PublicPart
+    from tidegauge.store.store import Store
 
 
 class Gauge:

@@ -2,6 +2,9 @@
 
 A reader needs no declaration: the committed plan is in the store.  The declaration only says where the
 witness is and which environment variable holds the key, and what its source could not use.
+
+Readings as they were published need neither strategies nor numerical libraries; what does is loaded when it
+is asked for.
 """
 
 from __future__ import annotations
@@ -15,23 +18,15 @@ from tidegauge.errors import SpecError, StoreError
 from tidegauge.model.json import as_object, tables
 from tidegauge.model.kinds import SOURCES
 from tidegauge.model.source import Location
-from tidegauge.model.status import Status
-from tidegauge.plan.grow import all_certified, combined
-from tidegauge.plan.plan import Plan
+from tidegauge.plan.outline import outlines
 from tidegauge.plan.spec.change import changed
 from tidegauge.plan.spec.declaration import load
 from tidegauge.plan.spec.places import StoreSpec
-from tidegauge.publish.arrow_html import show_tables
-from tidegauge.publish.denoise.readings import with_model
-from tidegauge.publish.formats import as_table
-from tidegauge.publish.journal import all_readings
-from tidegauge.publish.readings import Shown, agree, plan_reading
-from tidegauge.publish.verify import Verified, compare, prove
-from tidegauge.run.status import status_of
-from tidegauge.run.tick import require_stream_states
+from tidegauge.publish.reading import Shown, as_reading
 from tidegauge.scratch import use_memory
 from tidegauge.source.batch.names import secret
-from tidegauge.store import Store, begun, parse_key
+from tidegauge.store.cipher import parse_key
+from tidegauge.store.database import begun
 from tidegauge.store.public.part import PublicPart
 
 if TYPE_CHECKING:
@@ -45,7 +40,13 @@ if TYPE_CHECKING:
     from tidegauge.model.json import JsonObject
     from tidegauge.model.ledger import LedgerEntry
     from tidegauge.model.reading import Reading
+    from tidegauge.model.status import Status
+    from tidegauge.model.tick import Published
+    from tidegauge.plan.outline import Outline
+    from tidegauge.plan.plan import Plan
     from tidegauge.plan.spec.declaration import GaugeSpec
+    from tidegauge.publish.verify import Verified
+    from tidegauge.store.store import Store
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class StoreFile:
 
     def open(self, *, write: bool = False) -> Store:
         """The whole store, secret part included."""
+        from tidegauge.store.store import Store  # noqa: PLC0415  (see above)
+
         return Store(self.path, write=write, key=self._key(), witness=self._witness)
 
     def public(self) -> AbstractContextManager[PublicPart]:
@@ -143,33 +146,60 @@ class Reader:
 
         Raises SpecError if there is no such release.
         """
-        consistent = shown.get("consistent", False)
         with self.store.public() as store:
-            plan = committed(store)
-            if plan is None:
-                return []
-            if release is not None and release not in plan.series:
-                raise SpecError(f"there is no release '{release}'; there are: {', '.join(plan.series)}")
-            rows = store.readings()
-            if shown.get("smoothed"):
-                rows = [one for series in all_readings(store, plan, smoothed=True).values() for one in series]
-            rows = [row for row in rows if consistent or release in (None, row.release)]
-            readings = [plan_reading(plan, reading) for reading in rows]
-            if (used := shown.get("denoised")) is not None:
-                readings = with_model(plan, readings, rows, store, past=used == "past")
+            known = self._outlines(store)
+            if known and release is not None and release not in known:
+                raise SpecError(f"there is no release '{release}'; there are: {', '.join(known)}")
+            found = self._again(store, release, shown) if known and any(shown.values()) else None
+            if found is None:
+                rows = store.readings(release) if known else []
+                found = [self._reading(known[row.release], row) for row in rows]
+        return [reading for reading in found if release in (None, reading.release)]
+
+    def _again(self, store: PublicPart, release: str | None, shown: Shown) -> list[Reading]:
+        """Readings that are computed again from what was measured."""
+        from tidegauge.publish.denoise.readings import with_model  # noqa: PLC0415  (see above)
+        from tidegauge.publish.journal import all_readings  # noqa: PLC0415
+        from tidegauge.publish.readings import agree, plan_reading  # noqa: PLC0415
+        from tidegauge.run.committed import committed  # noqa: PLC0415
+
+        plan, consistent, rows = committed(store), shown.get("consistent", False), store.readings()
+        assert plan is not None
+        if shown.get("smoothed"):
+            rows = [one for series in all_readings(store, plan, smoothed=True).values() for one in series]
+        rows = [row for row in rows if consistent or release in (None, row.release)]
+        readings = [plan_reading(plan, row) for row in rows]
+        if (used := shown.get("denoised")) is not None:
+            readings = with_model(plan, readings, rows, store, past=used == "past")
         if consistent:
             declared = tables(plan.declaration["release"])
             wholes = {name: str(one["parts_of"]) for name, one in declared.items() if one.get("parts_of")}
             readings = agree(readings, plan, wholes)
-        return [reading for reading in readings if release in (None, reading.release)]
+        return readings
+
+    def _reading(self, outline: Outline, row: Published) -> Reading:
+        """A reading as it was published; what other intervals need is computed when one is asked for."""
+
+        def half_width(level: float) -> float:
+            return self.plan().series[row.release].half_width(row.number, row.stderr or 0.0, level)
+
+        return as_reading(outline, row, half_width)
+
+    def _outlines(self, store: PublicPart) -> dict[str, Outline]:
+        return outlines(store.plans, (entry.body for entry in store.ledger.entries()))
 
     def readings(self, release: str | None = None, **shown: Unpack[Shown]) -> pa.Table:
         """Every reading so far in an Arrow table: release, time, its groups, value, stderr, low, high."""
+        from tidegauge.publish.arrow_html import show_tables  # noqa: PLC0415  (see above)
+        from tidegauge.publish.formats import as_table  # noqa: PLC0415
+
         show_tables()
         return as_table(self.published(release, **shown))
 
     def plan(self) -> Plan:
         """The committed plan.  Raises SpecError before the commit."""
+        from tidegauge.run.committed import committed  # noqa: PLC0415  (see above)
+
         with self.store.public() as store:
             if (plan := committed(store)) is None:
                 raise SpecError("no plan is committed yet. Commit one with: tidegauge run")
@@ -177,11 +207,16 @@ class Reader:
 
     def first_release(self) -> str | None:
         """The release that is declared first; None if nothing was committed."""
-        records = self._records()
-        return next(iter(Plan.from_record(records[0]).series)) if records else None
+        if not self.store.begun:
+            return None
+        with self.store.public() as store:
+            return next(iter(self._outlines(store)), None)
 
     def status(self) -> Status:
         """How far the gauge has come; `operator_only` has exact numbers that are not for the public."""
+        from tidegauge.model.status import Status  # noqa: PLC0415  (see above)
+        from tidegauge.run.committed import committed  # noqa: PLC0415
+
         if not self.store.begun:
             return Status()
         with self.store.open() as store:
@@ -189,6 +224,8 @@ class Reader:
 
     def status_in(self, store: Store, plan: Plan | None, publishers: Mapping[str, int]) -> Status:
         """The status of an open store; `publishers`: how many readings each still has to deliver."""
+        from tidegauge.run.status import status_of  # noqa: PLC0415  (see above)
+
         return status_of(store, plan, publishers, self._source_counts(store.secret.clock.position))
 
     def _source_counts(self, position: str | None) -> dict[str, float]:
@@ -200,6 +237,9 @@ class Reader:
 
     def held_back(self) -> Fraction | None:
         """The loss that is still held back for added releases; None: the budget has no reserve."""
+        from tidegauge.plan.grow import combined  # noqa: PLC0415  (see above)
+        from tidegauge.plan.plan import Plan  # noqa: PLC0415
+
         if not (records := self._records()):
             return None
         plan = combined([Plan.from_record(one) for one in records])
@@ -218,6 +258,11 @@ class Reader:
 
         `against`: a file of exported readings (csv, json, parquet); each must be in the store unchanged.
         """
+        from tidegauge.plan.grow import combined  # noqa: PLC0415  (see above)
+        from tidegauge.plan.plan import Plan  # noqa: PLC0415
+        from tidegauge.publish.verify import compare, prove  # noqa: PLC0415
+        from tidegauge.run.tick import require_stream_states  # noqa: PLC0415
+
         with self.store.open() as store, store.public.snapshot():
             proved = prove(store.public)
             store.require_rows()
@@ -226,12 +271,6 @@ class Reader:
         if against is None:
             return proved
         return replace(proved, compared=compare(Path(against), self.published()))
-
-
-def committed(store: PublicPart) -> Plan | None:
-    """All committed plans as one, their privacy loss computed again; None before the first commit."""
-    records = store.plans
-    return all_certified(records, (entry.body for entry in store.ledger.entries())) if records else None
 
 
 def _store_table(file: Path) -> StoreSpec:

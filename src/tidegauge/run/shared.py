@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tidegauge.plan.plan import Plan
     from tidegauge.plan.spec.places import LedgerSpec
-    from tidegauge.store import Store
+    from tidegauge.store.store import Store
 
 
 class Sharing:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tidegauge.model.stamp import Stamped
     from tidegauge.plan.plan import Plan
     from tidegauge.plan.spec.declaration import GaugeSpec
-    from tidegauge.store import Store
+    from tidegauge.store.store import Store
 
 _NOTHING = "Nothing was written."
 _INSTEAD = f"{_NOTHING} Run it on the changelog itself: tidegauge run"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from tidegauge.plan.plan import Plan
     from tidegauge.plan.series import Series
-    from tidegauge.store import Store
+    from tidegauge.store.store import Store
 
 
 def status_of(

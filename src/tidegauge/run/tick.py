@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from tidegauge.model.tick import Known, Published
     from tidegauge.plan.plan import Plan, ReleasePlan
     from tidegauge.publish.journal import Rows
-    from tidegauge.store import Store
+    from tidegauge.store.store import Store
 
 
 @dataclass

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tidegauge.model.program import Program, Release, State
     from tidegauge.model.tick import Published
     from tidegauge.plan.plan import Plan
-    from tidegauge.store import Store
+    from tidegauge.store.store import Store
 
 
 def whole_error(plan: Plan, store: Store) -> WholeError | None:

@@ -18,10 +18,10 @@ import pytest
 from tests.store.table.test_state_model import KEY, Model
 from tidegauge.errors import StoreCorrupt
 from tidegauge.model.program import Folded
-from tidegauge.store import Store
 from tidegauge.store.database import FORMAT
 from tidegauge.store.secret.table import block, patch, sorted_table
 from tidegauge.store.secret.table.directory import Directory
+from tidegauge.store.store import Store
 
 LAYOUT = {
     "entries": {"entry": "VARCHAR", "unit": "VARCHAR", "digest": "BIGINT", "c0": "BIGINT"},

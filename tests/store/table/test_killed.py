@@ -11,8 +11,8 @@ import pytest
 
 from tests.store.table.dying import TICKS, lived
 from tests.store.table.test_state_model import KEY
-from tidegauge.store import Store
 from tidegauge.store.secret.table import sorted_table
+from tidegauge.store.store import Store
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tidegauge.model.program import Folded
-from tidegauge.store import Store
+from tidegauge.store.store import Store
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,9 +12,9 @@ import pytest
 
 from tidegauge.errors import StoreCorrupt
 from tidegauge.model.program import Folded
-from tidegauge.store import Store
 from tidegauge.store.secret.table import hashes, rows, sorted_table
 from tidegauge.store.secret.table.directory import Directory
+from tidegauge.store.store import Store
 from tidegauge.testing import Crashed
 
 UNITS = {"unit": "VARCHAR", "scope": "BIGINT", "moves": "BIGINT", "expires": "BIGINT", "excess": "VARCHAR"}

@@ -53,8 +53,8 @@ AROUND: Final = (
     bug("negative decimals of events are large", f"{_DEBEZIUM}.events:_unscaled",
         "'big', signed=True", "'big', signed=False", "values of change events"),
     # readings
-    bug("groups are published in the reverse order", "tidegauge.publish.readings:plan_reading",
-        "release.query.cells[published.cell]", "release.query.cells[-1 - published.cell]",
+    bug("groups are published in the reverse order", "tidegauge.publish.reading:as_reading",
+        "outline.cells[published.cell]", "outline.cells[-1 - published.cell]",
         "readings without noise"),
     bug("intervals are half as wide", "tidegauge.mechanism.noise.errors:Errors.half_widths",
         "return self._known[level]", "return self._known[level] / 2", "intervals with noise"),

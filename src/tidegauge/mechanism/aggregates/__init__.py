@@ -1,11 +1,12 @@
-"""Every aggregate, by its name.  A new aggregate is a file in this folder and one line below."""
+"""Every aggregate, by its name.  A new aggregate is a file in this folder and one line below.
+
+Each is loaded when it is first used.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidegauge.mechanism.aggregates.linear import Count, Sum
-from tidegauge.mechanism.aggregates.mean import Mean
 from tidegauge.model.registry import Registry
 
 if TYPE_CHECKING:
@@ -20,5 +21,6 @@ def aggregate_of(name: str) -> Aggregate:
     return AGGREGATES.named(name)
 
 
-for _aggregate in (Count(), Sum(), Mean()):
-    AGGREGATES.register(_aggregate.name, _aggregate)
+AGGREGATES.register("count", "tidegauge.mechanism.aggregates.count")
+AGGREGATES.register("sum", "tidegauge.mechanism.aggregates.sum")
+AGGREGATES.register("avg", "tidegauge.mechanism.aggregates.mean")

@@ -1,12 +1,10 @@
-"""COUNT and SUM: one component, published as it is estimated."""
+"""Aggregates with one component, published as it is estimated: COUNT and SUM."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from tidegauge.mechanism.aggregate import Aggregate, Estimate, Estimates, Part
+from tidegauge.mechanism.aggregate import Aggregate, Estimate, Estimates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,10 +29,8 @@ class Linear(Aggregate):
         """All at once."""
         del query
         (value,), (error,) = values, errors
-        stderrs, halves = (
-            np.broadcast_to(error.stderrs[:, None], value.shape),
-            error.half_widths(0.95)[:, None],
-        )
+        stderrs = error.stderrs[:, None].repeat(value.shape[1], axis=1)
+        halves = error.half_widths(0.95)[:, None]
         return Estimates(value, stderrs, value - halves, value + halves)
 
     def exact(self, query: Query, sums: Sequence[int]) -> float:
@@ -45,20 +41,3 @@ class Linear(Aggregate):
         """The half-width of the component's noise."""
         del stderr
         return errors[0].half_width(level)
-
-
-class Count(Linear):
-    """COUNT(*), or COUNT of an expression."""
-
-    name: ClassVar[str] = "count"
-    parts: ClassVar[tuple[Part, ...]] = ("rows",)
-    unit: ClassVar[str] = "rows"
-    never_negative: ClassVar[bool] = True
-
-
-class Sum(Linear):
-    """SUM of an expression between declared bounds."""
-
-    name: ClassVar[str] = "sum"
-    parts: ClassVar[tuple[Part, ...]] = ("values",)
-    unit: ClassVar[str] = "units of the values"

@@ -7,10 +7,7 @@ from math import sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING, ClassVar, Final
 
-import numpy as np
-
 from tidegauge.mechanism.aggregate import Aggregate, Estimate, Estimates, Formula, Part
-from tidegauge.mechanism.noise.error import ratio, ratio_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,6 +72,8 @@ class Mean(Aggregate):
 
     def estimates(self, query: Query, values: Sequence[Floats], errors: Sequence[Errors]) -> Estimates:
         """All at once: what `decode` does for one reading."""
+        import numpy as np  # noqa: PLC0415  (whoever only shows readings does without)
+
         part, (total, count) = query.components[0], values
         low, high = _bounds(part)
         sum_stderr, count_stderr = (error.stderrs[:, None] for error in errors)
@@ -128,6 +127,8 @@ def _bounds(part: Component) -> tuple[float, float]:
 
 
 def _estimate(part: Component, total: float, count: float, errors: Sequence[Error]) -> Estimate:
+    from tidegauge.mechanism.noise.error import ratio, ratio_interval  # noqa: PLC0415  (needs numpy)
+
     low, high = _bounds(part)
     found = ratio(
         sum_value=total, sum_stderr=errors[0].stderr, count_value=count, count_stderr=errors[1].stderr
@@ -141,3 +142,6 @@ def _estimate(part: Component, total: float, count: float, errors: Sequence[Erro
     )
     value = min(high, max(low, mean + centre))
     return Estimate(value, stderr, max(low, bottom + centre), min(high, top + centre))
+
+
+KIND: Final = Mean()

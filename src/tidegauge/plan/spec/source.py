@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -29,11 +30,13 @@ def spec_of(kind: str) -> type[BaseModel] | None:
 
 
 def _checked(data: Any) -> SourceSpec:
-    """The [source] table as its kind declares it."""
-    return _of_any_kind(tuple(kind.spec for kind in SOURCES)).validate_python(data)
+    """The [source] table as its kind declares it; only where there is no such kind are all of them loaded."""
+    named = SOURCES.find(str(data.get("kind"))) if isinstance(data, Mapping) else None
+    kinds = SOURCES if named is None else (named,)
+    return _of_any_kind(tuple(kind.spec for kind in kinds)).validate_python(data)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)
 def _of_any_kind(specs: tuple[type[SourceSpec], ...]) -> TypeAdapter[SourceSpec]:
     union: Any = reduce(or_, specs, ObjectSpec)
     return TypeAdapter(Annotated[union, Field(discriminator="kind")])

@@ -116,7 +116,7 @@ def _release(plan: Plan, series: Series) -> ReleaseInfo:
         window=None if series.window is None else str(series.window),
         count=timetable.count,
         level=series.level,
-        never_negative=series.never_negative,
+        never_negative=series.outline.never_negative,
         strategy=chosen.strategy,
         parameters=dict(chosen.parameters),
         noise="discrete Laplace" if isinstance(noise, DiscreteLaplace) else "discrete Gaussian",
