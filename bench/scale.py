@@ -18,6 +18,7 @@ same time.  --quick: small sizes, one round.  --docs writes what was measured in
 from __future__ import annotations
 
 import argparse
+import gc
 import math
 import os
 import shutil
@@ -129,7 +130,7 @@ def grouped(path: Path) -> float:
     """Seconds of the GROUP BY without privacy over new values: rows a day and group."""
     with duckdb.connect() as db:
         begin = time.perf_counter()
-        db.execute(
+        db.sql(
             f"SELECT time::DATE AS day, after_region, count(*) FROM '{path}' GROUP BY ALL"
         ).to_arrow_table()
         return time.perf_counter() - begin
@@ -143,6 +144,7 @@ def folded(shape: Shape, path: Path, folder: Path) -> float:
                    unit=shape.source.get("unit"))  # fmt: skip
     source.select(planned.program.wanted(source.columns))
     with open_engine("duckdb", planned.program, planned.columns) as engine:
+        gc.collect()  # what planning left behind
         begin = time.perf_counter()
         history = source.history(reached)
         found = engine.backfill(  # type: ignore[attr-defined]
@@ -191,6 +193,7 @@ def stamped(path: Path, folder: Path) -> float:
     """Seconds from the stamped folder to sums and state: every byte is checked, the state is loaded."""
     planned = throughput.gauge(path, folder / "plan.db").plan()
     with open_engine("duckdb", planned.program, planned.columns) as engine:
+        gc.collect()  # what planning left behind
         begin = time.perf_counter()
         found = open_stamped(path.with_suffix(".stamped"), plan=planned.hash, layout=engine.layout.tables())
         for _ in engine.fold_stamped(found, state=throughput.Empty()).parts:  # type: ignore[attr-defined]

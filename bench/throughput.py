@@ -11,6 +11,7 @@ exact sums and state.  `run` is the whole first run: plan, store, noise and read
 from __future__ import annotations
 
 import argparse
+import gc
 import math
 import subprocess
 import sys
@@ -94,6 +95,7 @@ def fold(path: Path, folder: Path) -> float:
     reached = planned.releases[0].release.schedule.bin_end(DAYS)
     source = Files(str(path), time="time", key="id", table="people", before="before_", after="after_")
     with open_engine("duckdb", planned.program, planned.columns) as engine:
+        gc.collect()  # what planning left behind
         begin = time.perf_counter()
         history = source.history(reached)
         found = engine.backfill(  # type: ignore[attr-defined]

@@ -28,7 +28,8 @@ from tests.seeds import seeds
 from tidegauge.audit.oracle import Oracle
 from tidegauge.engine.duckdb import past
 from tidegauge.engine.duckdb.engine import DuckEngine
-from tidegauge.engine.duckdb.past import fold, parts, shuffle
+from tidegauge.engine.duckdb.past import parts, shuffle
+from tidegauge.engine.duckdb.past.views import can_fold
 from tidegauge.model.program import Allowance, Program, Release, Scope
 from tidegauge.model.quantity import Span
 from tidegauge.model.schedule import Schedule
@@ -88,6 +89,22 @@ def plain_world(seed: int) -> World:
         limits = ((None, world._limit()),) if by is None else (("p", world._limit()), ("q", world._limit()))
         scopes.append(Scope(group, limits, by, pick([False, True])))
     world.program = Program(world.program.releases[:2], tuple(scopes))
+    return world
+
+
+def term_world(seed: int) -> World:
+    """A program whose constraint renews, and changes at the instants at which terms begin."""
+    world = World(seed, plain=True, renews=True)
+    pick = world.rng.choice
+    names: list[tuple[str, ...]] = pick([[("state", "sum")], [("state",), ("sum",)]])
+    scopes = tuple(Scope(group, ((None, world._limit()),), None, pick([False, True])) for group in names)
+    world.program = Program(world.program.releases[:2], scopes, terms=world.program.terms)
+    terms = world.program.terms
+    assert terms is not None
+    begins = [terms.bin_end(n) for n in range(4)]
+    world.mutations = [
+        (pick(begins) if world.rng.random() < 0.15 else one[0], *one[1:]) for one in world.mutations
+    ]
     return world
 
 
@@ -232,7 +249,7 @@ def compare(seed: int, *, owned: bool = False) -> None:
     reached = last_end(world.program, START, ENDS if seed % 5 else 40)
     assert reached is not None
     with DuckEngine(world.program, COLUMNS) as engine:
-        assert fold.can_fold(world.program, engine._sql, COLUMNS)
+        assert can_fold(world.program, engine._sql, COLUMNS)
         whole = Result(engine, rows, reached)
         assert engine.waiting().num_rows == 0
     with DuckEngine(world.program, COLUMNS) as engine:
@@ -265,6 +282,66 @@ def test_a_history_at_once_is_the_same_as_batches(seed: int, monkeypatch: pytest
 def test_units_that_own_several_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shuffle, "IN_MEMORY", 0 if seed % 3 == 0 else 10**9)
     compare(seed, owned=True)
+
+
+@pytest.mark.parametrize("seed", seeds(12000, 400, quick=30))
+def test_constraints_that_renew(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state is compared with one fold: after several, it still has counters of earlier terms."""
+    monkeypatch.setattr(shuffle, "IN_MEMORY", 0 if seed % 3 == 0 else 10**9)
+    world = term_world(seed)
+    rows = (told(world.mutations, world.rng, owned=False) if seed % 2
+            else batch_table(world.mutations, owned=False))  # fmt: skip
+    reached = last_end(world.program, START, ENDS if seed % 5 else 40)
+    assert reached is not None
+    with DuckEngine(world.program, COLUMNS) as engine:
+        assert can_fold(world.program, engine._sql, COLUMNS)
+        assert engine.can_backfill
+        whole = Result(engine, rows, reached)
+    with DuckEngine(world.program, COLUMNS) as engine:
+        once = by_batches(engine, rows, reached, [])
+    with DuckEngine(world.program, COLUMNS) as engine:
+        batches = by_batches(engine, rows, reached, list(world.cuts))
+    assert whole.run.sums == once.sums == batches.sums
+    assert whole.run.true == once.true == batches.true
+    assert state(whole.run) == state(once)
+    assert counted(whole.run) == counted(once)
+    oracle = Oracle(world.program, SEES)
+    ordered = sorted((one for one in world.mutations if one[0] <= reached), key=lambda one: one[0])
+    oracle.arrive(ordered, 10**9)
+    oracle.close(reached)
+    assert whole.run.sums == {spot: amount for spot, amount in oracle.totals.items() if amount}
+    assert whole.run.true == oracle_true(oracle)
+
+
+@pytest.mark.parametrize("seed", seeds(12500, 200, quick=15))
+def test_terms_go_on_after_a_history(seed: int) -> None:
+    """Later changes have the same effect after a whole history as after batches."""
+    world = term_world(seed)
+    middle, reached = last_end(world.program, START, 25), last_end(world.program, START, ENDS)
+    if middle is None:
+        middle = last_end(world.program, START, ENDS)
+    assert middle is not None
+    assert reached is not None
+    early, late = ([one for one in world.mutations if (one[0] <= middle) == first] for first in (True, False))
+    rows = batch_table(early, owned=False)
+    due = batch_table(sorted(late, key=lambda one: one[0]), owned=False)
+    runs = []
+    for at_once in (True, False):
+        with DuckEngine(world.program, COLUMNS) as engine:
+            run = (
+                Result(engine, rows, middle).run
+                if at_once
+                else by_batches(engine, rows, middle, list(world.cuts))
+            )
+            engine.arrive(due, state=run.memory, now=10**9, arrivals=len(early))
+            for folded in engine.fold(state=run.memory, watermark=middle, reached=reached):
+                run.memory.apply(folded)
+                for totals, kept in ((folded.totals, run.totals), (folded.dropped, run.dropped)):
+                    for one in totals:
+                        spot = one.release, one.component, one.bin, one.cell
+                        kept[spot] = kept.get(spot, 0) + one.amount
+            runs.append((run.sums, run.true, run.excess))
+    assert runs[0] == runs[1]
 
 
 @pytest.mark.parametrize("seed", seeds(7500, 60, quick=3))

@@ -18,6 +18,7 @@ from tests.engine.test_past import (
     owned_world,
     plain_world,
     state,
+    term_world,
     told,
 )
 from tests.seeds import seeds
@@ -111,7 +112,8 @@ class Scene:
     """A drawn program and history, and what an uninterrupted fold makes of it."""
 
     def __init__(self, seed: int, folder: Path, *, sealed: bool = False, owned: bool = False) -> None:
-        self.world = owned_world(seed) if owned else plain_world(seed)
+        drawn_world = owned_world if owned else term_world if seed % 4 == 1 else plain_world
+        self.world = drawn_world(seed)
         self.owned = owned
         drawn = self.world.mutations
         self.rows = told(drawn, self.world.rng, owned=owned) if seed % 2 else batch_table(drawn, owned=owned)

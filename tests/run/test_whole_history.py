@@ -41,7 +41,7 @@ def on_excess(seed: int) -> str:
     return "retire" if seed % 3 == 0 else "freeze"
 
 
-def gauge(folder: Path, store: str, seed: int, *, owned: bool) -> tg.Gauge:
+def gauge(folder: Path, store: str, seed: int, *, owned: bool, renews: bool) -> tg.Gauge:
     """A gauge whose noise is nil."""
     rng = random.Random(seed)
     schedule = {"start": START, "every": "1 day", "for": f"{DAYS - 1} days"}
@@ -52,7 +52,8 @@ def gauge(folder: Path, store: str, seed: int, *, owned: bool) -> tg.Gauge:
             "after": "after_", **({"unit": "person", "max_rows": rng.choice([1, 2, 5])} if owned else {}),
         },
         constraint={
-            "at_most": rng.choice([2, 5, 40]), "on_excess": on_excess(seed), **within
+            "at_most": rng.choice([2, 5, 40]), "on_excess": on_excess(seed), **within,
+            **({"renews": rng.choice(["7 days", "2 weeks"])} if renews else {}),
         },
         budget={"epsilon": 10**9},
         releases={
@@ -65,14 +66,14 @@ def gauge(folder: Path, store: str, seed: int, *, owned: bool) -> tg.Gauge:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("owned", [True, False])
+@pytest.mark.parametrize(("owned", "renews"), [(True, False), (False, False), (False, True)])
 @pytest.mark.parametrize("seed", seeds(0, 40, quick=3))
 @pytest.mark.filterwarnings("ignore:.*epsilon.*")
-def test_the_past_at_once_or_in_steps(seed: int, owned: bool, tmp_path: Path) -> None:
+def test_the_past_at_once_or_in_steps(seed: int, owned: bool, renews: bool, tmp_path: Path) -> None:
     write_log(tmp_path / "log.csv", seed)
     found = {}
     for name, stops in {"once": (), "late": (20,), "steps": (1, 2, 9, 10, 23)}.items():
-        one = gauge(tmp_path, f"{name}.db", seed, owned=owned)
+        one = gauge(tmp_path, f"{name}.db", seed, owned=owned, renews=renews)
         for day in stops:
             list(one.run(until=f"2025-01-{day:02}"))
         list(one.run())

@@ -158,6 +158,11 @@ class Backfilled:
 class HistoryEngine(ABC):
     """An engine that enforces and folds a whole history at once."""
 
+    @property
+    def can_backfill(self) -> bool:
+        """Whether it can do so for its program; if not, the history is read in batches."""
+        return True
+
     @abstractmethod
     def backfill(
         self,

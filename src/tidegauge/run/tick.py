@@ -112,9 +112,9 @@ class Ticker:
 
     @property
     def can_backfill(self) -> bool:
-        """Whether a whole history can be carried out as one tick: one plan, whose constraint never renews."""
-        single = len(self._parts) == 1 and self.plan.program.terms is None
-        return single and isinstance(self.engine, HistoryEngine)
+        """Whether a whole history can be carried out as one tick: one plan, which the engine can backfill."""
+        engine = self.engine
+        return len(self._parts) == 1 and isinstance(engine, HistoryEngine) and engine.can_backfill
 
     def backfill(
         self, history: History | Stamped, *, now: int, report: Report = lambda _, __: None

@@ -119,6 +119,7 @@ class Database:
             db.execute("PRAGMA secure_delete = ON")
             db.execute("PRAGMA foreign_keys = ON")
             db.execute(f"PRAGMA cache_size = -{_CACHE}")
+            db.execute("PRAGMA wal_autocheckpoint = 0")  # `empty_log` moves the pages, once
         if empty:
             with self.transaction():
                 _create(db, self.cipher, tables)

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from tidegauge.engine.duckdb.again import rows_again
 from tidegauge.engine.duckdb.batch import belonging_table, completed, keys_of
 from tidegauge.engine.duckdb.digest import old_digest, row_digest
-from tidegauge.engine.duckdb.identity import MARK, Change, RowKeys, UnitKeys, native
+from tidegauge.engine.duckdb.identity import Change, RowKeys, UnitKeys, named_in_sql, native
 from tidegauge.engine.duckdb.render import literal, quote
 from tidegauge.engine.duckdb.views import arrow_schema
 from tidegauge.model.program import Arrived
@@ -65,6 +65,10 @@ class Arrival:
         shape = self._columns or {_ALONE: "BOOLEAN"}
         self._shape = f"STRUCT({', '.join(f'{quote(name)} {kind}' for name, kind in shape.items())})"
         self._loaded = False
+        self._empty = True
+        """Whether it is known that no change waits."""
+        self._no_changes: pa.Table | None = None
+        """What `rest` returns then."""
 
     def forget(self) -> None:
         """Read the waiting changes from the store when they are next needed."""
@@ -88,29 +92,35 @@ class Arrival:
     def again(self, state: State) -> None:
         """Let every row of the state wait as a change, before all other changes."""
         self.load(state)
+        self._empty = False
         columns = self._sql.layout.entries
         self._db.register("recalled", state.all_entries().select(list(columns)).cast(arrow_schema(columns)))
         self._db.execute(rows_again(self._sql, self._columns, self._shape))
         self._db.unregister("recalled")
 
     def _clear(self) -> None:
-        self.in_order, self._latest = True, -(2**63)
+        self.in_order, self._latest, self._empty = True, -(2**63), True
         self._db.execute(f"""
             CREATE OR REPLACE TEMP TABLE waiting (
                 seq BIGINT, time BIGINT, entry VARCHAR, unit VARCHAR, "after" {self._shape},
                 digest BIGINT, before_digest BIGINT, informed BOOLEAN, elder BIGINT)""")
 
     def _mark(self, times: pa.ChunkedArray) -> None:
-        """Note whether times never fall in the log: then the times of every unit do not fall either."""
+        """Note that changes wait, and whether times never fall: then those of every unit do not either."""
         stamps = times.to_numpy()
         if len(stamps):
+            self._empty = False
             self.in_order = bool(self.in_order and stamps[0] >= self._latest and (np.diff(stamps) >= 0).all())
             self._latest = max(self._latest, int(stamps.max()))
 
     def rest(self, after: int | None = None) -> pa.Table:
         """The waiting changes, from this number on, as the store keeps them."""
+        if self._empty and self._no_changes is not None:
+            return self._no_changes
         some = "" if after is None else f" WHERE seq >= {after}"
-        return self._db.sql(f"SELECT * FROM waiting{some} ORDER BY seq, entry, unit").to_arrow_table()
+        found = self._db.sql(f"SELECT * FROM waiting{some} ORDER BY seq, entry, unit").to_arrow_table()
+        self._no_changes = found.slice(0, 0)
+        return found
 
     def leave(self, rest: str | None) -> None:
         """Let only these changes (a query) wait; None: no changes."""
@@ -243,7 +253,7 @@ class Arrival:
 
     def _plain(self, keys: RowKeys | UnitKeys | None) -> dict[str, int]:
         """Add the batch as it is.  Rows are their own units, and no key changes, no value is left out."""
-        name, join = _named("entry"), ""
+        name, join = named_in_sql("entry"), ""
         if keys is not None:
             name, join = f"coalesce(belonging.name, {name})", "LEFT JOIN belonging USING (seq)"
         self._db.execute(f"""
@@ -283,7 +293,7 @@ class Arrival:
         lineage = "name" if alone else "coalesce(followed, '.' || name)"
         was = "entry" if alone else "coalesce(known_lineages.lineage, '.' || entry)"
         join = "" if alone else "LEFT JOIN known_lineages USING (entry, unit)"
-        own = f"CASE WHEN belonging.seq IS NULL THEN {_named('entry')} ELSE belonging"
+        own = f"CASE WHEN belonging.seq IS NULL THEN {named_in_sql('entry')} ELSE belonging"
         count = (
             "count(*) FILTER (entry IS NULL) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING)" if emptied else "0"
         )
@@ -387,9 +397,3 @@ class Arrival:
 
 def _left_out(name: str | None) -> str:
     return f"coalesce(list_contains(kept, {literal(name or '')}), false)"
-
-
-def _named(key: str) -> str:
-    """SQL: the name of a row that is inserted under a key, as tidegauge.engine.duckdb.identity has it."""
-    mark = f"chr({ord(MARK)})"
-    return f"CASE WHEN starts_with({key}, {mark}) THEN {mark} || '0' || {mark} || {key} ELSE {key} END"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _SIGNS: Final = 32
 """Hex digits of a hash."""
+_NOTHING: Final = "''"
 _KNOWN: Final = ("hash({'a': 1::BIGINT, 'b': 'x'})", 14110061903442261593)
 """What the DuckDB that made the digests of format 2 says of a row."""
 
@@ -39,9 +40,8 @@ def row_digest(row: str, shape: pa.DataType) -> str:
 
 def row_hash(row: str, shape: pa.StructType) -> str:
     """SQL: the hash of a row (a struct of this type, or a table with these columns) in 32 hex digits."""
-    values = [_written(f"{row}.{quote(field.name)}", field.type) for field in shape]
-    text = " || ".join(f"coalesce({value}, '') || ','" for value in values) or "''"
-    return f"md5({text})"
+    values = [f"{_written(f'{row}.{quote(field.name)}', field.type)}, ','" for field in shape]
+    return f"md5(concat({', '.join(values or [_NOTHING])}))"
 
 
 def of_hashes(hashes: pa.Array) -> NDArray[np.int64]:

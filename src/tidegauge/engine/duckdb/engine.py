@@ -15,9 +15,10 @@ from tidegauge.engine.duckdb.again import AGAIN
 from tidegauge.engine.duckdb.arrival import Arrival
 from tidegauge.engine.duckdb.digest import is_old, probe
 from tidegauge.engine.duckdb.excess import any_excess, dropped, excess, known_excess
-from tidegauge.engine.duckdb.past.fold import Past, can_fold
+from tidegauge.engine.duckdb.past.fold import Past
 from tidegauge.engine.duckdb.past.owners import PastOfUnits
 from tidegauge.engine.duckdb.past.stamps import SCHEMA, StampedFold, bins_table, views_table
+from tidegauge.engine.duckdb.past.views import can_fold
 from tidegauge.engine.duckdb.render import quote, render, types
 from tidegauge.engine.duckdb.statements import Statements
 from tidegauge.engine.duckdb.terms import TermStatements, terms_table
@@ -177,6 +178,11 @@ class DuckEngine(Engine, HistoryEngine, StampEngine):
         parts = self.fold(state=state, watermark=NOTHING_YET, reached=reached)
         return Backfilled(Arrived(dict(counts), {}), arrivals, parts)
 
+    @property
+    def can_backfill(self) -> bool:
+        """Whether a whole history is one fold: with terms, only over arrays."""
+        return self.program.terms is None or self._fast() is not None
+
     def _fast(self) -> Past | None:
         """Folds a history over arrays; None where the program needs the statements of a tick."""
         columns = sorted(self._columns.items())  # a plan that was loaded has them in another order
@@ -195,7 +201,8 @@ class DuckEngine(Engine, HistoryEngine, StampEngine):
         report: Report,
     ) -> Stamps:
         """Hand over the stamped changes of a history.  Raises SpecError where they cannot be stamped."""
-        if self.program.max_rows is not None or (past := self._fast()) is None:
+        alone = self.program.max_rows is None and self.program.terms is None
+        if not alone or (past := self._fast()) is None:
             raise SpecError(CANNOT_STAMP)
         write(SCHEMA.empty_table())
         parts = past.fold(history, reached=reached, report=report, write=write)

@@ -203,3 +203,9 @@ class UnitKeys:
         name = native(key, generation)
         key_state.rows.append(_RowAtKey(unit, name, lineage))
         return name
+
+
+def named_in_sql(key: str) -> str:
+    """SQL: what `native` makes of a key without an owner."""
+    mark = f"chr({ord(MARK)})"
+    return f"CASE WHEN starts_with({key}, {mark}) THEN {mark} || '0' || {mark} || {key} ELSE {key} END"

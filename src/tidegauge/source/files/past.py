@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import duckdb
 import pyarrow.parquet as pa_parquet
 
+from tidegauge.content import content_of
 from tidegauge.model.history import LastingHistory
 from tidegauge.source.batch.names import literal, quote
 from tidegauge.source.batch.refusal import refusal
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 _BLOCK: Final = 1 << 20
 """So many changes are handed over at a time."""
-_HASHED: Final = 1 << 22
-"""So many bytes of a file are hashed at a time."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +167,7 @@ class Originals:
 
     def hashed(self, how: str) -> str | None:
         """A hash of names, contents and `how` they are read; None: one of the files has changed."""
-        found = [how, *(f"{name} {_content(path)}" for name, (path, _) in self.known.items())]
+        found = [how, *(f"{name} {content_of(path)}" for name, (path, _) in self.known.items())]
         if any(_present(path, name) != present for name, (path, present) in self.known.items()):
             return None
         return sha256("\n".join(found).encode()).hexdigest()
@@ -179,17 +176,6 @@ class Originals:
 def _present(path: Path, name: str) -> tuple[int, ...]:
     """As `_identity`, with the time of the last change of any kind, which no program can set."""
     return *_identity(path, name), path.stat().st_ctime_ns
-
-
-def _content(path: Path) -> str:
-    """A hash over the hashes of the file's blocks, which several threads compute."""
-    with path.open("rb") as file, ThreadPoolExecutor(min(os.cpu_count() or 1, 8)) as pool:
-        size = os.fstat(file.fileno()).st_size
-
-        def block(at: int) -> bytes:
-            return sha256(os.pread(file.fileno(), _HASHED, at)).digest()
-
-        return sha256(b"".join(pool.map(block, range(0, size, _HASHED)))).hexdigest() + f" {size}"
 
 
 def _paths(files: Sequence[Parquet]) -> str:

@@ -18,7 +18,6 @@ import json
 import os
 import shutil
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tidegauge.content import content_of
 from tidegauge.durable import lock_folder, private_file, sync_file, sync_folder
 from tidegauge.errors import SourceError
 from tidegauge.model.json import as_list, as_object, as_text, as_whole
@@ -43,7 +43,6 @@ _STAMP: Final = "stamp.json"
 _FILES: Final = ("changes", "views", "bins", "rows", "units")
 _DIFFERENT: Final = frozenset({"time", "entry", "digest"})
 """Columns of which most values occur once: a dictionary of them would not make a file smaller."""
-_BLOCK: Final = 1 << 23
 _AGAIN: Final = "Remove it and stamp again: tidegauge stamp"
 
 
@@ -200,10 +199,13 @@ def open_stamped(folder: Path, *, plan: str, layout: Mapping[str, Mapping[str, s
 
 
 def _parts(folder: Path, sizes: list[list[int]]) -> Iterator[tuple[pa.Table, pa.Table]]:
-    """Rows and counters, part by part; each part that has any is one row group."""
+    """Rows and counters, part by part; each part that has any is one row group.
+
+    Files on a local disk are read as they are decoded: to read a row group ahead copies it once more.
+    """
     with (
-        pq.ParquetFile(folder / "rows.parquet") as rows,
-        pq.ParquetFile(folder / "units.parquet") as units,
+        pq.ParquetFile(folder / "rows.parquet", pre_buffer=False) as rows,
+        pq.ParquetFile(folder / "units.parquet", pre_buffer=False) as units,
     ):
         groups = {rows: 0, units: 0}
 
@@ -243,15 +245,7 @@ def _seal(said: JsonObject) -> str:
 
 
 def _summary(path: Path) -> dict[str, Json]:
-    """The size of a file, and a hash over the hashes of its blocks, which several threads compute."""
-    with path.open("rb") as file, ThreadPoolExecutor(min(os.cpu_count() or 1, 8)) as pool:
-        size = os.fstat(file.fileno()).st_size
-
-        def block(at: int) -> bytes:
-            return hashlib.sha256(os.pread(file.fileno(), _BLOCK, at)).digest()
-
-        hashes = b"".join(pool.map(block, range(0, size, _BLOCK)))
-    return {"size": size, "sha256": hashlib.sha256(hashes).hexdigest()}
+    return dict(content_of(path)._asdict())
 
 
 def _identity(folder: Path, file: str) -> tuple[int, ...]:

@@ -33,7 +33,7 @@ BEFORE: Final = 4
 """Bit of `flags`: the source delivered an old row that exists."""
 _WIDE: Final = 1 << 32
 """Keys that are farther apart are numbered before they are sorted."""
-_MOST: Final = 2**62
+MOST_WITHIN: Final = 2**62
 """The longest `within`, in microseconds; a longer one is cut to it, so that no sum overflows."""
 
 
@@ -104,6 +104,8 @@ class Lives:
     dropped: int
     stamps: Stamps | None = None
     """None unless `enforce` was called with `stamp`."""
+    leaving: Ints | None = None
+    """Where constraints renew: the column `leaves` of the state; null where it is not after the history."""
     excess: pa.Array | None = None
     """The texts of `units.excess`; None: they follow from `true` and `accepted`, as units are rows."""
 
@@ -225,7 +227,7 @@ def judged(
     """
     which = np.zeros(len(lengths), np.int32) if label is None else label
     most, period, declared = rules.at_most[which], rules.within[which], rules.declared[which]
-    until = np.where(period == NEVER, NEVER, first + np.minimum(period, _MOST))
+    until = np.where(period == NEVER, NEVER, first + np.minimum(period, MOST_WITHIN))
     count = np.where(declared, np.minimum(lengths, most), 0)
     inside = _beginnings(count, lengths)
     if time is not None:
@@ -251,14 +253,20 @@ def judged(
     )
 
 
-def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int, stamp: bool = False) -> Lives:
-    """Decide which changes of the contributions in one scope count.  `stamp`: also return every change."""
-    width = rules.width
+def changes_of(rows: Versions, rules: Rules) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32]]:
+    """The versions that change a contribution, and the contributions before and after each."""
     code = rules.codes[rows.picture]
     was = np.append(np.zeros(1, np.int32), code[:-1])[: len(code)]
     was[rows.fresh] = 0
     at = np.flatnonzero(code != was)
-    key, spot, now, was = rows.key[at], rows.bin[at] * width, code[at], was[at]
+    return at, was[at], code[at]
+
+
+def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int, stamp: bool = False) -> Lives:
+    """Decide which changes of the contributions in one scope count.  `stamp`: also return every change."""
+    width = rules.width
+    at, was, now = changes_of(rows, rules)
+    key, spot = rows.key[at], rows.bin[at] * width
     starts = np.flatnonzero(np.append([True], key[1:] != key[:-1])[: len(key)])
     lengths = np.diff(np.append(starts, len(key)))
     first = rows.time[at[starts]]

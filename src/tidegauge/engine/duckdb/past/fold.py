@@ -22,13 +22,14 @@ import numpy as np
 import pyarrow as pa
 
 from tidegauge.engine.duckdb.past.digests import Digests
-from tidegauge.engine.duckdb.past.distinct import DistinctRows, can_encode
+from tidegauge.engine.duckdb.past.distinct import DistinctRows
 from tidegauge.engine.duckdb.past.enforce import ALIVE, BEFORE, INFORMED, Log, Rules, Versions, enforce
 from tidegauge.engine.duckdb.past.parts import Part, Texts, different, divided, named, together
 from tidegauge.engine.duckdb.past.segments import Seen
 from tidegauge.engine.duckdb.past.shuffle import Changes, Shuffle, parts_of, plain, size_of
 from tidegauge.engine.duckdb.past.stamps import stamped
 from tidegauge.engine.duckdb.past.state import PastState
+from tidegauge.engine.duckdb.past.terms import Terms, enforce_terms
 from tidegauge.engine.duckdb.past.threads import in_turn
 from tidegauge.engine.duckdb.past.totals import totals
 from tidegauge.engine.duckdb.past.views import PastViews
@@ -61,16 +62,6 @@ _FEW: Final = 1 << 27
 """If a history has fewer changes, the numbers of its distinct rows, with flags, fit into 32 bits."""
 
 
-def can_fold(program: Program, views: Views, columns: Mapping[str, str]) -> bool:
-    """Whether histories of this program are folded here; others go through the statements of a tick."""
-    return (
-        program.terms is None
-        and not views.flows
-        and not views.image
-        and all(map(can_encode, columns.values()))
-    )
-
-
 class Past:
     """Folds one history; `columns`: the columns that the program uses, name -> SQL type."""
 
@@ -84,6 +75,7 @@ class Past:
         self._sql = PastViews(views, columns)
         self._threads = max(1, min(os.cpu_count() or 1, 16))
         self.arrivals = 0
+        self._terms: Terms | None = None
 
     def fold(
         self,
@@ -99,6 +91,7 @@ class Past:
         `keeper`: keeps what is finished of a history that is divided on disk, so that the next fold of it
         continues.  `write`: takes the stamped changes of each part of the history, before the first result.
         """
+        self._terms = None if self._program.terms is None else Terms.of(self._program.terms, reached)
         with ExitStack() as held:
             pool = held.enter_context(ThreadPoolExecutor(self._threads))
             digests = Digests(self._db, history, self._columns, self._threads, owner=self._program.owner)
@@ -296,7 +289,12 @@ class Past:
     ) -> Part:
         rows = Versions.of(Log.of(part, ends), part)
         exists = np.flatnonzero(rows.last & rows.alive)
-        lives = [enforce(rows, one, ends=ends, reached=reached, stamp=stamp) for one in rules]
+        lives = [
+            enforce(rows, one, ends=ends, reached=reached, stamp=stamp)
+            if self._terms is None
+            else enforce_terms(rows, one, self._terms, ends)
+            for one in rules
+        ]
         return Part(
             rows.keys,
             rows.key[exists],
@@ -337,7 +335,7 @@ class Past:
         texts = [self._excess(s, rules[s], [each[s] for each in lives]) for s in range(scopes)]
         pictures = self._db.sql("SELECT * FROM pictures ORDER BY number").to_arrow_table()
         layout = self._views.layout
-        state = PastState(layout, rules, texts, pictures, digests)
+        state = PastState(layout, rules, texts, pictures, digests, terms=self._terms)
         named = [name for name in ("entry", "unit") if name in layout.entries]
         gone = arrow_schema(layout.entries).empty_table().select(named)
         used = arrow_schema(layout.used).empty_table()

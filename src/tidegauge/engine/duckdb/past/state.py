@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tidegauge.engine.duckdb.past.digests import Digests
     from tidegauge.engine.duckdb.past.enforce import Ints, Lives, Rules
     from tidegauge.engine.duckdb.past.parts import Part, Texts
+    from tidegauge.engine.duckdb.past.terms import Terms
     from tidegauge.model.engine import StateLayout
 
 
@@ -35,7 +36,10 @@ class PastState:
         texts: Sequence[Texts],
         pictures: pa.Table,
         digests: Digests,
+        *,
+        terms: Terms | None,
     ) -> None:
+        self._terms = terms
         self._entries, self._units = arrow_schema(layout.entries), arrow_schema(layout.units)
         self._rules, self._digests, self._texts = rules, digests, texts
         seen = [name for name in self._entries.names if name in pictures.column_names]
@@ -83,14 +87,25 @@ class PastState:
         place, order = _placed(rank, len(names) * scopes)
         unit, scope = np.divmod(place, scopes) if scopes > 1 else (place, np.zeros(len(place), np.int64))
         stays = np.concatenate([np.zeros(0, bool), *(life.stays for _, _, life in lives)])[order]
-        columns = {
+        leaves = _joined([life.leaves for _, _, life in lives])[order]
+        excess = self._excess([(s, life) for s, _, life in lives], order)
+        more: dict[str, pa.Array] = {}
+        if self._terms is not None:  # a unit that is not where it should be moves when the next term begins
+            off = excess.is_valid().to_numpy(zero_copy_only=False)
+            leaves, stays = np.where(off, np.minimum(leaves, self._terms.until), leaves), stays & ~off
+            leaving = _joined([life.leaving for _, _, life in lives if life.leaving is not None])[order]
+            more = {
+                "leaves": pa.array(leaving, mask=leaving <= self._terms.reached),
+                "term": pa.array(np.full(len(order), self._terms.last)),
+            }
+        columns = more | {
             "unit": _some(names, unit),
             "scope": pa.array(scope),
             "moves": pa.array(_joined([life.moves for _, _, life in lives])[order]),
             "first": pa.array(_joined([life.first for _, _, life in lives])[order]),
             "label": self._labels([(s, life) for s, _, life in lives], order),
-            "expires": pa.array(_joined([life.leaves for _, _, life in lives])[order], mask=stays),
-            "excess": self._excess([(s, life) for s, _, life in lives], order),
+            "expires": pa.array(leaves, mask=stays),
+            "excess": excess,
         }
         return pa.table([columns[name] for name in self._units.names], schema=self._units)
 

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidegauge.engine.duckdb.past.distinct import can_encode
 from tidegauge.engine.duckdb.render import quote, render
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tidegauge.engine.duckdb.views import Views
-    from tidegauge.model.program import Release, Scope
+    from tidegauge.model.program import Program, Release, Scope
 
 
 class PastViews:
@@ -123,3 +124,17 @@ class PastViews:
                 value: f"CASE WHEN {table}.{cell} IS NOT NULL THEN {table}.{value} END" for value in values
             }
         return found
+
+
+def can_fold(program: Program, views: Views, columns: Mapping[str, str]) -> bool:
+    """Whether histories of this program are folded over arrays; others go through the statements of a tick.
+
+    `columns`: the columns that the program uses, name -> SQL type.
+    """
+    alone = program.max_rows is None and all(scope.by is None for scope in program.scopes)
+    return (
+        (program.terms is None or alone)
+        and not views.flows
+        and not views.image
+        and all(map(can_encode, columns.values()))
+    )

@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from tidegauge.engine.duckdb.past.shuffle import Shuffle
     from tidegauge.model.history import Files, History, Keeper, Piece, Report
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 """To be raised whenever files of an earlier version must not be used."""
 _DIVIDED: Final = "divided"
 _LIBRARIES: Final = ("tidegauge", "numpy", "pyarrow")
-_LIVES: Final = ("units", "moves", "first", "labels", "leaves", "stays", "accepted", "true")
+_LIVES: Final = ("units", "moves", "first", "labels", "leaves", "stays", "accepted", "true", "leaving")
 _MOVED: Final = ("accepted_changes", "other_changes", "exits")
 """The fields of `Lives` that are an array, and a pair of arrays."""
 CONTINUED: Final = "Continuing a history that was interrupted: {}."

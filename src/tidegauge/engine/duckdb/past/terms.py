@@ -1,0 +1,196 @@
+"""Enforcement over arrays where constraints renew, for rows that are units.  [T15]
+
+A life is what a unit does in one term.  When a term begins, a unit contributes what it truly contributes, free
+of charge, and its changes count from 1 again.  Lives in which nothing is decided are left out: of a unit that
+does not change in a term, none is needed, unless it may have to leave, or the term is the last one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tidegauge.engine.duckdb.past.enforce import MOST_WITHIN, Lives, changes_of, net
+from tidegauge.engine.duckdb.sorting import begins
+from tidegauge.engine.duckdb.views import NEVER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tidegauge.engine.duckdb.past.enforce import Flags, Ints, Rules, Versions
+    from tidegauge.model.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms that begin by the end of a history; term n has n beginnings up to its own."""
+
+    begins: Ints
+    """When terms 1, 2, ... begin."""
+    until: int
+    """When the next term begins."""
+    reached: int
+    """The end of the history."""
+
+    @classmethod
+    def of(cls, terms: Schedule, reached: int) -> Terms:
+        """The terms up to `reached`."""
+        last = terms.bin_at(reached + 1)
+        return cls(np.array([terms.bin_end(n) for n in range(last)], np.int64), terms.bin_end(last), reached)
+
+    @property
+    def last(self) -> int:
+        """The number of the last term."""
+        return len(self.begins)
+
+    def ends(self, term: Ints) -> Ints:
+        """When these terms end."""
+        return np.append(self.begins, self.until)[term]
+
+    def beginning(self, term: Ints) -> Ints:
+        """When these terms begin; the one before all others never does."""
+        return np.append([NEVER], self.begins)[term]
+
+
+@dataclass(frozen=True)
+class _Changes:
+    """The changes of the contributions in one scope, sorted by unit and time."""
+
+    unit: NDArray[np.int32]
+    time: Ints
+    bin: Ints
+    was: NDArray[np.int32]
+    now: NDArray[np.int32]
+    term: Ints
+    free: Flags
+    """Whether a change is at the instant at which a term begins."""
+
+    def take(self, at: Any) -> _Changes:
+        """Some of them."""
+        return _Changes(*(one[at] for one in vars(self).values()))
+
+    def and_then(self, other: _Changes) -> _Changes:
+        """These and others, in no order."""
+        both = zip(vars(self).values(), vars(other).values(), strict=True)
+        return _Changes(*(np.concatenate(some) for some in both))
+
+
+@dataclass(frozen=True)
+class _Lives:
+    """The lives of all units, sorted by unit and term."""
+
+    unit: NDArray[np.int32]
+    term: Ints
+    begin: NDArray[np.int32]
+    """The contribution when the term begins ..."""
+    end: NDArray[np.int32]
+    """... and when it ends."""
+    count: Ints
+    """How many changes of the life are not free."""
+
+    @classmethod
+    def of(cls, changes: _Changes, last: int, *, each: bool) -> _Lives:
+        """`each`: units that contribute have a life in every term, not only in the last one."""
+        key = changes.unit.astype(np.int64) * (last + 1) + changes.term
+        starts = np.flatnonzero(begins(key))
+        stops = np.append(starts, len(key))[1:]
+        unit, term, free = changes.unit[starts], changes.term[starts], changes.free[starts]
+        end = changes.now[stops - 1]
+        following = np.append(unit[1:] == unit[:-1], [False])[: len(unit)]
+        until = np.where(following, np.append(term[1:], [0])[: len(term)], last + 1)
+        between = until - term - 1
+        more = np.where(end != 0, between if each else ~following & (between > 0), 0)
+        # `more` lives follow each one, in the terms before `until`
+        place = np.repeat(np.arange(len(unit)), 1 + more)
+        own = np.arange(len(place)) - (np.cumsum(1 + more) - (1 + more))[place]
+        first = own == 0
+        return cls(
+            unit[place],
+            np.where(first, term[place], until[place] - more[place] - 1 + own),
+            np.where(first, np.where(free, changes.now[starts], changes.was[starts])[place], end[place]),
+            end[place],
+            np.where(first, (stops - starts - free)[place], 0),
+        )
+
+
+def enforce_terms(rows: Versions, rules: Rules, terms: Terms, ends: Ints) -> Lives:
+    """Decide which changes of the contributions in one scope count, in each term by itself."""
+    width, reached = rules.width, terms.reached
+    at, was, now = changes_of(rows, rules)
+    time = rows.time[at]
+    term = np.searchsorted(terms.begins, time, side="right")
+    every = _Changes(rows.key[at], time, rows.bin[at], was, now, term, time == terms.beginning(term))
+    (most,), (period,) = rules.at_most.tolist(), rules.within.tolist()
+    lives = _Lives.of(every, terms.last, each=rules.retire and period != NEVER)
+    free, counted = every.take(every.free), every.take(~every.free)
+
+    # Judge.
+    starts = np.cumsum(lives.count) - lives.count
+    life = np.repeat(np.arange(len(lives.unit)), lives.count)
+    begin = terms.beginning(lives.term)
+    here = (lives.term > 0) & (lives.begin != 0)
+    first = np.where(lives.count > 0, np.append(counted.time, [NEVER])[starts], NEVER)
+    first = np.where(here, begin, first)
+    until = np.full(len(first), NEVER) if period == NEVER else first + min(period, MOST_WITHIN)
+    until[first == NEVER] = NEVER
+    inside = (np.arange(len(life)) - starts[life] < most) & (counted.time <= until[life])
+    accepts, leaves = inside, np.full(len(first), NEVER)
+    if rules.retire:
+        leaves, reaches = until, lives.count >= most
+        leaves[reaches] = np.minimum(counted.time[starts[reaches] + most - 1], until[reaches])
+        leaves[leaves >= terms.ends(lives.term)] = NEVER
+        accepts = counted.time < leaves[life]
+    left = leaves <= reached
+    accepted = np.bincount(life[accepts], minlength=len(first))
+    standing = np.where(accepted > 0, np.append(counted.now, [0])[starts + accepted - 1], lives.begin)
+    final = np.where(left, 0, standing).astype(np.int32)
+
+    # When a term begins, what is accepted becomes what is true.
+    same = np.append([False], lives.unit[1:] == lives.unit[:-1])[: len(first)]
+    next_term = same & (lives.term == np.append([0], lives.term[:-1])[: len(first)] + 1)
+    before = np.where(next_term, np.roll(final, 1), np.where(same, np.roll(lives.end, 1), 0))
+    renewed = np.flatnonzero((lives.term > 0) & (before != lives.begin))
+    later = np.flatnonzero(
+        (final != lives.end) & (lives.term < terms.last) & ~np.append(next_term[1:], [False])
+    )
+    gone = np.flatnonzero(left & (standing > 0))
+    renews = np.searchsorted(ends, begin[renewed]) * width
+    renews_later = np.searchsorted(ends, terms.ends(lives.term[later])) * width
+    goes = np.searchsorted(ends, leaves[gone]) * width
+    refused = counted.take(~accepts)
+    known = np.flatnonzero((lives.term == terms.last) & (first != NEVER))
+    leaving, true = leaves[known], lives.end[known]
+    expires = np.where(leaving > reached, leaving, NEVER)
+    if rules.retire and period != NEVER:  # the next term can change what counts
+        expires = np.where(true != 0, np.minimum(expires, terms.until), expires)
+    return Lives(
+        units=lives.unit[known],
+        moves=np.minimum(lives.count[known], most),
+        first=first[known],
+        labels=None,
+        leaves=expires,
+        stays=expires == NEVER,
+        accepted=final[known],
+        true=true,
+        accepted_changes=_sums(counted.take(accepts), width),
+        other_changes=_sums(free.and_then(refused), width),
+        exits=net(
+            [
+                (goes + standing[gone], -1),
+                (renews + lives.begin[renewed], 1),
+                (renews + before[renewed], -1),
+                (renews_later + lives.end[later], 1),
+                (renews_later + final[later], -1),
+            ],
+            width,
+        ),
+        dropped=len(inside) - int(np.count_nonzero(inside)),
+        leaving=leaving if rules.retire else np.full(len(known), reached),
+    )
+
+
+def _sums(changes: _Changes, width: int) -> tuple[Ints, Ints]:
+    place = changes.bin * width
+    return net([(place + changes.now, 1), (place + changes.was, -1)], width)
