@@ -1,7 +1,7 @@
 """Enforcement over arrays where constraints renew, for rows that are units.  [T15]
 
-A life is what a unit does in one term.  When a term begins, a unit contributes what it truly contributes, free
-of charge, and its changes count from 1 again.  Lives in which nothing is decided are left out: of a unit that
+A life is what a unit does in one term.  When a term begins, a unit contributes what it truly contributes,
+free of charge, and its changes count from 1 again.  Lives in which nothing is decided are left out: if a unit
 does not change in a term, none is needed, unless it may have to leave, or the term is the last one.
 """
 
