@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from bench.result import Chart, Ratio, Result, Table, say
-from tidegauge.audit.canaries import run_canaries
 from tidegauge.audit.findings import Discrepancy
-from tidegauge.audit.palette import palette
-from tidegauge.audit.rehearsal import Subject
+from tidegauge.audit.noise.canaries import run_canaries
+from tidegauge.audit.worlds.palette import palette
+from tidegauge.audit.worlds.rehearsal import Subject
 from tidegauge.run.gauge import Gauge
 from tidegauge.testing import Script
 

@@ -120,7 +120,7 @@ def test_modules_stay_small_and_are_named_after_something(path: Path) -> None:
 
 
 SIMULATION = {
-    "audit/world.py",
+    "audit/worlds/world.py",
     "mechanism/noise/samplers.py",
     "mechanism/noise/selection.py",
     "mechanism/search/path_samples.py",

@@ -12,8 +12,7 @@ from tests.adjacency.declared import declare
 from tests.adjacency.sources import DebeziumLog, FilesLog, Log, SQLiteLog, cut_batches
 from tests.adjacency.world import alone, random_table, without
 from tests.shared_plans import SharedPlans, shared_plans
-from tidegauge.audit.rehearsal import listening
-from tidegauge.audit.transcript import (
+from tidegauge.audit.replay.transcript import (
     Labels,
     Transcript,
     loss,
@@ -21,6 +20,7 @@ from tidegauge.audit.transcript import (
     require_unit_local,
     transcript,
 )
+from tidegauge.audit.worlds.rehearsal import listening
 from tidegauge.errors import SpecError
 from tidegauge.run.gauge import Gauge
 from tidegauge.testing import Clock

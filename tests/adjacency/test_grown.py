@@ -19,9 +19,9 @@ from tests.adjacency.play import Play, check, compare
 from tests.adjacency.sources import Log
 from tests.adjacency.world import Table, Times, random_table, without
 from tests.shared_plans import SharedPlans, shared_plans
-from tidegauge.audit.terms import terms_between
-from tidegauge.audit.transcript import Labels, loss
-from tidegauge.audit.world import without_term
+from tidegauge.audit.replay.terms import terms_between
+from tidegauge.audit.replay.transcript import Labels, loss
+from tidegauge.audit.worlds.world import without_term
 from tidegauge.errors import SpecError
 from tidegauge.model.program import Allowance
 from tidegauge.model.quantity import instant, rfc3339

@@ -12,8 +12,8 @@ import pytest
 
 from tests.adjacency.declared import declare
 from tests.adjacency.world import COLUMNS
-from tidegauge.audit.rehearsal import Subject
-from tidegauge.audit.replay import replay
+from tidegauge.audit.replay.replay import replay
+from tidegauge.audit.worlds.rehearsal import Subject
 from tidegauge.errors import SpecError
 from tidegauge.run.gauge import Gauge
 from tidegauge.testing import Clock, Script

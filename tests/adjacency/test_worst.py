@@ -16,7 +16,7 @@ import pytest
 from tests.adjacency.declared import Declared
 from tests.adjacency.play import Play, compare
 from tests.adjacency.world import Row, Table, Times, without
-from tidegauge.audit.transcript import loss
+from tidegauge.audit.replay.transcript import loss
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,7 +1,7 @@
 """Random tables of the adjacency tests, and their logs with and without one unit.
 
 What an event is, to which unit a row belongs, and what the log without a unit is, are stated once, in
-tidegauge.audit.world.  That module shares no code with the engine, which is the independence that these tests need: the
+tidegauge.audit.worlds.world.  That module shares no code with the engine, which is the independence that these tests need: the
 engine's own notion of identity is what they test.  How a random table behaves is stated here and there: two inventors
 think of more than one.
 """
@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tidegauge.audit import world
-from tidegauge.audit.world import Event, alone, without
+from tidegauge.audit.worlds import world
+from tidegauge.audit.worlds.world import Event, alone, without
 
 if TYPE_CHECKING:
     import random

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tidegauge.audit.rehearsal import Subject
+from tidegauge.audit.worlds.rehearsal import Subject
 from tidegauge.run.gauge import Gauge
 from tidegauge.testing import Script
 

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tidegauge.audit import random_gauges, wal
 from tidegauge.audit.audit import seedable
-from tidegauge.audit.checks import checks
-from tidegauge.audit.chosen import check_draw
 from tidegauge.audit.controls.bugs import BUGS
 from tidegauge.audit.findings import Discrepancy
-from tidegauge.audit.published import check_intervals, check_without_noise
-from tidegauge.audit.random_gauges import RandomGauge, check_random
-from tidegauge.audit.surveys import check_estimates
+from tidegauge.audit.installed import random_gauges
+from tidegauge.audit.installed.checks import checks
+from tidegauge.audit.installed.chosen import check_draw
+from tidegauge.audit.installed.published import check_intervals, check_without_noise
+from tidegauge.audit.installed.random_gauges import RandomGauge, check_random
+from tidegauge.audit.local.surveys import check_estimates
+from tidegauge.audit.readers import wal
 from tidegauge.local import decode
 from tidegauge.local.decode import Histogram
 from tidegauge.mechanism.noise.samplers import SecureSampler
@@ -68,7 +69,9 @@ def test_the_choice_is_drawn_as_it_should_be_and_half_its_noise_is_found(
 
 def test_readings_are_exact_without_noise_and_noise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     check_without_noise()
-    monkeypatch.setattr("tidegauge.audit.published.Silent.draw", lambda self, noise, count: [10**6] * count)
+    monkeypatch.setattr(
+        "tidegauge.audit.installed.published.Silent.draw", lambda self, noise, count: [10**6] * count
+    )
     with pytest.raises(Discrepancy, match="another value"):
         check_without_noise()
 
@@ -86,7 +89,7 @@ def test_intervals_cover_and_those_of_larger_noise_do_not(monkeypatch: pytest.Mo
 
 def test_estimates_of_surveys_are_as_far_off_as_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
     check_estimates()
-    from tidegauge.audit import surveys
+    from tidegauge.audit.local import surveys
 
     histogram = decode.histogram
 

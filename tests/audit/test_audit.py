@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 from tests.audit.gauges import COUNT, subject
 from tidegauge.audit.audit import ALPHA, Report, audit
 from tidegauge.audit.controls.bugs import BUGS
-from tidegauge.audit.local import LocalResult, check_local
-from tidegauge.audit.page import as_html
-from tidegauge.audit.replay import Replayed
-from tidegauge.audit.text import as_text
+from tidegauge.audit.local.local import LocalResult, check_local
+from tidegauge.audit.replay.replay import Replayed
+from tidegauge.audit.report.page import as_html
+from tidegauge.audit.report.text import as_text
 from tidegauge.cli import app
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def test_the_page_needs_nothing_else_and_escapes_names(tmp_path: Path) -> None:
 def test_local_reports_follow_their_law_and_a_wrong_reporter_does_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from tidegauge.audit import local
+    from tidegauge.audit.local import local
 
     monkeypatch.setattr(local, "node", lambda: None)
     results, notes = check_local(1e-9, lambda done: None, only=["snapshots"])

@@ -10,11 +10,11 @@ import pytest
 
 from tests.audit.gauges import COLUMNS, COUNT, GROUPED, subject
 from tests.audit.test_replay import AVG, FLOW, replayed, with_noise
-from tidegauge.audit.bounds import Bounds, Samples, bounds
-from tidegauge.audit.canaries import Canaries, claimed_mu, run_canaries
 from tidegauge.audit.findings import Discrepancy
-from tidegauge.audit.palette import palette
-from tidegauge.audit.rehearsal import Subject
+from tidegauge.audit.noise.bounds import Bounds, Samples, bounds
+from tidegauge.audit.noise.canaries import Canaries, claimed_mu, run_canaries
+from tidegauge.audit.worlds.palette import palette
+from tidegauge.audit.worlds.rehearsal import Subject
 from tidegauge.run.gauge import Gauge
 from tidegauge.testing import Script
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tidegauge.audit.checks import checks
 from tidegauge.audit.controls.bugs import BUGS
 from tidegauge.audit.controls.seed import ALLOWED, Bug, Edit, NotSeeded, _edited, function_of, seeded
+from tidegauge.audit.installed.checks import checks
 
 NAMED = {
     "the paper's MostSpan",

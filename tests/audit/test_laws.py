@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidegauge.audit.findings import Discrepancy
-from tidegauge.audit.laws import Recorder, below, classes, deviation, laws_of
+from tidegauge.audit.noise.laws import Recorder, below, classes, deviation, laws_of
 from tidegauge.mechanism.noise.samplers import DiscreteGaussian, DiscreteLaplace, SimulationSampler
 
 if TYPE_CHECKING:

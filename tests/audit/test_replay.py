@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.audit.gauges import COUNT, EVERY, GROUPED, subject
-from tidegauge.audit.palette import palette
-from tidegauge.audit.rehearsal import Subject
-from tidegauge.audit.replay import replay
-from tidegauge.audit.world import Random, Table, Times, random_table, without_term
+from tidegauge.audit.replay.replay import replay
+from tidegauge.audit.worlds.palette import palette
+from tidegauge.audit.worlds.rehearsal import Subject
+from tidegauge.audit.worlds.world import Random, Table, Times, random_table, without_term
 from tidegauge.mechanism.encode import scaled
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tidegauge.audit.replay import Replayed
+    from tidegauge.audit.replay.replay import Replayed
 
 SUM = {"sql": "SELECT SUM(x) FROM t WHERE lower(s) = 'north'", "bounds": {"x": [50, 100]}} | EVERY
 FLOW = {"sql": "SELECT COUNT(*) FROM changes(t) WHERE before.s = 'a' AND after.s = 'b'"} | EVERY

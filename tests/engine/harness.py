@@ -20,8 +20,8 @@ from tidegauge.model.schedule import Schedule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tidegauge.audit.identity import Mutation, Row
-    from tidegauge.audit.oracle import Oracle, Sees
+    from tidegauge.audit.worlds.identity import Mutation, Row
+    from tidegauge.audit.worlds.oracle import Oracle, Sees
     from tidegauge.engine.duckdb.engine import DuckEngine
     from tidegauge.model.program import Arrived, Folded
 
@@ -365,7 +365,7 @@ def passes(mutations: list[Mutation], untils: list[int]) -> Passes:
 
 
 def run_oracle(program: Program, log: Passes) -> Oracle:
-    from tidegauge.audit.oracle import Oracle
+    from tidegauge.audit.worlds.oracle import Oracle
 
     oracle = Oracle(program, SEES)
     for mutations, now, until in log:

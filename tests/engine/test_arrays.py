@@ -29,7 +29,7 @@ from tidegauge.model.schedule import Schedule
 
 if TYPE_CHECKING:
     from tests.engine.harness import Passes
-    from tidegauge.audit.identity import Mutation
+    from tidegauge.audit.worlds.identity import Mutation
 
 
 def by_statements(program: Program, log: Passes, cuts: tuple[int, ...] = ()) -> Run:

@@ -18,8 +18,8 @@ from tests.engine.harness import (
     run_oracle,
 )
 from tests.seeds import seeds
-from tidegauge.audit.identity import renamed
-from tidegauge.audit.oracle import Oracle
+from tidegauge.audit.worlds.identity import renamed
+from tidegauge.audit.worlds.oracle import Oracle
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.model.program import Allowance, Program, Release, Scope
 from tidegauge.model.quantity import Span
@@ -27,7 +27,7 @@ from tidegauge.model.schedule import Schedule
 
 if TYPE_CHECKING:
     from tests.engine.harness import Passes, Path
-    from tidegauge.audit.identity import Mutation
+    from tidegauge.audit.worlds.identity import Mutation
 
 
 @pytest.mark.parametrize("seed", seeds(2000, 50, quick=14))

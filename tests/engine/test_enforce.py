@@ -31,7 +31,7 @@ from tidegauge.model.schedule import Schedule
 
 if TYPE_CHECKING:
     from tests.engine.harness import Passes, Spot
-    from tidegauge.audit.identity import Mutation, Row
+    from tidegauge.audit.worlds.identity import Mutation, Row
 
 
 def both(program: Program, log: Passes) -> dict[Spot, int]:

@@ -20,7 +20,7 @@ from tidegauge.model.schedule import Schedule
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tidegauge.audit.oracle import Oracle
+    from tidegauge.audit.worlds.oracle import Oracle
     from tidegauge.model.program import Program, Release, Scope
 
 UNTIL = 90

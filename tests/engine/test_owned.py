@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tests.engine.harness import Run
-    from tidegauge.audit.identity import Mutation
+    from tidegauge.audit.worlds.identity import Mutation
 
 ENDS = 200
 

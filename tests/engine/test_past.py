@@ -25,7 +25,7 @@ from tests.engine.harness import (
     oracle_true,
 )
 from tests.seeds import seeds
-from tidegauge.audit.oracle import Oracle
+from tidegauge.audit.worlds.oracle import Oracle
 from tidegauge.engine.duckdb import past
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.engine.duckdb.past import parts, shuffle
@@ -37,7 +37,7 @@ from tidegauge.model.schedule import Schedule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tidegauge.audit.identity import Mutation, Row
+    from tidegauge.audit.worlds.identity import Mutation, Row
     from tidegauge.model.history import Backfilled
 
 ENDS = 90

@@ -28,7 +28,7 @@ from tidegauge.model.schedule import Schedule
 
 if TYPE_CHECKING:
     from tests.engine.harness import Passes, Path, Spot
-    from tidegauge.audit.identity import Mutation, Row
+    from tidegauge.audit.worlds.identity import Mutation, Row
 
 EVERY_10 = Schedule(0, Span(micros=10))
 TERMS = Schedule(20, Span(micros=20))

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from tests.engine.harness import oracle_true
-from tidegauge.audit.oracle import Oracle
+from tidegauge.audit.worlds.oracle import Oracle
 from tidegauge.model.expression import Column, Constant, call
 from tidegauge.model.program import Allowance, Program, Release, Scope
 from tidegauge.model.quantity import Span
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tests.engine.harness import Passes, Spot
-    from tidegauge.audit.identity import Mutation, Row
+    from tidegauge.audit.worlds.identity import Mutation, Row
 
 Version = tuple[str | None, int | None] | None
 """The columns s, which only the older flow sees, and x; None: no row."""

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tests.run.gauge_life import COLUMNS, gauge, life
-from tidegauge.audit.ahead import without_noise
 from tidegauge.audit.findings import Discrepancy
-from tidegauge.audit.transcript import Labels
-from tidegauge.audit.world import Random
+from tidegauge.audit.replay.ahead import without_noise
+from tidegauge.audit.replay.transcript import Labels
+from tidegauge.audit.worlds.world import Random
 from tidegauge.errors import SpecError, StoreCorrupt
 from tidegauge.mechanism.encode import draw_ahead
 from tidegauge.model.tick import NoiseAhead

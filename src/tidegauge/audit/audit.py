@@ -14,22 +14,22 @@ from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
-from tidegauge.audit.canaries import claimed_mu, run_canaries
-from tidegauge.audit.checks import checks
 from tidegauge.audit.controls.bugs import BUGS
 from tidegauge.audit.findings import noted
-from tidegauge.audit.local import check_local
-from tidegauge.audit.palette import palette
-from tidegauge.audit.replay import Replayed, replay, require_within_budget
+from tidegauge.audit.installed.checks import checks
+from tidegauge.audit.local.local import check_local
+from tidegauge.audit.noise.canaries import claimed_mu, run_canaries
+from tidegauge.audit.replay.replay import Replayed, replay, require_within_budget
+from tidegauge.audit.worlds.palette import palette
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from fractions import Fraction
 
-    from tidegauge.audit.canaries import Canaries
     from tidegauge.audit.controls.seed import Bug
-    from tidegauge.audit.local import LocalResult
-    from tidegauge.audit.rehearsal import Subject
+    from tidegauge.audit.local.local import LocalResult
+    from tidegauge.audit.noise.canaries import Canaries
+    from tidegauge.audit.worlds.rehearsal import Subject
     from tidegauge.model.json import Json
 
     Progress = Callable[[str, float], None]

@@ -35,9 +35,9 @@ def audit(
     Exit code 0: passed; 1: failed.
     """
     from tidegauge.audit.audit import audit as run_audit  # noqa: PLC0415
-    from tidegauge.audit.page import as_html  # noqa: PLC0415
-    from tidegauge.audit.rehearsal import Subject  # noqa: PLC0415
-    from tidegauge.audit.text import as_text  # noqa: PLC0415
+    from tidegauge.audit.report.page import as_html  # noqa: PLC0415
+    from tidegauge.audit.report.text import as_text  # noqa: PLC0415
+    from tidegauge.audit.worlds.rehearsal import Subject  # noqa: PLC0415
     from tidegauge.cli.show import progress_bar  # noqa: PLC0415
     from tidegauge.run.gauge import Gauge  # noqa: PLC0415
 

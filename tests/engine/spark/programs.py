@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.engine.harness import Passes, Run, Spot
-    from tidegauge.audit.identity import Mutation
+    from tidegauge.audit.worlds.identity import Mutation
     from tidegauge.model.expression import Expression
     from tidegauge.model.program import Program
 

@@ -10,10 +10,10 @@ import json
 import os
 import sys
 
-from tidegauge.audit.checks import checks
 from tidegauge.audit.controls.bugs import BUGS
 from tidegauge.audit.controls.seed import ALLOWED, NotSeeded, seeded
 from tidegauge.audit.findings import noted
+from tidegauge.audit.installed.checks import checks
 
 
 def main() -> None:

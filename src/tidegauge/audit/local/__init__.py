@@ -1,0 +1,1 @@
+"""Local surveys: the reports of real reporters, and the estimates that are published."""

@@ -1,0 +1,1 @@
+"""Small logs through the readers of real sources."""

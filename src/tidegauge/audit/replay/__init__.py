@@ -1,0 +1,1 @@
+"""The audited plan on pairs of neighbours, with frozen noise: what one unit can change, and what it costs."""

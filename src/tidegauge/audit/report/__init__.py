@@ -1,0 +1,1 @@
+"""The report of an audit, as text and as a page."""

@@ -1,0 +1,1 @@
+"""Invented tables, their logs, and plans carried out on them; an oracle in plain Python."""
