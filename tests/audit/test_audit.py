@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from tests.audit.gauges import COUNT, subject
 from tidegauge.audit.audit import ALPHA, Report, audit
 from tidegauge.audit.controls.bugs import BUGS
-from tidegauge.audit.local.local import LocalResult, check_local
+from tidegauge.audit.local.local import LocalResult
 from tidegauge.audit.replay.replay import Replayed
 from tidegauge.audit.report.page import as_html
 from tidegauge.audit.report.text import as_text
@@ -104,21 +104,6 @@ def test_the_page_needs_nothing_else_and_escapes_names(tmp_path: Path) -> None:
     assert "<script>" not in page
     assert "one row &lt;b&gt;" in page
     assert "<svg" in page
-
-
-def test_local_reports_follow_their_law_and_a_wrong_reporter_does_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from tidegauge.audit.local import local
-
-    monkeypatch.setattr(local, "node", lambda: None)
-    results, notes = check_local(1e-9, lambda done: None, only=["snapshots"])
-    assert [one.found for one in results] == [[]]
-    assert len(notes) == 1
-    sampled = local._sampled
-    monkeypatch.setattr(local, "_sampled", lambda survey, life, people: sampled(survey, (None, None), people))
-    results, _ = check_local(1e-9, lambda done: None, only=["snapshots"])
-    assert "do not follow" in results[0].found[0]
 
 
 def digests(folder: Path) -> dict[str, str]:

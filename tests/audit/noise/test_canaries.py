@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.audit.gauges import COLUMNS, COUNT, GROUPED, subject
-from tests.audit.test_replay import AVG, FLOW, replayed, with_noise
+from tests.audit.replay.test_replay import AVG, FLOW, replayed, with_noise
 from tidegauge.audit.findings import Discrepancy
 from tidegauge.audit.noise.bounds import Bounds, Samples, bounds
 from tidegauge.audit.noise.canaries import Canaries, claimed_mu, run_canaries

@@ -50,7 +50,7 @@ def test_there_are_enough_and_each_is_still_in_the_code() -> None:
 
 
 def test_the_example_in_the_docs_has_their_number() -> None:
-    text = Path(__file__).parents[2].joinpath("docs", "audit.md").read_text("utf-8")
+    text = Path(__file__).parents[3].joinpath("docs", "audit.md").read_text("utf-8")
     assert f'"seeded": {len(BUGS)}, "caught": {len(BUGS)}' in text
 
 
