@@ -33,7 +33,8 @@ KEPT: Final = ROOT / "bench" / "results"
 QUICK: Final = ROOT / ".bench" / "quick"
 ORDER: Final = (
     "accuracy", "libraries", "usefulness", "denoise", "excess", "growing", "local", "thresholds",
-    "throughput", "oneshot", "scale", "spark", "files", "engine", "state", "live", "postgres", "decode", "api",
+    "throughput", "oneshot", "scale", "spark", "files",
+    "engine", "state", "live", "postgres", "decode", "api",
     "pages", "audit", "startup", "size",
 )  # fmt: skip
 """The order on the page.  A script that is not named here comes last."""

@@ -1,4 +1,5 @@
-"""What the web process and the publishers manage: a public file of 50 releases, 20 groups and two years of days.
+"""What the web process and the publishers manage: a public file of 50 releases,
+20 groups and two years of days.
 
     python -m bench.api              the numbers to reach, each with its limit; fails if one is missed
     python -m bench.api --quick      a tenth of the readings, for a look
@@ -78,7 +79,8 @@ def readings(doc: Document, days: range) -> tuple[PublicReading, ...]:
     """Invented readings of all releases on these days."""
     return tuple(
         PublicReading(
-            one.name, day, cell, START + day * DAY, group, value, 5.25, value - 10.3, value + 10.3, value - 3.5,
+            one.name, day, cell, START + day * DAY, group, value,
+            5.25, value - 10.3, value + 10.3, value - 3.5,
             value + 3.5,
         )
         for day in days
@@ -110,7 +112,8 @@ def make(path: Path, days: int) -> float:
 def server(path: Path, workers: int) -> Iterator[str]:
     """`tidegauge serve` as a process."""
     words = [
-        sys.executable, "-m", "tidegauge", "serve", str(path), "--listen", "127.0.0.1:0", "--workers", str(workers),
+        sys.executable, "-m", "tidegauge", "serve", str(path),
+        "--listen", "127.0.0.1:0", "--workers", str(workers),
     ]  # fmt: skip
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

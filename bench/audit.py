@@ -1,7 +1,7 @@
 """How much of the claimed mu the canaries certify: 500 and 5,000 cells a world.
 
-Every run is a whole gauge with real noise.  The targets are those of an ideal observer of two normal worlds, at
-95 % confidence: 90 % (shift) and 77 % (exact) of mu with 500 cells, 96 % and 92 % with 5,000.
+Every run is a whole gauge with real noise.  The targets are those of an ideal observer of two normal worlds,
+at 95 % confidence: 90 % (shift) and 77 % (exact) of mu with 500 cells, 96 % and 92 % with 5,000.
 
     python -m bench.audit            prints a table; exit code 1 where a target is missed
 """

@@ -1,4 +1,5 @@
-"""What `on_excess` costs: the bias of running counts with freeze and with retire, on the demo and on real data.
+"""What `on_excess` costs: the bias of running counts with freeze and with retire,
+on the demo and on real data.
 
     python -m bench.excess [NAME ...]
 

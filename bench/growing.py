@@ -150,11 +150,11 @@ def result(days: int, runs: int) -> Result:
     return Result(
         "Growing databases",
         f"A table that grows by {GROWTH:.0%} a day for {days} days, epsilon = 1 for everything that is "
-        f"published (pure, at most one change of a row). {runs} whole gauges with real noise. The scheduler "
-        "is that of Cummings, Krehbiel, Lai and Tantipongpipat (2018), for a size of the table that is "
-        "public, with the gamma that hindsight finds best; its shares of epsilon were written from memory, and "
-        "only their sum was checked. The relative error is the root mean squared error of a month over the "
-        "true count.",
+        f"published (pure, at most one change of a row). {runs} whole gauges with real noise. The "
+        "scheduler is that of Cummings, Krehbiel, Lai and Tantipongpipat (2018), for a size of the "
+        "table that is public, with the gamma that hindsight finds best; its shares of epsilon were "
+        "written from memory, and only their sum was checked. The relative error is the root mean "
+        "squared error of a month over the true count.",
         ratios=ratios,
         tables=[Table("", ["rows of the table (mean of a month)", *lines], rows)],
         charts=[Chart("Relative error at one fixed budget", "rows of the table", "relative error",

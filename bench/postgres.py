@@ -109,9 +109,9 @@ def result(parts: Parts, units: int, changes: int) -> Result:
     whole, _ = parts.found["gauge"]
     return Result(
         "A backlog of PostgreSQL",
-        f"{changes:,} changes of {units:,} rows wait in the log of a server on the same machine. The bare stream "
-        "counts messages and looks at nothing else; the source makes batches; the gauge makes ticks, durable. "
-        "The processor time is that of this process, without the server's.",
+        f"{changes:,} changes of {units:,} rows wait in the log of a server on the same machine. The bare "
+        "stream counts messages and looks at nothing else; the source makes batches; the gauge makes ticks, "
+        "durable. The processor time is that of this process, without the server's.",
         ratios=[
             Ratio("source", parts.found["source"][0], "the bare stream", bare_seconds, "s"),
             Ratio("gauge", whole, "the bare stream", bare_seconds, "s"),

@@ -3,8 +3,8 @@
     python -m bench.scale [--quick] [--large] [--only sizes shapes processors] [--folder FOLDER] [--docs]
 
 `sizes`       a whole history of 1 and 10 million changes (--large: 100 million as well): the GROUP BY without
-              privacy, a scan, the raw fold, `tidegauge stamp` and the fold of what it wrote; changes a second,
-              peak memory, ratios to GROUP BY, growth exponents.
+              privacy, a scan, the raw fold, `tidegauge stamp` and the fold of what it wrote; changes
+              a second, peak memory, ratios to GROUP BY, growth exponents.
 `shapes`      1 million changes (10 million units with --large): 100 releases, 100,000 groups, units of three
               rows, a unit that owns 10,000 rows, keys of which few have most changes, one change a row; each
               beside its own GROUP BY.
@@ -120,7 +120,8 @@ SHAPES: Final = {
     ),
     "owner": Shape(
         "a unit with 10,000 rows",
-        unit=f"CASE WHEN hash(i * 7 + 1) % {{rows}} < {ROWS_OF_ONE} THEN -1 ELSE hash(i * 7 + 1) % {{rows}} END",
+        unit=f"CASE WHEN hash(i * 7 + 1) % {{rows}} < {ROWS_OF_ONE} THEN -1 ELSE hash(i * 7 + 1) % {{rows}} "
+        "END",
         source={"unit": "person", "max_rows": 3},
     ),
 }
@@ -381,9 +382,9 @@ def main() -> int:
     clock = "Seconds of all processors" if options.processors else "Seconds of the clock"
     whole = Result(
         "Scale",
-        "Whole histories in Parquet, raw and stamped, beside the GROUP BY without privacy in the same engine; "
-        f"each in a process of its own. {clock}, the fastest of {rounds} (100 million changes: once); start-up and planning apart, "
-        "except for `tidegauge stamp`.",
+        "Whole histories in Parquet, raw and stamped, beside the GROUP BY without privacy in the same "
+        f"engine; each in a process of its own. {clock}, the fastest of {rounds} (100 million changes: "
+        "once); start-up and planning apart, except for `tidegauge stamp`.",
         [ratio for one in found for ratio in one.ratios],
         [table for one in found for table in one.tables],
         absent={name: reason for one in found for name, reason in one.absent.items()},

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 LAYOUT: Final = {
     "entries": {
-        "entry": "VARCHAR", "digest": "BIGINT", "c0": "BIGINT", "v0_0": "BIGINT", "c1": "BIGINT", "v1_0": "BIGINT",
+        "entry": "VARCHAR", "digest": "BIGINT", "c0": "BIGINT",
+        "v0_0": "BIGINT", "c1": "BIGINT", "v1_0": "BIGINT",
     },
     "units": {
         "unit": "VARCHAR", "scope": "BIGINT", "moves": "BIGINT", "first": "BIGINT", "label": "VARCHAR",
@@ -54,7 +55,8 @@ def part(keys: np.ndarray, rng: np.random.Generator) -> Folded:
     return Folded(
         totals=[],
         entries=pa.table(
-            [names, number(2**62), number(4), number(2), number(1), number(100)], names=list(LAYOUT["entries"])
+            [names, number(2**62), number(4), number(2), number(1), number(100)],
+            names=list(LAYOUT["entries"])
         ),
         gone=pa.table({"entry": pa.array([], pa.string())}),
         units=pa.table(

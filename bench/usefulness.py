@@ -10,8 +10,8 @@ over the best of its grid with hindsight.  --all takes every series of bench/ser
 out while the mechanism was made are also summed up apart.  --write puts the tables into docs/choosing-k.md;
 with --kept those of bench/results/usefulness.json, which bench.all keeps, and nothing is run.
 
-Each series is kept in .bench/usefulness until the code changes, so that a run that was interrupted goes on where
-it was.  Every series has a generator of its own: its draws are the same, whichever others are tried.
+Each series is kept in .bench/usefulness until the code changes, so that a run that was interrupted goes on
+where it was.  Every series has a generator of its own: its draws are the same, whichever others are tried.
 """
 
 from __future__ import annotations
@@ -130,12 +130,14 @@ def _read(found: dict[str, list[float]]) -> dict[Fraction, list[float]]:
 
 
 def search_once() -> None:
-    """Keep the strategies that the planner finds: the simulation and the choice of a series ask for the same."""
+    """Keep the strategies that the planner finds:
+    the simulation and the choice of a series ask for the same."""
     vars(choose)["candidates"] = cache(candidates)
 
 
 def with_budget(choice: Choice, spec: GaugeSpec) -> Choice:
-    """The choice under another budget: strategies stay, noise is inversely proportional to the root of rho."""
+    """The choice under another budget: strategies stay,
+    noise is inversely proportional to the root of rho."""
     cost = SHARE * accounted(spec.budget.budget)
     factor = sqrt(choice.cost / cost)
     noise = tuple((name, tuple(factor * one for one in found)) for name, found in choice.noise)

@@ -1,4 +1,5 @@
-"""What holds for all tests: examples that Hypothesis draws, and processes that end with the test that started them."""
+"""What holds for all tests: examples that Hypothesis draws,
+and processes that end with the test that started them."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ from tidegauge.model.registry import Registry
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Two processes run tests on two cores: threads of linear algebra would only wait for each other.  NumPy reads this
-# when it is loaded, and the processes that tests start inherit it.
+# Two processes run tests on two cores: threads of linear algebra would only wait for each other.  NumPy reads
+# this when it is loaded, and the processes that tests start inherit it.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 _CALM = settings(
@@ -68,7 +69,8 @@ def every_plug_in_of_a_test_is_unregistered() -> Iterator[None]:
 def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Kill, with all of its group, whatever Python process a test started and did not end.
 
-    Each gets a session, and so a group, of its own.  A server that several tests share ends with whoever started it.
+    Each gets a session, and so a group, of its own.  A server that several tests share ends with whoever
+    started it.
     """
     started: list[subprocess.Popen[Any]] = []
     begin = subprocess.Popen.__init__

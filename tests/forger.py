@@ -1,4 +1,5 @@
-"""Someone with write access to a store without a key: changes the committed plan, then makes all hashes agree again."""
+"""Someone with write access to a store without a key: changes the committed plan,
+then makes all hashes agree again."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def forge(path: Path, edit: Callable[[dict[str, Any]], object]) -> None:
-    """Edit the plan, compute the ledger's chain again so that it commits the edited plan, and remove the witness."""
+    """Edit the plan, compute the ledger's chain again so that it commits the edited plan,
+    and remove the witness."""
     path.with_name(f"{path.name}.witness").unlink(missing_ok=True)
     with closing(sqlite3.connect(path)) as db, db:
         (text,) = db.execute("SELECT value FROM meta WHERE key = 'plan'").fetchone()
@@ -27,7 +29,8 @@ def forge(path: Path, edit: Callable[[dict[str, Any]], object]) -> None:
 
 
 def commit_again(db: sqlite3.Connection, plan: dict[str, Any], **changes: str) -> None:
-    """Let the ledger's first entry commit this plan (with these changes of its body), every seal as it should be."""
+    """Let the ledger's first entry commit this plan (with these changes of its body),
+    every seal as it should be."""
     previous = GENESIS
     for seq, time, kind, body in db.execute(
         "SELECT seq, time, kind, body FROM ledger ORDER BY seq"

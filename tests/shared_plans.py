@@ -49,7 +49,8 @@ class SharedPlans:
 
 
 _SEEN: Final[dict[int, object]] = {}
-"""Plug-ins that plans were made with.  They stay alive: another one never gets the address of one that is gone."""
+"""Plug-ins that plans were made with.  They stay alive:
+another one never gets the address of one that is gone."""
 
 
 def _registered() -> str:

@@ -128,8 +128,8 @@ SIMULATION = {
     "cli/local.py",
     "source/postgres/access.py",
 }
-"""Where other randomness is at home: simulation that says so, the search for a strategy (which sees no data), invented
-data, and how long to wait before a next try."""
+"""Where other randomness is at home: simulation that says so, the search for a strategy (which sees no data),
+invented data, and how long to wait before a next try."""
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))

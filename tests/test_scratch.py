@@ -26,8 +26,9 @@ def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def other(statement: str) -> subprocess.Popen[bytes]:
     """A process that has made its folder, in which there is a file."""
     made = (
-        "from tidegauge.scratch import ScratchFolder; from pathlib import Path; import sys; one = ScratchFolder(); "
-        "(Path(one.name) / 'spilled').write_text('secret'); print(flush=True); sys.stdin.read(); "
+        "from tidegauge.scratch import ScratchFolder; from pathlib import Path; import "
+        "sys; one = ScratchFolder(); (Path(one.name) / "
+        "'spilled').write_text('secret'); print(flush=True); sys.stdin.read(); "
     )
     process = subprocess.Popen(
         [sys.executable, "-c", made + statement], stdin=subprocess.PIPE, stdout=subprocess.PIPE

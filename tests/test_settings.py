@@ -30,8 +30,10 @@ def test_what_a_test_starts_ends_with_it(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "import subprocess, sys, time\n"
         "from pathlib import Path\n"
-        "CHILD = 'import signal, time; signal.signal(2, 1); signal.signal(15, 1); print(1, flush=True); time.sleep(9999)'\n"
-        "PARENT = f'import subprocess, sys; p = subprocess.Popen([sys.executable, \"-c\", {CHILD!r}]); print(p.pid, flush=True); p.wait()'\n"
+        "CHILD = 'import signal, time; signal.signal(2, 1); signal.signal(15, 1); "
+        "print(1, flush=True); time.sleep(9999)'\n"
+        'PARENT = f\'import subprocess, sys; p = subprocess.Popen([sys.executable, "-c", {CHILD!r}]); '
+        "print(p.pid, flush=True); p.wait()'\n"
         "def test_it() -> None:\n"
         "    process = subprocess.Popen([sys.executable, '-c', PARENT], stdout=subprocess.PIPE, text=True)\n"
         "    found = {process.stdout.readline(), process.stdout.readline()} - {'1\\n'}\n"

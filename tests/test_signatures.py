@@ -25,8 +25,8 @@ OPEN = ("open", "plan")
 DECLARATIONS = "audit"
 """The audit invents declarations and rows; they are dictionaries, as users write them."""
 MOST = 22
-"""Signatures at the edges: rows of a database, declarations of users, or a library whose types are only known when they
-are read."""
+"""Signatures at the edges: rows of a database, declarations of users,
+or a library whose types are only known when they are read."""
 
 
 def vague(text: str) -> Iterator[str]:

@@ -1,4 +1,5 @@
-"""Heavy libraries are loaded when something that needs them is first used (bench/startup.py measures the cost)."""
+"""Heavy libraries are loaded when something that needs them is first used (bench/startup.py measures the
+cost)."""
 
 from __future__ import annotations
 

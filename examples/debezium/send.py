@@ -31,7 +31,8 @@ def post(event: dict[str, object]) -> None:
 def main(count: int) -> None:
     for number in range(1, count + 1):
         row = {"id": number, "region": random.choice(["north", "south"]), "age": random.randrange(100)}
-        source = {"connector": "postgresql", "schema": "public", "table": "patients", "ts_us": time.time_ns() // 1000,
+        source = {"connector": "postgresql", "schema": "public", "table": "patients",
+                  "ts_us": time.time_ns() // 1000,
                   "sequence": json.dumps([str(number), str(number)])}  # fmt: skip
         post({"before": None, "after": row, "op": "c", "source": source})
     print(f"{count} events were acknowledged.")

@@ -23,7 +23,8 @@ def main() -> None:
     print("week  answer  estimate    95 %  truth")
     for row in collector.estimate().to_pylist():
         print(
-            f"{row['window']:4}  {row['answer']:6}  {row['value']:8.0f}  ± {1.96 * row['stderr']:4.0f}  {truth[row['window'], row['answer']]:5}"
+            f"{row['window']:4}  {row['answer']:6}  {row['value']:8.0f}  ± {1.96 * row['stderr']:4.0f}  "
+            f"{truth[row['window'], row['answer']]:5}"
         )
     collector.close()
 

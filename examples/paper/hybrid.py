@@ -1,4 +1,5 @@
-"""Theorem 4.10: a database with tickets for k rides and monthly passes costs what the worse of the two costs."""
+"""Theorem 4.10: a database with tickets for k rides and monthly passes costs what the worse
+of the two costs."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ SMALL_DAYS, SMALL_VALID = 9, 3
 
 
 def brute_force(rides: int) -> int:
-    """The most windows that one entry changes in a small world, over all sets of days on which it may change."""
+    """The most windows that one entry changes in a small world,
+    over all sets of days on which it may change."""
     days = range(SMALL_DAYS)
     tickets = (chosen for chosen in combinations(days, min(rides, SMALL_DAYS)))
     passes = (

@@ -50,7 +50,8 @@ def panels(small: bool) -> Sequence[Panel]:
         Line("hierarchy (HDCR)", [(n, height(n) ** 2 * worst(n)) for n in sizes]),
     ]
     return [
-        Panel("Each measurement has the same noise", "windows T", "worst variance, in variances of one measurement",
+        Panel("Each measurement has the same noise", "windows T",
+              "worst variance, in variances of one measurement",
               same_noise, log_x=True, log_y=True),
         Panel("The lifetime loss is the same", "windows T", "the same; h layers share the loss",
               same_loss, log_x=True, log_y=True),

@@ -12,7 +12,8 @@ def main(days: int) -> None:
     with closing(sqlite3.connect("library.db")) as db:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute(
-            "CREATE TABLE IF NOT EXISTS loans (id INTEGER PRIMARY KEY, reader INTEGER NOT NULL, kind TEXT NOT NULL)"
+            "CREATE TABLE IF NOT EXISTS loans (id INTEGER PRIMARY "
+            "KEY, reader INTEGER NOT NULL, kind TEXT NOT NULL)"
         )
         for _ in range(days):
             with db:  # one transaction

@@ -1,4 +1,5 @@
-"""One random gauge over one random table, in the world as it is and in the worlds without one of its units."""
+"""One random gauge over one random table, in the world as it is and in the worlds without one
+of its units."""
 
 from __future__ import annotations
 
@@ -125,7 +126,8 @@ def check(one: Play, folder: Path, seed: int, *, most: int | None = None) -> int
 
 
 def compare(one: Transcript, other: Transcript, *, adjacent: bool = True) -> None:
-    """Everything public is the same but for noise, and, where one unit is the difference, the noise covers it."""
+    """Everything public is the same but for noise, and,
+    where one unit is the difference, the noise covers it."""
     require_same(one, other)
     if adjacent:
         cost = loss(one, other)

@@ -1,4 +1,5 @@
-"""The same log through every kind of source that can be made to state given times: in batches cut at random."""
+"""The same log through every kind of source that can be made to state given times:
+in batches cut at random."""
 
 from __future__ import annotations
 
@@ -140,13 +141,16 @@ class FilesLog:
 
     def source(self) -> Source:
         return Files(
-            "part*.csv", time="at", time_unit="microseconds", key="id", unit="owner" if self._owned else None, after="after_",
-            op="op", table="t", types={"x": "integer"}, base=self._folder, batch_rows=self._rng.choice((1, 2, 3, 1000)),
+            "part*.csv", time="at", time_unit="microseconds", key="id",
+            unit="owner" if self._owned else None, after="after_",
+            op="op", table="t", types={"x": "integer"}, base=self._folder,
+            batch_rows=self._rng.choice((1, 2, 3, 1000)),
         )  # fmt: skip
 
 
 class SQLiteLog:
-    """A database that an application writes; what its triggers wrote down is then given the times of the log."""
+    """A database that an application writes; what its triggers wrote down is then given the times
+    of the log."""
 
     def __init__(self, folder: Path, *, owned: bool) -> None:
         self._path, self._owned = folder / "app.db", owned

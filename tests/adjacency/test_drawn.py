@@ -1,8 +1,9 @@
 """The noise that is drawn is as wide as the noise from which the loss is computed.
 
-The fuzz computes the loss from the scale that each draw was asked to have.  Here the draws of whole gauges are taken as they
-come from the sampler for real data, and their spread is compared with that scale: a scale that is wrong in drawing and in
-error bars alike does not pass.  alpha = 1e-9; a twin draws noise 10 % too small and must be rejected.
+The fuzz computes the loss from the scale that each draw was asked to have.  Here the draws of whole gauges
+are taken as they come from the sampler for real data, and their spread is compared with that scale: a scale
+that is wrong in drawing and in error bars alike does not pass.  alpha = 1e-9; a twin draws noise 10 % too
+small and must be rejected.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Random gauges over random tables, with and without one unit: the same but for what the noise covers.
 
-Each seed is one gauge and one log, run in the world as it is and in the worlds without one of the units.  The batches are
-cut at random in every world.  A failure names the kind of source and the seed, which is all that is needed to repeat it.
+Each seed is one gauge and one log, run in the world as it is and in the worlds without one of the units.  The
+batches are cut at random in every world.  A failure names the kind of source and the seed, which is all that
+is needed to repeat it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Gauges to which releases are added: one unit more or less changes nothing but what the noise of both plans covers.
+"""Gauges to which releases are added: one unit more or less changes nothing but what the noise
+of both plans covers.
 
-The loss of every release is compared with what its own plan reserved, and the sum with what the ledger reserved.
+The loss of every release is compared with what its own plan reserved, and the sum with what the ledger
+reserved.
 """
 
 from __future__ import annotations
@@ -131,7 +133,8 @@ def _orderly(log: Sequence[Event]) -> list[Event]:
 
 
 def _releases(more: Declared, reached: int, declared: Declared, suffix: str) -> dict[str, Any]:
-    """Releases of another gauge, which start after this pass of the clock and have a strategy of the planner."""
+    """Releases of another gauge, which start after this pass of the clock and have a strategy
+    of the planner."""
     found = {}
     for name, release in list(more.gauge["releases"].items())[:2]:
         own = {key: value for key, value in release.items() if key != "strategy"}
@@ -253,7 +256,8 @@ def test_a_unit_that_keeps_its_counters_from_one_term_to_the_next_is_found(
 
 
 def restless(most: int = 2) -> Grown:
-    """One unit changes in every bin, before and after a second count begins; each counts two of its changes."""
+    """One unit changes in every bin, before and after a second count begins;
+    each counts two of its changes."""
     count = {
         "sql": "SELECT COUNT(*) FROM t WHERE s = 'a'",
         "every": "10 microseconds",

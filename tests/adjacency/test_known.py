@@ -1,4 +1,5 @@
-"""Logs in which one unit once had an influence on others: through keys, time stamps, and where batches were cut."""
+"""Logs in which one unit once had an influence on others: through keys,
+time stamps, and where batches were cut."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Random gauges whose constraints renew: a unit that is absent in one term changes nothing but what noise covers.
+"""Random gauges whose constraints renew: a unit that is absent in one term changes nothing but
+what noise covers.
 
-The worlds are those of the audit: what one unit does in one term is removed, and its rows are as before outside of it.
+The worlds are those of the audit: what one unit does in one term is removed, and its rows are as before
+outside of it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Lives that cost a unit exactly what the ledger reserves for it, and what would cost more and must not count.
+"""Lives that cost a unit exactly what the ledger reserves for it,
+and what would cost more and must not count.
 
-That the loss of these lives equals what is reserved shows that the fuzz measures in the right norm.  Each life also goes
-on with changes that the constraint does not allow: where one of them counts, or the sensitivity is too small by
-anything, the loss is too large.
+That the loss of these lives equals what is reserved shows that the fuzz measures in the right norm.  Each
+life also goes on with changes that the constraint does not allow: where one of them counts, or the
+sensitivity is too small by anything, the loss is too large.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def comes_and_goes(*times: int) -> list[tuple[int, str, Row | None]]:
 
 def sliding(strategy: dict[str, Any], readings: int = 2, **release: Any) -> dict[str, Any]:
     return {
-        **GROUPED, "window": "20 microseconds", "for": f"{10 * (readings - 1)} microseconds", "strategy": strategy, **release,
+        **GROUPED, "window": "20 microseconds",
+        "for": f"{10 * (readings - 1)} microseconds", "strategy": strategy, **release,
         "start": "1970-01-01T00:00:00.000030Z",
     }  # fmt: skip
 

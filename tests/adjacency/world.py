@@ -1,9 +1,9 @@
 """Random tables of the adjacency tests, and their logs with and without one unit.
 
 What an event is, to which unit a row belongs, and what the log without a unit is, are stated once, in
-tidegauge.audit.worlds.world.  That module shares no code with the engine, which is the independence that these tests need: the
-engine's own notion of identity is what they test.  How a random table behaves is stated here and there: two inventors
-think of more than one.
+tidegauge.audit.worlds.world.  That module shares no code with the engine, which is the independence that
+these tests need: the engine's own notion of identity is what they test.  How a random table behaves is stated
+here and there: two inventors think of more than one.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def random_table(
 ) -> Table:
     """Some thirty changes of a few rows, as badly as any application and any clock could behave.
 
-    `plain`: new rows and deletions alone, and never back in time between two passes: files are read in the order of their
-    times, and whose a row was before is a matter of this order.
+    `plain`: new rows and deletions alone, and never back in time between two passes: files are read in the
+    order of their times, and whose a row was before is a matter of this order.
     """
     table = Table(owned)
     keys = [f"k{n}" for n in range(rng.choice((2, 3, 5)))]
@@ -142,7 +142,8 @@ def _happen(
 
 
 def _visit(rng: random.Random, table: Table, at: tuple[int, int], keys: Sequence[str], row: Row) -> None:
-    """A row takes the keys of rows that are no more, one after the other; then rows are inserted there again."""
+    """A row takes the keys of rows that are no more, one after the other;
+    then rows are inserted there again."""
     (previous, (_, same)) = rng.choice(sorted(table.rows.items()))
     dead = [key for key in keys if key not in table.rows]
     home = previous

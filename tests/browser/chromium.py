@@ -24,7 +24,8 @@ MISSING: Final = "no browser: apt-get install chromium (or put google-chrome on 
 PATIENCE: Final = 300.0
 """Seconds to wait for an answer; only a browser that hangs needs them."""
 _FLAGS: Final = [
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars", "--disable-sync",
+    "--headless=new", "--no-sandbox", "--disable-gpu",
+    "--no-first-run", "--hide-scrollbars", "--disable-sync",
     "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
     "--remote-debugging-pipe", "--force-color-profile=srgb", "--lang=en",
 ]  # fmt: skip

@@ -1,4 +1,5 @@
-"""A browser, a static site of an invented hospital behind the policy of `serve`, and axe where it is installed."""
+"""A browser, a static site of an invented hospital behind the policy of `serve`,
+and axe where it is installed."""
 
 from __future__ import annotations
 

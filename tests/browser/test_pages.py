@@ -1,4 +1,5 @@
-"""The pages in a real browser: with and without scripts, by keyboard, for screen readers, on a phone, in print."""
+"""The pages in a real browser: with and without scripts, by keyboard,
+for screen readers, on a phone, in print."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ def test_axe_finds_nothing(tab: Tab, site: str, axe: str, page: str, look: dict[
     tab.run(axe + "; null")
     found: Any = tab.run(
         "axe.run(document, {runOnly: ['wcag2a','wcag2aa','wcag21aa','wcag22aa','best-practice']})"
-        ".then((all) => all.violations.map((one) => [one.id, one.nodes[0].html, one.nodes[0].failureSummary]))"
+        ".then((all) => all.violations.map((one) => [one.id, one.nodes[0].html, "
+        "one.nodes[0].failureSummary]))"
     )
     assert found == []
 

@@ -1,4 +1,5 @@
-"""The first run reads and checks what it can before it commits: after a refusal nothing is, and the next try is free."""
+"""The first run reads and checks what it can before it commits:
+after a refusal nothing is, and the next try is free."""
 
 from __future__ import annotations
 
@@ -107,7 +108,8 @@ def test_a_later_file_of_a_glob_is_read_before_the_commit(folder: Path) -> None:
 
 
 def test_what_is_read_before_the_commit_is_what_is_read_after_it(folder: Path) -> None:
-    """Whatever `read` takes, `rehearse` takes: one value in many that is not of its type, a row without a key, a time to come."""
+    """Whatever `read` takes, `rehearse` takes: one value in many that is not of its type,
+    a row without a key, a time to come."""
     (folder / "people.csv").write_text(
         ROWS + "2026-01-01,p1,5\n" * 100 + "2026-01-01,,5\n2026-01-01,p40,old\n2999-01-01,p41,5\n"
     )
@@ -159,7 +161,7 @@ def test_a_witness_that_cannot_be_written(folder: Path, capsys: pytest.CaptureFi
     assert [path.name for path in (folder / "elsewhere").iterdir()] == ["people"]
 
 
-# -- a slot that another gauge uses ------------------------------------------------------------------------------------
+# -- a slot that another gauge uses --------------------------------------------------------------------------
 
 POSTGRES = """
 [source]

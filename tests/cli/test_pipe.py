@@ -1,4 +1,5 @@
-"""Verbs whose output is closed early end silently, with exit code 141 as for any process that SIGPIPE ends."""
+"""Verbs whose output is closed early end silently,
+with exit code 141 as for any process that SIGPIPE ends."""
 
 from __future__ import annotations
 

@@ -195,7 +195,8 @@ def test_the_operator_sees_exact_counts_on_a_port_of_its_own(folder: Path) -> No
 
 def test_the_web_process_imports_nothing_of_the_secret_side() -> None:
     code = (
-        "import sys\nfrom tidegauge.cli.web import answer_as_child\nfrom tidegauge.serve.app import create_app\n"
+        "import sys\nfrom tidegauge.cli.web import answer_as_child\n"
+        "from tidegauge.serve.app import create_app\n"
         "print([name for name in sys.modules if name.startswith(('tidegauge.store', 'tidegauge.engine', "
         "'tidegauge.run', 'tidegauge.plan', 'tidegauge.source.batch', 'duckdb', 'opendp', 'psycopg'))])"
     )

@@ -43,7 +43,12 @@ GAUGE: Final = """
 source = { kind = "files", path = "patients.csv", table = "patients", time = "time", key = "id" }
 constraint.at_most = 1
 budget.epsilon = 1
-release.infected_now = { sql = "SELECT COUNT(*) FROM patients", start = "2026-01-01", every = "1 day", for = "1 day", strategy = "disjoint" }
+[release.infected_now]
+sql = "SELECT COUNT(*) FROM patients"
+start = "2026-01-01"
+every = "1 day"
+for = "1 day"
+strategy = "disjoint"
 """
 
 
@@ -71,7 +76,8 @@ def test_a_program_runs(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """In a folder with a small gauge and an export; a server that a program names is not asked for anything."""
+    """In a folder with a small gauge and an export;
+    a server that a program names is not asked for anything."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WAREHOUSE_URL", "postgresql://127.0.0.1:1/none")
     (tmp_path / "tidegauge.toml").write_text(GAUGE, "utf-8")
@@ -99,8 +105,10 @@ def test_the_reporter_of_a_web_page(tmp_path: Path) -> None:
     (tmp_path / "page.js").write_text("\n".join([
         first,
         "const kept = new Map();",
-        "globalThis.localStorage = { getItem: (k) => kept.get(k) ?? null, setItem: (k, v) => kept.set(k, v) };",
-        "const fetch = async (where, what) => console.log(where, what.method, Buffer.from(what.body).toString('hex'));",
+        ("globalThis.localStorage = "
+         "{ getItem: (k) => kept.get(k) ?? null, setItem: (k, v) => kept.set(k, v) };"),
+        ("const fetch = async (where, what) => console.log(where, what.method, "
+         "Buffer.from(what.body).toString('hex'));"),
         f"const surveyText = {json.dumps(survey.to_json())}, window = 0, answer = 'well';",
         *rest,
     ]))  # fmt: skip

@@ -179,12 +179,14 @@ def began(folder: Path, since: float) -> bool:
 
 
 def interrupted(words: list[str], folder: Path, environment: dict[str, str]) -> str:
-    """What a command prints; if it does not end by itself, it is interrupted as by Ctrl-C once it has begun."""
+    """What a command prints; if it does not end by itself,
+    it is interrupted as by Ctrl-C once it has begun."""
     listens = "serve" in words or "--serve" in words or "--listen" in words
     given = served(words) if listens else words
     since, patience = time.time(), time.monotonic() + 30
     with subprocess.Popen(
-        given, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+        given, cwd=folder, env=environment, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
         start_new_session=True,
     ) as process:  # fmt: skip
         assert process.stdout is not None

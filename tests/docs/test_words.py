@@ -1,7 +1,7 @@
 """Plain English: words and phrases that we do not use, and lines that are not too long.
 
-Checked in README, CONTRIBUTING, CHANGELOG, docs and examples, and in every docstring and message of the source.  Run this
-file to list the places: `python tests/docs/test_words.py`.
+Checked in README, CONTRIBUTING, CHANGELOG, docs and examples, and in every docstring and message of the
+source.  Run this file to list the places: `python tests/docs/test_words.py`.
 """
 
 from __future__ import annotations

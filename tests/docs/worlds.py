@@ -27,7 +27,8 @@ FIRST: Final = date(2025, 12, 20)
 NOW: Final = datetime(2026, 1, 20, tzinfo=UTC)
 """The time of day for sources whose rows carry their times.  Live sources have the machine's."""
 VALUES: Final[Row] = {
-    "admitted": date(2026, 1, 5), "age": 40, "amount": 12.5, "born": date(1990, 5, 1), "cost": 10, "fare": "multi",
+    "admitted": date(2026, 1, 5), "age": 40, "amount": 12.5,
+    "born": date(1990, 5, 1), "cost": 10, "fare": "multi",
     "insured": True, "region": "north", "status": "infected", "stay": 3, "ward": "north",
 }  # fmt: skip
 """A row: every column that a page of the docs names."""

@@ -251,7 +251,8 @@ class Run:
         for s in range(len(self.engine.program.scopes)):
             found = self.engine._rows(f"""
                 SELECT unit, release, component, instant, cell, amount FROM accepted_{s} UNION ALL
-                SELECT unit, release, component, instant, cell, amount FROM accepted_flow_{s} WHERE most IS NULL OR ordinal <= most""")
+                SELECT unit, release, component, instant, cell, amount FROM accepted_flow_{s}
+                WHERE most IS NULL OR ordinal <= most""")
             for unit, release, component, instant, cell, amount in found:
                 path, spot = self.accepted.setdefault(unit, {}), (names[release], component, instant, cell)
                 path[spot] = path.get(spot, 0) + int(amount)
@@ -412,7 +413,8 @@ class World:
         pick = self.rng.choice
         spans = [None, Span(micros=14), Span(micros=4)]
         releases = (
-            Release("state", BY_STATE, Schedule(pick(range(11)), Span(micros=pick(range(1, 10))), pick([None, 1, 3]))),
+            Release("state", BY_STATE,
+                    Schedule(pick(range(11)), Span(micros=pick(range(1, 10))), pick([None, 1, 3]))),
             Release("sum", SUM_X, Schedule(5, Span(micros=7), None, pick(spans))),
             Release("flow", FLOW, Schedule(0, Span(micros=10), None), pick([None, 1, 2])),
             Release("rise", RISE, Schedule(0, Span(micros=15), None), pick([None, 1, 2])),

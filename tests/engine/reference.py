@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 Value = Any
 Row = dict[str, Any] | None
 
-NUMBER: Final = re.compile(r"[ \t\n\v\f\r]*([+-]?)(\d+(?:_\d+)*\.?(?:\d+(?:_\d+)*)?|\.\d+(?:_\d+)*)(e[+-]?\d+)?[ \t\n\v\f\r]*",
-                           re.IGNORECASE | re.ASCII)  # fmt: skip
+NUMBER: Final = re.compile(
+    r"[ \t\n\v\f\r]*([+-]?)(\d+(?:_\d+)*\.?(?:\d+(?:_\d+)*)?|\.\d+(?:_\d+)*)(e[+-]?\d+)?"
+    r"[ \t\n\v\f\r]*",
+    re.IGNORECASE | re.ASCII,
+)
 SPECIAL: Final = re.compile(r"[ \t\n\v\f\r]*([+-]?)(nan|inf|infinity)[ \t\n\v\f\r]*", re.IGNORECASE)
 TIME: Final = re.compile(
     r"(\d{1,4})([-/ ])(\d{1,2})\2(\d{1,2})"
@@ -126,7 +129,7 @@ def upper(text: str) -> str:
     return "".join("ẞ" if one == "ß" else raised if len(raised := one.upper()) == 1 else one for one in text)
 
 
-# -- numbers ---------------------------------------------------------------------------------------------------------
+# -- numbers -------------------------------------------------------------------------------------------------
 
 
 def away(value: Fraction) -> int:
@@ -251,7 +254,7 @@ def steps(value: Value, *settings: Any) -> int:
     return away(Fraction(min(max(value, low), high) * denominator / numerator)) - int(centre)
 
 
-# -- text ------------------------------------------------------------------------------------------------------------
+# -- text ----------------------------------------------------------------------------------------------------
 
 
 def trim(*, left: bool, right: bool) -> Callable[..., str]:
@@ -280,7 +283,7 @@ def substring(value: str, start: float, length: float | None = None) -> str | No
     return value[max(first, 0) : max(last, 0)]
 
 
-# -- times -----------------------------------------------------------------------------------------------------------
+# -- times ---------------------------------------------------------------------------------------------------
 
 
 def text_timestamp(value: str) -> datetime | None:
@@ -384,7 +387,8 @@ OPERATIONS: Final[dict[str, Callable[..., Value]]] = {
     "and": conjunction, "or": disjunction, "not": negation,
     "=": equal, "<>": compare(lambda left, right: bool(left != right)),
     "<": compare(lambda left, right: bool(left < right)), "<=": at_most,
-    ">": compare(lambda left, right: bool(left > right)), ">=": compare(lambda left, right: bool(left >= right)),
+    ">": compare(lambda left, right: bool(left > right)),
+    ">=": compare(lambda left, right: bool(left >= right)),
     "same": same, "differs": lambda left, right: not same(left, right),
     "is null": lambda value: value is None, "is not null": lambda value: value is not None,
     "is": lambda value, truth: value is truth, "is not": lambda value, truth: value is not truth,
@@ -396,12 +400,14 @@ OPERATIONS: Final[dict[str, Callable[..., Value]]] = {
     "nullif": lambda left, right: None if equal(left, right) else left,
     "double": strict(double), "boolean": strict(boolean), "text": strict(text),
     "date": strict(lambda value: value.date() if isinstance(value, datetime) else value),
-    "timestamp": strict(timestamp), "utc": strict(lambda value: value), "text timestamp": strict(text_timestamp),
+    "timestamp": strict(timestamp), "utc": strict(lambda value: value),
+    "text timestamp": strict(text_timestamp),
     "time text": strict(time_text), "whole text": strict(whole_text), "cast": strict(cast),
     "negative": strict(lambda value: -value), "+": arithmetic(lambda left, right: left + right),
     "-": arithmetic(lambda left, right: left - right), "*": arithmetic(lambda left, right: left * right),
     "/": strict(divide), "%": strict(remainder), "div": strict(truncated_quotient),
-    "abs": strict(abs), "floor": strict(stay(math.floor)), "ceil": strict(stay(math.ceil)), "round": strict(round_to),
+    "abs": strict(abs), "floor": strict(stay(math.floor)),
+    "ceil": strict(stay(math.ceil)), "round": strict(round_to),
     "lower": strict(lower), "upper": strict(upper), "length": strict(len),
     "concat": lambda *values: "".join(one for one in values if one is not None),
     "join": strict(lambda left, right: left + right),

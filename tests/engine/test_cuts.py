@@ -65,7 +65,8 @@ def test_a_sorted_source_may_say_how_far_it_has_come(seed: int) -> None:
 
 
 def without(program: Program, log: Passes, unit: str) -> Passes:
-    """The log of the same world without one unit: a row that came from it begins, one that went to it ends."""
+    """The log of the same world without one unit: a row that came from it begins,
+    one that went to it ends."""
     oracle, rest = Oracle(program, SEES), []
     for mutations, now, until in log:
         kept = []
@@ -94,7 +95,8 @@ def units_of(program: Program, log: Passes) -> list[str]:
 
 
 def reported(program: Program, mutations: list[Mutation]) -> list[Mutation]:
-    """The same log as a source with units delivers it: a rename onto a living row comes after that one's deletion."""
+    """The same log as a source with units delivers it:
+    a rename onto a living row comes after that one's deletion."""
     if program.max_rows is None:
         return mutations
     told: list[Mutation] = []

@@ -19,9 +19,12 @@ from tidegauge.engine.duckdb.digest import is_old, old_digest, probe, row_digest
 
 SHAPE = pa.struct(
     [
-        ("text", pa.string()), ("number", pa.int64()), ("small", pa.int16()), ("yes", pa.bool_()), ("size", pa.float64()),
-        ("single", pa.float32()), ("price", pa.decimal128(18, 4)), ("day", pa.date32()), ("at", pa.timestamp("us")),
-        ("zoned", pa.timestamp("us", "UTC")), ("hour", pa.time64("us")), ("raw", pa.binary()), ('a "name"', pa.string()),
+        ("text", pa.string()), ("number", pa.int64()),
+        ("small", pa.int16()), ("yes", pa.bool_()), ("size", pa.float64()),
+        ("single", pa.float32()), ("price", pa.decimal128(18, 4)),
+        ("day", pa.date32()), ("at", pa.timestamp("us")),
+        ("zoned", pa.timestamp("us", "UTC")), ("hour", pa.time64("us")),
+        ("raw", pa.binary()), ('a "name"', pa.string()),
     ]
 )  # fmt: skip
 KNOWN, NOTHING = -1571784946831444492, -5421536402904173178
@@ -76,18 +79,23 @@ def expected(row: dict[str, Any]) -> int:
 def test_it_never_changes() -> None:
     row = {
         "text": "Zoë, 7:x", "number": -(2**63), "small": 7, "yes": True, "size": 0.1, "single": 1.5,
-        "price": Decimal("-12.3400"), "day": date(2026, 2, 28), "at": datetime.fromisoformat("2026-02-28T12:30:00.000005"),
-        "zoned": datetime(1969, 12, 31, 23, tzinfo=UTC), "hour": time(1, 2, 3, 4), "raw": b"\x00\xff", 'a "name"': "",
+        "price": Decimal("-12.3400"), "day": date(2026, 2, 28),
+        "at": datetime.fromisoformat("2026-02-28T12:30:00.000005"),
+        "zoned": datetime(1969, 12, 31, 23, tzinfo=UTC),
+        "hour": time(1, 2, 3, 4), "raw": b"\x00\xff", 'a "name"': "",
     }  # fmt: skip
     assert digests([row, dict.fromkeys(row)]) == [KNOWN, NOTHING]
     assert [expected(row), expected(dict.fromkeys(row))] == [KNOWN, NOTHING]
 
 
 values = {
-    "text": st.text(st.characters(exclude_categories=["Cs"]), max_size=5), "number": st.integers(-(2**63), 2**63 - 1),
-    "small": st.integers(-(2**15), 2**15 - 1), "yes": st.booleans(), "size": st.floats(), "single": st.floats(width=32),
+    "text": st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
+    "number": st.integers(-(2**63), 2**63 - 1),
+    "small": st.integers(-(2**15), 2**15 - 1), "yes": st.booleans(),
+    "size": st.floats(), "single": st.floats(width=32),
     "price": st.integers(-(10**17), 10**17).map(lambda n: Decimal(n).scaleb(-4)), "day": st.dates(),
-    "at": st.datetimes(), "zoned": st.datetimes(timezones=st.just(UTC)), "hour": st.times(), "raw": st.binary(max_size=3),
+    "at": st.datetimes(), "zoned": st.datetimes(timezones=st.just(UTC)),
+    "hour": st.times(), "raw": st.binary(max_size=3),
     'a "name"': st.sampled_from(["", ",", "1:", "1:,", "0:,"]),
 }  # fmt: skip
 some_rows = st.lists(

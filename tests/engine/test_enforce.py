@@ -1,4 +1,5 @@
-"""The engine equals the oracle, integer for integer, on random changelogs; and what becomes of single changes."""
+"""The engine equals the oracle, integer for integer, on random changelogs;
+and what becomes of single changes."""
 
 from __future__ import annotations
 
@@ -176,7 +177,8 @@ def test_changes_beyond_the_last_end_wait_for_the_next() -> None:
 
 def test_late_changes_of_a_unit_are_one_change_however_they_arrive() -> None:
     twice = Program((Release("sum", SUM_X, EVERY_10),), (Scope(("sum",), ((None, Allowance(at_most=2)),)),))
-    log = passed((30, []), (40, [told(3, "e1", row("a", 2)), told(7, "e1", row("a", 5))]), (60, [told(55, "e1", row("a", 3))]))  # fmt: skip
+    log = passed((30, []), (40, [told(3, "e1", row("a", 2)), told(7, "e1", row("a", 5))]),
+                 (60, [told(55, "e1", row("a", 3))]))  # fmt: skip
     for cuts in ((), (1,)):
         with DuckEngine(twice, COLUMNS) as engine:
             run = run_engine(engine, log, cuts)
@@ -189,7 +191,8 @@ def test_late_changes_of_a_unit_are_one_change_however_they_arrive() -> None:
 
 
 def test_a_displaced_row_stays_as_it_is_and_is_counted_for_the_operator() -> None:
-    log = passed((10, [told(1, "e1", row("a", 2)), told(2, "e2", row("a", 3)), told(3, "e1", row("a", 3), previous="e2")]))  # fmt: skip
+    log = passed((10, [told(1, "e1", row("a", 2)), told(2, "e2", row("a", 3)),
+                       told(3, "e1", row("a", 3), previous="e2")]))  # fmt: skip
     with DuckEngine(ONCE, COLUMNS) as engine:
         run = run_engine(engine, log)
     assert (run.sums, run.counts["displaced"]) == ({("sum", 0, 1, 0): 5}, 1)

@@ -117,7 +117,8 @@ def owned_world(seed: int) -> World:
     units: list[str | None] = ["u"] if rng.random() < 0.3 else ["u", "w", None]
     span, faithful = rng.choice([4, 20, 60]), rng.random() < 0.5
     world.mutations = [
-        (rng.randint(0, span), key, units[int(key[1:]) % len(units)] if faithful else rng.choice(units), row, None, ())
+        (rng.randint(0, span), key, units[int(key[1:]) % len(units)] if faithful else rng.choice(units), row,
+         None, ())
         for _, _, _, row, *_ in (world._mutation(plain=True) for _ in range(rng.randint(10, 60)))
         for key in [rng.choice(keys)]
     ]  # fmt: skip

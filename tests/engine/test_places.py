@@ -42,7 +42,8 @@ def places(values: list[str | int], asked: list[str | int | None], kind: str) ->
     found = render(call("place", Column("after", "v"), *map(Constant, values)))
     with closing(duckdb.connect()) as db:
         return [
-            db.execute(f"SELECT TRY(CAST({found} AS BIGINT)) FROM (SELECT {{'v': ?::{kind}}} AS after)", [one])
+            db.execute(f"SELECT TRY(CAST({found} AS BIGINT)) FROM (SELECT {{'v': ?::{kind}}} AS after)",
+                       [one])
             .fetchall()[0][0]
             for one in asked
         ]  # fmt: skip

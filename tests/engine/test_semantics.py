@@ -1,4 +1,5 @@
-"""Every operation gives the documented value: in DuckDB, and in a plain Python reading of docs/expressions.md."""
+"""Every operation gives the documented value: in DuckDB, and in a plain Python reading of
+docs/expressions.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A stamped history gives the sums, the state and the counts of the history itself; so does SQL over its files."""
+"""A stamped history gives the sums, the state and the counts of the history itself;
+so does SQL over its files."""
 
 from __future__ import annotations
 
@@ -128,15 +129,16 @@ def test_the_twin_that_must_fail(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 @pytest.mark.parametrize("seed", [8001, 8002, 8003])
 def test_ordinals_first_times_and_the_filter(seed: int, tmp_path: Path) -> None:
-    """Per unit and scope, ordinals count from 1 in the order of time, and `first` is the first of the times."""
+    """Per unit and scope, ordinals count from 1 in the order of time,
+    and `first` is the first of the times."""
     world, rows, reached = drawn(seed)
     with DuckEngine(world.program, COLUMNS) as engine:
         write(engine, TableHistory(rows, reached), tmp_path / "stamped")
     with closing(duckdb.connect()) as db:
         wrong = db.execute(
             f"""SELECT * FROM (
-                    SELECT *, row_number() OVER each AS n, min(time) OVER (PARTITION BY scope, unit) AS earliest,
-                           lag(now, 1, 0) OVER each AS before
+                    SELECT *, row_number() OVER each AS n, lag(now, 1, 0) OVER each AS before,
+                           min(time) OVER (PARTITION BY scope, unit) AS earliest
                     FROM '{tmp_path}/stamped/changes.parquet' WHERE ordinal IS NOT NULL
                     WINDOW each AS (PARTITION BY scope, unit ORDER BY time))
                 WHERE ordinal <> n OR first <> earliest OR was <> before OR was = now"""
@@ -165,7 +167,8 @@ def test_an_empty_history(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("release", "max_rows"),
-    [(Release("flow", FLOW, Schedule(0, Span(micros=10))), None), (Release("state", BY_STATE, Schedule(0, Span(micros=10))), 2)],
+    [(Release("flow", FLOW, Schedule(0, Span(micros=10))), None),
+     (Release("state", BY_STATE, Schedule(0, Span(micros=10))), 2)],
 )  # fmt: skip
 def test_what_cannot_be_stamped_is_refused(release: Release, max_rows: int | None, tmp_path: Path) -> None:
     program = Program(

@@ -152,7 +152,8 @@ def in_passes(changes: list[Mutation], untils: list[int]) -> Passes:
 
 
 def without_term(changes: list[Mutation], unit: str, begin: int, end: int) -> list[Mutation]:
-    """The same log without what a unit does in one term: its rows are away, and back as they are at the end."""
+    """The same log without what a unit does in one term: its rows are away,
+    and back as they are at the end."""
     mine = sorted((told for told in changes if told[2] == unit), key=lambda told: told[0])
     rest = [told for told in changes if told[2] != unit or not begin <= told[0] <= end]
     keys = sorted({told[1] for told in mine if told[1] is not None})

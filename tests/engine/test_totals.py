@@ -20,7 +20,8 @@ def test_sums_of_any_size(amount: int) -> None:
             (2, 0::BIGINT, 1::BIGINT, 4::BIGINT, -{amount}::BIGINT),
             (3, 0::BIGINT, 0::BIGINT, 5::BIGINT, {amount}::BIGINT))
             AS parts(code, release, component, cell, amount)""")
-        db.execute("""CREATE TEMP TABLE net_0 AS SELECT * FROM (VALUES (3, 1, 5, 5), (3, 2, 6, 8), (3, 3, 0, 9))
+        db.execute("""CREATE TEMP TABLE net_0 AS SELECT * FROM (VALUES
+                      (3, 1, 5, 5), (3, 2, 6, 8), (3, 3, 0, 9))
                       AS net(bin, code, accepted, true_)""")
         accepted, dropped = totals(db, 1, ["people"])
     assert accepted == [Total("people", 0, 11, 4, 5 * amount), Total("people", 1, 11, 4, -6 * amount)]

@@ -1,8 +1,8 @@
 """Which updates a flow sees, case by case: data that any engine and the oracle can be run through.
 
-A case is what one row becomes, step after step, and how many changes two flows see of it: one that sees updates of its
-own columns alone (k, which names the case, and x), and one of the older rule, which sees every update.  A step is a list
-of versions at one instant; only their net effect counts.  None: the row is deleted.
+A case is what one row becomes, step after step, and how many changes two flows see of it: one that sees
+updates of its own columns alone (k, which names the case, and x), and one of the older rule, which sees every
+update.  A step is a list of versions at one instant; only their net effect counts.  None: the row is deleted.
 """
 
 from __future__ import annotations

@@ -52,6 +52,8 @@ def test_every_numbered_statement_of_the_paper_is_listed() -> None:
     for kind, numbers in re.findall(r"(Theorem|Corollary|Corollaries|Definition) ([\d., ]+)", rows):
         name = "Corollary" if kind == "Corollaries" else kind
         found |= {(name, number) for number in re.findall(r"\d\.\d+", numbers)}
-    wanted = {("Theorem", 2): 2, ("Theorem", 4): 10, ("Theorem", 5): 1, ("Theorem", 6): 2, ("Corollary", 2): 1,
-              ("Corollary", 4): 2, ("Corollary", 5): 5, ("Definition", 2): 1, ("Definition", 4): 7}  # fmt: skip
+    wanted = {("Theorem", 2): 2, ("Theorem", 4): 10, ("Theorem", 5): 1, ("Theorem", 6): 2,
+              ("Corollary", 2): 1,
+              ("Corollary", 4): 2, ("Corollary", 5): 5,
+              ("Definition", 2): 1, ("Definition", 4): 7}  # fmt: skip
     assert found == {(kind, f"{at}.{n}") for (kind, at), most in wanted.items() for n in range(1, most + 1)}

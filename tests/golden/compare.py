@@ -1,4 +1,5 @@
-"""Compare what a run gives with what was recorded: structure and words exactly, numbers to a relative 1e-6."""
+"""Compare what a run gives with what was recorded: structure and words exactly,
+numbers to a relative 1e-6."""
 
 from __future__ import annotations
 

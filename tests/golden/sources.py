@@ -1,8 +1,8 @@
 """One story through every kind of source: the same readings, the same losses, whichever kind delivers it.
 
-The story plays in the year 2100 by an injected clock.  Sources that stamp changes themselves (triggers, logical
-replication, snapshots) stamp them with today's date, so these changes arrive late and take effect in the window that is
-open: the same window as in the sources that carry their own times.
+The story plays in the year 2100 by an injected clock.  Sources that stamp changes themselves (triggers,
+logical replication, snapshots) stamp them with today's date, so these changes arrive late and take effect in
+the window that is open: the same window as in the sources that carry their own times.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ class CsvFile:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "changes.csv"
-        self.declared: Row = {"kind": "files", "path": "changes.csv", "table": "t", "time": "at", "entry": "id",
+        self.declared: Row = {"kind": "files", "path": "changes.csv", "table": "t", "time": "at",
+                              "entry": "id",
                               "before": "before_", "after": "after_", "types": {"age": "integer"}, **UNIT,
                               "unit": "person"}  # fmt: skip
         with self.path.open("w", newline="") as file:
@@ -95,7 +96,8 @@ class JsonLines:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "t.jsonl"
-        self.declared: Row = {"kind": "files", "path": "t.jsonl", "time": "at", "entry": "id", "after": "after_",
+        self.declared: Row = {"kind": "files", "path": "t.jsonl", "time": "at", "entry": "id",
+                              "after": "after_",
                               "op": "op", "time_unit": "microseconds", **UNIT,
                               "types": {"person": "text", "ward": "text", "age": "integer"}}  # fmt: skip
 
@@ -113,7 +115,8 @@ class ParquetFiles:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.declared: Row = {"kind": "files", "path": "day-*.parquet", "table": "t", "time": "at", "entry": "id",
+        self.declared: Row = {"kind": "files", "path": "day-*.parquet", "table": "t", "time": "at",
+                              "entry": "id",
                               "before": "before_", "after": "after_", **UNIT}  # fmt: skip
 
     def write(self, day: int, changes: Day) -> None:
@@ -159,7 +162,8 @@ class SnapshotsParquet:
 
     def __init__(self, folder: Path) -> None:
         self.path, self.rows = folder / "t.parquet", dict[int, Row]()
-        self.declared: Row = {"kind": "snapshots", "of": "parquet", "path": "t.parquet", "table": "t", "entry": "id",
+        self.declared: Row = {"kind": "snapshots", "of": "parquet", "path": "t.parquet", "table": "t",
+                              "entry": "id",
                               **UNIT}  # fmt: skip
 
     def write(self, day: int, changes: Day) -> None:
@@ -226,11 +230,13 @@ class History:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "versions.db"
-        self.declared: Row = {"kind": "snapshots", "of": "sqlite", "path": "versions.db", "table": "t", "entry": "id",
+        self.declared: Row = {"kind": "snapshots", "of": "sqlite", "path": "versions.db", "table": "t",
+                              "entry": "id",
                               "valid_from": "since", "valid_to": "till", **UNIT}  # fmt: skip
         with closing(sqlite3.connect(self.path)) as connection, connection:
             connection.execute(
-                "CREATE TABLE t (id INTEGER, person TEXT, ward TEXT, age INTEGER, since INTEGER, till INTEGER)"
+                "CREATE TABLE t (id INTEGER, person TEXT, ward "
+                "TEXT, age INTEGER, since INTEGER, till INTEGER)"
             )
 
     def write(self, day: int, changes: Day) -> None:
@@ -359,8 +365,9 @@ def of_source(make: Callable[[Path], Any], folder: Path) -> dict[str, Any]:
 def of_postgres(dsn: str, folder: Path) -> dict[str, Any]:
     """What is published without noise after each day of the story.
 
-    A server's clock cannot be set: windows are short, and how many of them a day takes depends on the machine, so only the
-    first readings after each day are compared.  Rows of the first day are loaded, at a moment that depends on the machine.
+    A server's clock cannot be set: windows are short, and how many of them a day takes depends on the
+    machine, so only the first readings after each day are compared.  Rows of the first day are loaded, at a
+    moment that depends on the machine.
     """
     os.environ["TIDEGAUGE_GOLDEN_DSN"] = dsn
     writer = Postgres(dsn)

@@ -109,7 +109,8 @@ STRATEGIES: Final[dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]
     "epochs_pure": ({"name": "epochs", "start": 4, "branching": 2, "pure": 1}, PURE, EVER),
     "dense": ({"name": "dense"}, GAUSSIAN, RUNNING | {"for": "12 microseconds"}),
 }
-"""Name -> the pinned strategy, the budget, the schedule.  A dense strategy has no parameters to be pinned by."""
+"""Name -> the pinned strategy, the budget, the schedule.
+A dense strategy has no parameters to be pinned by."""
 
 CONSTRAINTS: Final[dict[str, dict[str, Any]]] = {
     "at_most": FREEZE,
@@ -200,7 +201,8 @@ def of_constraint(name: str, folder: Path) -> dict[str, Any]:
             "share": "0.25",
             **share,
         },
-        "years": {"sql": "SELECT SUM(age) FROM t WHERE age > 20", "bounds": {"age": [0, 90]}, "share": "0.5", **share},
+        "years": {"sql": "SELECT SUM(age) FROM t WHERE age > 20", "bounds": {"age": [0, 90]}, "share": "0.5",
+                  **share},
         "ward_change": {"of": "by_ward", "window": "6 microseconds"},
         "moved_so_far": {"of": "moved"},
     }  # fmt: skip

@@ -1,4 +1,5 @@
-"""Plans and runs are as they were recorded.  A change that is meant to change them: python -m tests.golden.update"""
+"""Plans and runs are as they were recorded.  A change that is meant to change them:
+python -m tests.golden.update"""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ def test_the_verb_prints_the_recorded_plan(tmp_path: Path) -> None:
 
 
 def test_every_kind_of_source_publishes_the_same() -> None:
-    """But those that deliver changes of one moment in the order of their keys: which of too many rows count differs."""
+    """But those that deliver changes of one moment in the order of their keys:
+    which of too many rows count differs."""
     sources = read("sources")
     by_key = {"snapshots_parquet", "snapshots_sqlite", "history"}
     for group in (by_key, sources.keys() - by_key - {"postgres"}):

@@ -1,7 +1,7 @@
 """Certified sensitivities against every life there is, enumerated in time from the definitions alone.
 
-A life is a set of instants, half a day apart, that obeys the constraint as it is written; at each of them the unit's rows may
-go anywhere.  Nothing here knows of cases, folds or alternating paths.
+A life is a set of instants, half a day apart, that obeys the constraint as it is written; at each of them the
+unit's rows may go anywhere.  Nothing here knows of cases, folds or alternating paths.
 """
 
 from __future__ import annotations
@@ -233,7 +233,8 @@ PURE = {"disjoint", "hierarchy", "autoregressive", "sliding"}
 
 
 def worst_for_one_shift(strategy: Strategy, world: World) -> float:
-    """The most in L1 where the shared draw is shifted by the same for all lives: data may react to what was published."""
+    """The most in L1 where the shared draw is shifted by the same for all lives:
+    data may react to what was published."""
     if strategy.shared is None or world.grouped:
         return worst(strategy, world)[0]
     matrix = measurement_matrix(strategy, BINS - 1) * strategy.denominator

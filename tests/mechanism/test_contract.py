@@ -223,7 +223,8 @@ def test_unknown_strategy() -> None:
 
 
 def worst_paths(strategy: Strategy, changes: int, reach: int) -> tuple[float, float]:
-    """The most that alternating changes add up to in L1 and squared L2, each row in units of its scale; by trial.
+    """The most that alternating changes add up to in L1 and squared L2,
+    each row in units of its scale; by trial.
 
     A strategy with a shared draw is measured by the shift of the draw that suits all paths: half a level.
     """

@@ -13,7 +13,8 @@ AWKWARD = re.compile(r"SQLSTATE none|\bnobody\b|\bpip install '?tidegauge\b|init
 
 
 def test_every_refusal_is_on_the_list() -> None:
-    """A new or changed text is read by a person: python -m tests.messages.update, then look at the difference."""
+    """A new or changed text is read by a person: python -m tests.messages.update,
+    then look at the difference."""
     found = messages()
     kept = {path.stem: path.read_text("utf-8").splitlines() for path in EXPECTED.glob("*.txt")}
     assert found == kept, "python -m tests.messages.update"

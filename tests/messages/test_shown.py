@@ -69,17 +69,17 @@ MISTAKES = [
     (
         'path = "people.csv"',
         "path = people.csv",
-        "SpecError: tidegauge.toml is not valid TOML: Invalid value (at line 4, column 8). Texts are in quotes, "
-        "lists in [ ], and every key is given once\n",
+        "SpecError: tidegauge.toml is not valid TOML: Invalid value (at line 4, column 8). Texts are in "
+        "quotes, lists in [ ], and every key is given once\n",
     ),
     ("COUNT(*)", "COUNT(DISTINCT id)", f"{SQL}COUNT(DISTINCT id) {PERSONS}"),
     ("COUNT(*)", "APPROX_COUNT_DISTINCT(id)", f"{SQL}APPROX_COUNT_DISTINCT(id) {PERSONS}"),
     (
         "FROM people",
         "FROM people JOIN towns ON towns.id = people.town",
-        f"{SQL}a second table is refused: a release reads one table; copy the joined columns into that table (triggers or "
-        "the application keep them up to date), or export the joined rows and follow the exports "
-        '(kind = "snapshots")\n',
+        f"{SQL}a second table is refused: a release reads one table; copy the joined columns into that table "
+        "(triggers or the application keep them up to date), or export the joined rows and follow "
+        'the exports (kind = "snapshots")\n',
     ),
 ]
 

@@ -9,7 +9,8 @@ from tidegauge.model.person import looks_like_person, person_columns, row_note
 
 @pytest.mark.parametrize(
     "name",
-    ["person_id", "patient", "customerId", "Customer ID", "user_uuid", "member_no", "Kundennr", "email", "SSN", "employee-id"],
+    ["person_id", "patient", "customerId", "Customer ID", "user_uuid", "member_no", "Kundennr", "email",
+     "SSN", "employee-id"],
 )  # fmt: skip
 def test_like_a_person(name: str) -> None:
     assert looks_like_person(name)

@@ -39,7 +39,8 @@ RELEASES: dict[str, dict[str, Any]] = {
 
 
 def story() -> list[Any]:
-    """Rows that are inserted, changed and deleted over six days, some stamped earlier than they arrive, and a crash."""
+    """Rows that are inserted, changed and deleted over six days,
+    some stamped earlier than they arrive, and a crash."""
     rng = random.Random(11)
     life: list[Any] = []
     for day in range(6):
@@ -118,7 +119,8 @@ def test_a_kind_that_does_not_exist_is_refused_by_name(tmp_path: Path) -> None:
 def test_what_an_engine_can_do_is_declared_and_then_complete(
     more: type[ABC], missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Methods with the same names do not make an engine one that keeps its state, and half of them fail at once."""
+    """Methods with the same names do not make an engine one that keeps its state,
+    and half of them fail at once."""
     half: Any = type("Half", (ToyEngine, more), {})
     assert missing in half.__abstractmethods__
     with pytest.raises(TypeError, match=missing):

@@ -1,4 +1,5 @@
-"""A kind of source that is not part of Tidegauge: one class, one registration, and every verb works with it."""
+"""A kind of source that is not part of Tidegauge: one class,
+one registration, and every verb works with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""An engine in plain Python: running values of rows that are their own units, with at_most, within and freeze."""
+"""An engine in plain Python: running values of rows that are their own units,
+with at_most, within and freeze."""
 
 from __future__ import annotations
 
@@ -126,11 +127,13 @@ class ToyEngine(Engine):
                 if amount
             ],
             entries=_table(LAYOUT.entries, [
-                (entry, json.dumps([[*cell, amount] for cell, amount in found.items()])) for entry, found in alive.items()
+                (entry, json.dumps([[*cell, amount] for cell, amount in found.items()]))
+                for entry, found in alive.items()
             ]),
             gone=_table({"entry": "VARCHAR"}, gone),
             units=_table(LAYOUT.units, [
-                (unit, scope, one.changes, one.first, None) for (unit, scope), one in sorted(part.counters.items())
+                (unit, scope, one.changes, one.first, None)
+                for (unit, scope), one in sorted(part.counters.items())
             ]),
             used=_table(LAYOUT.used, []),
             counts={"dropped": part.dropped},
@@ -192,5 +195,6 @@ def _table(columns: Mapping[str, str], rows: Sequence[tuple[Any, ...]]) -> pa.Ta
     kinds = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
     fields = zip(*rows, strict=True) if rows else [()] * len(columns)
     return pa.table({
-        name: pa.array(values, kinds[kind]) for (name, kind), values in zip(columns.items(), fields, strict=True)
+        name: pa.array(values, kinds[kind])
+        for (name, kind), values in zip(columns.items(), fields, strict=True)
     })  # fmt: skip

@@ -1,4 +1,5 @@
-"""An invented hospital as a public file would have it, made by hand: no store, no noise, the same every time."""
+"""An invented hospital as a public file would have it, made by hand:
+no store, no noise, the same every time."""
 
 from __future__ import annotations
 

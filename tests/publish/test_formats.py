@@ -1,4 +1,5 @@
-"""A column has one name, in Arrow, parquet and csv, and `verify --against` reads all of them, old ones too."""
+"""A column has one name, in Arrow, parquet and csv,
+and `verify --against` reads all of them, old ones too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Metadata: one value, many writers; the structure always, and by each format's own tool where it is installed."""
+"""Metadata: one value, many writers; the structure always,
+and by each format's own tool where it is installed."""
 
 from __future__ import annotations
 
@@ -139,7 +140,7 @@ def test_the_entry_of_a_deployment_is_whole(data: Dataset) -> None:
     assert entry["not_protected"]
 
 
-# -- by the tools of the formats -------------------------------------------------------------------------------
+# -- by the tools of the formats -----------------------------------------------------------------------------
 
 
 @needs("frictionless")

@@ -227,7 +227,10 @@ def test_another_target_starts_from_the_first_reading(tmp_path: Path) -> None:
 def test_a_command_gets_json_lines_and_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", "secret")
     monkeypatch.setenv("PASSED", "yes")
-    program = "import os, sys; open('env', 'w').write(repr(sorted(os.environ))); open('in', 'w').write(sys.stdin.read())"
+    program = (
+        "import os, sys; open('env', 'w').write(repr(sorted(os.environ))); open('in', "
+        "'w').write(sys.stdin.read())"
+    )
     command = {"kind": "command", "command": [sys.executable, "-c", program], "env": ["PASSED"]}
     ward = Ward(tmp_path, {"it": command})
     assert not ward.run(2).undelivered

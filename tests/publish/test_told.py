@@ -1,4 +1,5 @@
-"""What a plan tells of itself, and what is said of declarations that cannot be: one sentence, with its key."""
+"""What a plan tells of itself, and what is said of declarations that cannot be:
+one sentence, with its key."""
 
 from __future__ import annotations
 
@@ -59,12 +60,15 @@ def plan(folder: Path, **declared: Any) -> Plan:
         ({"for": 30}, "release.now.for: 30 is not a duration: write it with its unit"),
         ({"constraint": {"within": 30}}, "constraint.within: 30 is not a duration: write it with its unit"),
         ({"for": "9000 years"}, "release.now: for = '9000 years' goes beyond the year 9999; shorten it, or"),
-        ({"for": "9999999 weeks"}, "release.now: for = '69999993 days' goes beyond the year 9999; shorten it, or"),
+        ({"for": "9999999 weeks"},
+         "release.now: for = '69999993 days' goes beyond the year 9999; shorten it, or"),
         ({"budget": {"epsilon": "1e400"}}, "budget.epsilon: must be at most 1e300"),
         ({"budget": {"epsilon": float("nan")}}, "budget.epsilon: 'nan' is not a finite number"),
-        ({"budget": {"epsilon": "1e-300"}}, "release.now: its privacy loss (epsilon = 1e-300) needs noise wider than"),
+        ({"budget": {"epsilon": "1e-300"}},
+         "release.now: its privacy loss (epsilon = 1e-300) needs noise wider than"),
         ({"strategy": 3}, "release.now.strategy: write the name of a strategy, or {"),
-        ({"strategy": {"name": "damped", "beta": [1]}}, "release.now.strategy: write the name of a strategy, or {"),
+        ({"strategy": {"name": "damped", "beta": [1]}},
+         "release.now.strategy: write the name of a strategy, or {"),
         ({"strategy": {"bins": 31}}, "release.now.strategy: needs a name"),
         ({"share": 2}, "release.now.share: must be more than 0 and at most 1"),
     ],
@@ -90,7 +94,8 @@ def test_a_window_far_longer_than_the_release_is_planned(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("strategy", ["hierarchy", "damped"])
 def test_memory_is_the_most_that_is_ever_kept(tmp_path: Path, strategy: str) -> None:
-    """Counted in the store: exact changes in all bins, of which one is always 1, before each of them is measured."""
+    """Counted in the store: exact changes in all bins, of which one is always 1,
+    before each of them is measured."""
     life = [(day * DAY, f"e{day}", {"v": 1}) for day in range(31)]
     clock, most = Clock(0), 0
     one = Gauge(

@@ -1,7 +1,7 @@
 """tidegauge, dying by SIGKILL at a given point: python deadly.py POINT before|after NTH VERB ...
 
-A point is a step of a tick or of its surroundings; the process ends before or after its NTH time.  The point "write" is
-every statement that changes a database, and every file that is synced or renamed.
+A point is a step of a tick or of its surroundings; the process ends before or after its NTH time.  The point
+"write" is every statement that changes a database, and every file that is synced or renamed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """kill -9 in the middle of an amendment, of the beginning of added releases, and of the beginning of a term.
 
-The same deaths without processes are in tests/run/test_amend.py and tests/run/test_renewal.py, some of them quick.
+The same deaths without processes are in tests/run/test_amend.py and tests/run/test_renewal.py, some of them
+quick.
 """
 
 from __future__ import annotations
@@ -167,7 +168,8 @@ def test_a_kill_while_added_releases_begin(tmp_path: Path, calm: list[Any], poin
 
 @pytest.mark.parametrize(("point", "when"), cases(TICKING))
 def test_a_kill_while_a_term_begins(tmp_path: Path, renewing: list[Any], point: str, when: str) -> None:
-    """The gauge runs day by day across the beginnings of terms, and dies at each of its first passes of the step."""
+    """The gauge runs day by day across the beginnings of terms,
+    and dies at each of its first passes of the step."""
     folder = tmp_path / "hard"
     world(folder, RENEWS)
     deaths = 0
@@ -308,7 +310,8 @@ ALL: Final = [
 def test_a_live_database_whose_terms_begin_while_an_amendment_is_pending(
     tmp_path: Path, points: list[tuple[str, str]]
 ) -> None:
-    """The gauge dies every second or two under load.  One term after the last change it has the plain truth."""
+    """The gauge dies every second or two under load.
+    One term after the last change it has the plain truth."""
     town = SQLiteTown(tmp_path)
     file = tmp_path / "tidegauge.toml"
     file.write_text(LIVE)

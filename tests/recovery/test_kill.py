@@ -1,4 +1,5 @@
-"""kill -9 at random moments: one reading a window, never two different ones, exact sums and ledger unchanged."""
+"""kill -9 at random moments: one reading a window, never two different ones,
+exact sums and ledger unchanged."""
 
 from __future__ import annotations
 

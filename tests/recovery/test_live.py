@@ -1,4 +1,5 @@
-"""Live databases under load, and a loop that dies again and again: what it publishes is what the database says."""
+"""Live databases under load, and a loop that dies again and again:
+what it publishes is what the database says."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     import subprocess
 
 EVERYWHERE = [(point, when) for point in POINTS for when in ("before", "after")]
-WORST = [("commit plan", "after"), ("record", "after"), ("transaction", "after"), ("attest", "after"), ("acknowledge", "before")]  # fmt: skip
+WORST = [("commit plan", "after"), ("record", "after"), ("transaction", "after"), ("attest", "after"),
+         ("acknowledge", "before")]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""An old copy of a store would draw new noise for what is public: it is found out, where anything shows it."""
+"""An old copy of a store would draw new noise for what is public:
+it is found out, where anything shows it."""
 
 from __future__ import annotations
 
@@ -161,7 +162,8 @@ def test_readings_that_were_handed_on_show_it(restored: Gauge, tmp_path: Path, f
     assert restored.verify(known).compared == 17
 
 
-@pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "[{}]", "[1]", "{", "release,time,value,stderr,low,high\nx,y,1,1,1,1\n"])  # fmt: skip
+@pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "[{}]", "[1]", "{",
+                                  "release,time,value,stderr,low,high\nx,y,1,1,1,1\n"])  # fmt: skip
 def test_files_that_are_no_readings(tmp_path: Path, text: str) -> None:
     one = world(tmp_path)
     list(one.run())
@@ -187,7 +189,8 @@ def test_crashes_that_are_values_leave_store_and_witness_in_step(tmp_path: Path)
 
 
 def test_a_store_that_is_run_while_it_is_proved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The witness is read first: a tick that is committed and witnessed meanwhile does not make the store an old copy."""
+    """The witness is read first: a tick that is committed and witnessed meanwhile does not make the store an
+    old copy."""
     one = world(tmp_path)
     run = one.run()
     for _ in range(7):

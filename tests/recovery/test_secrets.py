@@ -28,8 +28,10 @@ PASSWORD, HOST, USER, TOKEN, KEY = "hush-password-9", "hush-host-9", "hush_user_
 VALUE, NUMBER, ENTRY = "hush-value-9", 777_123_454_321, "hush-entry-9"
 NEEDLES = [PASSWORD, HOST, USER, TOKEN, KEY, VALUE, str(NUMBER), ENTRY]
 VERBS = [
-    ["doctor"], ["plan", "--explain"], ["plan", "--json"], ["run", "--once", "--log", "json"], ["run", "--once", "--log", "text"],
-    ["readings", "--json"], ["readings", "--format", "csv", "--output", "public.csv"], ["status"], ["ledger", "--json"], ["verify"],
+    ["doctor"], ["plan", "--explain"], ["plan", "--json"],
+    ["run", "--once", "--log", "json"], ["run", "--once", "--log", "text"],
+    ["readings", "--json"], ["readings", "--format", "csv", "--output", "public.csv"],
+    ["status"], ["ledger", "--json"], ["verify"],
     ["plot"],
 ]  # fmt: skip
 
@@ -120,7 +122,8 @@ def database(server: Server) -> Iterator[tuple[psycopg.Connection[Any], str]]:
     server.database(name)
     connection = server.connect(name)
     connection.execute(
-        f"DO $$ BEGIN CREATE ROLE {USER} LOGIN REPLICATION PASSWORD '{PASSWORD}'; EXCEPTION WHEN duplicate_object THEN END $$"
+        f"DO $$ BEGIN CREATE ROLE {USER} LOGIN REPLICATION PASSWORD '{PASSWORD}'; EXCEPTION WHEN "
+        "duplicate_object THEN END $$"
     )
     connection.execute("CREATE TABLE t (id text PRIMARY KEY, word text, n bigint)")
     connection.execute("INSERT INTO t VALUES (%s, %s, %s)", [ENTRY, VALUE, NUMBER])
@@ -162,7 +165,8 @@ def test_postgres(database: tuple[psycopg.Connection[Any], str], tmp_path: Path)
 def test_postgres_that_cannot_be_reached(
     database: tuple[psycopg.Connection[Any], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What no waiting cures is refused at once; `run` waits for a server that does not answer, and says so."""
+    """What no waiting cures is refused at once; `run` waits for a server that does not answer,
+    and says so."""
     _, dsn = database
     wrong = {
         "password": dsn.replace(PASSWORD, PASSWORD + "wrong"),
@@ -218,9 +222,13 @@ def _sqlite(folder: Path) -> str:
 
 def _jsonl(folder: Path) -> str:
     folder.mkdir(exist_ok=True)
-    rows = [{"at": "2026-01-01", "id": ENTRY, "word": VALUE, "n": NUMBER}, {"at": VALUE, "id": ENTRY, "word": VALUE, "n": VALUE}]  # fmt: skip
+    rows = [{"at": "2026-01-01", "id": ENTRY, "word": VALUE, "n": NUMBER},
+            {"at": VALUE, "id": ENTRY, "word": VALUE, "n": VALUE}]  # fmt: skip
     (folder / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return 'kind = "files"\npath = "log.jsonl"\ntable = "t"\ntime = "at"\nentry = "id"\ntypes = { n = "integer" }'
+    return (
+        'kind = "files"\npath = "log.jsonl"\ntable = "t"\n'
+        'time = "at"\nentry = "id"\ntypes = { n = "integer" }'
+    )
 
 
 def _csv(folder: Path) -> str:
@@ -240,7 +248,10 @@ def _debezium(folder: Path) -> str:
     (folder / "events.jsonl").write_text(
         json.dumps({"op": "c", "after": row, "source": source, "ts_ms": 1000}) + "\n"
     )
-    return 'kind = "debezium"\npath = "events.jsonl"\ntable = "t"\nentry = "id"\ncolumns = { id = "VARCHAR", word = "VARCHAR", n = "BIGINT" }'
+    return (
+        'kind = "debezium"\npath = "events.jsonl"\ntable = "t"\nentry = "id"\n'
+        'columns = { id = "VARCHAR", word = "VARCHAR", n = "BIGINT" }'
+    )
 
 
 def _duckdb(folder: Path) -> str:

@@ -1,4 +1,5 @@
-"""Servers that are killed, restarted and cut off, slots that are lost, and stores that are older than their slot."""
+"""Servers that are killed, restarted and cut off, slots that are lost,
+and stores that are older than their slot."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def insert(town: PostgresTown, first: int, count: int) -> None:
         with psycopg.connect(town.dsn) as connection:
             for start in range(first, first + count, 10_000):
                 connection.execute(
-                    "INSERT INTO people SELECT i, 'south', mod(i, 90) FROM generate_series(%s::int, %s::int) i",
+                    "INSERT INTO people SELECT i, 'south', mod(i, "
+                    "90) FROM generate_series(%s::int, %s::int) i",
                     [start, start + 9_999],
                 )
     except psycopg.OperationalError:
@@ -56,7 +58,8 @@ def insert(town: PostgresTown, first: int, count: int) -> None:
 def test_a_server_killed_in_the_middle_of_large_transactions(
     own_server: Server, tmp_path: Path, pauses: tuple[float, ...]
 ) -> None:
-    """Once while the transaction is open, once while it is being read; each time everything of the server dies at once."""
+    """Once while the transaction is open, once while it is being read;
+    each time everything of the server dies at once."""
     town = PostgresTown(tmp_path, own_server)
     process = town.start("run", "--log", "json")
     wait_for(town.unchanged)

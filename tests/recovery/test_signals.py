@@ -76,10 +76,14 @@ def folder(world: Path, tmp_path: Path) -> Path:
 
 
 def start(folder: Path, *words: str, ignoring: bool = False) -> subprocess.Popen[str]:
-    """A verb; `ignoring`: as a shell starts it in the background, deaf to SIGINT.  Returned once it answers signals."""
+    """A verb; `ignoring`: as a shell starts it in the background,
+    deaf to SIGINT.  Returned once it answers signals."""
     command = [sys.executable, "-c", PROGRAM, *words]
     if ignoring:
-        code = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); os.execv(sys.executable, sys.argv[1:])"
+        code = (
+            "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+            "os.execv(sys.executable, sys.argv[1:])"
+        )
         command = [sys.executable, "-c", code, *command]
     process = subprocess.Popen(
         command, cwd=folder, env={**os.environ, "TMPDIR": str(folder / "tmp")}, text=True,

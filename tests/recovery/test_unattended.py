@@ -61,7 +61,7 @@ def steady(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return rows(one)
 
 
-# -- time --------------------------------------------------------------------------------------------------------------
+# -- time ----------------------------------------------------------------------------------------------------
 
 
 def test_every_missed_window_is_released_in_order_at_once(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_a_start_with_the_clock_before_the_last_run(tmp_path: Path) -> None:
     assert len(list(one.run())) == 3
 
 
-# -- disks -------------------------------------------------------------------------------------------------------------
+# -- disks ---------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -201,7 +201,8 @@ def small_disk(folder: Path, size: str) -> Iterator[Path]:
     """A file system of its own, where this is allowed."""
     folder.mkdir()
     done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", str(folder)], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", str(folder)],
+        capture_output=True, check=False
     )  # fmt: skip
     if done.returncode:
         pytest.skip("this user may not mount a file system")
@@ -328,7 +329,7 @@ def test_a_file_system_that_turns_read_only(tmp_path: Path) -> None:
         assert len(rows(one)) == 63
 
 
-# -- locks -------------------------------------------------------------------------------------------------------------
+# -- locks ---------------------------------------------------------------------------------------------------
 
 
 def test_another_program_holds_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -386,7 +387,7 @@ def test_no_second_noise_even_without_the_lock(tmp_path: Path) -> None:
     assert list(one.run()) == []
 
 
-# -- signals -----------------------------------------------------------------------------------------------------------
+# -- signals -------------------------------------------------------------------------------------------------
 
 
 def test_signals(tmp_path: Path) -> None:

@@ -39,7 +39,8 @@ table = "people"
 entry = "id"
 """
 TRUTH: Final = """
-    SELECT count(*) FILTER (WHERE age >= 18 AND city = 'north'), count(*) FILTER (WHERE age >= 18 AND city = 'south'),
+    SELECT count(*) FILTER (WHERE age >= 18 AND city = 'north'),
+           count(*) FILTER (WHERE age >= 18 AND city = 'south'),
            coalesce(sum(age), 0) FROM people"""
 ENCRYPTED: Final = '[store]\nkey = "env:TOWN_KEY"\n'
 _NUMBERS: Final = itertools.count()
@@ -93,7 +94,8 @@ class Town(ABC):
         """Exit code and what a verb said."""
         done = subprocess.run(
             [sys.executable, "-c", "from tidegauge.cli import main; main()", *words],
-            cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+            cwd=self.folder, env=self.environment, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, check=False,
         )  # fmt: skip
         return done.returncode, done.stdout
 
@@ -184,7 +186,8 @@ class PostgresTown(Town):
             )
             time.sleep(0.1)
             connection.execute(
-                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = %s AND NOT active",
+                "SELECT pg_drop_replication_slot(slot_name) FROM "
+                "pg_replication_slots WHERE database = %s AND NOT active",
                 [self.database],
             )
 
@@ -205,7 +208,8 @@ def scribble(rng: random.Random, execute: Callable[..., Any], mark: str) -> None
             execute("DELETE FROM people" if mark == "?" else "TRUNCATE people")
         case number if number < 11:
             execute(
-                f"INSERT INTO people VALUES ({mark}, {mark}, {mark}) ON CONFLICT (id) DO UPDATE SET city = excluded.city",
+                f"INSERT INTO people VALUES ({mark}, {mark}, {mark}) ON "
+                "CONFLICT (id) DO UPDATE SET city = excluded.city",
                 (key, city, age),
             )
         case number if number < 16:

@@ -1,4 +1,5 @@
-"""Noise that is drawn ahead: drawn once, kept secret, used once, and erased with the tick that publishes it."""
+"""Noise that is drawn ahead: drawn once, kept secret, used once,
+and erased with the tick that publishes it."""
 
 from __future__ import annotations
 

@@ -48,7 +48,8 @@ class Log(FollowedSource):
         image = pa.struct([("ward", pa.string()), ("age", pa.int64())])
         part = [{**row, "before": None, "informed": False} for row in self.rows[first:last]]
         kinds = [
-            ("time", pa.int64()), ("entry", pa.string()), ("unit", pa.string()), ("before", image), ("after", image),
+            ("time", pa.int64()), ("entry", pa.string()),
+            ("unit", pa.string()), ("before", image), ("after", image),
             ("informed", pa.bool_()), ("previous", pa.string()), ("kept", pa.list_(pa.string())),
         ]  # fmt: skip
         return Batch(pa.Table.from_pylist(part, pa.schema(kinds)), upto, str(last))
@@ -59,8 +60,10 @@ def world(seed: int) -> list[dict[str, Any]]:
     rng, rows, seen = random.Random(seed), [], 0
     for _ in range(60):
         seen += rng.choice([0, 0, 1, 2])
-        row: dict[str, Any] = {"seen": seen, "time": max(0, seen + rng.choice([0, 0, -1, -7, -25, 30])), "unit": rng.choice(["u", "v", "w"]),
-                               "entry": rng.choice("abcdef"), "previous": None, "kept": None, "after": None}  # fmt: skip
+        row: dict[str, Any] = {"seen": seen, "time": max(0, seen + rng.choice([0, 0, -1, -7, -25, 30])),
+                               "unit": rng.choice(["u", "v", "w"]),
+                               "entry": rng.choice("abcdef"), "previous": None,
+                               "kept": None, "after": None}  # fmt: skip
         kind = rng.random()
         if kind < 0.04:
             row |= {"entry": None, "unit": None}

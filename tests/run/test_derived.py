@@ -119,7 +119,7 @@ def due(window: int, *, measured_from: int = START) -> list[int]:
     return [time for time in times if time - window >= measured_from]
 
 
-# -- what is published ------------------------------------------------------------------------------------------------
+# -- what is published ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("budget", [EXACT, {"rho": 10**12}], ids=["pure", "gaussian"])
@@ -247,7 +247,8 @@ def test_a_change_is_the_difference_of_what_is_known_by_then(
             assert reading.stderr == pytest.approx(np.sqrt(spread) / component_plan.refine, rel=1e-3)
             assert reading.low < (reading.value or 0) < reading.high
             if strategy != "hierarchy" and own.plan.chosen.parameters.get("branching", 0) == 0:
-                # each level is decoded once and for all, so published changes are differences of published levels
+                # each level is decoded once and for all, so published changes are differences of published
+                # levels
                 assert reading.value == pytest.approx(plain[number, cell] - plain[number - 3, cell])
 
 
@@ -271,7 +272,7 @@ def test_smoothed_changes_are_nearer_and_consistent_ones_stay(tmp_path: Path) ->
     assert all((r.value or 0) >= 0 for r in one.published("so_far", consistent=True))
 
 
-# -- what it costs, and what is committed -----------------------------------------------------------------------------
+# -- what it costs, and what is committed --------------------------------------------------------------------
 
 
 def test_nothing_is_spent_or_measured_for_what_is_derived(tmp_path: Path) -> None:
@@ -398,7 +399,7 @@ def test_a_derived_reading_that_was_altered_is_found(tmp_path: Path) -> None:
         one.verify()
 
 
-# -- what is refused --------------------------------------------------------------------------------------------------
+# -- what is refused -----------------------------------------------------------------------------------------
 
 KEYS: dict[str, Any] = {
     "sql": "SELECT COUNT(*) FROM t",
@@ -427,8 +428,8 @@ def refused(**releases: Any) -> str:
 def test_no_other_key_goes_with_of(key: str) -> None:
     message = refused(now=COUNT, six={**over("now", 6), key: KEYS[key]})
     assert message == (
-        f"release.six.{key}: does not go with 'of': what is derived is decoded from what another release measures, and "
-        "takes 'of', 'window' and 'every' alone"
+        f"release.six.{key}: does not go with 'of': what is derived is decoded from what another release "
+        "measures, and takes 'of', 'window' and 'every' alone"
     )
 
 
@@ -450,12 +451,14 @@ def test_every_key_of_a_release_is_refused_beside_of() -> None:
             {"six": over("now", 6), "two": over("six", 2)},
             "release.two.of: 'six' is derived itself; name a release with an sql of its own",
         ),
-        ({"six": over("six", 6)}, "release.six.of: 'six' is derived itself; name a release with an sql of its own"),
+        ({"six": over("six", 6)},
+         "release.six.of: 'six' is derived itself; name a release with an sql of its own"),
         (
             {"six": over("now", 6), "parts": {**WARDS, "parts_of": "six"}},
             "release.parts.parts_of: 'six' is derived itself; name a release with an sql of its own",
         ),
-        ({"six": {"of": "now", "windw": "6 days"}}, "release.six.windw: is not a key here; did you mean 'window'?"),
+        ({"six": {"of": "now", "windw": "6 days"}},
+         "release.six.windw: is not a key here; did you mean 'window'?"),
         ({"six": {**COUNT, "off": "now"}}, "release.six.off: is not a key here; did you mean 'of'?"),
         ({"six": {"of": ""}}, "release.six.of: is empty; fill it in"),
         ({"six": {"of": 6}}, "release.six.of: must be a text in quotes"),
@@ -479,7 +482,8 @@ MONTHLY = {"sql": "SELECT COUNT(*) FROM t", "start": "2026-01-01", "every": "1 m
         (
             MEAN,
             over("it", 6),
-            "release.six.of: 'it' is a mean, and the change of a mean does not follow from changes of its sum and count over "
+            "release.six.of: 'it' is a mean, and the change of a mean does not follow from changes of its "
+            "sum and count over "
             "a window. Derive from a release whose aggregate adds up, such as COUNT or SUM",
         ),
         (
@@ -490,30 +494,32 @@ MONTHLY = {"sql": "SELECT COUNT(*) FROM t", "start": "2026-01-01", "every": "1 m
         (
             MOVED,
             over("it", 2),
-            "release.six.window: the change over 2 microseconds is what 'it' itself publishes; name another window",
+            "release.six.window: the change over 2 microseconds is "
+            "what 'it' itself publishes; name another window",
         ),
         (
             SLIDING,
             {"of": "it"},
-            "release.six.window: is missing, and 'it' has no running value: it measures changes, and not what was "
-            "there before the first. Name a window, or derive from a release without one",
+            "release.six.window: is missing, and 'it' has no running value: it measures changes, and not "
+            "what was there before the first. Name a window, or derive from a release without one",
         ),
         (
             COUNT,
             over("it", 5),
-            "release.six.window: must be a whole multiple of 2 microseconds, in which the release is measured: "
-            "'4 microseconds' or '6 microseconds' would fit",
+            "release.six.window: must be a whole multiple of 2 microseconds, in which the release is "
+            "measured: '4 microseconds' or '6 microseconds' would fit",
         ),
         (
             COUNT,
             over("it", 1),
-            "release.six.window: must be a whole multiple of 2 microseconds, in which the release is measured: "
-            "'2 microseconds' would fit",
+            "release.six.window: must be a whole multiple of 2 microseconds, in which the "
+            "release is measured: '2 microseconds' would fit",
         ),
         (
             COUNT,
             {"of": "it", "window": "1 month"},
-            "release.six.window: must be a whole multiple of 2 microseconds, in which the release is measured",
+            "release.six.window: must be a whole multiple of 2 microseconds, in which the release is "
+            "measured",
         ),
         (
             MONTHLY,
@@ -528,23 +534,26 @@ MONTHLY = {"sql": "SELECT COUNT(*) FROM t", "start": "2026-01-01", "every": "1 m
         (
             COUNT,
             over("it", 24),
-            "release.six.window: 24 microseconds is longer than all that 'it' measures; at most '22 microseconds' fits",
+            "release.six.window: 24 microseconds is longer than all that "
+            "'it' measures; at most '22 microseconds' fits",
         ),
         (
             SLIDING,
             over("it", 28),
-            "release.six.window: 28 microseconds is longer than all that 'it' measures; at most '27 microseconds' fits",
+            "release.six.window: 28 microseconds is longer than all that "
+            "'it' measures; at most '27 microseconds' fits",
         ),
         (
             {**COUNT, "for": "1 microsecond"},
             over("it", 2),
-            "release.six.window: 2 microseconds is longer than all that 'it' measures, which is a single reading",
+            "release.six.window: 2 microseconds is longer than all "
+            "that 'it' measures, which is a single reading",
         ),
         (
             {**SLIDING, "strategy": "sliding"},
             over("it", 6),
-            "release.six.of: strategy 'sliding' measures the windows of 'it' alone and no other. Pin another strategy "
-            "there, or leave it to the planner",
+            "release.six.of: strategy 'sliding' measures the windows of 'it' alone and no other. Pin "
+            "another strategy there, or leave it to the planner",
         ),
     ],
 )  # fmt: skip

@@ -60,7 +60,8 @@ def committed(folder: Path, budget: dict[str, Any], release: dict[str, Any], **c
     def at(now: int) -> Gauge:
         made = Script(COLUMNS, life())
         return gauge(
-            folder, made, releases={"it": release}, budget=budget, now=Clock(now), **{"constraint": {"at_most": 3}, **changes}
+            folder, made, releases={"it": release}, budget=budget, now=Clock(now),
+            **{"constraint": {"at_most": 3}, **changes}
         )  # fmt: skip
 
     list(at(20).run())
@@ -129,7 +130,9 @@ ALWAYS: dict[str, Edit] = {
     "a grid of no steps": lambda plan: channel(plan).update(refine=0),
     "half a grid step": lambda plan: channel(plan).update(refine=0.5),
     "no channel": lambda plan: plan["releases"]["it"].update(channels=[]),
-    "two channels": lambda plan: plan["releases"]["it"].update(channels=2 * plan["releases"]["it"]["channels"]),
+    "two channels": lambda plan: plan["releases"]["it"].update(
+        channels=2 * plan["releases"]["it"]["channels"]
+    ),
     "a smaller stated loss": lambda plan: plan["releases"]["it"].update(
         loss=str(Fraction(plan["releases"]["it"]["loss"]) * LESS)
     ),
@@ -147,7 +150,9 @@ ALWAYS: dict[str, Edit] = {
     "another label with more changes": lambda plan: program(plan)["scopes"][0]["limits"].append(
         ["vip", {"at_most": 400, "within": None}]
     ),
-    "a limit that no unit is held to": lambda plan: program(plan)["scopes"][0]["limits"][0].__setitem__(0, "vip"),
+    "a limit that no unit is held to": lambda plan: (
+        program(plan)["scopes"][0]["limits"][0].__setitem__(0, "vip")
+    ),
     "no scope": lambda plan: program(plan).update(scopes=[]),
     "two scopes": lambda plan: program(plan).update(scopes=2 * program(plan)["scopes"]),
     "more rows": lambda plan: program(plan).update(max_rows=5),

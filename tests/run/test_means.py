@@ -30,7 +30,8 @@ def test_the_formula_is_what_readings_say(tmp_path: Path, budget: dict[str, Any]
     }  # fmt: skip
     one = Gauge(
         source=Script({"g": "VARCHAR", "v": "BIGINT"}, rows), constraint={"at_most": 2}, budget=budget,
-        releases={"mean": release, "count": {**release, "sql": "SELECT COUNT(*) FROM t", "groups": {}, "bounds": {}}},
+        releases={"mean": release,
+                  "count": {**release, "sql": "SELECT COUNT(*) FROM t", "groups": {}, "bounds": {}}},
         store=tmp_path / "s.db", now=Clock(10_000_000), sampler=SimulationSampler(1),
     )  # fmt: skip
     plan = one.plan()

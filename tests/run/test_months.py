@@ -1,4 +1,5 @@
-"""Months after a start on a day that not every month has: when readings are, and over what their windows go."""
+"""Months after a start on a day that not every month has:
+when readings are, and over what their windows go."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from tidegauge.testing import Clock, Script
 
 
 def after(start: datetime, months: int) -> datetime:
-    """So many months after the start, on its day of the month, or on the last where the month is too short."""
+    """So many months after the start, on its day of the month,
+    or on the last where the month is too short."""
     year, month = divmod(start.year * 12 + start.month - 1 + months, 12)
     return start.replace(
         year=year, month=month + 1, day=min(start.day, calendar.monthrange(year, month + 1)[1])
@@ -41,7 +43,8 @@ def test_windows_of_months(tmp_path: Path, day: int, year: int) -> None:
             "now": {"sql": sql, **every}, "each": {"sql": sql, "window": "1 month", **every},
             "two": {"sql": sql, "window": "2 months", **every},
             "derived_1": {"of": "now", "window": "1 month"}, "derived_3": {"of": "now", "window": "3 months"},
-            "derived_6": {"of": "each", "window": "6 months"}, "derived_4": {"of": "two", "window": "4 months"},
+            "derived_6": {"of": "each", "window": "6 months"},
+            "derived_4": {"of": "two", "window": "4 months"},
         },
         store=tmp_path / "s.db", now=Clock(instant(after(start, 100))), sampler=SimulationSampler(1),
     )  # fmt: skip

@@ -1,4 +1,5 @@
-"""The numerical optimum from end to end: offered, chosen, committed with its matrix, and certified wherever it is loaded."""
+"""The numerical optimum from end to end: offered, chosen, committed with its matrix,
+and certified wherever it is loaded."""
 
 from __future__ import annotations
 
@@ -174,7 +175,8 @@ def test_a_file_beside_the_store_is_never_trusted(tmp_path: Path) -> None:
 
 _TOO_LITTLE = (
     r"release 'now' adds too little noise for the rho it was given: it has [\d.]+ and needs [\d.e+]+\. "
-    r"Nothing was read or spent\nIf an earlier version of Tidegauge committed this plan, .+ smaller by that number"
+    r"Nothing was read or spent\nIf an earlier version of Tidegauge committed this plan, .+ smaller by that "
+    r"number"
 )
 
 

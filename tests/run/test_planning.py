@@ -113,7 +113,8 @@ def test_several_releases_with_groups_are_planned_in_time_and_as_private_as_decl
     ],
 )
 def test_a_pinned_strategy_must_be_one_for_the_declared_windows(strategy: Any, told: str) -> None:
-    """One that was made for fewer windows would count fewer changes of a unit than there are, and draw too little noise."""
+    """One that was made for fewer windows would count fewer changes of a unit than there are,
+    and draw too little noise."""
     with pytest.raises(SpecError, match=told) as refusal:
         plan({"rho": "0.5"}, {"at_most": 8}, {**GROUPS, "strategy": strategy}, for_="30 days")
     assert str(refusal.value).startswith("release.r0.strategy: ")
@@ -174,7 +175,8 @@ def test_a_plan_of_another_declaration_is_not_committed(tmp_path: Path) -> None:
             source={"kind": "files", "path": "t.csv", "table": "t", "time": "at", "key": "id"},
             constraint={"at_most": 2},
             budget={"epsilon": epsilon},
-            releases={"n": {"sql": "SELECT COUNT(*) FROM t", "start": "2026-01-01", "every": "1 day", "for": "2 days"}},
+            releases={"n": {"sql": "SELECT COUNT(*) FROM t", "start": "2026-01-01", "every": "1 day",
+                            "for": "2 days"}},
             store=tmp_path / name,
             base=tmp_path,
         )  # fmt: skip

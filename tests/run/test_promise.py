@@ -1,8 +1,10 @@
-"""Every strategy keeps what its plan promises, from end to end: errors are as large as predicted and intervals cover.
+"""Every strategy keeps what its plan promises, from end to end:
+errors are as large as predicted and intervals cover.
 
-Two ways to many errors: one real run with so many groups, each measured by itself; and, for releases without groups,
-the plan's own component plans measured in so many worlds side by side.  Both at level ALPHA, each with a twin whose
-noise is drawn with another scale and must be seen.  What is derived from a release is held to the same.
+Two ways to many errors: one real run with so many groups, each measured by itself; and, for releases without
+groups, the plan's own component plans measured in so many worlds side by side.  Both at level ALPHA, each
+with a twin whose noise is drawn with another scale and must be seen.  What is derived from a release is held
+to the same.
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ class Scaled(SimulationSampler):
 
 
 def lives(seed: int) -> tuple[list[Any], Floats]:
-    """Who is in which group when, for two changes each; and how many are in each group at the end of each day."""
+    """Who is in which group when, for two changes each;
+    and how many are in each group at the end of each day."""
     rng = np.random.default_rng(seed)
     life: list[Any] = []
     truth = np.zeros((DAYS, GROUPS))
@@ -98,7 +101,8 @@ def change(levels: Floats, days: int) -> Floats:
 
 
 def size_is_right(errors: Floats, stderr: float, *, pure: bool) -> bool:
-    """The mean square of independent errors is this near its expectation; the square of a Laplace sum varies more."""
+    """The mean square of independent errors is this near its expectation;
+    the square of a Laplace sum varies more."""
     slack = NormalDist().inv_cdf(1 - ALPHA / 2) * sqrt((5 if pure else 2) / len(errors))
     return abs(float(errors @ errors) / len(errors) / stderr**2 - 1) <= slack
 

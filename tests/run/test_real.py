@@ -17,12 +17,15 @@ if TYPE_CHECKING:
 def test_enrolments_by_module_every_week(tmp_path: Path) -> None:
     modules = ["AAA", "BBB", "CCC", "DDD"]
     one = Gauge(
-        source={"kind": "files", "path": str(FOLDER / "oulad.csv.gz"), "time": "ts", "entry": "entry", "op": "op",
+        source={"kind": "files", "path": str(FOLDER / "oulad.csv.gz"), "time": "ts", "entry": "entry",
+                "op": "op",
                 "before": "before_", "after": "after_"},
         constraint={"at_most": 4},
         budget={"epsilon": 10**9},
-        releases={"modules": {"sql": "SELECT module, COUNT(*) FROM oulad WHERE region LIKE '%Region' GROUP BY module",
-                              "groups": {"module": modules}, "start": "2012-06-01", "every": "1 week", "for": "120 weeks"}},
+        releases={"modules": {"sql": "SELECT module, COUNT(*) FROM oulad WHERE region LIKE '%Region' GROUP "
+                                     "BY module",
+                              "groups": {"module": modules}, "start": "2012-06-01",
+                                     "every": "1 week", "for": "120 weeks"}},
         store=tmp_path / "store.db",
     )  # fmt: skip
     table = one.readings() if list(one.run()) else None
@@ -45,7 +48,8 @@ def test_enrolments_by_module_every_week(tmp_path: Path) -> None:
 def test_seats_by_party_where_a_person_owns_many_rows(tmp_path: Path) -> None:
     limit, most_rows = 6, 3
     one = Gauge(
-        source={"kind": "files", "path": str(FOLDER / "congress_committees.csv.gz"), "table": "seats", "time": "ts",
+        source={"kind": "files", "path": str(FOLDER / "congress_committees.csv.gz"), "table": "seats",
+                "time": "ts",
                 "entry": "entry", "op": "op", "unit": "person", "max_rows": most_rows,
                 "before": "before_", "after": "after_"},
         constraint={"at_most": limit},

@@ -87,7 +87,8 @@ def test_units_with_more_than_max_rows_are_off_too(tmp_path: Path) -> None:
     """Of four units one has rows that wait; of another such one has left; a third is frozen."""
     here, there = {"ward": "a", "age": 40}, {"ward": "b", "age": 40}
     log: list[tuple[Any, ...]] = [
-        *((2, f"{unit}{n}", here, unit) for unit, rows in (("u", 4), ("v", 3), ("w", 2), ("x", 1)) for n in range(rows)),
+        *((2, f"{unit}{n}", here, unit) for unit, rows in (("u", 4), ("v", 3), ("w", 2), ("x", 1))
+          for n in range(rows)),
         (6, "v0", None, "v"),
         *((time, "x0", row, "x") for time, row in ((6, there), (7, here), (8, there))),
         (8, "u3", there, "u"),
@@ -324,7 +325,8 @@ def test_a_clip_counts_again_in_every_term_of_a_bin(tmp_path: Path) -> None:
 def test_terms_begin_at_local_midnights_when_the_clock_changes(
     tmp_path: Path, day: str, renews: str, most: int, *, retire: bool, within: str | None
 ) -> None:
-    """Against plain loops over every row.  Changes come at, just before and just after local midnights, too."""
+    """Against plain loops over every row.  Changes come at,
+    just before and just after local midnights, too."""
     zone, rng = ZoneInfo("Europe/Berlin"), random.Random(f"{day} {renews}")
     first = datetime.fromisoformat(day).replace(tzinfo=zone) - timedelta(days=4)
     midnights = [instant((first + timedelta(days=n)).astimezone(UTC)) for n in range(9)]
@@ -344,7 +346,8 @@ def test_terms_begin_at_local_midnights_when_the_clock_changes(
     constraint |= {"renews_from": f"{first:%Y-%m-%dT%H:%M}"} if renews == "2 days" else {}
     constraint |= {"on_excess": "retire"} if retire else {}
     constraint |= {} if within is None else {"within": within}
-    one = by_ward(tmp_path, log, releases={"wards": release}, constraint=constraint, time_zone="Europe/Berlin",
+    one = by_ward(tmp_path, log, releases={"wards": release}, constraint=constraint,
+                  time_zone="Europe/Berlin",
                   now=Clock(midnights[-1]))  # fmt: skip
     list(one.run())
     terms = midnights[:: 1 if renews == "1 day" else 2]

@@ -84,7 +84,8 @@ YEARS: dict[str, Any] = {
 def test_terms_that_begin_at_other_times_are_other_terms(
     tmp_path: Path, changes: dict[str, Any], other: str
 ) -> None:
-    """What a unit does in one term of this gauge is in two terms of that one, so that losses do not add up."""
+    """What a unit does in one term of this gauge is in two terms of that one,
+    so that losses do not add up."""
     terms = Terms("epsilon", Fraction(1), "row of t", term="1 year")
     ledger = SharedLedger.create(tmp_path / "all.ledger", terms, time=NOW)
     year = YEARS | {"constraint": {"at_most": 2, "renews": "1 year"}}
@@ -157,7 +158,8 @@ def test_gauges_that_race_for_what_is_left(
         words = [*program, "ledger", "--create", "all.ledger", "--unit", "row of t", *total]
         subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
         racing = [
-            subprocess.Popen([*program, "run", "--once", "--yes", "--store", f"{round_}-{n}.db"], cwd=tmp_path,
+            subprocess.Popen([*program, "run", "--once", "--yes", "--store", f"{round_}-{n}.db"],
+                cwd=tmp_path,
                 text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             for n in range(fit + 1)
         ]  # fmt: skip

@@ -1,4 +1,5 @@
-"""A release that is measured as a stream: from a few numbers a cell, kept in the store with what they led to."""
+"""A release that is measured as a stream: from a few numbers a cell,
+kept in the store with what they led to."""
 
 from __future__ import annotations
 
@@ -190,7 +191,8 @@ def test_a_state_of_another_time_is_found_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", ["offset", "buffers", "noise", "loss"])
 def test_a_committed_plan_that_was_changed_is_not_carried_on(tmp_path: Path, what: str) -> None:
-    """Neither verify nor run takes it for the one that the loss was reserved for, and nothing more is measured."""
+    """Neither verify nor run takes it for the one that the loss was reserved for,
+    and nothing more is measured."""
     one = streams(tmp_path, Script(COLUMNS, life()), now=Clock(7), releases=FEW)
     before = len(list(one.run()))
     with sqlite3.connect(one.path) as db:

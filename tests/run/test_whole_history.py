@@ -58,7 +58,8 @@ def gauge(folder: Path, store: str, seed: int, *, owned: bool, renews: bool) -> 
         budget={"epsilon": 10**9},
         releases={
             "by_ward": {
-                "sql": "SELECT ward, COUNT(*) FROM t GROUP BY ward", "groups": {"ward": ["a", "b"]}, **schedule
+                "sql": "SELECT ward, COUNT(*) FROM t GROUP BY ward",
+                "groups": {"ward": ["a", "b"]}, **schedule
             },
             "ages": {"sql": "SELECT SUM(age) FROM t", "bounds": {"age": [0, 80]}, **schedule},
         },

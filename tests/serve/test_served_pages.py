@@ -1,4 +1,5 @@
-"""The pages over HTTP: complete, behind the policy, cached by the seal, and without a trace of the secret side."""
+"""The pages over HTTP: complete, behind the policy, cached by the seal,
+and without a trace of the secret side."""
 
 from __future__ import annotations
 

@@ -69,7 +69,8 @@ class PostgresTable:
     def begin(self, rows: Iterable[Row]) -> None:
         part = sql.SQL("PARTITION BY HASH (id)" if self.partitioned else "")
         self._run(
-            sql.SQL("CREATE TABLE {} (id integer PRIMARY KEY, extra text DEFAULT 'e', person text, status text, age integer) {}")
+            sql.SQL("CREATE TABLE {} (id integer PRIMARY KEY, extra text DEFAULT 'e', person text, status "
+                    "text, age integer) {}")
             .format(self.table, part)
         )  # fmt: skip
         if self.partitioned:
@@ -153,7 +154,8 @@ class SQLiteTable:
 
     def begin(self, rows: Iterable[Row]) -> None:
         self.connection.execute(
-            f"CREATE TABLE {self.table} (id INTEGER PRIMARY KEY, extra TEXT, person TEXT, status TEXT, age INTEGER)"
+            f"CREATE TABLE {self.table} (id INTEGER PRIMARY KEY, "
+            "extra TEXT, person TEXT, status TEXT, age INTEGER)"
         )
         for row in rows:
             self._operate(Insert(row))

@@ -86,23 +86,28 @@ LIFE = [
         once(Insert(patient(6, "fay", "ill")), Update(6, {"age": 50}), Update(6, {"age": 51}), Delete(3)),
     ]),
     Step("what is rolled back did not happen", [
-        rolled_back(Insert(patient(7, "gus", "ill")), Delete(1)), once(Update(1, {"age": 32})), rolled_back(Truncate()),
+        rolled_back(Insert(patient(7, "gus", "ill")), Delete(1)),
+        once(Update(1, {"age": 32})), rolled_back(Truncate()),
     ]),
     Step("an update that changes nothing", [once(Update(1, {"age": 32}))]),
     Step("a row that comes and goes", [once(Insert(patient(8, "hal", "ill"))), once(Delete(8))]),
     Step("a key that comes back", [once(Insert(patient(2, "bob", "ill", 70)))]),
     Step("values to and from null, and awkward text", [
-        once(Update(5, {"status": None, "age": None})), once(Update(4, {"status": 'a "quoted", \\N line\nand Ü\'s', "age": -1})),
+        once(Update(5, {"status": None, "age": None})),
+        once(Update(4, {"status": 'a "quoted", \\N line\nand Ü\'s', "age": -1})),
     ]),
-    Step("a row that changes hands", [once(Update(5, {"person": "zoe"})), once(Update(1, {"person": None})), once(Update(40, {"person": "moe"}))]),
+    Step("a row that changes hands", [once(Update(5, {"person": "zoe"})), once(Update(1, {"person": None})),
+                                      once(Update(40, {"person": "moe"}))]),
     Step("a row that is nobody's any more", [once(Update(40, {"person": ""}))]),
     Step("a key that is changed", [once(Rename(5, 50))]),
     Step("keys that are swapped through a third", [once(Rename(1, 99), Rename(2, 1), Rename(99, 2))]),
     Step("a truncation, and life goes on", [
         once(Truncate()), once(Insert(patient(1, "ann", "ill", 33)), Insert(patient(9, "ida", "ill"))),
     ]),
-    Step("a truncation within a transaction", [once(Insert(patient(10, "jim", "ill")), Truncate(), Insert(patient(11, "kim", "ill")))]),
-    Step("very many rows at once", [once(*(Insert(patient(n, f"p{n % 7}", "ill", n)) for n in range(1000, 1400)))]),
+    Step("a truncation within a transaction",
+         [once(Insert(patient(10, "jim", "ill")), Truncate(), Insert(patient(11, "kim", "ill")))]),
+    Step("very many rows at once",
+         [once(*(Insert(patient(n, f"p{n % 7}", "ill", n)) for n in range(1000, 1400)))]),
     Step("and they leave one by one", [once(Delete(n)) for n in range(1000, 1040)]),
 ]  # fmt: skip
 

@@ -51,7 +51,10 @@ class Table(ABC):
 
 
 class Csv(Table):
-    source = 'kind = "files"\npath = "t.csv"\ntime = "ts"\nop = "op"\ntypes = { n = "integer" }\ntime_unit = "microseconds"'
+    source = (
+        'kind = "files"\npath = "t.csv"\ntime = "ts"\nop = "op"\n'
+        'types = { n = "integer" }\ntime_unit = "microseconds"'
+    )
 
     def change(self, steps: list[tuple[Row | None, Row]]) -> None:
         head = not Path("t.csv").exists()
@@ -182,8 +185,10 @@ class PostgresSnapshots(PostgresFull):
 
 
 TABLES: dict[str, Callable[..., Table]] = {
-    "csv": Csv, "jsonl": JsonLines, "debezium": Events, "sqlite": SQLiteFile, "snapshots-sqlite": SQLiteSnapshots,
-    "snapshots-parquet": Parquet, "history": History, "postgres": PostgresFull, "snapshots-postgres": PostgresSnapshots,
+    "csv": Csv, "jsonl": JsonLines, "debezium": Events,
+    "sqlite": SQLiteFile, "snapshots-sqlite": SQLiteSnapshots,
+    "snapshots-parquet": Parquet, "history": History, "postgres": PostgresFull,
+    "snapshots-postgres": PostgresSnapshots,
 }  # fmt: skip
 
 

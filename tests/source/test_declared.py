@@ -1,4 +1,5 @@
-"""Every kind of source from init to readings, as a user declares it; and what is said of declarations that cannot be."""
+"""Every kind of source from init to readings, as a user declares it;
+and what is said of declarations that cannot be."""
 
 from __future__ import annotations
 
@@ -70,8 +71,8 @@ class Postgres(Place):
             self.connection.execute("DELETE FROM people WHERE NOT id = ANY(%s)", [[row[0] for row in rows]])
             for row in rows:
                 self.connection.execute(
-                    "INSERT INTO people VALUES (%s, %s, %s) ON CONFLICT (id) DO UPDATE SET city = excluded.city, "
-                    "age = excluded.age",
+                    "INSERT INTO people VALUES (%s, %s, %s) ON CONFLICT (id) DO "
+                    "UPDATE SET city = excluded.city, age = excluded.age",
                     row,
                 )
 
@@ -121,8 +122,8 @@ class Versions(Place):
     def __init__(self) -> None:
         with closing(duckdb.connect("warehouse.duckdb")) as db:
             db.execute(
-                "CREATE TABLE people_snapshot (id BIGINT, city VARCHAR, age BIGINT, dbt_valid_from TIMESTAMP, "
-                "dbt_valid_to TIMESTAMP)"
+                "CREATE TABLE people_snapshot (id BIGINT, city VARCHAR, age BIGINT, "
+                "dbt_valid_from TIMESTAMP, dbt_valid_to TIMESTAMP)"
             )
 
     def write(self, rows: list[Row]) -> None:
@@ -135,8 +136,8 @@ class Versions(Place):
                 "(id, city, age) NOT IN (SELECT id, city, age FROM now_)"
             )
             db.execute(
-                "INSERT INTO people_snapshot SELECT *, now()::TIMESTAMP, NULL FROM now_ WHERE (id, city, age) NOT IN "
-                "(SELECT id, city, age FROM people_snapshot WHERE dbt_valid_to IS NULL)"
+                "INSERT INTO people_snapshot SELECT *, now()::TIMESTAMP, NULL FROM now_ WHERE (id, city, "
+                "age) NOT IN (SELECT id, city, age FROM people_snapshot WHERE dbt_valid_to IS NULL)"
             )
 
 
@@ -325,7 +326,8 @@ REFUSALS = [
     ('kind = "postgres"\ndsn = "postgres://me:sesame@h/db"', "source.dsn: secrets come from the environment"),
     ('kind = "postgres"\ndsn = "env:NOT_SET"', "source.dsn: the environment variable NOT_SET is not set"),
     ('kind = "postgres"\ndsn = "env:BAD"', "the connection string cannot be used"),
-    ('kind = "postgres"\ndsn = "env:BAD"\nslto = "x"', "source.slto: is not a key here; did you mean 'slot'?"),
+    ('kind = "postgres"\ndsn = "env:BAD"\nslto = "x"',
+     "source.slto: is not a key here; did you mean 'slot'?"),
     ('kind = "postgres"\ndsn = "env:BAD"\nslot = "Ü"', "source.slot"),
     ('kind = "postgres"\ndsn = "env:BAD"\non_lost = "cry"', "source.on_lost: must be 'stop' or 'reload'"),
     ('kind = "sqlite"', "source.path: is missing"),
@@ -338,7 +340,8 @@ REFUSALS = [
     ('kind = "debezium"\npath = "no.jsonl"', "no.jsonl: there is no such file"),
     ('kind = "debezium"\npath = "empty.jsonl"', "source.columns: the events of"),
     ('kind = "debezium"\npath = "empty.jsonl"\nconsume = true', "columns: is missing"),
-    ('kind = "debezium"\npath = "e.jsonl"\ncolumns = { id = "FOO" }', "source.columns.id: 'FOO' is not a type"),
+    ('kind = "debezium"\npath = "e.jsonl"\ncolumns = { id = "FOO" }',
+     "source.columns.id: 'FOO' is not a type"),
     ('kind = "debezium"\npath = "a"\ntoken = "env:X"', "an inbox, and nothing else, needs token"),
     (INBOX, "an inbox, and nothing else, needs token"),
     (INBOX + '\ntoken = "sesame"', "source.token: secrets come from the environment"),
@@ -347,19 +350,25 @@ REFUSALS = [
     (TOPIC, "topic and kafka go together"),
     (INBOX + '\ntoken = "env:X"\nkafka = { "bootstrap.servers" = "h" }', "topic and kafka go together"),
     (TOPIC + "\nkafka = { x = 'y' }", "kafka: bootstrap.servers is missing"),
-    (TOPIC + '\nkafka = { "bootstrap.servers" = "h", "sasl.password" = "sesame" }', "kafka.sasl.password: secrets"),
-    (TOPIC + '\nkafka = { "bootstrap.servers" = "h", "sasl.password" = "env:NOT_SET" }', "variable NOT_SET is not set"),
+    (TOPIC + '\nkafka = { "bootstrap.servers" = "h", "sasl.password" = "sesame" }',
+     "kafka.sasl.password: secrets"),
+    (TOPIC + '\nkafka = { "bootstrap.servers" = "h", "sasl.password" = "env:NOT_SET" }',
+     "variable NOT_SET is not set"),
     ('kind = "snapshots"', "source.of: is missing"),
-    ('kind = "snapshots"\nof = "oracle"', "source.of: must be 'postgres', 'sqlite', 'duckdb', 'parquet', 'csv' or 'jsonl'"),
-    ('kind = "snapshots"\nof = "parquet"', "give dsn if the table is of postgres, and path if it is in a file"),
+    ('kind = "snapshots"\nof = "oracle"',
+     "source.of: must be 'postgres', 'sqlite', 'duckdb', 'parquet', 'csv' or 'jsonl'"),
+    ('kind = "snapshots"\nof = "parquet"',
+     "give dsn if the table is of postgres, and path if it is in a file"),
     ('kind = "snapshots"\nof = "postgres"\npath = "x"', "give dsn if the table is of postgres"),
     ('kind = "snapshots"\nof = "parquet"\npath = "no.parquet"', "cannot be read as"),
     ('kind = "snapshots"\nof = "duckdb"\npath = "no.duckdb"', "no.duckdb: does not exist"),
     ('kind = "snapshots"\nof = "parquet"\npath = "x"\nevery = "often"', "source.every: "),
     ('kind = "snapshots"\nof = "parquet"\npath = "x"\nvalid_from = "a"', "has valid_from and valid_to"),
-    ('kind = "snapshots"\nof = "parquet"\npath = "x"\nvalid_from = "a"\nvalid_to = "b"\nevery = "1 day"', "every: a history table"),
+    ('kind = "snapshots"\nof = "parquet"\npath = "x"\nvalid_from = "a"\nvalid_to = "b"\nevery = "1 day"',
+     "every: a history table"),
     ('kind = "snapshots"\nof = "parquet"\npath = "x"\nschema = "s"', "schema: is for tables of postgres"),
-    ('kind = "snapshots"\nof = "parquet"\npath = "x"\ntypes = { a = "DATE" }', "source.types.a: must be one of text, integer"),
+    ('kind = "snapshots"\nof = "parquet"\npath = "x"\ntypes = { a = "DATE" }',
+     "source.types.a: must be one of text, integer"),
     ('kind = "files"', "source.path: is missing"),
     ('kind = "files"\npath = "x.csv"\ntime = "t"\nunit = "u"', "'unit' and 'max_rows' go together"),
     ('kind = "files"\npath = "x.csv"\ntime = "t"\nunit = "u"\nmax_rows = 0', "source.max_rows: "),

@@ -1,4 +1,5 @@
-"""Keys that change, tables that are emptied and long values that are left out, through a whole gauge on live databases."""
+"""Keys that change, tables that are emptied and long values that are left out,
+through a whole gauge on live databases."""
 
 from __future__ import annotations
 
@@ -64,7 +65,8 @@ def people(
         admin.execute(f"SET search_path = {fresh}")
         admin.execute("CREATE TABLE people (id int PRIMARY KEY, city text, age int, note text, person text)")
         admin.execute(
-            "ALTER TABLE people ALTER COLUMN note SET STORAGE EXTERNAL, ALTER COLUMN person SET STORAGE EXTERNAL"
+            "ALTER TABLE people ALTER COLUMN note SET STORAGE "
+            "EXTERNAL, ALTER COLUMN person SET STORAGE EXTERNAL"
         )
         if request.param == "full":
             admin.execute("ALTER TABLE people REPLICA IDENTITY FULL")
@@ -83,7 +85,8 @@ def people(
             admin.execute("SELECT pg_drop_replication_slot(%s)", (slot,))
 
 
-FILL = """INSERT INTO people SELECT i, 'north', i % 80, repeat(CASE WHEN i % 2 = 0 THEN 'remarkable ' ELSE 'plain ' END, 900),
+FILL = """INSERT INTO people SELECT i, 'north', i % 80,
+          repeat(CASE WHEN i % 2 = 0 THEN 'remarkable ' ELSE 'plain ' END, 900),
           repeat('p' || (i / 2), 2000) FROM generate_series(1, 60) i"""
 
 

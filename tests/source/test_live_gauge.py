@@ -33,7 +33,10 @@ table = "people"
 entry = "id"
 """ + releases(where="age >= 18")
 
-TRUTH = "SELECT count(*) FILTER (WHERE age >= 18 AND city = 'north'), count(*) FILTER (WHERE age >= 18 AND city = 'south'), coalesce(sum(age), 0) FROM {}people"
+TRUTH = (
+    "SELECT count(*) FILTER (WHERE age >= 18 AND city = 'north'), count(*) FILTER (WHERE age >= 18 AND "
+    "city = 'south'), coalesce(sum(age), 0) FROM {}people"
+)
 
 
 def last(gauge: Gauge) -> tuple[float | None, ...]:
@@ -50,7 +53,8 @@ def scribble(rng: random.Random, execute: Any, mark: str) -> None:
     match rng.randrange(4):
         case 0 | 1:
             execute(
-                f"INSERT INTO people VALUES ({mark}, {mark}, {mark}) ON CONFLICT (id) DO UPDATE SET city = excluded.city",
+                f"INSERT INTO people VALUES ({mark}, {mark}, {mark}) ON "
+                "CONFLICT (id) DO UPDATE SET city = excluded.city",
                 (key, city, age),
             )
         case 2:

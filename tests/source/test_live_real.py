@@ -1,4 +1,5 @@
-"""A real changelog replayed into a live server, while a gauge follows: it publishes what the server itself answers."""
+"""A real changelog replayed into a live server, while a gauge follows:
+it publishes what the server itself answers."""
 
 from __future__ import annotations
 
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
     from tests.servers.postgres import Server
 
 CHANGES = {
-    "I": "INSERT INTO seats VALUES (%(entry)s, %(person)s, %(after_committee)s, %(after_party)s, nullif(%(after_rank)s, '')::int)",
-    "U": "UPDATE seats SET committee = %(after_committee)s, party = %(after_party)s, rank = nullif(%(after_rank)s, '')::int WHERE entry = %(entry)s",
+    "I": "INSERT INTO seats VALUES (%(entry)s, %(person)s, %(after_committee)s, %(after_party)s, "
+    "nullif(%(after_rank)s, '')::int)",
+    "U": "UPDATE seats SET committee = %(after_committee)s, party = %(after_party)s, rank = "
+    "nullif(%(after_rank)s, '')::int WHERE entry = %(entry)s",
     "D": "DELETE FROM seats WHERE entry = %(entry)s",
 }
 TRUTH = """SELECT count(*) FILTER (WHERE party = 'majority'), count(*) FILTER (WHERE party = 'minority'),
@@ -34,7 +37,8 @@ def test_seats_replayed(
     monkeypatch.setenv("SEATS_DSN", postgres.dsn())
     every = {"every": "1 second"}
     gauge = Gauge(
-        source={"kind": "postgres", "dsn": "env:SEATS_DSN", "schema": fresh, "table": "seats", "entry": "entry", **unit},
+        source={"kind": "postgres", "dsn": "env:SEATS_DSN", "schema": fresh, "table": "seats",
+                "entry": "entry", **unit},
         constraint={"at_most": 100_000},
         budget={"epsilon": 10**15},
         releases={

@@ -1,4 +1,5 @@
-"""Schemas that change, partitions, publications of several tables and what a transaction is, through a whole gauge on a real server."""
+"""Schemas that change, partitions, publications of several tables and what a transaction is,
+through a whole gauge on a real server."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ class World:
 
     def service(self) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [*VERB, "run", "--log", "text"], cwd=self.folder, env={**os.environ, "PEOPLE_DSN": self.dsn}, text=True,
+            [*VERB, "run", "--log", "text"], cwd=self.folder,
+            env={**os.environ, "PEOPLE_DSN": self.dsn}, text=True,
             stderr=subprocess.PIPE,
         )  # fmt: skip
         assert process.stderr is not None
@@ -79,7 +81,10 @@ def world(postgres: Server, fresh: str, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 TABLE = "CREATE TABLE people (id int PRIMARY KEY, city text, age int)"
-FILL = "INSERT INTO people SELECT i, CASE WHEN i % 2 = 0 THEN 'north' ELSE 'south' END, i FROM generate_series(1, 80) i"
+FILL = (
+    "INSERT INTO people SELECT i, CASE WHEN i % 2 = 0 THEN 'north' "
+    "ELSE 'south' END, i FROM generate_series(1, 80) i"
+)
 
 
 def test_columns_that_are_not_used_come_and_go(world: World) -> None:
@@ -107,8 +112,10 @@ def test_columns_that_are_not_used_come_and_go(world: World) -> None:
 BREAKS = [
     ("ALTER TABLE people DROP COLUMN age", "ALTER TABLE people ADD COLUMN age int", 'column "age"'),
     ("ALTER TABLE people RENAME age TO years", "ALTER TABLE people RENAME years TO age", 'column "age"'),
-    ("ALTER TABLE people ALTER age TYPE text", "ALTER TABLE people ALTER age TYPE int USING age::int", 'column "age"'),
-    ("ALTER TABLE people RENAME TO folk", "ALTER TABLE folk RENAME TO people", "there is no table|Changed: the table"),
+    ("ALTER TABLE people ALTER age TYPE text", "ALTER TABLE people ALTER age TYPE int USING age::int",
+     'column "age"'),
+    ("ALTER TABLE people RENAME TO folk", "ALTER TABLE folk RENAME TO people",
+     "there is no table|Changed: the table"),
 ]  # fmt: skip
 
 
@@ -199,7 +206,8 @@ def test_partitions(world: World, identity: str) -> None:
 def test_a_publication_of_several_tables(world: World, identity: str, publishes: str) -> None:
     world.run(
         TABLE, FILL, f"ALTER TABLE people REPLICA IDENTITY {identity}",
-        "CREATE TABLE visits (id int PRIMARY KEY, person int REFERENCES people ON DELETE CASCADE, city text, age int)",
+        "CREATE TABLE visits (id int PRIMARY KEY, person int REFERENCES "
+        "people ON DELETE CASCADE, city text, age int)",
         "CREATE TABLE others (id int PRIMARY KEY, city text, age int)",
         f"CREATE PUBLICATION several {publishes}",
     )  # fmt: skip

@@ -38,14 +38,18 @@ def declared(source: str, path: Path) -> Gauge:
     """Counts by a column that is as badly named as its table."""
     query = f"SELECT {quoted(COLUMN)}, COUNT(*) FROM {quoted(TABLE)} GROUP BY {quoted(COLUMN)}"
     (path / "tidegauge.toml").write_text(
-        f"[source]\n{source}\ntable = {json.dumps(TABLE)}\nentry = {json.dumps(KEY)}\nunit = {json.dumps(UNIT)}\nmax_rows = 3\n"
+        f"[source]\n{source}\ntable = {json.dumps(TABLE)}\n"
+        f"entry = {json.dumps(KEY)}\nunit = {json.dumps(UNIT)}\nmax_rows = 3\n"
         f"[constraint]\nat_most = 1000\n[budget]\nepsilon = 1e12\n[release.by]\nsql = {json.dumps(query)}\n"
         f'groups.{json.dumps(COLUMN)} = {json.dumps(GROUPS)}\nevery = "1 second"\n'
     )
     return Gauge.from_file(path / "tidegauge.toml")
 
 
-CREATE = f"CREATE TABLE {quoted(TABLE)} ({quoted(KEY)} VARCHAR(50) PRIMARY KEY, {quoted(UNIT)} VARCHAR(50), {quoted(COLUMN)} VARCHAR(50))"
+CREATE = (
+    f"CREATE TABLE {quoted(TABLE)} ({quoted(KEY)} VARCHAR(50) PRIMARY KEY, {quoted(UNIT)} VARCHAR(50), "
+    f"{quoted(COLUMN)} VARCHAR(50))"
+)
 ROWS = [(f"'{n}\"; --", f"u{n % 5}'", GROUPS[n % 4]) for n in range(10)]
 
 
@@ -109,7 +113,8 @@ def test_postgres(postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert connection.execute("SELECT count(*) FROM y").fetchone() == (0,)
         if kind == "postgres":
             assert connection.execute("SELECT pubname FROM pg_publication").fetchall() == [(publication,)]
-            connection.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = %s", [name])  # fmt: skip
+            connection.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE "
+                               "database = %s", [name])  # fmt: skip
 
 
 def test_a_slot_has_a_plain_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

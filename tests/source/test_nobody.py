@@ -33,8 +33,10 @@ sql = "SELECT SUM(n) FROM t"
 bounds.n = [0, 1000]
 every = "1 second"
 """
-FIRST: list[Row] = [("a", "ann", 1), (None, "ann", 2), ("c", None, 4), ("", "bob", 8), ("e", "", 16), (None, None, 32), ("g", "bob", 64)]  # fmt: skip
-THEN: list[Row] = [("a", "", 1), (None, "ann", 3), ("c", "cid", 4), ("", "bob", 9), ("e", "eve", 16), (None, None, 33), ("h", "bob", 128)]  # fmt: skip
+FIRST: list[Row] = [("a", "ann", 1), (None, "ann", 2), ("c", None, 4), ("", "bob", 8), ("e", "", 16),
+                    (None, None, 32), ("g", "bob", 64)]  # fmt: skip
+THEN: list[Row] = [("a", "", 1), (None, "ann", 3), ("c", "cid", 4), ("", "bob", 9), ("e", "eve", 16),
+                   (None, None, 33), ("h", "bob", 128)]  # fmt: skip
 """a loses its unit, c and e find one, g becomes h; what has no key changes too."""
 
 

@@ -36,11 +36,14 @@ class TestValues:
             ("BIGINT", ["1", None, "-9223372036854775808"], [1, None, -(2**63)]),
             ("INTEGER", ["1", "99999999999", "x"], [1, 2**31 - 1, None]),
             ("BOOLEAN", ["t", "FALSE", "1", "maybe", None], [True, False, True, None, None]),
-            ("DECIMAL(5,2)", ["1.5", "NaN", "1e9", "-1e9", "0.125"], [Decimal("1.50"), None, Decimal("999.99"), Decimal("-999.99"), Decimal("0.12")]),
-            ("DATE", ["2026-01-31", "infinity", "0044-03-15 BC", "12026-01-01"], [date(2026, 1, 31), date.max, date.min, date.max]),
+            ("DECIMAL(5,2)", ["1.5", "NaN", "1e9", "-1e9", "0.125"],
+             [Decimal("1.50"), None, Decimal("999.99"), Decimal("-999.99"), Decimal("0.12")]),
+            ("DATE", ["2026-01-31", "infinity", "0044-03-15 BC", "12026-01-01"],
+             [date(2026, 1, 31), date.max, date.min, date.max]),
             ("TIMESTAMP", ["2026-01-31 10:00:00.5", None], ["2026-01-31 10:00:00.500000", None]),
             ("TIMESTAMP", [None, "2026-01-31 10:00:00+02"], [None, "2026-01-31 08:00:00"]),
-            ("TIMESTAMP", ["2026-01-31T10:00:00Z", "-infinity"], ["2026-01-31 10:00:00", "0001-01-01 00:00:00"]),
+            ("TIMESTAMP", ["2026-01-31T10:00:00Z", "-infinity"],
+             ["2026-01-31 10:00:00", "0001-01-01 00:00:00"]),
             ("DOUBLE", ["1.5", "Infinity"], [1.5, float("inf")]),
             ("VARCHAR", ["", None, "é"], ["", None, "é"]),
         ],
@@ -54,11 +57,14 @@ class TestValues:
         ("kind", "told", "wanted"),
         [
             ("BIGINT", [1, 2.0, 2.5, "3", "x", None, 2**70], [1, 2, None, 3, None, None, 2**63 - 1]),
-            ("DECIMAL(10,2)", [0.1, 1, "2.345", None, float("nan")], [Decimal("0.10"), Decimal(1), Decimal("2.34"), None, None]),
+            ("DECIMAL(10,2)", [0.1, 1, "2.345", None, float("nan")],
+             [Decimal("0.10"), Decimal(1), Decimal("2.34"), None, None]),
             ("VARCHAR", ["a", 1, True, b"\x01", None], ["a", "1", "true", "01", None]),
             ("BOOLEAN", [1, 0, "t", None, 2.5], [True, False, True, None, True]),
-            ("DATE", [1, date(2026, 1, 1), datetime(2026, 1, 2, tzinfo=UTC), "2026-01-03"], [date(1970, 1, 2), date(2026, 1, 1), date(2026, 1, 2), date(2026, 1, 3)]),
-            ("TIMESTAMP", [1, date(2026, 1, 1), datetime(2026, 1, 2, tzinfo=UTC)], ["1970-01-01 00:00:00.000001", "2026-01-01 00:00:00", "2026-01-02 00:00:00"]),
+            ("DATE", [1, date(2026, 1, 1), datetime(2026, 1, 2, tzinfo=UTC), "2026-01-03"],
+             [date(1970, 1, 2), date(2026, 1, 1), date(2026, 1, 2), date(2026, 1, 3)]),
+            ("TIMESTAMP", [1, date(2026, 1, 1), datetime(2026, 1, 2, tzinfo=UTC)],
+             ["1970-01-01 00:00:00.000001", "2026-01-01 00:00:00", "2026-01-02 00:00:00"]),
         ],
     )  # fmt: skip
     def test_values(self, kind: str, told: list[Any], wanted: list[Any]) -> None:
@@ -163,6 +169,8 @@ class TestPatience:
             Patience(100, lambda _: None).wait(error)
 
     def test_what_may_pass(self) -> None:
-        for error in (psycopg.errors.AdminShutdown("x"), psycopg.errors.TooManyConnections("x"), psycopg.errors.ObjectInUse("x"),
-                      psycopg.OperationalError("x"), LoginRefused("57P03"), LoginRefused("53300")):  # fmt: skip
+        for error in (psycopg.errors.AdminShutdown("x"), psycopg.errors.TooManyConnections("x"),
+                      psycopg.errors.ObjectInUse("x"),
+                      psycopg.OperationalError("x"), LoginRefused("57P03"),
+                      LoginRefused("53300")):  # fmt: skip
             assert final(error) is None

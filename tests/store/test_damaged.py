@@ -135,7 +135,8 @@ def test_many_wrong_bytes_are_noticed_or_harmless(tmp_path: Path, key: str | Non
     ],
 )
 def test_damage_in_a_store_without_a_key_is_refused(tmp_path: Path, damage: str) -> None:
-    """A shared draw that is lost would be drawn again, and a counter that is lost would let more changes count."""
+    """A shared draw that is lost would be drawn again,
+    and a counter that is lost would let more changes count."""
     list(opened(tmp_path, None).run(HALF))
     before = journal(tmp_path)
     with closing(sqlite3.connect(tmp_path / "store.db")) as db, db:

@@ -46,7 +46,8 @@ class Marked(Script):
 def marked(folder: Path, **changes: Any) -> Gauge:
     """Everything secret about it has a mark: keys, units, values, positions."""
     rows: list[Any] = [
-        (n // 4 + 1, f"marked-entry-{n % 13}", None if n % 5 == 4 else {"ward": f"marked-ward-{n}", "age": AGE + n}, f"marked-unit-{n % 13 % 7}")
+        (n // 4 + 1, f"marked-entry-{n % 13}",
+         None if n % 5 == 4 else {"ward": f"marked-ward-{n}", "age": AGE + n}, f"marked-unit-{n % 13 % 7}")
         for n in range(120)
     ]  # fmt: skip
     every = {"start": "1970-01-01T00:00:00.000005Z", "every": "5 microseconds", "for": "25 microseconds"}
@@ -118,7 +119,9 @@ def test_the_same_readings_as_in_the_clear(tmp_path: Path) -> None:
     assert plain.status().operator_only["dropped"] > 0
 
 
-@pytest.mark.parametrize("constraint", [{"at_most": 4}, {"at_most": 9, "within": "8 microseconds", "on_excess": "retire"}])  # fmt: skip
+@pytest.mark.parametrize("constraint", [{"at_most": 4},
+                                        {"at_most": 9, "within": "8 microseconds",
+                                         "on_excess": "retire"}])  # fmt: skip
 def test_through_crashes(tmp_path: Path, constraint: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "calm").mkdir()
     calm = gauge(tmp_path / "calm", Script(COLUMNS, life()), constraint=constraint)
@@ -241,7 +244,8 @@ def test_sums_and_tokens_of_one_store_mean_nothing_in_another() -> None:
 def test_exact_sums_add_up_sealed_and_not() -> None:
     for cipher in (None, Cipher.fresh(bytes(32))):
         db = sqlite3.connect(":memory:")
-        db.execute("CREATE TABLE totals (release, component, bin, cell, amount, PRIMARY KEY (release, component, bin, cell))")  # fmt: skip
+        db.execute("CREATE TABLE totals (release, component, bin, cell, amount, PRIMARY KEY (release, "
+                   "component, bin, cell))")  # fmt: skip
         sums = Sums(db, cipher, RowDigests(db, cipher, Secrets(db, cipher, version=4), version=4))
         sums.add(
             [

@@ -78,7 +78,8 @@ def found(folder: Path, numbers: dict[Any, int]) -> set[Any]:
 
 
 def shown(folder: Path, numbers: dict[Any, int], times: int = 0) -> set[Any]:
-    """Which numbers some file of the store shows, more often than this, as rows and waiting changes hold them."""
+    """Which numbers some file of the store shows, more often than this,
+    as rows and waiting changes hold them."""
     data = b"\n".join(path.read_bytes() for path in sorted(folder.glob("store.db*")))
     return {name for name, number in numbers.items() if data.count(number.to_bytes(8, "little")) > times}
 
@@ -86,8 +87,8 @@ def shown(folder: Path, numbers: dict[Any, int], times: int = 0) -> set[Any]:
 def left(one: Gauge, folder: Path) -> set[tuple[int, int]]:
     """Run a gauge, and after every bin look for the last sums and for the changes that they are made of.
 
-    A cell's sum is the difference of two ages, a change that waits holds the age itself.  So does the row of the
-    state, once, until its next change.
+    A cell's sum is the difference of two ages, a change that waits holds the age itself.  So does the row of
+    the state, once, until its next change.
     """
     seen: set[tuple[int, int]] = set()
     for number, _ in enumerate(one.run()):
@@ -189,7 +190,8 @@ def test_nothing_is_kept_of_a_release_that_has_ended(tmp_path: Path, strategy: A
 
 @pytest.mark.parametrize("key", [None, bytes(32)])
 def test_whatever_is_written_only_what_is_kept_is_in_the_files(tmp_path: Path, key: bytes | None) -> None:
-    """Random sums and secrets, tick by tick.  In the clear each is a mark; sealed, the beginning of each row is."""
+    """Random sums and secrets, tick by tick.  In the clear each is a mark;
+    sealed, the beginning of each row is."""
     rng = random.Random(11)
     path = tmp_path / "store.db"
 

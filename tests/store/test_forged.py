@@ -1,4 +1,5 @@
-"""Without the key nobody forges an encrypted store: not its plan, ledger, journal or witness, nor by parts of another copy."""
+"""Without the key nobody forges an encrypted store: not its plan, ledger,
+journal or witness, nor by parts of another copy."""
 
 from __future__ import annotations
 
@@ -196,7 +197,8 @@ def replace(goal: Path, origin: Path, *tables: str) -> None:
 
 
 MIXES = [
-    *((table,) for table in PARTS), ("ticks", "journal"), ("meta", "secrets"), ("meta", "ticks"), ("meta", "ticks", "journal"),
+    *((table,) for table in PARTS), ("ticks", "journal"),
+    ("meta", "secrets"), ("meta", "ticks"), ("meta", "ticks", "journal"),
     ("secrets", "ticks", "journal"),
 ]  # fmt: skip
 
@@ -216,7 +218,8 @@ def test_parts_of_other_copies_are_refused(
 
 
 def test_the_whole_public_part_of_another_store_with_the_same_key(made: Path, tmp_path: Path) -> None:
-    """With its salt as well, so that it is signed rightly: what is secret is not of that store, and cannot be opened."""
+    """With its salt as well, so that it is signed rightly:
+    what is secret is not of that store, and cannot be opened."""
     one = noisy(tmp_path, constraint={"at_most": 5})
     shutil.copy(made / "one.db", one.path)
     replace(one.path, made / "other.db", "meta", "ledger", "ticks", "journal", "readings")

@@ -101,7 +101,8 @@ def test_all_blocks_of_an_older_copy_are_refused(copied: Gauge) -> None:
             use()
     assert altered(
         copied,
-        "UPDATE secrets SET value = (SELECT value FROM old.secrets o WHERE o.key = 'state') WHERE key = 'state'",
+        "UPDATE secrets SET value = (SELECT value FROM "
+        "old.secrets o WHERE o.key = 'state') WHERE key = 'state'",
     )
     for use in (copied.verify, lambda: list(copied.run())):
         with pytest.raises(StoreCorrupt, match="was altered, or comes from another copy"):

@@ -159,7 +159,8 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_chain_counts_bins_however_the_changes_are_cut(tmp_path: Path) -> None:
-    """Batches, ticks and restarts leave no trace in what is public: an entry is an instant at which bins end."""
+    """Batches, ticks and restarts leave no trace in what is public:
+    an entry is an instant at which bins end."""
     chains, witnesses = [], []
     for number, (size, stops) in enumerate(
         [(1, ()), (7, ()), (10**6, ()), (5, range(2, 30)), (10**6, (12, 13))]

@@ -1,4 +1,5 @@
-"""Stores of format 2, written by an earlier version: they are read as they are, and upgraded by the first run."""
+"""Stores of format 2, written by an earlier version: they are read as they are,
+and upgraded by the first run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Gauges whose stores an earlier version wrote half of; this one opens them, upgrades them and goes on.
 
-The stores in the folder `format_2` were written by the last version that wrote format 2.  To write them again, check that version
-out beside this one and let it run this module:
+The stores in the folder `format_2` were written by the last version that wrote format 2.  To write them
+again, check that version out beside this one and let it run this module:
 
     PYTHONPATH=OLD/src:. python -m tests.store.worlds FOLDER
 """
@@ -32,7 +32,8 @@ def _row(n: int, note: str = "new") -> dict[str, Any]:
 
 
 def _life() -> list[tuple[Any, ...]]:
-    """Twelve rows; in the second half all are delivered unchanged, then four change, then all are as they are already."""
+    """Twelve rows; in the second half all are delivered unchanged,
+    then four change, then all are as they are already."""
     log: list[tuple[Any, ...]] = [(n + 1, f"p{n}", _row(n), f"u{n % 7}") for n in range(12)]
     log += [(18, f"p{n}", _row(n), f"u{n % 7}") for n in range(12)]
     log += [(22, f"p{n}", _row(n, "other"), f"u{n % 7}") for n in range(4)]

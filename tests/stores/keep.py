@@ -1,8 +1,9 @@
 """Write the stores that are kept: python -m tests.stores.keep NAME ...
 
-A kept store is evidence of what an older version wrote, so one that is there is never written again: a new world gets a
-new name.  Each archive holds two folders, `real` (noise of a real gauge) and `simulated` (noise that a seed repeats).
-Beside it stands what the store had published, and what it publishes when it runs on without noise.
+A kept store is evidence of what an older version wrote, so one that is there is never written again: a new
+world gets a new name.  Each archive holds two folders, `real` (noise of a real gauge) and `simulated` (noise
+that a seed repeats).  Beside it stands what the store had published, and what it publishes when it runs on
+without noise.
 """
 
 from __future__ import annotations

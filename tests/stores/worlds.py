@@ -1,4 +1,5 @@
-"""Gauges whose stores are kept: each with what its source holds when the store is written, and what comes later."""
+"""Gauges whose stores are kept: each with what its source holds when the store is written,
+and what comes later."""
 
 from __future__ import annotations
 
@@ -76,17 +77,20 @@ WORLDS: Final[dict[str, World]] = {
     ),
     "shared_noise": World(
         _FILES + _AT_MOST + "\n[budget]\nepsilon = 2\n" + _COUNT
-        + '[release.by_ward.strategy]\nname = "autoregressive"\nbins = 16\nmemory = 62000\nveil = "3/4"\nfirst = 0\n'
+        + '[release.by_ward.strategy]\nname = "autoregressive"\n'
+          'bins = 16\nmemory = 62000\nveil = "3/4"\nfirst = 0\n'
     ),
     "hierarchy": World(
         _FILES + _AT_MOST + _BUDGET + _COUNT
-        + '[release.by_ward.strategy]\nname = "hierarchy"\nbranching = 2\nheight = 4\nbins = 16\nload = "leaf"\n'
+        + '[release.by_ward.strategy]\nname = "hierarchy"\nbranching = 2\nheight = 4\n'
+          'bins = 16\nload = "leaf"\n'
     ),
     "optimum": World(_FILES + "\n[constraint]\nat_most = 2\n" + _BUDGET + _COUNT + 'strategy = "dense"\n'),
     "several": World(
         _FILES + "\n[constraint]\nat_most = 3\non_excess = 'retire'\n" + _BUDGET + _COUNT
         + '\n[release.mean_age]\nsql = "SELECT AVG(age) FROM t"\nbounds.age = [0, 100]\n' + _SCHEDULE
-        + '\n[release.old]\nsql = "SELECT SUM(age) FROM t WHERE age >= 65"\nbounds.age = [0, 100]\n' + _SCHEDULE
+        + '\n[release.old]\nsql = "SELECT SUM(age) FROM t WHERE age >= 65"\nbounds.age = [0, 100]\n'
+        + _SCHEDULE
         + '\n[release.ward_change]\nof = "by_ward"\nwindow = "3 days"\n'
     ),
     "rows_of_people": World(
@@ -94,7 +98,8 @@ WORLDS: Final[dict[str, World]] = {
         "\n[constraint]\nat_most = 4\nwithin = '9 days'\n" + _BUDGET + _COUNT
     ),
     "cases": World(
-        _FILES + "\n[constraint]\nby = 'kind'\ncases.x.at_most = 2\ncases.y.within = '6 days'\n" + _BUDGET + _COUNT
+        _FILES + "\n[constraint]\nby = 'kind'\ncases.x.at_most = 2\ncases.y.within = '6 days'\n" + _BUDGET
+        + _COUNT
     ),
     "sqlite": World(
         '[source]\nkind = "sqlite"\npath = "app.db"\ntable = "t"\nunit = "person"\nmax_rows = 2\n'
@@ -118,7 +123,8 @@ WORLDS: Final[dict[str, World]] = {
 
 
 def _changes() -> list[tuple[int, int, tuple[object, ...] | None, tuple[object, ...] | None]]:
-    """(day, key, row before, row after): thirty rows of twelve people (ward, age); a row changes once a day at most."""
+    """(day, key, row before, row after): thirty rows of twelve people (ward,
+    age); a row changes once a day at most."""
     table: dict[int, tuple[object, ...]] = {}
     log = []
     for day in range(DAYS):
@@ -152,7 +158,8 @@ def write_table(folder: Path, days: range) -> None:
     """The same in the table of an SQLite file."""
     with closing(sqlite3.connect(folder / "app.db")) as connection, connection:
         connection.execute(
-            "CREATE TABLE IF NOT EXISTS t (id INTEGER PRIMARY KEY, person TEXT NOT NULL, ward TEXT, age INTEGER)"
+            "CREATE TABLE IF NOT EXISTS t (id INTEGER PRIMARY KEY, "
+            "person TEXT NOT NULL, ward TEXT, age INTEGER)"
         )
         for day, key, _, after in _changes():
             if day in days:

@@ -1,4 +1,5 @@
-"""T20: noise drawn ahead.  Integers are exact, estimates are least squares, and reacting data gain nothing."""
+"""T20: noise drawn ahead.  Integers are exact, estimates are least squares,
+and reacting data gain nothing."""
 
 from __future__ import annotations
 

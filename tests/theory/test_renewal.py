@@ -20,7 +20,8 @@ Path = tuple[int, ...]
 
 
 def enforced(true: Path, term: int, k: int | None, bound: int | None, *, retire: bool) -> Path:
-    """What is accepted: at the beginning of a term the truth, then at most k changes, none after the bound."""
+    """What is accepted: at the beginning of a term the truth,
+    then at most k changes, none after the bound."""
     accepted: list[int] = []
     moves, first, left = 0, None, False
     for at, value in enumerate(true):

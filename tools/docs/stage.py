@@ -1,7 +1,7 @@
 """Copy docs/ to a folder from which the site is built.
 
-The pages are written for people who read the repository: they link to source files, folders and pages outside of
-docs/.  The copy has a page for each of these, so that every link works in the built site too.
+The pages are written for people who read the repository: they link to source files, folders and pages outside
+of docs/.  The copy has a page for each of these, so that every link works in the built site too.
 """
 
 from __future__ import annotations

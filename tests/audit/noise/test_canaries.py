@@ -50,7 +50,8 @@ def test_canaries_of_a_gauge_that_has_grown(tmp_path: Path) -> None:
     releases: dict[str, Any] = {"r": COUNT | {"share": "0.6"}}
     added: dict[str, Any] = {"late": GROUPED | {"start": "2024-02-01"}}
     setting: Any = {
-        "source": Script(COLUMNS, []), "constraint": {"at_most": 2}, "budget": {"rho": "1/2", "reserve": "0.4"},
+        "source": Script(COLUMNS, []), "constraint": {"at_most": 2},
+        "budget": {"rho": "1/2", "reserve": "0.4"},
         "store": tmp_path / "grown.db", "now": lambda: 0,
     }  # fmt: skip
     list(Gauge(**setting, releases=releases).run())

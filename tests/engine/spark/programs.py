@@ -73,7 +73,8 @@ QUERIES = {
 
 
 def plain_program(world: World, rows: int | None = None) -> Program:
-    """The program of a world, with rows as units; `rows`: with units that own rows, of which so many count."""
+    """The program of a world, with rows as units;
+    `rows`: with units that own rows, of which so many count."""
     releases = tuple(replace(one, query=QUERIES[one.name]) for one in world.program.releases)
     owner = "owner" if rows else None
     return replace(world.program, releases=releases, max_rows=rows, owner=owner, partial=())
@@ -105,7 +106,8 @@ class SparkRun:
         restart: bool = False,
         fails: bool = False,
     ) -> None:
-        """One tick; `restart`: of the engine, before.  `fails`: everything is computed and nothing committed."""
+        """One tick; `restart`: of the engine, before.
+        `fails`: everything is computed and nothing committed."""
         if restart:
             self.engine.close()
             self.engine = self.open()
@@ -140,7 +142,8 @@ class SparkRun:
 def run_spark(
     program: Program, log: Passes, store: Any, cuts: tuple[int, ...] = (), *, rough: bool = False
 ) -> SparkRun:
-    """Read the log, each pass cut into batches; `rough`: every tick fails once, and the engine starts anew."""
+    """Read the log, each pass cut into batches;
+    `rough`: every tick fails once, and the engine starts anew."""
     run, behind = SparkRun(program, store), 0
     for mutations, now, until in log:
         inside = sorted({cut - behind for cut in cuts if behind < cut < behind + len(mutations)})

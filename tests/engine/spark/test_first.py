@@ -1,4 +1,5 @@
-"""The first fold of a log in the order of time gives what the general statements give, and the embedded engine."""
+"""The first fold of a log in the order of time gives what the general statements give,
+and the embedded engine."""
 
 from __future__ import annotations
 

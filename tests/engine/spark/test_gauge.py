@@ -151,7 +151,8 @@ def test_what_is_not_supported_is_refused_when_planned(tmp_path: Path) -> None:
         gauge(tmp_path, source, "spark", key="env:KEY").plan()
     with pytest.raises(SpecError, match="does not take a source of kind 'sqlite'"):
         Gauge(
-            source={"kind": "sqlite", "path": "x.db", "table": "t", "key": "id"}, engine="spark", base=tmp_path,
+            source={"kind": "sqlite", "path": "x.db", "table": "t", "key": "id"},
+            engine="spark", base=tmp_path,
             budget={"epsilon": 1}, constraint={"at_most": 3}, releases=RELEASES, store=tmp_path / "s.db",
         ).plan()  # fmt: skip
 

@@ -32,7 +32,8 @@ ADDED: list[dict[str, Any]] = [
     },
     {
         "ages": {
-            "sql": "SELECT SUM(age) FROM log", "bounds": {"age": [0, 90]}, "start": "2026-01-10", "for": "4 days",
+            "sql": "SELECT SUM(age) FROM log", "bounds": {"age": [0, 90]},
+            "start": "2026-01-10", "for": "4 days",
             "constraint": {"by": "ward", "cases": {"a": {"at_most": 2}, "b": {"at_most": 1}}}, **LATER,
         }
     },

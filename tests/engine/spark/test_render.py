@@ -29,10 +29,12 @@ def computed(spark: SparkSession, chosen: list[tuple[str, str, Any]]) -> list[An
         f"named_struct('v', CAST({literal(value)} AS {kind})) AS r{n}"
         for n, (_, kind, value) in enumerate(chosen)
     )
-    parts = [
-        f"{sql.replace('after.`v`', f'r{n}.`v`').replace('(after IS', f'(r{n} IS').replace('(before IS', '(NULL IS')} AS x{n}"
-        for n, (sql, _, _) in enumerate(chosen)
-    ]
+
+    def named(n: int, sql: str) -> str:
+        renamed = sql.replace("after.`v`", f"r{n}.`v`").replace("(after IS", f"(r{n} IS")
+        return f"{renamed.replace('(before IS', '(NULL IS')} AS x{n}"
+
+    parts = [named(n, sql) for n, (sql, _, _) in enumerate(chosen)]
     with settled(spark):
         (row,) = spark.sql(f"SELECT {', '.join(parts)} FROM (SELECT {shapes})").collect()
     return [one.replace(tzinfo=None) if isinstance(one, datetime) else one for one in row]

@@ -86,9 +86,12 @@ def test_a_row_goes_from_unit_to_unit_while_its_changes_wait(tmp_path: Path) -> 
     program = replace(plain_program(world, 1), scopes=(scope,), terms=None)
     row = {"s": "a", "x": 2, "k": "p"}
     log: Passes = [
-        ([(1, "e1", "u", row, None, ()), (40, "e1", "w", row, None, ()), (2, "e2", "w", row, None, ())], 41, 12),
-        ([(50, "e1", "u", row, None, ()), (3, "e1", None, row, None, ()), (51, "e2", None, None, None, ())], 60, 30),
-        ([(61, "e1", "v", row, None, ()), (62, "e1", None, None, None, ()), (62, "e9", "u", None, None, ())], 70, 70),
+        ([(1, "e1", "u", row, None, ()), (40, "e1", "w", row, None, ()), (2, "e2", "w", row, None, ())], 41,
+         12),
+        ([(50, "e1", "u", row, None, ()), (3, "e1", None, row, None, ()), (51, "e2", None, None, None, ())],
+         60, 30),
+        ([(61, "e1", "v", row, None, ()), (62, "e1", None, None, None, ()), (62, "e9", "u", None, None, ())],
+         70, 70),
     ]  # fmt: skip
     run, oracle = run_spark(program, log, tmp_path / "gauge.db"), run_oracle(program, log)
     assert run.sums == {spot: amount for spot, amount in oracle.totals.items() if amount}

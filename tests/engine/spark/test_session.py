@@ -18,7 +18,11 @@ source = { kind = "spark", path = "log.FORMAT", table = "log", time = "at", key 
 engine.kind = "spark"
 constraint.at_most = 2
 budget.epsilon = 1
-release.now = { sql = "SELECT COUNT(*) FROM log WHERE s = 'in'", start = "2026-01-02", every = "1 day", for = "3 days" }
+[release.now]
+sql = "SELECT COUNT(*) FROM log WHERE s = 'in'"
+start = "2026-01-02"
+every = "1 day"
+for = "3 days"
 """
 SECRET = "Zanzibar"
 

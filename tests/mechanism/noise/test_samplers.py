@@ -133,5 +133,8 @@ def test_the_secure_sampler_does_not_repeat() -> None:
 
 
 def test_importing_noise_does_not_import_opendp() -> None:
-    code = "import sys, tidegauge.mechanism.noise.samplers; sys.exit('opendp' in sys.modules or 'dp_accounting' in sys.modules)"
+    code = (
+        "import sys, tidegauge.mechanism.noise.samplers; sys.exit('opendp' in sys.modules or "
+        "'dp_accounting' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -46,7 +46,8 @@ def best(
     return min(error(strategy, exposure, target, pure=pure) for strategy in offered)
 
 
-# Least worst errors of any release with additive Gaussian noise (duality): running values, entries that change at most k times.
+# Least worst errors of any release with additive Gaussian noise (duality): running values, entries that
+# change at most k times.
 LIMIT = {
     (256, 1): 2.5327,
     (256, 2): 3.0722,
@@ -291,7 +292,8 @@ def test_planning_ten_years_is_quick(
 def test_planning_ten_years_takes_few_steps(
     constraint: Constraint, count: int | None, window: int | None, pure: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On any machine: the products along a tree and the chains of intervals that planning computes are counted."""
+    """On any machine: the products along a tree and the chains of intervals
+    that planning computes are counted."""
     work = {"tree": 0, "chains": 0}
     times, chain = tree_paths._Tree._times, on_intervals.OnIntervals._chain
 

@@ -1,4 +1,5 @@
-"""Buffered strategies: whole numbers that follow a linear map, as near as was certified, and forget the bins."""
+"""Buffered strategies: whole numbers that follow a linear map,
+as near as was certified, and forget the bins."""
 
 from __future__ import annotations
 
@@ -167,7 +168,8 @@ def test_no_life_moves_the_stream_further_than_is_certified(strategy: Buffered) 
 
 
 def test_a_bound_that_forgot_the_rounding_would_be_seen() -> None:
-    """For one change without an offset the certificate is exact but for the rounding, and the rounding does happen."""
+    """For one change without an offset the certificate is exact but for the rounding,
+    and the rounding does happen."""
     strategy = Buffered(9, "0.333333:0.777 0.666667:0.123", 0.0)
     rng = np.random.default_rng(4)
     exact = float(strategy.shape @ strategy.shape) * strategy.denominator**2

@@ -108,7 +108,8 @@ def test_what_there_is_an_optimum_for() -> None:
 def test_the_optimum_for_many_changes_is_near_its_limit_and_better_than_damped(
     tmp_path: Path, constraint: Constraint, bins: int, grouped: bool, better: float
 ) -> None:
-    """Its certified error is never below the lower bound, and far enough below that of the next best strategy."""
+    """Its certified error is never below the lower bound,
+    and far enough below that of the next best strategy."""
     schedule = Schedule(0, DAILY, bins)
     exposure = Exposure(constraint, schedule, "stock", 0, 1, grouped=grouped)
     problem = dense_problem(Search(schedule, exposure, pure=False))
@@ -195,7 +196,8 @@ def test_a_matrix_that_cannot_be_decoded() -> None:
 
 @pytest.mark.parametrize("most", [3, 4, None], ids=["fewer changes than bins", "one more", "any"])
 def test_an_entry_that_was_there_before_may_change_in_every_bin(most: int | None) -> None:
-    """Its first change lies before the bins that are measured, and does not count there: to and fro by the whole range."""
+    """Its first change lies before the bins that are measured,
+    and does not count there: to and fro by the whole range."""
     matrix = np.array([[339, 0, 0], [-1381, 1417, 0], [754, -699, -457]])
     exposure = Exposure(
         AtMost(most) if most else Unconstrained(), Schedule(0, DAILY, 4), "stock", -1, 1, cells=1

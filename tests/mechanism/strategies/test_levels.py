@@ -1,4 +1,5 @@
-"""Running values measured directly: exact rows, plain decoding, and every path of a unit inside of its term."""
+"""Running values measured directly: exact rows, plain decoding,
+and every path of a unit inside of its term."""
 
 from __future__ import annotations
 

@@ -44,7 +44,8 @@ def test_decoding_is_never_worse_than_the_papers_cover(branching: int, height: i
             first = 0 if whole or span is None else bin_ - span
             nodes = cover(first, bin_, branching=branching, height=height)
             covered = [leaf for layer, index in nodes
-                       for leaf in range(index * branching**layer, (index + 1) * branching**layer)]  # fmt: skip
+                       for leaf in range(index * branching**layer,
+                                         (index + 1) * branching**layer)]  # fmt: skip
             assert sorted(covered) == list(range(first, bin_))
             assert tree.variances(np.array([bin_]), span)[0] <= len(nodes) + whole + 1e-12
 

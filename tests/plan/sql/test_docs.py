@@ -1,4 +1,5 @@
-"""docs/sql.md and the compiler say the same: what is shown as accepted compiles, what is shown as refused is refused."""
+"""docs/sql.md and the compiler say the same: what is shown as accepted compiles,
+what is shown as refused is refused."""
 
 from __future__ import annotations
 

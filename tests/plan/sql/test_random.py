@@ -1,4 +1,5 @@
-"""Random queries beside plain SQL, over typed columns and over the same rows as text; and over data made to break them."""
+"""Random queries beside plain SQL, over typed columns and over the same rows as text;
+and over data made to break them."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ def changes(rows: list[Any], types: dict[str, str]) -> pa.Table:
 
 
 def all_measured(queries: list[Query], table: pa.Table) -> list[tuple[Cells, int]]:
-    """What every query measures, in one statement, as the engine runs them; every value is checked on the way."""
+    """What every query measures, in one statement, as the engine runs them;
+    every value is checked on the way."""
     wanted = [
         render(part)
         for query in queries
@@ -102,7 +104,10 @@ ROW = st.fixed_dictionaries({
     "t": st.none() | st.sampled_from(["", "a", "B", "ab", "o'b", "ü", " a "]),
     "b": st.none() | st.booleans(),
     "d": st.none() | DAYS,
-    "s": st.none() | st.builds(lambda day, hour: datetime(day.year, day.month, day.day, hour), DAYS, st.integers(0, 23)),  # noqa: DTZ001
+    "s": st.none() | st.builds(
+        lambda day, hour: datetime(day.year, day.month, day.day, hour),  # noqa: DTZ001
+        DAYS, st.integers(0, 23),
+    ),
 })  # fmt: skip
 
 
@@ -121,12 +126,15 @@ SIGN = st.sampled_from(["=", "<>", "<", "<=", ">", ">="])
 UNIT = st.sampled_from(["year", "quarter", "month", "week", "day", "hour"])
 # Each column in a context that says what it is, so that the same query means the same over text.
 NUMBER = st.sampled_from(["(i + 0)", "(x + 0)", "(m * 1)", "LENGTH(t)"])
-MOMENTS = st.sampled_from(["CAST(d AS DATE)", "(s + INTERVAL '0 days')", "date_trunc('month', s)", "date_trunc('week', d)",
+MOMENTS = st.sampled_from(["CAST(d AS DATE)", "(s + INTERVAL '0 days')", "date_trunc('month', s)",
+                           "date_trunc('week', d)",
                            "(s - INTERVAL '1 month 2 hours')"])  # fmt: skip
-TEXTS = st.sampled_from(["t", "LOWER(t)", "UPPER(t)", "TRIM(t)", "SUBSTRING(t, 1, 1)", "(t || 'b')", "CONCAT(t, 'a')",
+TEXTS = st.sampled_from(["t", "LOWER(t)", "UPPER(t)", "TRIM(t)", "SUBSTRING(t, 1, 1)", "(t || 'b')",
+                         "CONCAT(t, 'a')",
                          "COALESCE(t, 'z')", "NULLIF(t, 'a')"])  # fmt: skip
 NUMERIC = st.recursive(
-    either(NUMBER, LITERAL, formed("EXTRACT({} FROM s)", UNIT), formed("date_diff('{}', s, {})", UNIT, MOMENT),
+    either(NUMBER, LITERAL, formed("EXTRACT({} FROM s)", UNIT),
+           formed("date_diff('{}', s, {})", UNIT, MOMENT),
            formed("date_part('dow', {})", MOMENTS), st.just("year(d)")),
     lambda inner: either(
         formed("({} {} {})", inner, st.sampled_from(["+", "-", "*"]), inner),
@@ -146,18 +154,22 @@ CONDITION = st.recursive(
         formed("{} NOT IN ({}, {})", NUMERIC, LITERAL, LITERAL),
         formed("{} {} {}", TEXTS, SIGN, WORD),
         formed("{} IN ({}, {})", TEXTS, WORD, WORD),
-        formed("{} {} {}", TEXTS, st.sampled_from(["LIKE", "ILIKE", "NOT LIKE"]), st.sampled_from(["'a%'", "'%B'", "'_'"])),
+        formed("{} {} {}", TEXTS, st.sampled_from(["LIKE", "ILIKE", "NOT LIKE"]),
+               st.sampled_from(["'a%'", "'%B'", "'_'"])),
         formed("{} {} {}", MOMENTS, SIGN, MOMENT),
         formed("{} IS NULL", either(NUMERIC, TEXTS, MOMENTS)),
         formed("CASE (i + 0) WHEN 1 THEN {} WHEN 2 THEN {} END = 1", LITERAL, LITERAL),
         st.sampled_from(["b = TRUE", "b IS NOT TRUE", "CAST(b AS BOOLEAN)", "b IS DISTINCT FROM FALSE"]),
     ),
-    lambda inner: either(formed("({} AND {})", inner, inner), formed("({} OR {})", inner, inner), formed("(NOT {})", inner)),
+    lambda inner: either(formed("({} AND {})", inner, inner), formed("({} OR {})", inner, inner),
+                         formed("(NOT {})", inner)),
     max_leaves=4,
 )  # fmt: skip
 GROUPING = st.sampled_from([
-    ("t", ["a", "", "o'b"]), ("LOWER(t)", ["a", "b", "ab"]), ("i + 0", [-1, 0, 1, 2, 3]), ("x + 0", ["0.25", "-1", "3"]),
-    ("date_trunc('year', s)", ["2025-01-01", "2026-01-01"]), ("b = TRUE", [True, False]), ("CAST(d AS DATE)", ["2025-03-01"]),
+    ("t", ["a", "", "o'b"]), ("LOWER(t)", ["a", "b", "ab"]),
+    ("i + 0", [-1, 0, 1, 2, 3]), ("x + 0", ["0.25", "-1", "3"]),
+    ("date_trunc('year', s)", ["2025-01-01", "2026-01-01"]),
+    ("b = TRUE", [True, False]), ("CAST(d AS DATE)", ["2025-03-01"]),
     ("CASE WHEN i + 0 > 0 THEN 'up' ELSE 'down' END", ["up", "down"]), ("year(d)", [2025, 2026]),
 ])  # fmt: skip
 
@@ -240,7 +252,7 @@ def _shown(value: Any) -> str:
         return text
 
 
-# Nothing in the data can fail -------------------------------------------------------------------------------------------
+# Nothing in the data can fail -------------------------------------------------------------------------------
 
 NASTY_TYPES = {**TYPED, "u": "UBIGINT", "f": "FLOAT", "z": "TIMESTAMP WITH TIME ZONE", "o": "BLOB"}
 EDGES = [-(2**63), 2**63 - 1, -(2**63) + 1, 2**63 - 2, 0, 1, -1, 253402300800000000, -62135596800000001]
@@ -251,9 +263,11 @@ def nasty_table() -> pa.Table:
     columns = {
         "i": pa.array(EDGES, pa.int64()),
         "x": pa.array([nan, inf, -inf, 1.7e308, -1.7e308, 5e-324, -0.0, 0.5, 2.0**63], pa.float64()),
-        "m": pa.array([Decimal("99999999.99"), Decimal("-99999999.99"), *map(Decimal, ["0", "0.01", "1", "-1", "2", "3", "4"])],
+        "m": pa.array([Decimal("99999999.99"), Decimal("-99999999.99"),
+                       *map(Decimal, ["0", "0.01", "1", "-1", "2", "3", "4"])],
                       pa.decimal128(10, 2)),
-        "t": pa.array(["", "NaN", "☃'\"\\", "9" * 400, "infinity", "-5", "2026-13-45", "2026-01-01T00:00:00+99:00", "\x00"]),
+        "t": pa.array(["", "NaN", "☃'\"\\", "9" * 400, "infinity", "-5", "2026-13-45",
+                       "2026-01-01T00:00:00+99:00", "\x00"]),
         "b": pa.array([True, False, None] * 3),
         "d": pa.array(DAY_EDGES, pa.int32()).view(pa.date32()),
         "s": pa.array(EDGES, pa.int64()).view(pa.timestamp("us")),
@@ -264,7 +278,8 @@ def nasty_table() -> pa.Table:
     }  # fmt: skip
     rotated = [
         pa.StructArray.from_arrays(
-            [pa.concat_arrays([column[n * turn % 9:], column[: n * turn % 9]]) for n, column in enumerate(columns.values())],
+            [pa.concat_arrays([column[n * turn % 9:], column[: n * turn % 9]])
+             for n, column in enumerate(columns.values())],
             names=list(columns),
         )
         for turn in range(4)
@@ -278,13 +293,16 @@ COLUMN = st.sampled_from([*TYPED, "z"])
 RAW_NUMBER = st.sampled_from(["i", "x", "m", "t", "u", "f"])
 RAW_TIME = st.sampled_from(["d", "s", "z", "t", "CAST(t AS DATE)", "CAST(x AS VARCHAR)"])
 ANY_NUMBER = st.recursive(
-    either(RAW_NUMBER, LITERAL, st.sampled_from(["0", "1e308", "9223372036854775807", "LENGTH(t)", "year(t)"]),
-           formed("date_diff('{}', {}, {})", UNIT, RAW_TIME, RAW_TIME), formed("EXTRACT({} FROM {})", UNIT, RAW_TIME)),
+    either(RAW_NUMBER, LITERAL,
+           st.sampled_from(["0", "1e308", "9223372036854775807", "LENGTH(t)", "year(t)"]),
+           formed("date_diff('{}', {}, {})", UNIT, RAW_TIME, RAW_TIME),
+           formed("EXTRACT({} FROM {})", UNIT, RAW_TIME)),
     lambda inner: either(
         formed("({} {} {})", inner, st.sampled_from(["+", "-", "*", "/", "%"]), inner),
         formed("{}({})", st.sampled_from(["ABS", "FLOOR", "CEIL", "-", "ROUND"]), inner),
         formed("ROUND({}, {})", inner, st.sampled_from(["3", "-3", "20"])),
-        formed("CAST({} AS {})", inner, st.sampled_from(["TINYINT", "BIGINT", "UBIGINT", "HUGEINT", "DECIMAL(4,1)", "DOUBLE"])),
+        formed("CAST({} AS {})", inner,
+               st.sampled_from(["TINYINT", "BIGINT", "UBIGINT", "HUGEINT", "DECIMAL(4,1)", "DOUBLE"])),
         formed("CAST(CAST({} AS VARCHAR) AS INTEGER)", inner),
         formed("LENGTH(SUBSTRING(t, {}, {}))", inner, inner),
         formed("LEAST({}, {})", inner, inner),
@@ -296,7 +314,8 @@ ANY_NUMBER = st.recursive(
 ANY_TIME = st.recursive(
     RAW_TIME,
     lambda inner: either(
-        formed("({} {} INTERVAL '{} {}')", inner, st.sampled_from("+-"), st.sampled_from(["1", "-3", "999999999"]), UNIT),
+        formed("({} {} INTERVAL '{} {}')", inner, st.sampled_from("+-"),
+               st.sampled_from(["1", "-3", "999999999"]), UNIT),
         formed("date_trunc('{}', {})", UNIT, inner),
         formed("CAST({} AS TIMESTAMP)", inner),
         formed("CAST(CAST({} AS TIMESTAMP) AS DATE)", inner),
@@ -310,7 +329,8 @@ ANY_CONDITION = either(
     formed("CAST({} AS VARCHAR) LIKE '%1_'", either(ANY_NUMBER, ANY_TIME)),
     formed("{} IS NOT NULL", either(ANY_NUMBER, ANY_TIME, st.just("o"))),
     formed("TIMESTAMP '9999-12-31' + INTERVAL '999999999 {}' > {}", UNIT, ANY_TIME),
-    st.sampled_from(["1 % 0 = 1", "CAST(300 AS TINYINT) = 1", "CAST(1 / 0 AS INT) = 0", "SUBSTRING('a', 99999999999, 1) = ''"]),
+    st.sampled_from(["1 % 0 = 1", "CAST(300 AS TINYINT) = 1", "CAST(1 / 0 AS INT) = 0",
+                     "SUBSTRING('a', 99999999999, 1) = ''"]),
 )  # fmt: skip
 
 

@@ -293,7 +293,8 @@ def test_simulated_noise_is_said_on_every_page() -> None:
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 2.0, 8.0, 50.0])
 @pytest.mark.parametrize("delta", [0.0, 1e-6, 0.1])
 def test_bounds_of_tests_are_those_of_the_worst_mechanism(epsilon: float, delta: float) -> None:
-    """Four outcomes: revealed with probability delta, else randomized response.  No mechanism reveals more."""
+    """Four outcomes: revealed with probability delta, else randomized response.
+    No mechanism reveals more."""
     keep = 1 / (1 + exp(-epsilon))
     present = [delta, (1 - delta) * keep, (1 - delta) * (1 - keep), 0.0]
     absent = [0.0, (1 - delta) * (1 - keep), (1 - delta) * keep, delta]

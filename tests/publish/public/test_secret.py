@@ -40,7 +40,8 @@ def published(folder: Path, changes: list[tuple[int, str, dict[str, str] | None]
 
 
 def test_the_file_is_the_same_without_one_unit(tmp_path: Path, frozen: None) -> None:
-    """Byte for byte, where measurements are the same; a unit with many changes and its absence, or no data."""
+    """Byte for byte, where measurements are the same;
+    a unit with many changes and its absence, or no data."""
     whole = people()
     busy = [(START + n * DAY // 2 + 1, "p0", {"ward": "ab"[n % 2]}) for n in range(50)]
     everyone = sorted([*whole, *busy], key=lambda change: change[0])

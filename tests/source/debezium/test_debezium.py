@@ -56,8 +56,10 @@ class TestEvents:
     @pytest.mark.parametrize(
         "line",
         [
-            "null", "", '"default"', '{"schema": null, "payload": null}', '{"ts_ms": 5}', '{"status": "BEGIN", "id": "5:1", "ts_ms": 1}',
-            '{"source": {}, "databaseName": "d", "ddl": "CREATE TABLE x"}', '{"op": "m", "source": {}, "message": {}}',
+            "null", "", '"default"', '{"schema": null, "payload": null}', '{"ts_ms": 5}',
+            '{"status": "BEGIN", "id": "5:1", "ts_ms": 1}',
+            '{"source": {}, "databaseName": "d", "ddl": "CREATE TABLE x"}',
+            '{"op": "m", "source": {}, "message": {}}',
         ],
     )  # fmt: skip
     def test_what_is_no_change(self, line: str) -> None:
@@ -143,7 +145,8 @@ class TestReplays:
         )
 
     def test_one_odd_event_decides_nothing_about_others(self) -> None:
-        """Neither its place nor its time; repetitions are recognised all the same, however far they go back."""
+        """Neither its place nor its time; repetitions are recognised all the same,
+        however far they go back."""
 
         def line(number: int, place: int | None = None, at: int | None = None) -> str:
             spot = str(number if place is None else place)
@@ -211,21 +214,27 @@ class TestValues:
 
     def test_values_mean_what_the_schema_says(self, tmp_path: Path) -> None:
         number = base64.b64encode((-12345).to_bytes(3, "big", signed=True)).decode()
-        row = {"id": 7, "day": 1, "ms": 1500, "us": 1_500_000, "ns": 1_500_000_999, "zoned": "1970-01-01T00:00:01.5Z", "clock": 1_500_000,
-               "exact": number, "any": {"scale": 3, "value": number}, "flag": True, "list": [1, 2], "text": "é"}  # fmt: skip
+        row = {"id": 7, "day": 1, "ms": 1500, "us": 1_500_000, "ns": 1_500_000_999,
+               "zoned": "1970-01-01T00:00:01.5Z", "clock": 1_500_000,
+               "exact": number, "any": {"scale": 3, "value": number},
+               "flag": True, "list": [1, 2], "text": "é"}  # fmt: skip
         line = json.loads(told("c", row))
         schema = {"type": "struct", "fields": [{"field": "after", "fields": list(self.FIELDS)}]}
         (tmp_path / "a.jsonl").write_text(json.dumps({"schema": schema, "payload": line}))
         source = Debezium(tmp_path / "a.jsonl", "t", key="id")
         assert dict(source.columns) == {
-            "id": "BIGINT", "day": "DATE", "ms": "TIMESTAMP", "us": "TIMESTAMP", "ns": "TIMESTAMP", "zoned": "TIMESTAMP", "clock": "TIME",
-            "exact": "DECIMAL(6,2)", "any": "DECIMAL(38,9)", "flag": "BOOLEAN", "list": "VARCHAR", "text": "VARCHAR",
+            "id": "BIGINT", "day": "DATE", "ms": "TIMESTAMP", "us": "TIMESTAMP",
+            "ns": "TIMESTAMP", "zoned": "TIMESTAMP", "clock": "TIME",
+            "exact": "DECIMAL(6,2)", "any": "DECIMAL(38,9)",
+            "flag": "BOOLEAN", "list": "VARCHAR", "text": "VARCHAR",
         }  # fmt: skip
         ((mutation,), _) = read(source)
         after = {name: str(value) for name, value in mutation["after"].items()}
         assert after == {
-            "id": "7", "day": "1970-01-02", "ms": "1970-01-01 00:00:01.500000", "us": "1970-01-01 00:00:01.500000",
-            "ns": "1970-01-01 00:00:01.500000", "zoned": "1970-01-01 00:00:01.500000", "clock": "00:00:01.500000", "exact": "-123.45",
+            "id": "7", "day": "1970-01-02", "ms": "1970-01-01 00:00:01.500000",
+            "us": "1970-01-01 00:00:01.500000",
+            "ns": "1970-01-01 00:00:01.500000", "zoned": "1970-01-01 00:00:01.500000",
+            "clock": "00:00:01.500000", "exact": "-123.45",
             "any": "-12.345000000", "flag": "True", "list": "[1, 2]", "text": "é",
         }  # fmt: skip
 
@@ -249,7 +258,8 @@ class TestValues:
         path.write_text("\n".join([
             told("c", {"id": 1, "person": "ann", "status": "x" * 9, "age": 1}),
             told("u", {"id": 1, "person": left_out, "status": left_out, "age": 2}),
-            told("u", {"id": 1, "person": "ann", "status": base64.b64encode(left_out.encode()).decode(), "age": 3}),
+            told("u", {"id": 1, "person": "ann", "status": base64.b64encode(left_out.encode()).decode(),
+                       "age": 3}),
         ]))  # fmt: skip
         source = Debezium(path, "t", key="id", unit="person", columns=COLUMNS)
         (first, second, third), _ = read(source)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from tests.source.life import Operation, Row, Transaction
 
 NAME = "pa\"ti'ents; --"
-FIELDS = [{"field": "id", "type": "int32"}, {"field": "person", "type": "string"}, {"field": "status", "type": "string"},
+FIELDS = [{"field": "id", "type": "int32"}, {"field": "person", "type": "string"},
+          {"field": "status", "type": "string"},
           {"field": "age", "type": "int32"}]  # fmt: skip
 SCHEMA = {
     "type": "struct",
@@ -80,7 +81,8 @@ class Writer:
         )
 
     def _event(self, kind: str, before: Row | None, after: Row | None, at: int) -> str:
-        source = {"connector": "postgresql", "schema": "public", "table": NAME, "lsn": self.lsn, "ts_ms": at // 1000, "ts_us": at,
+        source = {"connector": "postgresql", "schema": "public", "table": NAME, "lsn": self.lsn,
+                  "ts_ms": at // 1000, "ts_us": at,
                   "sequence": json.dumps([str(self.committed), str(self.lsn)])}  # fmt: skip
         payload: dict[str, Any] = {
             "before": before,

@@ -60,7 +60,8 @@ class ChangelogFile:
     def source(self) -> Source:
         files = importlib.import_module("tidegauge.source.files.source").Files
         types = {"id": "integer", "person": "text", "status": "text", "age": "integer"}
-        source: Source = files(str(self.path), time="at", key="id", unit="person", after="after_", op="op", types=types,
+        source: Source = files(str(self.path), time="at", key="id", unit="person", after="after_", op="op",
+                               types=types,
                                time_unit="microseconds")  # fmt: skip
         return source
 

@@ -53,7 +53,8 @@ def parquet(table: pa.Table) -> bytes:
 
 def test_value_change_format(tmp_path: Path) -> None:
     write(tmp_path, "patients.csv", CHANGES)
-    source = Files("patients.csv", time="ts", key="entry", unit="person", op="op", before="before_", after="after_",
+    source = Files("patients.csv", time="ts", key="entry", unit="person", op="op", before="before_",
+                   after="after_",
                    types={"age": "integer"}, base=tmp_path)  # fmt: skip
     assert source.table == "patients"
     assert source.columns == {"entry": "VARCHAR", "person": "VARCHAR", "status": "VARCHAR", "age": "BIGINT"}
@@ -133,7 +134,8 @@ def test_a_unit_among_the_prefixed_columns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("after", ["", "after_"])
 def test_an_update_that_empties_the_unit_leaves_the_row_to_nobody(tmp_path: Path, after: str) -> None:
-    log = f"ts,entry,before_team,{after}team,before_n,{after}n\n2026-01-01,r1,,A,,1\n2026-01-02,r1,A,,1,1\n2026-01-03,r1,,,1,\n"
+    head = f"ts,entry,before_team,{after}team,before_n,{after}n\n"
+    log = f"{head}2026-01-01,r1,,A,,1\n2026-01-02,r1,A,,1,1\n2026-01-03,r1,,,1,\n"
     write(tmp_path, "t.csv", log)
     source = Files(
         "t.csv", time="ts", key="entry", unit="team", before="before_", after=after or None, base=tmp_path
@@ -231,7 +233,8 @@ VALUES = [
     ("text", " 007 ", " 007 "), ("text", "nan", "nan"),
     ("integer", "12", 12), ("integer", " -12 ", -12), ("integer", "12.0", 12), ("integer", "12.5", None),
     ("integer", "1e3", None), ("integer", "abc", None), ("integer", "9223372036854775808", None),
-    ("number", "12.5", 12.5), ("number", "1e3", 1000.0), ("number", "inf", inf), ("number", "-Infinity", -inf),
+    ("number", "12.5", 12.5), ("number", "1e3", 1000.0),
+    ("number", "inf", inf), ("number", "-Infinity", -inf),
     ("number", "abc", None),
     ("decimal", "0.1", Decimal("0.1")), ("decimal", "NaN", None), ("decimal", "abc", None),
     ("boolean", "true", True), ("boolean", "F", False), ("boolean", "1", True), ("boolean", "no", False),
@@ -300,7 +303,8 @@ def test_parquet_keeps_its_types(tmp_path: Path) -> None:
     write(tmp_path, "t.parquet", parquet(table))
     source = Files("t.parquet", time="ts", key="entry", before="before_", after="after_", base=tmp_path)
     assert source.columns == {
-        "entry": "BIGINT", "n": "BIGINT", "d": "DECIMAL(3,2)", "c": "VARCHAR", "z": "TIMESTAMP", "l": "BIGINT[]",
+        "entry": "BIGINT", "n": "BIGINT", "d": "DECIMAL(3,2)",
+        "c": "VARCHAR", "z": "TIMESTAMP", "l": "BIGINT[]",
         "0": "VARCHAR",
     }  # fmt: skip
     (row,) = rows(source)
@@ -385,7 +389,8 @@ def test_rows_come_by_time_then_file_then_row(tmp_path: Path) -> None:
     write(tmp_path, "c.txt", "no")
     (tmp_path / "folder.csv").mkdir()
     source = Files("*.csv*", table="t", time="ts", key="entry", base=tmp_path)
-    # The first file says which columns there are; the second may have them in another order, but must have them.
+    # The first file says which columns there are; the second may have them in another order, but must have
+    # them.
     write(tmp_path, "b.csv", "ts,entry,more\n2026-01-02,b0,\n2026-01-01,b1,\n2026-01-02,b2,\n")
     assert [row["entry"] for row in rows(source)] == ["b1", "a0", "b0", "b2", "a1"]
 
@@ -404,7 +409,8 @@ def test_globs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("path", "table"),
-    [("patients.csv", "patients"), ("a/b.c/patients.jsonl.gz", "patients"), ("patients-2026-*.parquet", "patients-2026"),
+    [("patients.csv", "patients"), ("a/b.c/patients.jsonl.gz", "patients"),
+     ("patients-2026-*.parquet", "patients-2026"),
      ("log_*.csv", "log"), ("Patients.CSV", "Patients")],
 )  # fmt: skip
 def test_a_table_is_named_after_its_file(path: str, table: str) -> None:

@@ -39,8 +39,9 @@ TABLE = pa.table({
     "ts": ["2020-01-01", "2020-01-02", "2020-01-03"], "entry": [1, 2, 3], "person": ["p", "q", "r"],
     "before_a": [None, "x", "y"], "after_a": ["x", "y", None], "after_b": [1.5, None, None],
 })  # fmt: skip
-TOKENS = [b'"', b",", b"\n", b"\r", b"\0", b"\xff", b'""', b'"\n', b',"', b"\xef\xbb\xbf", b"{", b"}", b"[", b":", b"\\u0000",
-          b"\\ud800", b"9" * 30, b"infinity", b"\xe2\x80\xa8", b"\x01", b"-", b"1e999", b"'", b"before_", b"ts", b"null",
+TOKENS = [b'"', b",", b"\n", b"\r", b"\0", b"\xff", b'""', b'"\n', b',"', b"\xef\xbb\xbf", b"{", b"}", b"[",
+          b":", b"\\u0000", b"\\ud800", b"9" * 30, b"infinity", b"\xe2\x80\xa8",
+          b"\x01", b"-", b"1e999", b"'", b"before_", b"ts", b"null",
           b"\t", b" "]  # fmt: skip
 DECLARED: list[dict[str, Any]] = [
     {},

@@ -46,63 +46,137 @@ FLOAT16 = pa.array([1.0], pa.float16())
 # file, its content, what is declared besides time and entry, the words
 CASES: list[tuple[str, str | bytes, dict[str, Any], str]] = [
     # the file
-    ("patients.txt", HEAD, {}, "patients.txt: the name must end in .csv, .tsv, .jsonl, .ndjson or .parquet, or one of these and .gz; rename the file to what it contains."),
-    ("patients.json", "[]", {}, "patients.json: a .json file is one whole text; write one object a line and name the file .jsonl (a list: jq -c '.[]' FILE.json > FILE.jsonl)."),
-    ("patients.xlsx", "PK", {}, "patients.xlsx: a spreadsheet is not read; save the sheet as CSV UTF-8, and name that file."),
+    ("patients.txt", HEAD, {},
+     "patients.txt: the name must end in .csv, .tsv, .jsonl, .ndjson or .parquet, or one of these and .gz; "
+     "rename the file to what it contains."),
+    ("patients.json", "[]", {},
+     "patients.json: a .json file is one whole text; write one object a line and name the file .jsonl (a "
+     "list: jq -c '.[]' FILE.json > FILE.jsonl)."),
+    ("patients.xlsx", "PK", {},
+     "patients.xlsx: a spreadsheet is not read; save the sheet as CSV UTF-8, and name that file."),
     ("patients.csv", "", {}, "patients.csv: the file is empty; its first line must name the columns."),
-    ("patients.csv", "\n" + HEAD, {}, "patients.csv, line 1: the first line must name the columns, and it is empty."),
-    ("patients.csv.gz", ZIPPED[:-20], {}, "patients.csv.gz: the gzip is damaged or cut short; copy the file again."),
+    ("patients.csv", "\n" + HEAD, {},
+     "patients.csv, line 1: the first line must name the columns, and it is empty."),
+    ("patients.csv.gz", ZIPPED[:-20], {},
+     "patients.csv.gz: the gzip is damaged or cut short; copy the file again."),
     ("patients.csv.gz", BENT, {}, "patients.csv.gz: the gzip is damaged or cut short; copy the file again."),
-    ("patients.csv.gz", HEAD + GOOD, {}, "patients.csv.gz: the gzip is damaged or cut short; copy the file again."),
-    ("patients.parquet.gz", gzip.compress(PARQUET)[:-9], {}, "patients.parquet.gz: the gzip is damaged or cut short; copy the file again."),
+    ("patients.csv.gz", HEAD + GOOD, {},
+     "patients.csv.gz: the gzip is damaged or cut short; copy the file again."),
+    ("patients.parquet.gz", gzip.compress(PARQUET)[:-9], {},
+     "patients.parquet.gz: the gzip is damaged or cut short; copy the file again."),
     ("patients.parquet", PARQUET[:-1], {}, "patients.parquet: the file is not an intact parquet file."),
     ("patients.parquet", b"", {}, "patients.parquet: the file is not an intact parquet file."),
     # the columns
-    ("patients.csv", "when,entry,status\n" + GOOD, {}, "patients.csv: column 'ts' (time) is missing; the columns are 'when', 'entry', 'status'. Correct [source]."),
-    ("patients.csv", "ts,id,status\n" + GOOD, {}, "patients.csv: column 'entry' (key) is missing; the columns are 'ts', 'id', 'status'. Correct [source]."),
-    ("patients.csv", HEAD + GOOD, {"op": "op"}, "patients.csv: column 'op' (op) is missing; the columns are 'ts', 'entry', 'status'. Correct [source]."),
-    ("patients.csv", HEAD + GOOD, {"unit": "person"}, "patients.csv: column 'person' (unit) is missing; the columns are 'ts', 'entry', 'status'. Correct [source]."),
-    ("patients.csv", HEAD + GOOD, {"types": {"age": "integer"}}, "patients.csv: column 'age' (in types) is missing; the columns are 'ts', 'entry', 'status'. Correct [source]."),
-    ("patients.csv", HEAD + GOOD, {"before": "before_"}, "patients.csv: a column that begins with 'before_' is missing; the columns are 'ts', 'entry', 'status'. Correct [source]."),
-    ("patients.csv", f"2026-01-01,1,{SECRET}\n", {}, "patients.csv: column 'ts' (time) is missing, and so are the other declared columns; the first line must name the columns."),
-    ("patients.csv", "ts,entry,status,status\n", {}, "patients.csv: two columns are named 'status'; rename one of them in the first line."),
-    ("patients.csv", "ts,entry,status,Status\n", {}, "patients.csv: columns 'status' and 'Status' are the same name in SQL; rename one of them."),
-    ("patients.csv", "ts,entry,,status\n", {}, "patients.csv: column 3 has no name; write one in the first line."),
-    ("patients.csv", "ts,entry,after_,after_status\n", {"after": "after_"}, "patients.csv: column 'after_' is only a prefix; rename the column."),
+    ("patients.csv", "when,entry,status\n" + GOOD, {},
+     "patients.csv: column 'ts' (time) is missing; the columns "
+     "are 'when', 'entry', 'status'. Correct [source]."),
+    ("patients.csv", "ts,id,status\n" + GOOD, {},
+     "patients.csv: column 'entry' (key) is missing; the columns are 'ts', 'id', 'status'. Correct "
+     "[source]."),
+    ("patients.csv", HEAD + GOOD, {"op": "op"},
+     "patients.csv: column 'op' (op) is missing; the columns are 'ts', 'entry', 'status'. Correct [source]."),
+    ("patients.csv", HEAD + GOOD, {"unit": "person"},
+     "patients.csv: column 'person' (unit) is missing; the columns "
+     "are 'ts', 'entry', 'status'. Correct [source]."),
+    ("patients.csv", HEAD + GOOD, {"types": {"age": "integer"}},
+     "patients.csv: column 'age' (in types) is missing; the columns "
+     "are 'ts', 'entry', 'status'. Correct [source]."),
+    ("patients.csv", HEAD + GOOD, {"before": "before_"},
+     "patients.csv: a column that begins with 'before_' is missing; the columns "
+     "are 'ts', 'entry', 'status'. Correct [source]."),
+    ("patients.csv", f"2026-01-01,1,{SECRET}\n", {},
+     "patients.csv: column 'ts' (time) is missing, and so are the other declared "
+     "columns; the first line must name the columns."),
+    ("patients.csv", "ts,entry,status,status\n", {},
+     "patients.csv: two columns are named 'status'; rename one of them in the first line."),
+    ("patients.csv", "ts,entry,status,Status\n", {},
+     "patients.csv: columns 'status' and 'Status' are the same name in SQL; rename one of them."),
+    ("patients.csv", "ts,entry,,status\n", {},
+     "patients.csv: column 3 has no name; write one in the first line."),
+    ("patients.csv", "ts,entry,after_,after_status\n", {"after": "after_"},
+     "patients.csv: column 'after_' is only a prefix; rename the column."),
     ("patients.csv", HEAD[:-1] + "x" * 200_000, {}, "patients.csv, line 1: a column's name is too long."),
-    ("patients.jsonl", "", {}, "patients.jsonl: there are no rows yet that show the columns; declare them in types."),
-    ("patients.parquet", parquet(ts=[1], entry=[1]), {}, "patients.parquet: column 'ts' (time) is of type BIGINT, not a time. If it counts from 1970, declare time_unit (seconds, milliseconds, microseconds); else name another column."),
-    ("patients.parquet", parquet(ts=["2026-01-01"], entry=[1], ratio=FLOAT16), {}, "patients.parquet: column 'ratio' has a type that cannot be read; cast it to another."),
+    ("patients.jsonl", "", {},
+     "patients.jsonl: there are no rows yet that show the columns; declare them in types."),
+    ("patients.parquet", parquet(ts=[1], entry=[1]), {},
+     "patients.parquet: column 'ts' (time) is of type BIGINT, not a time. If it counts from 1970, declare "
+     "time_unit (seconds, milliseconds, microseconds); else name another column."),
+    ("patients.parquet", parquet(ts=["2026-01-01"], entry=[1], ratio=FLOAT16), {},
+     "patients.parquet: column 'ratio' has a type that cannot be read; cast it to another."),
     # the rows
-    ("patients.csv", HEAD + SPREAD + "2026-01-02,2\n", {}, "patients.csv, line 5: the row has 2 fields, the header 3; a field that contains ',' needs quotes around it."),
-    ("patients.csv", HEAD + SPREAD + "2026-01-02,2,ill,\n", {}, "patients.csv, line 5: the row has 4 fields, the header 3; a field that contains ',' needs quotes around it."),
-    ("patients.csv", HEAD + SPREAD + '2026-01-02,2,"ill\n' + GOOD * 9, {}, "patients.csv, line 5: a quote is not closed, not doubled, or not at the start of its field."),
-    ("patients.csv", HEAD + GOOD + f'2026-01-02,2,"{SECRET}\n' + SPREAD, {}, "patients.csv, line 3: a quote is not closed, not doubled, or not at the start of its field."),
-    ("patients.csv", HEAD + GOOD + '2026-01-02,2,5" pipe\n', {}, "patients.csv, line 3: a quote is not closed, not doubled, or not at the start of its field."),
-    ("patients.csv", HEAD.encode() + b'2026-01-01,1,"ill\n\xff"\n', {}, "patients.csv, line 3: the text is not UTF-8 (ISO-8859-1 or windows-1252, perhaps). Save the file as UTF-8 (Excel: CSV UTF-8), or convert it: iconv -f WINDOWS-1252 -t UTF-8."),
-    ("patients.csv", (HEAD + GOOD).encode("utf-16"), {}, "patients.csv, line 1: the text is not UTF-8 (UTF-16). Save the file as UTF-8 (Excel: CSV UTF-8), or convert it: iconv -f UTF-16 -t UTF-8."),
-    ("patients.csv", HEAD + SPREAD + "2026-01-02,2,i\0ll\n", {}, "patients.csv, line 5: the text contains a control character (byte 0), so the file may not be text in UTF-8. If it is UTF-16, convert it: iconv -f UTF-16LE -t UTF-8; else remove the character."),
-    ("patients.csv", "ts,entry,st\0atus\n", {}, "patients.csv, line 1: the text contains a control character (byte 0), so the file may not be text in UTF-8. If it is UTF-16, convert it: iconv -f UTF-16LE -t UTF-8; else remove the character."),
-    ("patients.jsonl", '{"ts": "2026-01-01", "entry": 1}\n{"ts": "2026-01-02", "entry"\n', {}, "patients.jsonl, line 2: the line is not a JSON object with distinct keys."),
-    ("patients.jsonl", "\n[1]\n", {}, "patients.jsonl, line 2: the line is not a JSON object with distinct keys."),
-    ("patients.jsonl", '{"ts": "2026-01-01", "entry": 1}\n7\n', {}, "patients.jsonl, line 2: the line is not a JSON object with distinct keys."),
-    ("patients.jsonl", '{"ts": "2026-01-01", "entry": 1, "entry": 2}\n', {}, "patients.jsonl, line 1: the line is not a JSON object with distinct keys."),
-    ("patients.jsonl", '{"ts": "2026-01-01", "entry": "\\ud800"}\n', {}, "patients.jsonl, line 1: the line is not a JSON object with distinct keys."),
-    ("patients.jsonl", b'{"ts": "2026-01-01", "entry": 1}\n{"ts": "\xff"}\n', {}, "patients.jsonl, line 2: the text is not UTF-8 (ISO-8859-1 or windows-1252, perhaps). Save the file as UTF-8 (Excel: CSV UTF-8), or convert it: iconv -f WINDOWS-1252 -t UTF-8."),
-    ("patients.jsonl", '{"ts": "2026-01-01", "entry": 1}\n\x01\n', {}, "patients.jsonl, line 2: the text contains a control character (byte 1), so the file may not be text in UTF-8. If it is UTF-16, convert it: iconv -f UTF-16LE -t UTF-8; else remove the character."),
+    ("patients.csv", HEAD + SPREAD + "2026-01-02,2\n", {},
+     "patients.csv, line 5: the row has 2 fields, the header 3; a "
+     "field that contains ',' needs quotes around it."),
+    ("patients.csv", HEAD + SPREAD + "2026-01-02,2,ill,\n", {},
+     "patients.csv, line 5: the row has 4 fields, the header 3; a "
+     "field that contains ',' needs quotes around it."),
+    ("patients.csv", HEAD + SPREAD + '2026-01-02,2,"ill\n' + GOOD * 9, {},
+     "patients.csv, line 5: a quote is not closed, not doubled, or not at the start of its field."),
+    ("patients.csv", HEAD + GOOD + f'2026-01-02,2,"{SECRET}\n' + SPREAD, {},
+     "patients.csv, line 3: a quote is not closed, not doubled, or not at the start of its field."),
+    ("patients.csv", HEAD + GOOD + '2026-01-02,2,5" pipe\n', {},
+     "patients.csv, line 3: a quote is not closed, not doubled, or not at the start of its field."),
+    ("patients.csv", HEAD.encode() + b'2026-01-01,1,"ill\n\xff"\n', {},
+     "patients.csv, line 3: the text is not UTF-8 (ISO-8859-1 or windows-1252, perhaps). Save the file as "
+     "UTF-8 (Excel: CSV UTF-8), or convert it: iconv -f WINDOWS-1252 -t UTF-8."),
+    ("patients.csv", (HEAD + GOOD).encode("utf-16"), {},
+     "patients.csv, line 1: the text is not UTF-8 (UTF-16). Save the file as UTF-8 (Excel: CSV UTF-8), or "
+     "convert it: iconv -f UTF-16 -t UTF-8."),
+    ("patients.csv", HEAD + SPREAD + "2026-01-02,2,i\0ll\n", {},
+     "patients.csv, line 5: the text contains a control character (byte 0), so the file may not be text in "
+     "UTF-8. If it is UTF-16, convert it: iconv -f UTF-16LE -t UTF-8; else remove the character."),
+    ("patients.csv", "ts,entry,st\0atus\n", {},
+     "patients.csv, line 1: the text contains a control character (byte 0), so the file may not be text in "
+     "UTF-8. If it is UTF-16, convert it: iconv -f UTF-16LE -t UTF-8; else remove the character."),
+    ("patients.jsonl", '{"ts": "2026-01-01", "entry": 1}\n{"ts": "2026-01-02", "entry"\n', {},
+     "patients.jsonl, line 2: the line is not a JSON object with distinct keys."),
+    ("patients.jsonl", "\n[1]\n", {},
+     "patients.jsonl, line 2: the line is not a JSON object with distinct keys."),
+    ("patients.jsonl", '{"ts": "2026-01-01", "entry": 1}\n7\n', {},
+     "patients.jsonl, line 2: the line is not a JSON object with distinct keys."),
+    ("patients.jsonl", '{"ts": "2026-01-01", "entry": 1, "entry": 2}\n', {},
+     "patients.jsonl, line 1: the line is not a JSON object with distinct keys."),
+    ("patients.jsonl", '{"ts": "2026-01-01", "entry": "\\ud800"}\n', {},
+     "patients.jsonl, line 1: the line is not a JSON object with distinct keys."),
+    ("patients.jsonl", b'{"ts": "2026-01-01", "entry": 1}\n{"ts": "\xff"}\n', {},
+     "patients.jsonl, line 2: the text is not UTF-8 (ISO-8859-1 or windows-1252, perhaps). Save the file as "
+     "UTF-8 (Excel: CSV UTF-8), or convert it: iconv -f WINDOWS-1252 -t UTF-8."),
+    ("patients.jsonl", '{"ts": "2026-01-01", "entry": 1}\n\x01\n', {},
+     "patients.jsonl, line 2: the text contains a control character (byte 1), so the file may not be text in "
+     "UTF-8. If it is UTF-16, convert it: iconv -f UTF-16LE -t UTF-8; else remove the character."),
     # the values
-    ("patients.csv", HEAD + SPREAD + ",2,ill\n", {}, "patients.csv, line 5: column 'ts' (time) is empty; every change needs a time."),
-    ("patients.csv", HEAD + "\n\n" + SPREAD + f"{SECRET},2,ill\n", {}, "patients.csv, line 7: column 'ts' (time) does not contain a time; expected 2026-01-31 or 2026-01-31T12:00:00Z; for another notation declare date_format or time_unit, or name another column."),
-    ("patients.csv", HEAD + "2026-02-30,2,ill\n", {}, "patients.csv, line 2: column 'ts' (time) does not contain a time; expected 2026-01-31 or 2026-01-31T12:00:00Z; for another notation declare date_format or time_unit, or name another column."),
-    ("patients.csv", HEAD + "infinity,2,ill\n", {}, "patients.csv, line 2: column 'ts' (time) does not contain a time; expected 2026-01-31 or 2026-01-31T12:00:00Z; for another notation declare date_format or time_unit, or name another column."),
-    ("patients.csv", HEAD + "12026-01-01,2,ill\n", {}, "patients.csv, line 2: column 'ts' (time) does not contain a time; expected 2026-01-31 or 2026-01-31T12:00:00Z; for another notation declare date_format or time_unit, or name another column."),
-    ("patients.jsonl", '{"ts": 1769862600, "entry": 1}', {}, "patients.jsonl, line 1: column 'ts' (time) does not contain a time; expected 2026-01-31 or 2026-01-31T12:00:00Z; for another notation declare date_format or time_unit, or name another column."),
-    ("patients.csv", HEAD + "soon,2,ill\n", {"time_unit": "seconds"}, "patients.csv, line 2: column 'ts' (time) does not contain a time; expected a number of seconds, or name another column."),
-    ("patients.csv", HEAD + "0000-01-01,2,ill\n", {}, "patients.csv, line 2: column 'ts' (time) is outside the years 1 to 9999."),
-    ("patients.csv", HEAD + "9999-12-31T23:00:00-05:00,2,ill\n", {}, "patients.csv, line 2: column 'ts' (time) is outside the years 1 to 9999."),
-    ("patients.csv", HEAD + "253402300800,2,ill\n", {"time_unit": "seconds"}, "patients.csv, line 2: column 'ts' (time) is outside the years 1 to 9999."),
-    ("patients.parquet", parquet(ts=["2026-01-01", "soon"], entry=[1, 2]), {}, "patients.parquet: row 2: column 'ts' (time) does not contain a time; expected 2026-01-31 or 2026-01-31T12:00:00Z; for another notation declare date_format or time_unit, or name another column."),
-    ("patients.csv", "ts,entry,op\n2026-01-01,1,T\n", {"op": "op"}, "patients.csv, line 2: column 'op' (op) contains no operation: insert, update or delete, or one of i, c, r, u, d. Correct the row, or name another column."),
+    ("patients.csv", HEAD + SPREAD + ",2,ill\n", {},
+     "patients.csv, line 5: column 'ts' (time) is empty; every change needs a time."),
+    ("patients.csv", HEAD + "\n\n" + SPREAD + f"{SECRET},2,ill\n", {},
+     "patients.csv, line 7: column 'ts' (time) does not contain a time; expected 2026-01-31 or "
+     "2026-01-31T12:00:00Z; for another notation declare date_format or time_unit, or name another column."),
+    ("patients.csv", HEAD + "2026-02-30,2,ill\n", {},
+     "patients.csv, line 2: column 'ts' (time) does not contain a time; expected 2026-01-31 or "
+     "2026-01-31T12:00:00Z; for another notation declare date_format or time_unit, or name another column."),
+    ("patients.csv", HEAD + "infinity,2,ill\n", {},
+     "patients.csv, line 2: column 'ts' (time) does not contain a time; expected 2026-01-31 or "
+     "2026-01-31T12:00:00Z; for another notation declare date_format or time_unit, or name another column."),
+    ("patients.csv", HEAD + "12026-01-01,2,ill\n", {},
+     "patients.csv, line 2: column 'ts' (time) does not contain a time; expected 2026-01-31 or "
+     "2026-01-31T12:00:00Z; for another notation declare date_format or time_unit, or name another column."),
+    ("patients.jsonl", '{"ts": 1769862600, "entry": 1}', {},
+     "patients.jsonl, line 1: column 'ts' (time) does not contain a time; expected 2026-01-31 or "
+     "2026-01-31T12:00:00Z; for another notation declare date_format or time_unit, or name another column."),
+    ("patients.csv", HEAD + "soon,2,ill\n", {"time_unit": "seconds"},
+     "patients.csv, line 2: column 'ts' (time) does not contain a time; "
+     "expected a number of seconds, or name another column."),
+    ("patients.csv", HEAD + "0000-01-01,2,ill\n", {},
+     "patients.csv, line 2: column 'ts' (time) is outside the years 1 to 9999."),
+    ("patients.csv", HEAD + "9999-12-31T23:00:00-05:00,2,ill\n", {},
+     "patients.csv, line 2: column 'ts' (time) is outside the years 1 to 9999."),
+    ("patients.csv", HEAD + "253402300800,2,ill\n", {"time_unit": "seconds"},
+     "patients.csv, line 2: column 'ts' (time) is outside the years 1 to 9999."),
+    ("patients.parquet", parquet(ts=["2026-01-01", "soon"], entry=[1, 2]), {},
+     "patients.parquet: row 2: column 'ts' (time) does not contain a time; expected 2026-01-31 or "
+     "2026-01-31T12:00:00Z; for another notation declare date_format or time_unit, or name another column."),
+    ("patients.csv", "ts,entry,op\n2026-01-01,1,T\n", {"op": "op"},
+     "patients.csv, line 2: column 'op' (op) contains no operation: insert, update or delete, or one of i, "
+     "c, r, u, d. Correct the row, or name another column."),
 ]  # fmt: skip
 
 
@@ -134,7 +208,8 @@ OTHERS = {
     "nothing-*.csv": "nothing-*.csv: there is no such file; the folder is /data. Correct the path.",
     "folder": "folder: this is a folder; write which files in it, like *.csv.",
     "mixed/t.*": "mixed/t.*: the files must be of one kind: csv, jsonl or parquet.",
-    "other/t-*.csv": "other/t-2.csv: column 'status', which the first file has, is missing; the columns are 'ts', 'entry'. Correct [source].",
+    "other/t-*.csv": "other/t-2.csv: column 'status', which the first file has, is missing; the columns are "
+    "'ts', 'entry'. Correct [source].",
     "x" * 300 + ".csv": "x" * 300 + ".csv: the path cannot be followed (File name too long).",
     "loop.csv": "loop.csv: there is no such file; the folder is /data. Correct the path.",
 }
@@ -240,7 +315,8 @@ def test_a_fault_many_blocks_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     error = refused(Files("patients.csv", time="ts", key="entry", base=tmp_path))
     assert (
         first_line(error)
-        == f"patients.csv, line {2 + 3 * rows}: the row has 2 fields, the header 3; a field that contains ',' needs quotes around it."
+        == f"patients.csv, line {2 + 3 * rows}: the row has 2 fields, the header 3; a field that contains "
+        "',' needs quotes around it."
     )
 
 
@@ -255,8 +331,8 @@ def test_the_operators_other_questions_are_refused_alike(tmp_path: Path) -> None
 
 
 UNREAD = (
-    "patients.csv, line 2: more than 1 % of the values of column 'age' are not of type integer; this is the first. "
-    "Correct decimal, thousands, types or nulls under [source]. `tidegauge doctor` shows the share."
+    "patients.csv, line 2: more than 1 % of the values of column 'age' are not of type integer; this is the "
+    "first. Correct decimal, thousands, types or nulls under [source]. `tidegauge doctor` shows the share."
 )
 
 

@@ -24,7 +24,8 @@ LAST = 6
 
 @dataclass(frozen=True)
 class Step:
-    """Append rows (file, day) to the files, then read up to a day and stop after some batches (None: at the end)."""
+    """Append rows (file, day) to the files, then read up to a day and stop
+    after some batches (None: at the end)."""
 
     rows: list[tuple[str, int]]
     until: int

@@ -16,14 +16,16 @@ from tidegauge.source.files.suggestion import Shape, Suggestion
 
 
 def test_a_value_change_log(tmp_path: Path) -> None:
-    rows = ["2026-01-01,7,I,p1,,,ill,30,true,007,2026-01-01", "2026-01-02,7,u,p1,ill,30,well,31,false,008,2026-01-02",
+    rows = ["2026-01-01,7,I,p1,,,ill,30,true,007,2026-01-01",
+            "2026-01-02,7,u,p1,ill,30,well,31,false,008,2026-01-02",
             "2026-01-03,7,D,p1,well,31,,,,,"]  # fmt: skip
     head = "ts,entry,op,person,before_status,before_age,after_status,after_age,after_new,after_zip,after_seen"
     (tmp_path / "t.csv").write_text("\n".join([head, *rows]))
     found = sniff(tmp_path / "t.csv")
     assert (found.time, found.key, found.unit, found.op) == ("ts", "entry", "person", "op")
     assert (found.before, found.after) == ("before_", "after_")
-    assert found.types == {"person": "text", "status": "text", "age": "integer", "new": "boolean", "zip": "text",
+    assert found.types == {"person": "text", "status": "text", "age": "integer", "new": "boolean",
+                           "zip": "text",
                            "seen": "date"}  # fmt: skip
     assert found.values == {"person": ("p1",), "status": ("ill", "well"), "zip": ("007", "008")}
     source = Files("t.csv", time="ts", key="entry", unit=found.unit, op=found.op, before=found.before,
@@ -138,7 +140,10 @@ def test_numbers_since_1970(tmp_path: Path, scale: int, unit: str) -> None:
     assert found.times.first == 1_767_225_600_000_000
 
 
-VERSIONS = "person_id,city,{},{},is_current\n1,a,2026-01-01,2026-02-01,false\n1,b,2026-02-01,,true\n2,c,2026-01-05,,true\n"
+VERSIONS = (
+    "person_id,city,{},{},is_current\n"
+    "1,a,2026-01-01,2026-02-01,false\n1,b,2026-02-01,,true\n2,c,2026-01-05,,true\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +214,8 @@ def test_pictures(tmp_path: Path) -> None:
 def test_an_event_log(tmp_path: Path) -> None:
     found = found_in(
         tmp_path,
-        "when,record_id,customer_id,action,amount\n2026-01-01 10:00,1,7,Created,5\n2026-01-02 10:00,1,7,deleted,\n",
+        "when,record_id,customer_id,action,amount\n"
+        "2026-01-01 10:00,1,7,Created,5\n2026-01-02 10:00,1,7,deleted,\n",
     )
     assert (found.time, found.key, found.unit, found.op) == ("when", "record_id", "customer_id", "action")
     assert found.shape is Shape.CHANGES

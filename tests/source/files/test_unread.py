@@ -1,4 +1,5 @@
-"""Values that do not parse: counted, shown to the operator, and refused before the first commit if they are many."""
+"""Values that do not parse: counted, shown to the operator,
+and refused before the first commit if they are many."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def test_over_one_percent_refuses_the_first_run(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as error:
         list(one.run())
     assert str(error.value).startswith(
-        "t.csv, line 990: more than 1 % of the values of column 'age' are not of type integer; this is the first."
+        "t.csv, line 990: more than 1 % of the values of column "
+        "'age' are not of type integer; this is the first."
     )
     assert SECRET not in str(error.value)
     assert "11" not in str(error.value)

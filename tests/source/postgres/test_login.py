@@ -1,4 +1,5 @@
-"""Why a server refuses a login is read from its SQLSTATE, whatever language it speaks and however one logs in."""
+"""Why a server refuses a login is read from its SQLSTATE,
+whatever language it speaks and however one logs in."""
 
 from __future__ import annotations
 

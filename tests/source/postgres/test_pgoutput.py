@@ -192,7 +192,8 @@ def test_a_batch_that_is_full_ends_with_a_transaction(monkeypatch: pytest.Monkey
 def test_other_tables_and_their_truncations_are_passed_over() -> None:
     taken = following()
     other = insert([1, "x", 1]).replace(struct.pack("!I", OID), struct.pack("!I", 78), 1)
-    list(taken.feed(Messages.of([begin(100, 1), relation(NAMES, KINDS, oid=78, name="u"), other, truncate(78), relation(NAMES, KINDS),
+    list(taken.feed(Messages.of([begin(100, 1), relation(NAMES, KINDS, oid=78, name="u"), other, truncate(78),
+                     relation(NAMES, KINDS),
                      insert([2, "y", 2]), truncate(78, OID), commit(100)]), FAR))  # fmt: skip
     assert taken.batch(1).rows["entry"].to_pylist() == ["2", None]
 
@@ -219,7 +220,8 @@ def test_a_position_of_something_else() -> None:
 
 @pytest.mark.parametrize("rows", [1, 100])
 def test_fast_enough(rows: int) -> None:
-    """50,000 changes a second must be followed; measured in processor time, so that a busy machine does not matter."""
+    """50,000 changes a second must be followed; measured in processor time,
+    so that a busy machine does not matter."""
     count = 40_000
     stream: list[bytes] = []
     for number in range(0, count, rows):

@@ -99,18 +99,20 @@ class TestValues:
             "CREATE TYPE mood AS ENUM ('low', 'high')",
             "CREATE DOMAIN years AS integer CHECK (value >= 0)",
             "CREATE DOMAIN ages AS years",
-            "CREATE TABLE v (id uuid PRIMARY KEY, b boolean, s smallint, i bigint, f real, d double precision, n numeric, "
-            "m numeric(12,3), day date, at timestamp, zoned timestamptz, clock time, c char(6), x bytea, j jsonb, "
-            "e mood, a ages, g integer GENERATED ALWAYS AS (1) STORED, arr integer[], v varchar(9), gap interval)",
+            "CREATE TABLE v (id uuid PRIMARY KEY, b boolean, s smallint, i bigint, f real, d double "
+            "precision, n numeric, m numeric(12,3), day date, at timestamp, zoned timestamptz, clock "
+            "time, c char(6), x bytea, j jsonb, e mood, a ages, g integer GENERATED ALWAYS AS (1) "
+            "STORED, arr integer[], v varchar(9), gap interval)",
         )
         rows = [
-            "true, -3, 9223372036854775807, 1.5, 0.1, 12345.678901234, 1.005, '2026-02-28', '2026-01-01 12:00:00.000001', "
-            "'2026-01-01 12:00:00+05:45', '23:59:59.5', 'ab', '\\x00ff', '{\"b\":1}', 'low', 7, '{1,2}', '', '1 day'",
-            "false, 3, -1, 'NaN', 'Infinity', 'NaN', -99999999.999, 'infinity', '-infinity', 'infinity', '24:00:00', '', "
-            "'', '[]', 'high', 0, '{}', 'é', '0'",
+            "true, -3, 9223372036854775807, 1.5, 0.1, 12345.678901234, 1.005, '2026-02-28', "
+            "'2026-01-01 12:00:00.000001', '2026-01-01 12:00:00+05:45', '23:59:59.5', 'ab', "
+            "'\\x00ff', '{\"b\":1}', 'low', 7, '{1,2}', '', '1 day'",
+            "false, 3, -1, 'NaN', 'Infinity', 'NaN', -99999999.999, 'infinity', '-infinity', 'infinity', "
+            "'24:00:00', '', '', '[]', 'high', 0, '{}', 'é', '0'",
             ", ".join(["NULL"] * 19),
-            "NULL, 0, 0, 0, 0, 1e30, 0, '0044-03-15 BC', '20000-01-01', '1900-01-01 00:00:00.5+00', '00:00', ' x ', "
-            "NULL, NULL, NULL, NULL, NULL, NULL, NULL",
+            "NULL, 0, 0, 0, 0, 1e30, 0, '0044-03-15 BC', '20000-01-01', '1900-01-01 00:00:00.5+00', '00:00', "
+            "' x ', NULL, NULL, NULL, NULL, NULL, NULL, NULL",
         ]
         names = "id, b, s, i, f, d, n, m, day, at, zoned, clock, c, x, j, e, a, arr, v, gap"
         for number, row in enumerate(rows):
@@ -228,7 +230,8 @@ class TestTime:
 
     @pytest.mark.parametrize("until", [-1, 1, 2**62])
     def test_stamps_are_those_of_the_commits_and_hold_nothing_back(self, world: World, until: int) -> None:
-        """Whatever moment is asked for: what the log holds is delivered, with its own times, and complete at the end."""
+        """Whatever moment is asked for: what the log holds is delivered,
+        with its own times, and complete at the end."""
         source = world.source()
         world.read(source)
         before = now()
@@ -313,7 +316,8 @@ class TestSchema:
         world.run("ALTER TABLE t ALTER note TYPE varchar(10)")
         source = world.source()
         world.read(source)
-        world.run("ALTER TABLE t ALTER note TYPE varchar(20)", "UPDATE t SET age = 9", "ALTER TABLE t ADD more text",
+        world.run("ALTER TABLE t ALTER note TYPE varchar(20)", "UPDATE t SET age = 9",
+                  "ALTER TABLE t ADD more text",
                   "UPDATE t SET age = 10")  # fmt: skip
         assert len(world.read(source)) == 4
         assert world.known() == world.truth()
@@ -525,8 +529,10 @@ class TestRights:
             world.run("DROP OWNED BY reader", "DROP ROLE reader")
 
     def test_a_policy_may_not_hide_rows(self, world: World, postgres: Server) -> None:
-        world.run("CREATE ROLE half LOGIN REPLICATION", f"GRANT USAGE ON SCHEMA {world.schema} TO half", "GRANT SELECT ON t TO half", "ALTER TABLE t ENABLE ROW LEVEL SECURITY",
-                  "CREATE POLICY half ON t USING (id = 1)", "CREATE PUBLICATION ours FOR TABLE t")  # fmt: skip
+        world.run("CREATE ROLE half LOGIN REPLICATION", f"GRANT USAGE ON SCHEMA {world.schema} TO half",
+                  "GRANT SELECT ON t TO half", "ALTER TABLE t ENABLE ROW LEVEL SECURITY",
+                  "CREATE POLICY half ON t USING (id = 1)",
+                  "CREATE PUBLICATION ours FOR TABLE t")  # fmt: skip
         source = Postgres(postgres.dsn(user="half"), "t", key="id", publication="ours", schema=world.schema)
         world.sources.append(source)
         try:
@@ -547,7 +553,8 @@ class TestConnection:
         with caplog.at_level(logging.INFO):
             for number in range(3, 8):
                 world.run(f"INSERT INTO t VALUES ({number})",
-                          "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tidegauge'")  # fmt: skip
+                          "SELECT pg_terminate_backend(pid) FROM "
+                          "pg_stat_activity WHERE application_name = 'tidegauge'")  # fmt: skip
                 assert len(world.read(source)) == 1
         assert world.known() == world.truth()
         assert "trying again for at most 10 s" in caplog.text

@@ -26,7 +26,8 @@ class World:
         self.server, self.schema = server, schema
         self.admin = psycopg.connect(server.dsn(), autocommit=True)
         self.run(
-            f"CREATE SCHEMA {schema}", f"SET search_path = {schema}", f"CREATE ROLE {schema}_reader LOGIN REPLICATION",
+            f"CREATE SCHEMA {schema}", f"SET search_path = {schema}",
+            f"CREATE ROLE {schema}_reader LOGIN REPLICATION",
             f"GRANT USAGE ON SCHEMA {schema} TO {schema}_reader",
             f"ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} GRANT SELECT ON TABLES TO {schema}_reader",
         )  # fmt: skip
@@ -39,12 +40,14 @@ class World:
     def source(self, **options: Any) -> Postgres:
         """A gauge's source whose role may not make anything itself."""
         given: dict[str, Any] = {"key": "id", "publication": f"{self.schema}_p", "slot": f"{self.schema}_s"}
-        made = Postgres(self.server.dsn(user=f"{self.schema}_reader"), "t", schema=self.schema, patience=5, **(given | options))  # fmt: skip
+        made = Postgres(self.server.dsn(user=f"{self.schema}_reader"), "t", schema=self.schema, patience=5,
+                        **(given | options))  # fmt: skip
         self.sources.append(made)
         return made
 
     def mend(self, source: Postgres) -> None:
-        """One round: what is printed is carried out in its order, and the application writes after each statement."""
+        """One round: what is printed is carried out in its order,
+        and the application writes after each statement."""
         fixes = [check.fix for check in source.doctor() if not check.ok]
         assert fixes
         for fix in fixes:
@@ -57,7 +60,8 @@ class World:
     def write(self) -> None:
         """Update and delete in every table and partition of the schema, as an application does."""
         for (name,) in self.admin.execute(
-            "SELECT c.oid::regclass::text FROM pg_class c WHERE relkind = 'r' AND relnamespace = %s::regnamespace",
+            "SELECT c.oid::regclass::text FROM pg_class c WHERE "
+            "relkind = 'r' AND relnamespace = %s::regnamespace",
             [self.schema],
         ).fetchall():
             self.run(
@@ -82,7 +86,8 @@ class World:
         for source in self.sources:
             source.close()
         clear(self.admin)
-        self.run(f"DROP SCHEMA {self.schema} CASCADE", f"DROP OWNED BY {self.schema}_reader", f"DROP ROLE {self.schema}_reader")  # fmt: skip
+        self.run(f"DROP SCHEMA {self.schema} CASCADE", f"DROP OWNED BY {self.schema}_reader",
+                 f"DROP ROLE {self.schema}_reader")  # fmt: skip
         self.admin.close()
 
 
@@ -116,7 +121,8 @@ FILL = "INSERT INTO t (id, n) SELECT 2 * i, i FROM generate_series(1, 60) i"
         ("id int, n int", ["ALTER TABLE t REPLICA IDENTITY FULL"]),  # does not reach the partitions
         ("id int, n int", ["ALTER TABLE even REPLICA IDENTITY FULL", "ALTER TABLE low ADD PRIMARY KEY (id)"]),
         ("id int PRIMARY KEY, n int", ["ALTER TABLE odd REPLICA IDENTITY NOTHING"]),
-        ("id int PRIMARY KEY, n int NOT NULL", ["CREATE UNIQUE INDEX other ON odd (n)", "ALTER TABLE odd REPLICA IDENTITY USING INDEX other"]),
+        ("id int PRIMARY KEY, n int NOT NULL",
+         ["CREATE UNIQUE INDEX other ON odd (n)", "ALTER TABLE odd REPLICA IDENTITY USING INDEX other"]),
         ("id int PRIMARY KEY, n int", ["ALTER TABLE t REPLICA IDENTITY FULL"]),
     ],
     ids=["bare", "root full", "mixed", "nothing", "other key", "keyed, root full"],

@@ -65,7 +65,8 @@ def test_the_doctor_on_a_server_that_has_everything_wrong(start: Callable[..., S
         "max_replication_slots": "ALTER SYSTEM SET max_replication_slots = 4; -- then restart the server",
         "max_wal_senders": "ALTER SYSTEM SET max_wal_senders = 4; -- then restart the server",
         "replication": 'ALTER ROLE "o""dd" REPLICATION;',
-        "select": 'GRANT USAGE ON SCHEMA "public" TO "o""dd"; GRANT SELECT ON "public"."x""; drop table y; --" TO "o""dd";',
+        "select": 'GRANT USAGE ON SCHEMA "public" TO "o""dd"; '
+        'GRANT SELECT ON "public"."x""; drop table y; --" TO "o""dd";',
         "publication": 'CREATE PUBLICATION "p" FOR TABLE "public"."x""; drop table y; --";',
     }
     with pytest.raises(SourceError, match="Nothing was read"):

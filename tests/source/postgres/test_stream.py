@@ -1,4 +1,5 @@
-"""The stream on a connection that the test plays: what arrives, in which order, and what becomes of errors."""
+"""The stream on a connection that the test plays: what arrives,
+in which order, and what becomes of errors."""
 
 from __future__ import annotations
 

@@ -128,8 +128,8 @@ class HistoryTable(ParquetSnapshots):
         super().__init__(folder)
         self.connection = sqlite3.connect(folder / "h.db", isolation_level=None)
         self.connection.execute(
-            f"CREATE TABLE {quote(self.name)} (id INTEGER, person TEXT, status TEXT, age INTEGER, dbt_valid_from INTEGER, "
-            "dbt_valid_to INTEGER)"
+            f"CREATE TABLE {quote(self.name)} (id INTEGER, person TEXT, status TEXT, age INTEGER, "
+            "dbt_valid_from INTEGER, dbt_valid_to INTEGER)"
         )
         self.kept: dict[int, Row] = {}
 

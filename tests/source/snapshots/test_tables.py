@@ -43,10 +43,13 @@ class TestReaders:
     def test_types_of_duckdb(self, tmp_path: Path) -> None:
         path = tmp_path / "a.duckdb"
         with closing(duckdb.connect(str(path))) as db:
-            db.execute("""CREATE TABLE t AS SELECT 7::HUGEINT h, TIMESTAMPTZ '2026-01-01 12:00:00+02' z, 'a'::ENUM('a') e, 1::UTINYINT x,
-                          1.5::DECIMAL(5,2) d, [1] l, 'x'::BLOB b, TIMESTAMP_NS '2026-01-01 00:00:00.000001' n, NULL::DATE nothing""")
+            db.execute("""CREATE TABLE t AS SELECT
+                          7::HUGEINT h, TIMESTAMPTZ '2026-01-01 12:00:00+02' z, 'a'::ENUM('a') e,
+                          1::UTINYINT x, 1.5::DECIMAL(5,2) d, [1] l, 'x'::BLOB b,
+                          TIMESTAMP_NS '2026-01-01 00:00:00.000001' n, NULL::DATE nothing""")
         reader = DuckDBReader(path, "t")
-        assert list(reader.columns.values()) == ["DECIMAL(38,0)", "TIMESTAMP", "VARCHAR", "SMALLINT", "DECIMAL(5,2)", "VARCHAR", "VARCHAR",
+        assert list(reader.columns.values()) == ["DECIMAL(38,0)", "TIMESTAMP", "VARCHAR", "SMALLINT",
+                                                 "DECIMAL(5,2)", "VARCHAR", "VARCHAR",
                                                  "TIMESTAMP", "DATE"]  # fmt: skip
         (columns,) = reader.scan(["h"], reader.columns)
         row = [str(column[0].as_py()) for column in columns]
@@ -67,8 +70,10 @@ class TestReaders:
         (tmp_path / "bad.parquet").write_text("no")
         with closing(sqlite3.connect(tmp_path / "a.db")) as db:
             db.execute("CREATE TABLE t (id INTEGER)")
-        for reader in (DuckDBReader(tmp_path / "none", "t"), ParquetReader(tmp_path / "none.parquet"), ParquetReader(tmp_path / "bad.parquet"),
-                       SQLiteReader(tmp_path / "a.db", "none"), SQLiteReader(tmp_path / "none", "t")):  # fmt: skip
+        for reader in (DuckDBReader(tmp_path / "none", "t"), ParquetReader(tmp_path / "none.parquet"),
+                       ParquetReader(tmp_path / "bad.parquet"),
+                       SQLiteReader(tmp_path / "a.db", "none"),
+                       SQLiteReader(tmp_path / "none", "t")):  # fmt: skip
             source = Snapshots(reader, key="id", folder=tmp_path)
             with pytest.raises(SourceError):
                 read(source, None)
@@ -85,8 +90,10 @@ class TestReaders:
     ) -> None:
         with postgres.connect() as connection:
             for statement in (
-                f"CREATE SCHEMA {fresh}", f"CREATE TABLE {fresh}.t (id integer, c char(5))", f"INSERT INTO {fresh}.t VALUES (1, 'a'), (2, NULL)",
-                f"CREATE VIEW {fresh}.v AS SELECT * FROM {fresh}.t", "CREATE ROLE viewer LOGIN", f"GRANT USAGE ON SCHEMA {fresh} TO viewer",
+                f"CREATE SCHEMA {fresh}", f"CREATE TABLE {fresh}.t (id integer, c char(5))",
+                f"INSERT INTO {fresh}.t VALUES (1, 'a'), (2, NULL)",
+                f"CREATE VIEW {fresh}.v AS SELECT * FROM {fresh}.t", "CREATE ROLE viewer LOGIN",
+                f"GRANT USAGE ON SCHEMA {fresh} TO viewer",
                 f"GRANT SELECT ON {fresh}.v TO viewer",
             ):  # fmt: skip
                 connection.execute(statement.encode())
@@ -129,7 +136,8 @@ class TestSnapshots:
         source.acknowledge(position)
         source = self.table(tmp_path, (1, "a", 1), (2, "b", None), (4, "d", 4))
         rows, position = read(source, position)
-        assert [(row["entry"], row["before"] and row["before"]["n"], row["after"] and row["after"]["n"], row["informed"]) for row in rows] == [
+        assert [(row["entry"], row["before"] and row["before"]["n"], row["after"] and row["after"]["n"],
+                 row["informed"]) for row in rows] == [
             ("2", 2, None, True), ("3", None, None, True), ("4", None, 4, True),
         ]  # fmt: skip
         assert [row["after"] is None for row in rows] == [False, True, False]
@@ -246,9 +254,12 @@ version = st.tuples(
 
 class TestHistory:
     def source(self, folder: Path, versions: list[Any], **options: Any) -> History:
-        write(folder / "h.parquet", [dict(zip(("id", "f", "t", "n", "gone"), row, strict=True)) for row in versions],
-              id=pa.int64(), f=pa.timestamp("us"), t=pa.timestamp("us"), n=pa.int64(), gone=pa.bool_())  # fmt: skip
-        return History(ParquetReader(folder / "h.parquet"), key="id", folder=folder / "images", valid_from="f", valid_to="t",
+        write(folder / "h.parquet",
+              [dict(zip(("id", "f", "t", "n", "gone"), row, strict=True)) for row in versions],
+              id=pa.int64(), f=pa.timestamp("us"), t=pa.timestamp("us"),
+              n=pa.int64(), gone=pa.bool_())  # fmt: skip
+        return History(ParquetReader(folder / "h.parquet"), key="id", folder=folder / "images",
+                       valid_from="f", valid_to="t",
                        deleted="gone", **options)  # fmt: skip
 
     @staticmethod
@@ -266,7 +277,8 @@ class TestHistory:
     def test_every_moment_is_as_the_versions_say(
         self, tmp_path_factory: pytest.TempPathFactory, first: list[Any], second: list[Any], split: int
     ) -> None:
-        """Replayed at its own times, whatever overlaps; and what is written into the past later is made up for."""
+        """Replayed at its own times, whatever overlaps;
+        and what is written into the past later is made up for."""
         folder = tmp_path_factory.mktemp("h")
         first = [v for v in first if not self.ambiguous(first, v)]
         everything = [v for v in [*first, *second] if not self.ambiguous([*first, *second], v)]
@@ -302,11 +314,14 @@ class TestHistory:
         path = tmp_path / "dbt.db"
         with closing(sqlite3.connect(path, isolation_level=None)) as db:
             db.execute(
-                "CREATE TABLE s (id INTEGER, status TEXT, dbt_scd_id TEXT, dbt_valid_from TEXT, dbt_valid_to TEXT, dbt_is_deleted TEXT)"
+                "CREATE TABLE s (id INTEGER, status TEXT, dbt_scd_id TEXT, dbt_valid_from TEXT, dbt_valid_to "
+                "TEXT, dbt_is_deleted TEXT)"
             )
             db.executemany("INSERT INTO s VALUES (?, ?, 'x', ?, ?, ?)", [
-                (1, "ill", "2026-01-01 00:00:00", "2026-01-05 00:00:00", "False"), (1, "well", "2026-01-05 00:00:00", None, "False"),
-                (2, "ill", "2026-01-02 00:00:00", "2026-01-03 00:00:00", "False"), (2, "ill", "2026-01-03 00:00:00", None, "True"),
+                (1, "ill", "2026-01-01 00:00:00", "2026-01-05 00:00:00", "False"),
+                (1, "well", "2026-01-05 00:00:00", None, "False"),
+                (2, "ill", "2026-01-02 00:00:00", "2026-01-03 00:00:00", "False"),
+                (2, "ill", "2026-01-03 00:00:00", None, "True"),
                 (3, "ill", "2026-01-04 00:00:00", "2026-01-06 00:00:00", "False"),
             ])  # fmt: skip
         source = History(SQLiteReader(path, "s"), key="id", folder=tmp_path / "i", deleted="dbt_is_deleted")
@@ -315,8 +330,10 @@ class TestHistory:
         rows, position = read(source, None)
         day = 86_400_000_000
         start = 20_454 * day
-        assert [((row["time"] - start) // day + 1, row["entry"], row["after"] and row["after"]["status"]) for row in rows] == [
-            (1, "1", "ill"), (2, "2", "ill"), (3, "2", None), (4, "3", "ill"), (5, "1", "well"), (6, "3", None),
+        assert [((row["time"] - start) // day + 1, row["entry"], row["after"] and row["after"]["status"])
+                for row in rows] == [
+            (1, "1", "ill"), (2, "2", "ill"), (3, "2", None),
+            (4, "3", "ill"), (5, "1", "well"), (6, "3", None),
         ]  # fmt: skip
         source.acknowledge(position)
         assert read(source, position)[0] == []

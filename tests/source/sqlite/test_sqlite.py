@@ -33,7 +33,10 @@ TABLES = [
     "(id INTEGER, email TEXT UNIQUE, n INTEGER, PRIMARY KEY (id, n), UNIQUE (n, email))",
     "(id INTEGER PRIMARY KEY, email TEXT, n INTEGER, UNIQUE (email, n)) WITHOUT ROWID",
     "(id INTEGER PRIMARY KEY, email TEXT NOT NULL UNIQUE, n INTEGER)",
-    "(id INTEGER PRIMARY KEY, email TEXT NOT NULL DEFAULT 'A' UNIQUE COLLATE NOCASE, n INTEGER NOT NULL UNIQUE)",
+    (
+        "(id INTEGER PRIMARY KEY, email TEXT NOT NULL DEFAULT 'A' "
+        "UNIQUE COLLATE NOCASE, n INTEGER NOT NULL UNIQUE)"
+    ),
     "(id INTEGER PRIMARY KEY, email TEXT, n INTEGER)",
 ]
 ENTRIES = {TABLES[-3]: "email", TABLES[-2]: "n"}
@@ -111,11 +114,13 @@ UPSERT = "INSERT INTO t VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET email = 
 small = st.integers(0, 3)
 text = st.sampled_from(["a", "A", "b", "B", None])
 operation = st.one_of(
-    st.tuples(st.sampled_from(["INSERT OR REPLACE INTO", "INSERT OR IGNORE INTO", "REPLACE INTO", "INSERT INTO"]),
+    st.tuples(st.sampled_from(["INSERT OR REPLACE INTO", "INSERT OR IGNORE INTO", "REPLACE INTO",
+                               "INSERT INTO"]),
               small, text, small).map(lambda v: (f"{v[0]} t VALUES (?, ?, ?)", v[1:])),
     st.tuples(small, text, small).map(lambda v: (UPSERT, v)),
     st.tuples(small, text, small).map(
-        lambda v: ("INSERT INTO t VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET id = excluded.id, n = excluded.n", v)),
+        lambda v: ("INSERT INTO t VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET id = excluded.id, n = "
+                   "excluded.n", v)),
     st.tuples(small, text, small).map(lambda v: ("INSERT INTO t VALUES (?, ?, ?) ON CONFLICT DO NOTHING", v)),
     st.tuples(text, small).map(lambda v: ("INSERT OR REPLACE INTO t (email, n) VALUES (?, ?)", v)),
     st.tuples(small, small).map(lambda v: ("UPDATE OR REPLACE t SET n = ? WHERE n = ?", v)),
@@ -137,12 +142,15 @@ REPLACE, UPDATE = (
     "UPDATE OR REPLACE t SET email = ? WHERE id = ?",
 )
 THROWN_OUT: list[tuple[str, tuple[Any, ...]]] = [
-    ("INSERT INTO t VALUES (?, ?, ?)", (1, "a", 1)), ("INSERT INTO t VALUES (?, ?, ?)", (2, "b", 2)), (REPLACE, (3, "a", 2)),
-    (REPLACE, (3, "B", 3)), (REPLACE, (0, "b", 0)), (REPLACE, (2, "A", 2)), (REPLACE, (1, "B", 2)), (UPDATE, ("A", 0)), (UPDATE, ("a", 1)),
+    ("INSERT INTO t VALUES (?, ?, ?)", (1, "a", 1)),
+    ("INSERT INTO t VALUES (?, ?, ?)", (2, "b", 2)), (REPLACE, (3, "a", 2)),
+    (REPLACE, (3, "B", 3)), (REPLACE, (0, "b", 0)), (REPLACE, (2, "A", 2)),
+    (REPLACE, (1, "B", 2)), (UPDATE, ("A", 0)), (UPDATE, ("a", 1)),
 ]  # fmt: skip
 """Rows that stand in the way of others, in every table above that has something for them to agree in."""
 UPSERTED: list[tuple[str, tuple[Any, ...]]] = [
-    (UPDATE, ("a", 0)), ("UPDATE t SET n = n + 1 WHERE id >= ?", (0,)), (UPSERT, (0, "a", 0)), (REPLACE, (0, "a", 0)), (UPSERT, (0, "A", 0)),
+    (UPDATE, ("a", 0)), ("UPDATE t SET n = n + 1 WHERE id >= ?", (0,)), (UPSERT, (0, "a", 0)),
+    (REPLACE, (0, "a", 0)), (UPSERT, (0, "A", 0)),
 ]  # fmt: skip
 """An upsert that changes the key of a row which was replaced in its place before."""
 
@@ -293,8 +301,10 @@ def test_a_table_that_was_rebuilt(world: World) -> None:
     """As migrations do: the triggers go with the old table."""
     world.run("INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 2)")
     world.read()
-    world.run("CREATE TABLE u (id INTEGER PRIMARY KEY, email TEXT UNIQUE, n INTEGER)", "INSERT INTO u SELECT * FROM t",
-              "DROP TABLE t", "ALTER TABLE u RENAME TO t", "DELETE FROM t WHERE id = 1", "UPDATE t SET n = 3")  # fmt: skip
+    world.run("CREATE TABLE u (id INTEGER PRIMARY KEY, email TEXT UNIQUE, n INTEGER)",
+              "INSERT INTO u SELECT * FROM t",
+              "DROP TABLE t", "ALTER TABLE u RENAME TO t",
+              "DELETE FROM t WHERE id = 1", "UPDATE t SET n = 3")  # fmt: skip
     with pytest.raises(SourceError, match="not, or no longer, recorded"):
         world.read()
     assert [(check.name, check.ok) for check in world.source.doctor()] == [
@@ -397,12 +407,16 @@ def test_a_unique_expression_is_refused(tmp_path: Path) -> None:
 
 
 def test_keys_and_values_of_all_kinds(tmp_path: Path) -> None:
-    world = World(tmp_path / "a.db", "(a TEXT, b BLOB, c, r REAL, d DECIMAL(6,2), f BOOLEAN, w NUMERIC, born DATE, PRIMARY KEY (a, b))",
+    world = World(tmp_path / "a.db",
+                  "(a TEXT, b BLOB, c, r REAL, d DECIMAL(6,2), f "
+                  "BOOLEAN, w NUMERIC, born DATE, PRIMARY KEY (a, b))",
                   types={"born": "DATE"}, unit="c")  # fmt: skip
     world.run(
-        "INSERT INTO t VALUES ('x', x'01', 5, 1, 0.1, 1, 7, '2026-01-31'), ('y', 'z', 'p', 'no', 1e9, 0, 'x', 'never')"
+        "INSERT INTO t VALUES ('x', x'01', 5, 1, 0.1, 1, 7, "
+        "'2026-01-31'), ('y', 'z', 'p', 'no', 1e9, 0, 'x', 'never')"
     )
-    assert dict(world.source.columns) == {"a": "VARCHAR", "b": "VARCHAR", "c": "VARCHAR", "r": "DOUBLE", "d": "DECIMAL(6,2)",
+    assert dict(world.source.columns) == {"a": "VARCHAR", "b": "VARCHAR", "c": "VARCHAR", "r": "DOUBLE",
+                                          "d": "DECIMAL(6,2)",
                                           "f": "BOOLEAN", "w": "DECIMAL(38,9)", "born": "DATE"}  # fmt: skip
     first, second = sorted(world.read(), key=lambda row: row["entry"])
     assert (first["entry"], first["unit"]) == ('["x","01"]', "5")
@@ -444,7 +458,8 @@ def test_declared_types() -> None:
         "TIMESTAMP",
         "POINT",
     ]
-    assert [sql_type(kind) for kind in told] == ["BIGINT", "BIGINT", "VARCHAR", "VARCHAR", "DOUBLE", "DECIMAL(38,9)", "DECIMAL(5,0)",
+    assert [sql_type(kind) for kind in told] == ["BIGINT", "BIGINT", "VARCHAR", "VARCHAR", "DOUBLE",
+                                                 "DECIMAL(38,9)", "DECIMAL(5,0)",
                                                  "VARCHAR", "BIGINT"]  # fmt: skip
 
 
@@ -455,7 +470,8 @@ def test_batches_are_cut_anywhere_and_only_the_last_is_complete(
     monkeypatch.setattr(module, "_BATCH", 10)
     world.read()
     world.run(
-        "WITH RECURSIVE g(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM g LIMIT 60) INSERT INTO t SELECT n, NULL, 0 FROM g"
+        "WITH RECURSIVE g(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM g "
+        "LIMIT 60) INSERT INTO t SELECT n, NULL, 0 FROM g"
     )
     until = now()
     reading = world.source.read(world.position, until)
@@ -512,13 +528,15 @@ def test_triggers_of_the_application_that_write_the_same_table(tmp_path: Path) -
     """A statement within a statement leaves the notes of the outer one alone."""
     world = World(tmp_path / "a.db")
     world.run(
-        "CREATE TRIGGER a BEFORE INSERT ON t WHEN NEW.id < 100 BEGIN "
-        "INSERT INTO t VALUES (NEW.id + 100, NEW.email || '!', 0); UPDATE t SET n = n + 1 WHERE email = NEW.email; END",
-        "CREATE TRIGGER b AFTER INSERT ON t WHEN NEW.id < 100 BEGIN "
-        "INSERT INTO t VALUES (NEW.id + 200, NEW.email || '?', 0); UPDATE t SET id = id + 300 WHERE id = NEW.id + 100; END",
+        "CREATE TRIGGER a BEFORE INSERT ON t WHEN NEW.id < 100 BEGIN INSERT INTO t VALUES (NEW.id + 100, "
+        "NEW.email || '!', 0); UPDATE t SET n = n + 1 WHERE email = NEW.email; END",
+        "CREATE TRIGGER b AFTER INSERT ON t WHEN NEW.id < 100 BEGIN INSERT INTO t VALUES (NEW.id + 200, "
+        "NEW.email || '?', 0); UPDATE t SET id = id + 300 WHERE id = NEW.id + 100; END",
     )
-    for statement in ("INSERT INTO t VALUES (1, 'a', 1)", "INSERT INTO t VALUES (2, 'b', 1)", "REPLACE INTO t VALUES (3, 'a', 1)",
-                      "UPDATE OR REPLACE t SET id = 2, email = 'c' WHERE id = 3", "REPLACE INTO t VALUES (9, 'c', 5)"):  # fmt: skip
+    for statement in ("INSERT INTO t VALUES (1, 'a', 1)", "INSERT INTO t VALUES (2, 'b', 1)",
+                      "REPLACE INTO t VALUES (3, 'a', 1)",
+                      "UPDATE OR REPLACE t SET id = 2, email = 'c' WHERE id = 3",
+                      "REPLACE INTO t VALUES (9, 'c', 5)"):  # fmt: skip
         world.run(statement)
         world.read()
         assert world.known() == world.truth(), statement

@@ -1,4 +1,5 @@
-"""A process that changes a state and dies by SIGKILL in its last tick: python -m tests.store.table.dying PATH POINT NTH."""
+"""A process that changes a state and dies by SIGKILL in its last tick:
+python -m tests.store.table.dying PATH POINT NTH."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""No older version of a row outlives the tick that replaced it, and no deleted row, in tables of many blocks."""
+"""No older version of a row outlives the tick that replaced it,
+and no deleted row, in tables of many blocks."""
 
 from __future__ import annotations
 

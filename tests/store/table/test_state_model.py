@@ -264,7 +264,8 @@ def test_a_block_that_is_missing_or_no_block_is_refused(tmp_path: Path) -> None:
 def test_the_order_is_stored_so_hashes_never_change() -> None:
     texts = pa.array(["", "a", "patient-1", "x" * 20, "é"])
     assert [hex(one) for one in hashes.hashed(texts)] == [
-        "0x6e789e6aa1b965f4", "0x8507f39e610a2cc8", "0x467020625656f85b", "0xfe98f1a439e11ad8", "0x7df46f769e9d15b8",
+        "0x6e789e6aa1b965f4", "0x8507f39e610a2cc8", "0x467020625656f85b",
+        "0xfe98f1a439e11ad8", "0x7df46f769e9d15b8",
     ]  # fmt: skip
     assert (hashes.hashed(texts.slice(1, 3)) == hashes.hashed(texts)[1:4]).all()
     assert (hashes.hashed(pa.chunked_array([texts, texts[:0]])) == hashes.hashed(texts)).all()

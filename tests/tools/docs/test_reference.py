@@ -1,4 +1,5 @@
-"""The pages of docs/reference/ are those that the code gives; `python -m tools.docs.reference` writes them again."""
+"""The pages of docs/reference/ are those that the code gives;
+`python -m tools.docs.reference` writes them again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The documentation site: every page is in its navigation, every link resolves, and it needs no other server."""
+"""The documentation site: every page is in its navigation,
+every link resolves, and it needs no other server."""
 
 from __future__ import annotations
 
@@ -107,7 +108,8 @@ def test_a_proof_names_its_functions_and_has_indices(tmp_path: Path) -> None:
     copy = small(
         tmp_path,
         {
-            "docs/theory/T.md": "proves: m.f  stamp: 0123456789ab\n\n# T\n\nc^{j-1} t_i `a_b` max_rows x_(i+1)\n",
+            "docs/theory/T.md": "proves: m.f  stamp: 0123456789ab\n"
+            "\n# T\n\nc^{j-1} t_i `a_b` max_rows x_(i+1)\n",
             "src/m.py": '"""M."""\n',
         },
     )

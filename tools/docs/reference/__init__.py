@@ -1,1 +1,2 @@
-"""Reference pages that are written from the code: `python -m tools.docs.reference` updates docs/reference/."""
+"""Reference pages that are written from the code:
+`python -m tools.docs.reference` updates docs/reference/."""

@@ -24,7 +24,8 @@ TIMES: Final = {"start", "renews_from"}
 COMMON: Final = list(SourceSpec.model_fields)
 HEAD: Final = ("key", "value", "default", "meaning")
 PLAIN: Final = {
-    str: "text", int: "whole number", float: "number", bool: "true or false", Fraction: "number", Span: "duration",
+    str: "text", int: "whole number", float: "number",
+    bool: "true or false", Fraction: "number", Span: "duration",
 }  # fmt: skip
 
 
@@ -90,10 +91,11 @@ def _section(title: str, about: str, found: list[tuple[str, ...]]) -> str:
 def page() -> str:
     """The whole page."""
     parts = [
-        "# Keys of tidegauge.toml\n\nThis page is written from the code by `python -m tools.docs.reference`.\n"
+        "# Keys of tidegauge.toml\n\n"
+        "This page is written from the code by `python -m tools.docs.reference`.\n"
         "[The declaration explained](../guide.md) says how the keys work together.\n\n"
-        'A *duration* is written `"30 days"`, `"1 month"` or `"6 hours"`. A *time* is a date or a time in ISO '
-        "8601.\nNumbers are taken exactly as written. Keys that are not listed here are refused.\n",
+        'A *duration* is written `"30 days"`, `"1 month"` or `"6 hours"`. A *time* is a date or a time in '
+        "ISO 8601.\nNumbers are taken exactly as written. Keys that are not listed here are refused.\n",
         _section(
             "## [source]", "These keys belong to every kind.", rows(SourceSpec, Meanings("source", "any"))
         ),

@@ -1,4 +1,5 @@
-"""docs/reference/json.md: every key of the JSON that verbs print, from a small gauge that is run for this page."""
+"""docs/reference/json.md: every key of the JSON that verbs print,
+from a small gauge that is run for this page."""
 
 from __future__ import annotations
 
@@ -101,11 +102,11 @@ def outputs() -> dict[str, Any]:
 def page() -> str:
     """The whole page."""
     parts = [
-        "# JSON\n\nThis page is written from the code by `python -m tools.docs.reference`: it lists what the "
-        "verbs\nprint for a small gauge. `NAME` is the name of a release, `COLUMN` that of a group. Numbers that "
-        'must\nbe exact are texts like `"1/20"`. [HTTP](http.md) has the addresses that answer with JSON; '
-        "readings\nhave this form there, too. [The audit](../audit.md#json) and [simulate](../choosing-k.md) "
-        "describe\ntheir own.\n"
+        "# JSON\n\nThis page is written from the code by `python -m tools.docs.reference`: it lists what "
+        "the verbs\nprint for a small gauge. `NAME` is the name of a release, `COLUMN` that of a group. "
+        'Numbers that must\nbe exact are texts like `"1/20"`. [HTTP](http.md) has the addresses that answer '
+        "with JSON; readings\nhave this form there, too. [The audit](../audit.md#json) and "
+        "[simulate](../choosing-k.md) describe\ntheir own.\n"
     ]
     for key, found in outputs().items():
         title, about = next((title, about) for name, title, about, _ in VERBS if name == key)
