@@ -18,6 +18,7 @@ USER tidegauge
 WORKDIR /gauge
 EXPOSE 8321
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \
-  CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:8321/api/v1/health', timeout=4)"]
+  CMD ["python", "-c", \
+       "import urllib.request as u; u.urlopen('http://127.0.0.1:8321/api/v1/health', timeout=4)"]
 ENTRYPOINT ["tidegauge"]
 CMD ["serve", "/public/public.db", "--listen", "0.0.0.0:8321"]

@@ -17,7 +17,8 @@ help:  ## list what can be made
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
+		-r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -27,7 +28,7 @@ demo: $(READY)  ## publish the year of an invented town, and compare with the tr
 docs: $(READY)  ## build the documentation site into site/; needs no network, neither here nor to read it
 	$(BIN)/python -m tools.docs
 
-bench: $(READY)  ## run the benchmarks and write docs/benchmarks.md; peers are installed from PyPI. BENCH="--quick" for a look
+bench: $(READY)  ## run the benchmarks and write docs/benchmarks.md; BENCH="--quick": a first look
 	$(BIN)/python -m bench.all $(BENCH)
 
 test: $(READY) lint types  ## lint, types and the suite without its long tests; the same examples every time

@@ -1,5 +1,5 @@
-// A browser runs no worker for a page that was opened from the disk.  The search of the site is a worker, so on
-// such a page an invisible frame runs its script instead.  Zensical looks for this file by its name.
+// A browser runs no worker for a page that was opened from the disk.  The search of the site is a worker, so
+// on such a page an invisible frame runs its script instead.  Zensical looks for this file by its name.
 if (location.protocol === "file:") {
   window.Worker = class {
     constructor(address) {

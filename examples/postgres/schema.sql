@@ -6,5 +6,6 @@ CREATE TABLE patients (
     age integer
 );
 INSERT INTO patients
-SELECT i, (ARRAY['north', 'south', 'east', 'west'])[1 + i % 4], CASE WHEN i % 5 < 2 THEN 'ill' ELSE 'well' END, i % 90
+SELECT i, (ARRAY['north', 'south', 'east', 'west'])[1 + i % 4],
+       CASE WHEN i % 5 < 2 THEN 'ill' ELSE 'well' END, i % 90
 FROM generate_series(1, 2000) AS i;

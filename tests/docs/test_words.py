@@ -53,6 +53,15 @@ def modules() -> list[Path]:
     return sorted((ROOT / "src").rglob("*.py"))
 
 
+def assets() -> list[Path]:
+    """Files that are written by hand and are neither Python nor prose; the linter measures Python."""
+    folders = ("src", "docs", "examples", "tests", "tools", ".github", "docker")
+    endings = ("css", "js", "mjs", "toml", "yml", "yaml", "sql", "service")
+    inside = [path for folder in folders for end in endings for path in (ROOT / folder).rglob(f"*.{end}")]
+    beside = [path for end in endings for path in ROOT.glob(f"*.{end}")]
+    return sorted([*inside, *beside, ROOT / "Makefile", ROOT / "Dockerfile"])
+
+
 def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
@@ -100,6 +109,11 @@ def test_plain_english_in_short_lines(path: Path) -> None:
     assert offences(path) == []
 
 
+@pytest.mark.parametrize("path", assets(), ids=name)
+def test_short_lines(path: Path) -> None:
+    assert long_lines(path) == []
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -129,3 +143,5 @@ def test_other_words_are_not(text: str) -> None:
 if __name__ == "__main__":
     for one in [*pages(), *modules()]:
         print(*offences(one), sep="\n", end="\n" if offences(one) else "")
+    for one in assets():
+        print(*long_lines(one), sep="\n", end="\n" if long_lines(one) else "")

@@ -1,7 +1,7 @@
 """What showing readings needs of a committed plan: the names of groups, and what values mean.
 
-It is read from the plan's record, without building strategies or computing a loss: showing what was published
-neither draws nor spends.
+It is read from the plan's record, without building strategies or computing a loss: showing readings
+draws no noise and spends nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-// Replays the shared vectors against reporter.js, then lets fresh reporters speak.  Runs in a browser and in node.
+// Replays the shared vectors against reporter.js, then lets fresh reporters speak.
+// Runs in a browser and in node.
 
 const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 
@@ -10,13 +11,15 @@ export async function replay({ Reporter, acceptance }, vectors) {
     const how = { secret, firstWindow: each.first_window, stateIsCurrent: each.state_is_current };
     const state = new Map();
     for (const [at, [window, answer]] of each.asked.entries()) {
-      const reporter = await Reporter.open(each.survey, state, how); // anew for every window, as after a restart
+      // opened again for every window, as after a restart
+      const reporter = await Reporter.open(each.survey, state, how);
       if (hex(await reporter.report(window, answer)) !== each.reports[at]) wrong.push([number, window]);
     }
   }
   for (const [text, weight] of Object.entries(vectors.acceptance)) {
     const [numerator, denominator = "1"] = text.split("/");
-    if (String(acceptance([BigInt(numerator), BigInt(denominator)])) !== weight) wrong.push(["acceptance", text]);
+    if (String(acceptance([BigInt(numerator), BigInt(denominator)])) !== weight)
+      wrong.push(["acceptance", text]);
   }
   return wrong;
 }
@@ -56,13 +59,15 @@ export async function misuse({ Reporter, ReporterError, storage }, survey, store
   await refused("a survey that is none", () => Reporter.open("{}", state));
   const data = JSON.parse(survey);
   await refused("a forged survey", () => Reporter.open(JSON.stringify({ ...data, epsilon: "0" }), state));
-  await refused("a forged group", () =>
-    Reporter.open(JSON.stringify({ ...data, groups: [{ kind: "response", share: 1, branching: -2, layers: 3 }] }), state));
-  await refused("a damaged state", () => Reporter.open(survey, { get: () => ({ secret: "00" }), set: () => undefined }));
+  const forged = { ...data, groups: [{ kind: "response", share: 1, branching: -2, layers: 3 }] };
+  await refused("a forged group", () => Reporter.open(JSON.stringify(forged), state));
+  const damaged = { get: () => ({ secret: "00" }), set: () => undefined };
+  await refused("a damaged state", () => Reporter.open(survey, damaged));
   const lost = await (await Reporter.open(survey, new Map())).report(2, answer);
   if (lost[1] !== 2) failures.push("a lost state speaks again");
   const timed = JSON.stringify({ ...data, start: "2026-01-01T00:00:00+00:00", every: 3600 });
-  const late = await Reporter.open(timed, new Map(), { clock: () => Date.parse("2026-01-01T01:30:00Z"), firstWindow: 1 });
+  const clock = () => Date.parse("2026-01-01T01:30:00Z");
+  const late = await Reporter.open(timed, new Map(), { clock, firstWindow: 1 });
   await refused("a window that is over", () => late.report(0, answer));
   await late.report(1, answer);
   return failures;

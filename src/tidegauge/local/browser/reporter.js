@@ -1,7 +1,8 @@
-// The part that runs on a person's device, for browsers: the same bytes as reporter.py for the same survey, secret and
-// answers.  A plain ES module; all randomness comes from WebCrypto, drawn once, and every choice is HMAC-SHA-256 of
-// that secret and a label, compared with exact integers.  What reporter.py says about the bound on what reports
-// reveal, about lost and restored states and about missed windows holds here word for word.
+// The part that runs on a person's device, for browsers: the same bytes as reporter.py for the same survey,
+// secret and answers.  A plain ES module; all randomness comes from WebCrypto, drawn once, and every choice
+// is HMAC-SHA-256 of that secret and a label, compared with exact integers.  What reporter.py says about the
+// bound on what reports reveal, about lost and restored states and about missed windows holds here word for
+// word.
 //
 //   const reporter = await Reporter.open(surveyText, storage(localStorage));
 //   const bytes = await reporter.report(window, answer);          // answer null: not there
@@ -24,7 +25,8 @@ export const storage = (store, prefix = "tidegauge:") => ({
 const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 const unhex = (digits) => Uint8Array.from(digits.match(/../g) ?? [], (pair) => parseInt(pair, 16));
 const sha256 = async (bytes) => new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
-const hmacKey = (raw) => crypto.subtle.importKey("raw", raw, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+const hmacKey = (raw) =>
+  crypto.subtle.importKey("raw", raw, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
 const hmac = async (key, bytes) => new Uint8Array(await crypto.subtle.sign("HMAC", key, bytes));
 const ceiling = (a, b) => (a + b - 1n) / b;
 
@@ -89,10 +91,12 @@ class Spec {
     this.every = 1000 * (data.every ?? 0);
     const natural = (value, least) => Number.isInteger(value) && value >= least;
     const sound =
-      this.absent > 0 && this.absent < 255 && natural(windows, 1) && natural(changes, 1) && groups.length > 0 &&
-      this.epsilon.every((part) => part > 0n) && (this.start === null || this.every > 0) && groups.every((group) => this.#sound(group, natural));
+      this.absent > 0 && this.absent < 255 && natural(windows, 1) && natural(changes, 1) &&
+      this.epsilon.every((part) => part > 0n) && (this.start === null || this.every > 0) &&
+      groups.length > 0 && groups.every((group) => this.#sound(group, natural));
     if (!sound) throw new ReporterError("the survey asks for what no protocol can be");
-    if (data.version !== VERSION) throw new ReporterError(`the survey is of version ${data.version}, the reporter of ${VERSION}`);
+    if (data.version !== VERSION)
+      throw new ReporterError(`the survey is of version ${data.version}, the reporter of ${VERSION}`);
     if (data.reveals_change_times !== true && groups.some((group) => group.kind === "memoized"))
       throw new ReporterError("memoized answers show when one changes or returns; the survey must say so");
     this.payload = Math.max(...groups.map((group) => this.size(group)));
@@ -103,7 +107,8 @@ class Spec {
     try {
       return new Spec(JSON.parse(surveyText), digest);
     } catch (problem) {
-      throw problem instanceof ReporterError ? problem : new ReporterError(`this is not a survey: ${problem.message}`);
+      if (problem instanceof ReporterError) throw problem;
+      throw new ReporterError(`this is not a survey: ${problem.message}`);
     }
   }
 
@@ -160,7 +165,8 @@ class Spec {
 }
 
 export class Reporter {
-  #spec; #state; #name; #key; #group; #row; #when; #accept; #vouched; #clock; #pattern; #turn = Promise.resolve();
+  #spec; #state; #name; #key; #group; #row; #when; #accept; #vouched; #clock; #pattern;
+  #turn = Promise.resolve();
 
   /**
    * state: get(name) and set(name, value) of JSON values, kept by the host; a Map will do for trying out.
@@ -169,7 +175,9 @@ export class Reporter {
    * stateIsCurrent: the host vouches that the state was never lost and never restored from an older copy.
    * clock: milliseconds since 1970, for a survey that says when its windows are.
    */
-  static async open(surveyText, state, { secret, firstWindow = 0, stateIsCurrent = false, clock = Date.now } = {}) {
+  static async open(
+    surveyText, state, { secret, firstWindow = 0, stateIsCurrent = false, clock = Date.now } = {},
+  ) {
     const reporter = new Reporter();
     const spec = (reporter.#spec = await Spec.read(surveyText));
     reporter.#state = state;
@@ -185,7 +193,10 @@ export class Reporter {
     });
     const root = secret ?? unhex((await state.get(reporter.#name))?.secret ?? "");
     if (root.length !== 32)
-      throw new ReporterError("the reporter's state or secret is damaged; repair it, or delete the state: the reporter is then idle");
+      throw new ReporterError(
+        "the reporter's state or secret is damaged; " +
+          "repair it, or delete the state: the reporter is then idle",
+      );
     const named = Uint8Array.of(...text.encode("survey:"), ...spec.hash);
     reporter.#key = await hmacKey(await hmac(await hmacKey(root), named));
     await reporter.#assign();
@@ -207,7 +218,8 @@ export class Reporter {
 
   /** One at a time, in this tab and in all others of the origin. */
   #alone(work) {
-    const guarded = () => (globalThis.navigator?.locks ? navigator.locks.request(`tidegauge:${this.#name}`, work) : work());
+    const locks = globalThis.navigator?.locks;
+    const guarded = () => (locks ? locks.request(`tidegauge:${this.#name}`, work) : work());
     const result = this.#turn.then(guarded);
     this.#turn = result.catch(() => undefined);
     return result;
@@ -223,7 +235,8 @@ export class Reporter {
     const before = await this.#state.get(this.#name);
     if (!Number.isInteger(window) || window < 0 || window >= spec.windows)
       throw new ReporterError(`the survey has windows 0 to ${spec.windows - 1}`);
-    if (answer !== null && !spec.answers.includes(answer)) throw new ReporterError("this is not one of the survey's answers");
+    if (answer !== null && !spec.answers.includes(answer))
+      throw new ReporterError("this is not one of the survey's answers");
     const first = before.window === null;
     if (!first && window === before.window) return unhex(before.report);
     if (!first && window < before.window)
@@ -233,7 +246,8 @@ export class Reporter {
     const kept = { ...before, window, answers: [...before.answers] };
     const start = first ? before.first : before.window + 1;
     if (!this.#vouched && this.#group.kind !== "snapshot")
-      for (let missed = start; missed < window; missed++) kept.retired ||= spec.due(this.#group, this.#when, missed);
+      for (let missed = start; missed < window; missed++)
+        kept.retired ||= spec.due(this.#group, this.#when, missed);
     if (!this.#vouched && first && start < window) kept.retired = true;
     const symbol = answer === null ? spec.absent : spec.answers.indexOf(answer);
     const idle = kept.retired || !spec.due(this.#group, this.#when, window);

@@ -52,7 +52,8 @@ class Chart {
     const holder = (this.holder = svg.parentElement);
     holder.tabIndex = 0;
     holder.setAttribute("role", "group");
-    holder.setAttribute("aria-label", `${document.getElementById(svg.getAttribute("aria-labelledby")).textContent}. Arrow keys read the values.`);
+    const title = document.getElementById(svg.getAttribute("aria-labelledby")).textContent;
+    holder.setAttribute("aria-label", `${title}. Arrow keys read the values.`);
     holder.addEventListener("pointermove", (event) => this.point(event));
     holder.addEventListener("pointerdown", (event) => this.point(event));
     holder.addEventListener("pointerleave", () => this.clear());
@@ -150,7 +151,8 @@ class Chart {
 
   place(x) {
     const width = this.holder.clientWidth;
-    const left = (x / this.svg.viewBox.baseVal.width) * this.svg.clientWidth + this.svg.getBoundingClientRect().left - this.holder.getBoundingClientRect().left;
+    const inside = this.svg.getBoundingClientRect().left - this.holder.getBoundingClientRect().left;
+    const left = (x / this.svg.viewBox.baseVal.width) * this.svg.clientWidth + inside;
     const own = this.tip.offsetWidth;
     const to = left + 14 + own > width ? left - 14 - own : left + 14;
     // Setting a property of the style object is allowed by the policy; a style attribute in the page is not.
@@ -184,7 +186,7 @@ function begin() {
   });
 }
 
-/** New readings: take the page again and put its content in place; choices and open parts stay as they are. */
+/** New readings: take the page again and put its content in place; choices and open parts are kept. */
 async function refresh() {
   const answer = await fetch(location.href, { headers: { accept: "text/html" } });
   if (!answer.ok) return;
@@ -199,7 +201,8 @@ async function refresh() {
     if (other) other.open = one.open;
   });
   const focused = document.activeElement?.id;
-  for (const part of ["main", "footer"]) document.querySelector(part).replaceWith(document.adoptNode(fresh.querySelector(part)));
+  for (const part of ["main", "footer"])
+    document.querySelector(part).replaceWith(document.adoptNode(fresh.querySelector(part)));
   document.body.dataset.seal = fresh.body.dataset.seal ?? "";
   if (focused) document.getElementById(focused)?.focus();
   begin();
@@ -219,6 +222,8 @@ function follow() {
   addEventListener("pagehide", () => source.close());
 }
 
-addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((one) => (one.open = true)));
+addEventListener("beforeprint", () => {
+  for (const one of document.querySelectorAll("details")) one.open = true;
+});
 begin();
 follow();
