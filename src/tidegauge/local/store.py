@@ -54,7 +54,7 @@ class CollectorStore:
         except sqlite3.Error:
             self.close()
             raise StoreCorrupt(
-                f"{self._path}: this is not a collector's file. Name another, or bring back a copy",
+                f"{self._path}: this is not a collector's file. Name another, or restore a copy",
                 advice=None,
             ) from None
 
@@ -121,7 +121,7 @@ class CollectorStore:
             found = None
         if found is None:
             raise StoreCorrupt(
-                f"{self._path}: this is not a collector's file. Name another, or bring back a copy",
+                f"{self._path}: this is not a collector's file. Name another, or restore a copy",
                 advice=None,
             )
         return tuple(found)

@@ -346,7 +346,7 @@ class SurveyPlan:
 
     @property
     def chosen(self) -> Candidate:
-        """The candidate with the least mean half-width."""
+        """The candidate with the smallest mean half-width."""
         return min(self.candidates, key=lambda each: each.half_widths[0])
 
     @property

@@ -81,7 +81,7 @@ class History(Protocol):
 
 
 class LastingHistory(ABC):
-    """What a history has besides that another process can read again, so that a fold can be continued."""
+    """What a history offers in addition if another process can read it again, to continue a fold."""
 
     @abstractmethod
     def fingerprint(self) -> str | None:
@@ -96,7 +96,7 @@ class LastingHistory(ABC):
 
     @abstractmethod
     def until(self, upto: int) -> History:
-        """The same history up to an earlier instant.  Only one of both is used and closed."""
+        """The same history up to an earlier instant.  Only one of the two is used and closed."""
 
 
 class Files(Protocol):

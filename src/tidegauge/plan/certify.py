@@ -48,7 +48,7 @@ _TOO_LITTLE: Final = (
     "If an earlier version of Tidegauge committed this plan, that version computed too little noise: the "
     "privacy loss of its readings is the larger number (CHANGELOG.md lists such errors). Keep this store as "
     "a record, and declare a new gauge, with another store and a budget that is smaller by that number. "
-    "Otherwise the store was altered or damaged: do not publish from it, and bring back the newest copy that "
+    "Otherwise the store was altered or damaged: do not publish from it, and restore the newest copy that "
     "tidegauge verify accepts."
 )
 

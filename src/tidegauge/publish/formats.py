@@ -60,7 +60,7 @@ class Written(Protocol):
 
     @property
     def time(self) -> datetime | int:
-        """When; a number is in microseconds since 1970."""
+        """The time of the reading; a number counts microseconds since 1970."""
         ...
 
     def as_json(self) -> dict[str, Json]:

@@ -263,7 +263,7 @@ def refusal(error: sqlite3.Error | UnicodeDecodeError, name: str) -> StoreError:
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return StoreCorrupt(
                 f"{name} is not a usable store: it is damaged, or no SQLite file at all. Name another with "
-                "--store, or bring back the newest copy that tidegauge verify accepts.",
+                "--store, or restore the newest copy that tidegauge verify accepts.",
                 advice=None,
             )
         case _:

@@ -157,7 +157,7 @@ class OwnedFold:
             FROM ({self._parts()}) GROUP BY unit, s, instant"""
 
     def _joined(self, steps: str, known: str | None) -> str:
-        """SQL: the same with the counters of the state."""
+        """SQL of `steps`, with the counters of the state; `known`: the table that has them."""
         own = ["m", "f", "l", "e", *(["x"] if self._layout.program.terms is not None else [])]
         clips = [f"{name}{i}" for i in self._clipped for name in "bn"]
         if known is None:

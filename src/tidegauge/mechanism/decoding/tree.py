@@ -200,7 +200,7 @@ class TreeSums:
         self._estimates = [RunningSums(cells) for _ in tree.own]
 
     def add(self, rows: Floats) -> None:
-        """Take in the nodes that the next leaves complete: by leaf, then by layer."""
+        """Add the nodes that are complete with the next leaves: by leaf, then by layer."""
         tree, before = self._tree, self._tree.nodes(self._leaf)
         leaf, high = self._leaf, self._leaf + len(rows)
         while leaf < high:  # the last leaf that is complete with these rows

@@ -74,7 +74,7 @@ def explain(forms: Forms, problem: Any) -> str:
 
 
 def _plain(problem: Any) -> str:
-    """What pydantic found, in words of the file."""
+    """What pydantic found, in the words of tidegauge.toml."""
     limits = problem.get("ctx", {})
     match problem["type"]:
         case "greater_than_equal":

@@ -82,7 +82,7 @@ class Journal:
         return tuple(int(value) for (value,) in rows)
 
     def bins(self) -> Iterator[SealedBin]:
-        """Every bin that was sealed with the instant at which it ended."""
+        """Every bin whose seal states the instant at which it ended."""
         rows = self._db.execute(
             f"SELECT DISTINCT release, bin, {self._instants} FROM journal JOIN ticks ON ticks.seq = "
             f"journal.tick WHERE {self._instants} IS NOT NULL"

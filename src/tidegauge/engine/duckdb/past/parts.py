@@ -44,7 +44,7 @@ class Part:
     counts: Mapping[str, int]
     outside: int
     columns: Mapping[str, pa.Array] = field(default_factory=dict)
-    """More columns of the state of the rows that exist."""
+    """Further columns of the state, for the rows that exist."""
     digests: Ints | None = None
     """The digests of the rows that exist; None where they follow from keys and used columns."""
     stamps: tuple[pa.Table, ...] = ()

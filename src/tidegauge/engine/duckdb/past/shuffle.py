@@ -106,8 +106,8 @@ class Shuffle:
     ) -> None:
         """`rows`: about how many changes there are; `files`: where they are divided; None: in memory.
 
-        `intact`: raises an error if blocks that were added must not be written.  `ordered`: numbered and
-        given back in the order of the blocks; otherwise each block's part is only kept together.
+        `intact`: raises an error if blocks that were added must not be written.  `ordered`: changes are
+        numbered and returned in the order of the blocks; otherwise only the changes of a block stay together.
         """
         self.parts = parts_of(rows)
         self._row = np.uint32 if rows < 1 << 32 else np.int64

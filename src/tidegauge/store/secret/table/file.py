@@ -1,8 +1,8 @@
 """The blocks of a store: one row of SQLite for each page of a block.
 
-A row of SQLite is made so long that the content of a page lies on a page of the file that has nothing else: a
-tick that rewrites a row of the state writes one page.  A margin of zeros fills the part of a row that SQLite
-may copy from page to page, so that content is overwritten with zeros when the block is deleted.
+A row of SQLite is so long that SQLite keeps the content of a page on a page of the file of its own: a tick
+that rewrites a row of the state writes one page.  A margin of zeros fills the part of a row that SQLite may
+copy from page to page, so that content is overwritten with zeros when the block is deleted.
 
 In an encrypted store every block is sealed with a key of its own (tidegauge.store.cipher), derived from the
 block's random name, page by page: a tick that rewrites rows in their place seals the pages that it changes

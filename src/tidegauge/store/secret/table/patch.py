@@ -85,7 +85,7 @@ class Overwriting:
 
 
 def fitting(column: pa.Array, places: Places, texts: pa.Array) -> Flags:
-    """Which of these texts, filled up, fit the places that a column of a block has for them."""
+    """Which of these texts are short enough for the places that a column of a block has for them."""
     ends, own = np.frombuffer(column.buffers()[1], np.int32), np.frombuffer(texts.buffers()[1], np.int32)
     lengths = np.diff(own[texts.offset : texts.offset + len(texts) + 1])
     fits: Flags = lengths <= ends[places + 1] - ends[places]

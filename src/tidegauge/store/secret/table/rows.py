@@ -140,7 +140,7 @@ def matching(hashes: Hashes, wanted: Hashes) -> NDArray[np.intp]:
 
 
 def matching_once(hashes: Hashes, wanted: Hashes) -> NDArray[np.intp]:
-    """The first place of each wanted hash that is among sorted hashes, of which there is at least one."""
+    """Where each wanted hash that is found comes first.  `hashes` are sorted, and there is at least one."""
     first = hashes.searchsorted(wanted)
     same = hashes.take(first, mode="clip") == wanted  # what is wanted after the last is not the last
     return first if same.all() else first[same]
