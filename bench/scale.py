@@ -5,9 +5,9 @@
 `sizes`       a whole history of 1 and 10 million changes (--large: 100 million as well): the GROUP BY without
               privacy, a scan, the raw fold, `tidegauge stamp` and the fold of what it wrote; changes
               a second, peak memory, ratios to GROUP BY, growth exponents.
-`shapes`      1 million changes (10 million units with --large): 100 releases, 100,000 groups, units of three
-              rows, a unit that owns 10,000 rows, keys of which few have most changes, one change a row; each
-              beside its own GROUP BY.
+`shapes`      1 million changes (10 million units with --large): 100 releases, 100,000 groups, a constraint
+              that renews, units of three rows, a unit that owns 10,000 rows, keys of which few have most
+              changes, one change a row; each beside its own GROUP BY.
 `processors`  the raw fold on all processors and on one.
 
 Every measurement runs in a process of its own, --rounds times in turn with the others; the fastest counts.
@@ -74,6 +74,8 @@ class Shape:
     changes_a_row: int = 10
     source: Mapping[str, Any] = field(default_factory=dict)
     """More keys of [source]."""
+    constraint: Mapping[str, Any] = field(default_factory=dict)
+    """More keys of [constraint]."""
 
     def invent(self, path: Path, changes: int) -> None:
         """Write the changelog, in the order of time, with new values alone."""
@@ -99,7 +101,7 @@ class Shape:
         return tg.Gauge(
             source={"kind": "files", "path": str(path), "table": "people", "time": "time", "key": "id",
                     "after": "after_", **self.source},
-            constraint=tg.AtMost(8),
+            constraint={"at_most": 8, **self.constraint},
             budget={"rho": "1/8"},
             releases=releases,
             store=store,
@@ -113,6 +115,7 @@ SHAPES: Final = {
     "groups": Shape("100,000 groups", group="'g' || (hash(i * 13 + 5) % 100000)", groups=100_000, days=5),
     "skewed": Shape("skewed keys", key="floor({rows} ** (hash(i * 7 + 1) / 18446744073709551616.0)) - 1"),
     "once": Shape("one change a row", key="i", changes_a_row=1),
+    "renewed": Shape("a constraint that renews every 30 days", constraint={"renews": "30 days"}),
     "family": Shape(
         "units of three rows",
         unit="hash(i * 7 + 1) % {rows} // 3",
@@ -307,7 +310,7 @@ def shapes(folder: Path, changes: int, rounds: int, *, large: bool) -> Result:
     rows, ratios = [], []
     for name, shape in SHAPES.items():
         count = 10 * MILLION if large and name == "once" else changes
-        file = "one" if name == "releases" else name
+        file = "one" if name in {"releases", "renewed"} else name
         path = kept(folder, f"{file}-{count}.parquet", lambda part, s=shape, n=count: s.invent(part, n))
         found = in_turn({"grouped": path, name: path}, rounds)
         alone = alone or found[name].seconds
