@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import csv
 import random
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import tidegauge as tg
 from tests.seeds import seeds
@@ -88,3 +91,59 @@ def test_the_past_at_once_or_in_steps(seed: int, owned: bool, renews: bool, tmp_
     assert found["once"] == found["steps"]
     if on_excess(seed) == "freeze":  # people who left may have left before the first reading
         assert len({value for *_, value in found["once"][0]}) > 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "written"),
+    [
+        (pa.timestamp("us", "UTC"), {}),
+        (pa.timestamp("ms", "Europe/Berlin"), {}),
+        (pa.timestamp("ns", "UTC"), {}),
+        (pa.timestamp("ns"), {}),
+        (pa.timestamp("ns"), {"use_deprecated_int96_timestamps": True}),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore:.*epsilon.*")
+def test_instants_in_parquet_files_are_the_same_rows_and_units_in_every_run(
+    kind: pa.TimestampType, written: dict[str, Any], tmp_path: Path
+) -> None:
+    """The first run reads parquet files in place, and later ones as blocks."""
+    base = 1735689600 * 10 ** {"ms": 3, "us": 6, "ns": 9}[kind.unit] + 600
+
+    def instants(of: int) -> pa.Array:
+        return pa.array([base + n % of for n in range(60)], pa.int64()).cast(kind)
+
+    days = [datetime(2025, 1, 1 + n // 6, tzinfo=UTC) for n in range(60)]
+    columns = {
+        "ts": pa.array(days, pa.timestamp("us", "UTC")),
+        "id": instants(3),
+        "person": instants(2),
+        "seen": instants(5),
+        "ward": pa.array(["ab"[n // 4 % 2] for n in range(60)]),
+    }
+    parquet.write_table(pa.table(columns), tmp_path / "log.parquet", **written)
+    found = []
+    for name, stops in {"once": (), "steps": (3, 4)}.items():
+        one = tg.Gauge(
+            source={
+                "kind": "files", "path": str(tmp_path / "log.parquet"), "table": "t", "time": "ts", "key": "id",
+                "unit": "person", "max_rows": 2,
+            },
+            constraint={"at_most": 4},
+            budget={"epsilon": 10**9},
+            releases={
+                "n": {
+                    "sql": "SELECT ward, COUNT(*) FROM t GROUP BY ward", "groups": {"ward": ["a", "b"]},
+                    "start": START, "every": "1 day", "for": "9 days",
+                }
+            },
+            store=tmp_path / f"{name}.db",
+        )  # fmt: skip
+        for day in stops:
+            list(one.run(until=f"2025-01-{day:02}"))
+        list(one.run())
+        counts = one.status().operator_only
+        found.append(([(each.time, round(each.value or 0)) for each in one.published()], counts))
+    assert found[0] == found[1]
+    assert len({value for _, value in found[0][0]}) > 1

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _BLOCK: Final = 1 << 20
 """So many changes are handed over at a time."""
+_IN_UTC: Final = {"TIMESTAMP WITH TIME ZONE": "TIMESTAMP", "TIMESTAMPTZ_NS": "TIMESTAMP_NS"}
+"""Instants as `blocks` has them: without a zone, in UTC."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class InPlace:
     files: tuple[Parquet, ...]
     name: str
     schema: Mapping[str, str | None]
+    kinds: Mapping[str, str]
+    """The columns and types as the engine reads them."""
     loose = False
     other_delimiter = None
 
@@ -45,25 +49,24 @@ class InPlace:
         parquet = tuple(file for file in files if isinstance(file, Parquet))
         if len(parquet) < len(files) or any(one.path.suffix == ".gz" or one.time_zone for one in parquet):
             return None
-        found = cls(parquet, parquet[0].name, parquet[0].schema)
-        if any(dict(one.schema) != dict(found.schema) for one in parquet):
+        try:
+            first, *others = (_kinds(one, engine) for one in parquet)
+        except duckdb.Error:
             return None
-        for one in parquet:
-            try:
-                columns = engine.execute(f"DESCRIBE FROM read_parquet({_paths([one])})").fetchall()
-            except duckdb.Error:
-                return None
-            kinds = {
-                name: "TIMESTAMP" if kind.startswith("TIMESTAMP") else kind for name, kind, *_ in columns
-            }
-            if kinds != found.schema:
-                return None
-        return found
+        schema = {name: "TIMESTAMP" if kind.startswith("TIMESTAMP") else kind for name, kind in first.items()}
+        if any(dict(one.schema) != schema for one in parquet) or any(kinds != first for kinds in others):
+            return None
+        return cls(parquet, parquet[0].name, parquet[0].schema, first)
 
     def select(self, columns: Sequence[str]) -> str:
         """The columns by their names; the rows of all files, one file after the other."""
-        picked = ", ".join(f"{quote(column)} AS c{place}" for place, column in enumerate(columns))
+        picked = ", ".join(f"{self._value(column)} AS c{place}" for place, column in enumerate(columns))
         return f"SELECT NULL AS row, TRUE AS sound, {picked} FROM read_parquet({self.paths})"
+
+    def _value(self, column: str) -> str:
+        """SQL: a column, the same as in `blocks`: a key or a unit has the same text in every run."""
+        plain = _IN_UTC.get(self.kinds[column])
+        return quote(column) if plain is None else f"CAST({quote(column)} AS {plain})"
 
     def counts(self) -> dict[str, int]:
         """The number of rows of each file."""
@@ -73,6 +76,12 @@ class InPlace:
     def paths(self) -> str:
         """SQL: the list of the files."""
         return _paths(self.files)
+
+    def require_readable(self) -> None:
+        """Read everything as blocks.  Raises SourceError if a file is damaged."""
+        for file in self.files:
+            for _ in file.blocks():
+                pass
 
     @property
     def identity(self) -> tuple[tuple[int, ...], ...]:
@@ -95,6 +104,8 @@ class FilesHistory(LastingHistory):
     rows: int
     informed: bool
     unchanged: Callable[[], None]
+    readable: Callable[[], None]
+    """Raises SourceError if a file is damaged."""
     ordered: Callable[[], Iterator[pa.Table]]
     held: ExitStack
     hashed: Callable[[str], str | None]
@@ -111,10 +122,15 @@ class FilesHistory(LastingHistory):
         """Every change, in blocks."""
         self.intact()
         picked = ", ".join(f"{expression} AS {quote(name)}" for name, expression in columns.items())
-        found = self.engine.sql(
-            f"SELECT {picked} FROM ({self.relation}) WHERE time <= {self.upto} {self.order}"
-        )
-        yield from found.to_arrow_reader(_BLOCK)
+        try:
+            found = self.engine.sql(
+                f"SELECT {picked} FROM ({self.relation}) WHERE time <= {self.upto} {self.order}"
+            )
+            yield from found.to_arrow_reader(_BLOCK)
+        except duckdb.Error:
+            self.intact()
+            self.readable()
+            raise
         self.intact()
 
     def batches(self) -> Iterator[pa.Table]:
@@ -176,6 +192,12 @@ class Originals:
 def _present(path: Path, name: str) -> tuple[int, ...]:
     """As `_identity`, with the time of the last change of any kind, which no program can set."""
     return *_identity(path, name), path.stat().st_ctime_ns
+
+
+def _kinds(file: Parquet, engine: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """The columns and types of a file as the engine reads them."""
+    columns = engine.execute(f"DESCRIBE FROM read_parquet({_paths([file])})").fetchall()
+    return {name: kind for name, kind, *_ in columns}
 
 
 def _paths(files: Sequence[Parquet]) -> str:

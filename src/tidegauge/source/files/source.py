@@ -140,6 +140,7 @@ class Files(OpenSource):
             rows=sum(loaded.rows.values()),
             informed=informed,
             unchanged=(lambda: None) if table is None else unchanged(table),
+            readable=(lambda: None) if table is None else table.require_readable,
             ordered=lambda: self._ordered(loaded, until),
             held=held,
             hashed=lambda how: loaded.originals.hashed(
@@ -161,25 +162,27 @@ class Files(OpenSource):
         files = self._files()
         originals = Originals.of(files, self._base)
         table = InPlace.of(files, engine)
-        if table is None or not self._is_sound(engine, table):
+        unread = None if table is None else self._sound(engine, table)
+        if table is None or unread is None:
             held.close()
             return self._load(held, (), None)
-        rows = table.counts()
-        unread = {}
-        if self._layout.typed:
-            counts = engine.execute(self._layout.unread(table)).fetchall()[0]
-            for index, each in enumerate(self._layout.typed):
-                unread[each.name] = Unread(counts[2 * index] or 0, counts[2 * index + 1] or 0)
-        return Loaded(engine, rows, unread, originals, table)
+        return Loaded(engine, table.counts(), unread, originals, table)
 
-    def _is_sound(self, engine: duckdb.DuckDBPyConnection, table: InPlace) -> bool:
-        """Whether every row can be read; loading the rows then finds and reports the fault."""
+    def _sound(self, engine: duckdb.DuckDBPyConnection, table: InPlace) -> dict[str, Unread] | None:
+        """The values that do not parse; None if a row cannot be read, which loading the rows then reports."""
         self._layout.check(table)
         faults = f"SELECT count(*) FROM ({self._layout.mutations(table)}) WHERE fault <> 0"
+        unread = {}
         try:
-            return engine.execute(faults).fetchall() == [(0,)]
+            if engine.execute(faults).fetchall() != [(0,)]:
+                return None
+            if self._layout.typed:
+                counts = engine.execute(self._layout.unread(table)).fetchall()[0]
+                for index, each in enumerate(self._layout.typed):
+                    unread[each.name] = Unread(counts[2 * index] or 0, counts[2 * index + 1] or 0)
         except duckdb.Error:
-            return False
+            return None
+        return unread
 
     def _taken(self, held: ExitStack) -> Loaded | None:
         """What `rehearse` loaded, which `held` then removes; None: nothing."""

@@ -322,7 +322,10 @@ class Parquet:
             if self.path.suffix == ".gz":
                 shutil.copyfileobj(stream, seekable, BLOCK)
             try:
-                with pa_parquet.ParquetFile(seekable if self.path.suffix == ".gz" else stream) as file:
+                with pa_parquet.ParquetFile(
+                    seekable if self.path.suffix == ".gz" else stream,
+                    coerce_int96_timestamp_unit="us",  # as the engine reads it: nanoseconds end in 2262
+                ) as file:
                     yield file
             except (pa.ArrowException, OSError, ValueError):
                 raise refusal("the file is not an intact parquet file", path=self.name) from None
