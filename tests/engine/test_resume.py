@@ -256,6 +256,35 @@ def test_a_damaged_file_is_made_again(tmp_path: Path, which: str, how: str) -> N
     scene.require_calm(scene.fold())  # results of the first division do not fit the second
 
 
+def test_results_are_not_used_if_a_segment_was_made_again(tmp_path: Path) -> None:
+    """Even if the process died between the segment and the new name of the division."""
+    scene = Scene(8003, tmp_path)
+    scene.fold()
+    sorted(scene.folder.glob("divided-*"))[-1].unlink()
+    written: list[str] = []
+
+    class Dying:
+        def begin(self, work: str, **given: Any) -> Any:
+            found = scene.keeper.begin(work, **given)
+            assert found is not None
+            real = found.write
+
+            def write(name: str, pieces: Sequence[Piece]) -> None:
+                if any(one.startswith("divided-") for one in written):
+                    raise Crashed
+                written.append(name)
+                real(name, pieces)
+
+            found.write = write  # type: ignore[method-assign]
+            return found
+
+    with pytest.raises(Crashed):
+        scene.fold(Dying())
+    again = scene.fold()
+    scene.require_calm(again)
+    assert not any("parts are done" in said for said in again.report.said)
+
+
 def test_a_file_of_another_place_is_not_used(tmp_path: Path) -> None:
     scene = Scene(8003, tmp_path)
     scene.fold()

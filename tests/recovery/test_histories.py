@@ -392,6 +392,16 @@ def test_a_folder_that_others_could_write_is_not_used(tmp_path: Path, deadly: An
     assert written[1] > 20
 
 
+def test_a_folder_that_another_user_closed_is_none_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_self: Path) -> bool:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "exists", refused)
+    assert not is_unfinished(tmp_path / "tidegauge.db")
+
+
 def test_a_link_in_place_of_the_folder_is_removed(tmp_path: Path) -> None:
     one, other = gauge(tmp_path / "one"), tmp_path / "other"
     other.mkdir()

@@ -57,7 +57,9 @@ def folder_of(store: Path) -> Path:
 
 def is_unfinished(store: Path) -> bool:
     """Whether an interrupted history is kept for the store at this path."""
-    return (folder_of(store) / _MANIFEST).exists()
+    with suppress(OSError):  # a folder of another user
+        return (folder_of(store) / _MANIFEST).exists()
+    return False
 
 
 def erase(store: Path) -> None:

@@ -77,7 +77,13 @@ class Work:
     def arrivals(self, shuffle: Shuffle) -> int | None:
         """How many changes the history has, if all of them were divided before."""
         found = self._division()
-        return None if found is None or shuffle.divided < found[0] else found[0]
+        if found is None:
+            return None
+        if shuffle.divided < found[0]:  # numbers of distinct rows will differ, also if this process dies
+            assert self.files is not None
+            self.files.write(_DIVIDED, [json.dumps((found[0], _fresh_name())).encode()])
+            return None
+        return found[0]
 
     def _division(self) -> tuple[int, str] | None:
         if self.files is None or _DIVIDED not in self.files.names:
@@ -97,7 +103,7 @@ class Work:
             return None
         found = None if before is None else self._division()
         if found is None:
-            found = arrivals, os.urandom(16).hex()
+            found = arrivals, _fresh_name()
             self.files.write(_DIVIDED, [json.dumps(found).encode()])
         return Results(self.files, _basis(found[1], rules, outside, ends))
 
@@ -233,6 +239,10 @@ def _add(digest: Any, numbers: NDArray[Any] | None) -> None:
 
 def _numbers(column: pa.Array | None) -> Any:
     return None if column is None else column.to_numpy(zero_copy_only=False)
+
+
+def _fresh_name() -> str:
+    return os.urandom(16).hex()
 
 
 def _enforced(number: int) -> str:
