@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from tests.engine.harness import COLUMNS, START, batch_table, last_end
@@ -24,6 +26,7 @@ from tests.engine.test_past import (
 from tests.seeds import seeds
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.engine.duckdb.past import fold, parts, shuffle, work
+from tidegauge.engine.duckdb.past.segments import unpacked
 from tidegauge.model.history import LastingHistory, Narrating
 from tidegauge.store.cipher import Cipher
 from tidegauge.store.secret.unfinished import KeptFiles, Unfinished, folder_of
@@ -31,8 +34,6 @@ from tidegauge.testing import Crashed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    import pyarrow as pa
 
     from tidegauge.model.history import Piece
 
@@ -228,6 +229,27 @@ def test_what_is_finished_is_not_done_again(tmp_path: Path, monkeypatch: pytest.
     assert said == work.CONTINUED.format(
         f"{results} of {shuffle.parts_of(scene.rows.num_rows)} parts are done"
     )
+
+
+@pytest.mark.parametrize("seed", [8003, 8005])
+def test_numbers_of_distinct_rows_that_grow_beyond_32_bits(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Interruptions leave out numbers, so a later process can need longer ones."""
+    scene = Scene(seed, tmp_path)
+    scene.die(2)
+    kept = scene.names()
+    monkeypatch.setattr(fold, "_FEW", scene.rows.num_rows + 2)  # enough for a history from its beginning
+    scene.require_calm(scene.fold())
+    (first, *_), last = sorted(kept), max(one for one in scene.names() if one.startswith("divided-"))
+    manifest = json.loads((scene.folder / "manifest.json").read_text("utf-8"))
+    files = KeptFiles(scene.folder, f"{manifest['work']} {manifest['name']}", None)
+    bits = {
+        name: unpacked(files.read(name.removesuffix(".part"), number + 1)).schema.field("version").type
+        for name in (first, last)
+        for number in range(shuffle.parts_of(scene.rows.num_rows))
+    }
+    assert bits == {first: pa.int32(), last: pa.int64()}
 
 
 def test_it_says_how_much_was_divided(tmp_path: Path) -> None:

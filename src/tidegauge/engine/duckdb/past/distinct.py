@@ -61,6 +61,11 @@ class DistinctRows:
             self._tables.append(piece)
             self._count = first + piece.num_rows
 
+    @property
+    def count(self) -> int:
+        """All numbers so far are below this.  Every interruption may leave out some."""
+        return self._count
+
     def table(self) -> pa.Table | None:
         """Every combination: its number, and the values as u0, u1, ...; None: there was no block."""
         return pa.concat_tables(self._tables) if self._tables else None

@@ -59,7 +59,7 @@ UNOWNED: Final = 16
 """Bit of `flags`: the new row is there, but no unit owns it; then ALIVE is not set."""
 _UNOWNED_BIT: Final = 4
 _FEW: Final = 1 << 27
-"""If a history has fewer changes, the numbers of its distinct rows, with flags, fit into 32 bits."""
+"""Numbers of distinct rows below this fit into 32 bits, with flags."""
 
 
 class Past:
@@ -186,7 +186,7 @@ class Past:
         distinct.restore([table for seen in shuffle.seen for table in seen.combinations])
         earliest = min((seen.earliest for seen in shuffle.seen), default=None)
         digests.follow &= all(seen.follow for seen in shuffle.seen)
-        number = np.int32 if history.rows < _FEW else np.int64
+        number = np.int32 if distinct.count + history.rows < _FEW else np.int64
         if not self.arrivals and shuffle.divided:
             share = 100 * shuffle.divided // max(1, history.rows)
             say(report, f"{share} % of its changes are divided")

@@ -194,7 +194,7 @@ class Shuffle:
             found = _joined([block.part(number) for block in self._blocks]) if self._blocks else {}
         elif self._segments:
             pieces = [unpacked(self._files.read(name, number + 1)) for name in self._segments]
-            table = pa.concat_tables(pieces)
+            table = pa.concat_tables(pieces, promote_options="permissive")  # numbers of 32 and of 64 bits
             found = {name: plain(table[name].combine_chunks()) for name in table.column_names}
         else:
             found = {}
