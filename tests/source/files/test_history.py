@@ -40,6 +40,20 @@ def test_every_scan_has_the_order_of_the_files(tmp_path: Path) -> None:
         history.close()
 
 
+@pytest.mark.parametrize("folder", ["x=other", "x=1/id=2", "more=1", "x[0]*"])
+def test_the_names_of_folders_are_no_values(tmp_path: Path, folder: str) -> None:
+    (tmp_path / folder).mkdir(parents=True)
+    table = pa.table({"time": pa.array([INSTANT], pa.timestamp("us")), "id": ["one"], "x": ["own"]})
+    parquet.write_table(table, tmp_path / folder / "a.parquet")
+    source = Files(str(tmp_path / folder / "a.parquet"), time="time", key="id", table="t")
+    history = source.history(INSTANT)
+    try:
+        (block,) = history.scan({"entry": "entry", "new": "new"})
+        assert block.to_pylist() == [{"entry": "one", "new": {"id": "one", "x": "own"}}]
+    finally:
+        history.close()
+
+
 @pytest.mark.parametrize("column", ["time", "id", "x"])
 def test_a_damaged_column_is_refused_without_quoting_a_value(tmp_path: Path, column: str) -> None:
     """The first check reads only the columns that it needs, so damage may be met during the scan."""

@@ -61,7 +61,7 @@ class InPlace:
     def select(self, columns: Sequence[str]) -> str:
         """The columns by their names; the rows of all files, one file after the other."""
         picked = ", ".join(f"{self._value(column)} AS c{place}" for place, column in enumerate(columns))
-        return f"SELECT NULL AS row, TRUE AS sound, {picked} FROM read_parquet({self.paths})"
+        return f"SELECT NULL AS row, TRUE AS sound, {picked} FROM {_read(self.files)}"
 
     def _value(self, column: str) -> str:
         """SQL: a column, the same as in `blocks`: a key or a unit has the same text in every run."""
@@ -196,8 +196,13 @@ def _present(path: Path, name: str) -> tuple[int, ...]:
 
 def _kinds(file: Parquet, engine: duckdb.DuckDBPyConnection) -> dict[str, str]:
     """The columns and types of a file as the engine reads them."""
-    columns = engine.execute(f"DESCRIBE FROM read_parquet({_paths([file])})").fetchall()
+    columns = engine.execute(f"DESCRIBE FROM {_read([file])}").fetchall()
     return {name: kind for name, kind, *_ in columns}
+
+
+def _read(files: Sequence[Parquet]) -> str:
+    """SQL: the rows of these files.  A folder `ward=a` around them says nothing about a column `ward`."""
+    return f"read_parquet({_paths(files)}, hive_partitioning = false)"
 
 
 def _paths(files: Sequence[Parquet]) -> str:
