@@ -127,8 +127,8 @@ def test_instants_in_parquet_files_are_the_same_rows_and_units_in_every_run(
     for name, stops in {"once": (), "steps": (3, 4)}.items():
         one = tg.Gauge(
             source={
-                "kind": "files", "path": str(tmp_path / "log.parquet"), "table": "t", "time": "ts", "key": "id",
-                "unit": "person", "max_rows": 2,
+                "kind": "files", "path": str(tmp_path / "log.parquet"), "table": "t", "time": "ts",
+                "key": "id", "unit": "person", "max_rows": 2,
             },
             constraint={"at_most": 4},
             budget={"epsilon": 10**9},
