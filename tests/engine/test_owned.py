@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.engine.harness import BY_STATE, COLUMNS, SUM_X, batch_table
-from tests.engine.test_past import Result, by_batches, compare, counted, in_order, state
+from tests.engine.test_past import Result, by_batches, compare, counted, in_order, owned_world, state
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.engine.duckdb.past import admit, several, shuffle
 from tidegauge.engine.duckdb.past.several import Amounts
@@ -103,7 +103,7 @@ def test_the_twin_that_must_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(several, "admitted", lax)
     for seed in range(8000, 8020):
         try:
-            compare(seed, owned=True)
+            compare(seed, owned_world(seed), owned=True)
         except AssertionError:
             return
     pytest.fail("nothing was noticed")

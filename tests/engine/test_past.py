@@ -28,7 +28,7 @@ from tests.seeds import seeds
 from tidegauge.audit.worlds.oracle import Oracle
 from tidegauge.engine.duckdb import past
 from tidegauge.engine.duckdb.engine import DuckEngine
-from tidegauge.engine.duckdb.past import parts, shuffle
+from tidegauge.engine.duckdb.past import flows, parts, shuffle
 from tidegauge.engine.duckdb.past.views import can_fold
 from tidegauge.model.program import Allowance, Program, Release, Scope
 from tidegauge.model.quantity import Span
@@ -105,6 +105,32 @@ def term_world(seed: int) -> World:
     world.mutations = [
         (pick(begins) if world.rng.random() < 0.15 else one[0], *one[1:]) for one in world.mutations
     ]
+    return world
+
+
+def flow_world(seed: int) -> World:
+    """A program whose units are rows, with flows that see their own columns, and columns that are kept."""
+    world = World(seed, plain=True)
+    pick = world.rng.choice
+    groups: list[tuple[str, ...]] = pick(
+        [
+            [("state", "sum", "flow", "rise")],
+            [("state", "flow"), ("sum", "rise")],
+            [("state", "sum"), ("flow", "rise")],
+            [("flow",), ("state", "rise")],
+            [("state", "sum")],
+        ]
+    )
+    scopes = tuple(Scope(group, ((None, world._limit()),), None, pick([False, True])) for group in groups)
+    used = {name for group in groups for name in group}
+    releases = tuple(
+        replace(one, clip=None, query=replace(one.query, own_columns=one.query.kind == "flow"))
+        for one in world.program.releases
+        if one.name in used
+    )
+    world.program = Program(
+        releases, scopes, keeps=("k",) if used == {"state", "sum"} else pick([(), ("k",)])
+    )
     return world
 
 
@@ -239,9 +265,8 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "ROWS", 2)
 
 
-def compare(seed: int, *, owned: bool = False) -> None:
+def compare(seed: int, world: World, *, owned: bool = False) -> None:
     """Fold a drawn history at once, in batches, and by the oracle."""
-    world = owned_world(seed) if owned else plain_world(seed)
     rows = (
         told(world.mutations, world.rng, owned=owned)
         if seed % 2
@@ -276,13 +301,26 @@ def compare(seed: int, *, owned: bool = False) -> None:
 @pytest.mark.parametrize("seed", seeds(7000, 200, quick=10))
 def test_a_history_at_once_is_the_same_as_batches(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shuffle, "IN_MEMORY", 0 if seed % 3 == 0 else 10**9)
-    compare(seed)
+    compare(seed, plain_world(seed))
 
 
 @pytest.mark.parametrize("seed", seeds(8000, 400, quick=40))
 def test_units_that_own_several_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shuffle, "IN_MEMORY", 0 if seed % 3 == 0 else 10**9)
-    compare(seed, owned=True)
+    compare(seed, owned_world(seed), owned=True)
+
+
+@pytest.mark.parametrize("seed", seeds(13000, 400, quick=40))
+def test_flows_and_columns_that_are_kept(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shuffle, "IN_MEMORY", 0 if seed % 3 == 0 else 10**9)
+    compare(seed, flow_world(seed))
+
+
+def test_flows_over_too_many_kinds_of_rows_go_through_the_statements(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flows, "_MOST", 2)
+    tried = [flow_world(seed) for seed in range(13000, 13010)]
+    for seed, world in enumerate(tried):
+        compare(seed, world)
 
 
 @pytest.mark.parametrize("seed", seeds(12000, 400, quick=30))
@@ -426,7 +464,7 @@ def test_the_twin_that_must_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(past.fold.Past, "_rules", lax)
     for seed in range(7000, 7020):
         try:
-            compare(seed)
+            compare(seed, plain_world(seed))
         except AssertionError:
             return
     pytest.fail("nothing was noticed")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DAYS = 30
+MOVED = "SELECT COUNT(*) FROM changes(t) WHERE before.ward = 'a' AND after.ward = 'b'"
 START = "2025-01-01"
 
 
@@ -65,6 +66,7 @@ def gauge(folder: Path, store: str, seed: int, *, owned: bool, renews: bool) -> 
                 "groups": {"ward": ["a", "b"]}, **schedule
             },
             "ages": {"sql": "SELECT SUM(age) FROM t", "bounds": {"age": [0, 80]}, **schedule},
+            **({"moved": {"sql": MOVED, **schedule}} if seed % 2 else {}),
         },
         store=folder / store,
     )  # fmt: skip

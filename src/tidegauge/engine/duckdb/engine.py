@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,7 @@ from tidegauge.engine.duckdb.again import AGAIN
 from tidegauge.engine.duckdb.arrival import Arrival
 from tidegauge.engine.duckdb.digest import is_old, probe
 from tidegauge.engine.duckdb.excess import any_excess, dropped, excess, known_excess
+from tidegauge.engine.duckdb.past.flows import TooManyPairs
 from tidegauge.engine.duckdb.past.fold import Past
 from tidegauge.engine.duckdb.past.owners import PastOfUnits
 from tidegauge.engine.duckdb.past.stamps import SCHEMA, StampedFold, bins_table, views_table
@@ -168,8 +170,9 @@ class DuckEngine(Engine, HistoryEngine, StampEngine):
         self._arrival.load(state)
         if (past := self._fast()) is not None:
             parts = past.fold(history, reached=reached, report=report, keeper=keeper)
-            first = next(parts)  # the history is read before its length is known
-            return Backfilled(Arrived({}, {}), past.arrivals, chain([first], parts))
+            with suppress(TooManyPairs):
+                first = next(parts)  # the history is read before its length is known
+                return Backfilled(Arrived({}, {}), past.arrivals, chain([first], parts))
         counts, arrivals = Counter[str](), 0
         for rows in history.batches():
             counts.update(self.arrive(rows, state=state, now=now, arrivals=arrivals).counts)
@@ -186,7 +189,7 @@ class DuckEngine(Engine, HistoryEngine, StampEngine):
     def _fast(self) -> Past | None:
         """Folds a history over arrays; None where the program needs the statements of a tick."""
         columns = sorted(self._columns.items())  # a plan that was loaded has them in another order
-        used = {name: kind for name, kind in columns if name in self.program.used}
+        used = {name: kind for name, kind in columns if name in self.program.used or name in self._sql.image}
         if not can_fold(self.program, self._sql, used):
             return None
         fold = Past if self.program.max_rows is None else PastOfUnits
@@ -201,8 +204,8 @@ class DuckEngine(Engine, HistoryEngine, StampEngine):
         report: Report,
     ) -> Stamps:
         """Hand over the stamped changes of a history.  Raises SpecError where they cannot be stamped."""
-        alone = self.program.max_rows is None and self.program.terms is None
-        if not alone or (past := self._fast()) is None:
+        plain = not (self.program.max_rows or self.program.terms or self._sql.flows or self._sql.image)
+        if not plain or (past := self._fast()) is None:
             raise SpecError(CANNOT_STAMP)
         write(SCHEMA.empty_table())
         parts = past.fold(history, reached=reached, report=report, write=write)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tidegauge.engine.duckdb.past.flows import Flows
     from tidegauge.engine.duckdb.past.shuffle import Changes
 
     Ints = NDArray[np.int64]
@@ -53,11 +54,13 @@ class Rules:
     declared: Flags
     """Per label: whether a limit is declared for it."""
     retire: bool
+    flows: Flows | None = None
 
     @cached_property
     def width(self) -> int:
-        """The number of contributions, nothing included."""
-        return int(self.codes.max(initial=0)) + 1
+        """The number of contributions, nothing included, and of what flows count."""
+        most = 0 if self.flows is None else self.flows.numbers.max(initial=0)
+        return int(max(self.codes.max(initial=0), most)) + 1
 
     @property
     def timed(self) -> bool:
@@ -253,19 +256,36 @@ def judged(
     )
 
 
-def changes_of(rows: Versions, rules: Rules) -> tuple[Ints, NDArray[np.int32], NDArray[np.int32]]:
-    """The versions that change a contribution, and the contributions before and after each."""
+class Changed(NamedTuple):
+    """The changes of the units in one scope."""
+
+    at: Ints
+    """Which versions they are."""
+    was: NDArray[np.int32]
+    now: NDArray[np.int32]
+    """The contribution before and after each."""
+    flow: NDArray[np.int32] | None
+    """What flows count of it; None: there are no flows."""
+
+
+def changes_of(rows: Versions, rules: Rules) -> Changed:
+    """The versions that change a contribution, or that a flow counts."""
     code = rules.codes[rows.picture]
     was = np.append(np.zeros(1, np.int32), code[:-1])[: len(code)]
     was[rows.fresh] = 0
-    at = np.flatnonzero(code != was)
-    return at, was[at], code[at]
+    if rules.flows is None:
+        at = np.flatnonzero(code != was)
+        return Changed(at, was[at], code[at], None)
+    flow = rules.flows.counted(rows.picture, rows.fresh)
+    at = np.flatnonzero((code != was) | (flow != 0))
+    return Changed(at, was[at], code[at], flow[at])
 
 
 def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int, stamp: bool = False) -> Lives:
     """Decide which changes of the contributions in one scope count.  `stamp`: also return every change."""
     width = rules.width
-    at, was, now = changes_of(rows, rules)
+    changes = changes_of(rows, rules)
+    at, was, now, _ = changes
     key, spot = rows.key[at], rows.bin[at] * width
     starts = np.flatnonzero(np.append([True], key[1:] != key[:-1])[: len(key)])
     lengths = np.diff(np.append(starts, len(key)))
@@ -277,6 +297,10 @@ def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int, stamp: bo
     standing = np.where(count > 0, now[np.maximum(starts + count - 1, 0)], 0) if len(starts) else now
     gone = found.left & (standing > 0)
     goes = np.searchsorted(ends, found.leaves[gone])
+    flows = accepts
+    if rules.flows is not None and rules.retire:  # the change at which a unit leaves still counts
+        assert time is not None
+        flows = time <= np.repeat(found.leaves, lengths)
     stamps = None
     if stamp:
         assert time is not None
@@ -301,8 +325,8 @@ def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int, stamp: bo
         stays=found.stays,
         accepted=np.where(found.left, 0, standing).astype(np.int32),
         true=now[starts + lengths - 1],
-        accepted_changes=_moved(spot, was, now, np.flatnonzero(accepts), width),
-        other_changes=_moved(spot, was, now, np.flatnonzero(~accepts), width),
+        accepted_changes=_moved(changes, spot, accepts, flows, width),
+        other_changes=_moved(changes, spot, ~accepts, ~flows, width),
         exits=net([(goes * width + standing[gone], -1)], width),
         dropped=found.dropped,
         stamps=stamps,
@@ -336,13 +360,13 @@ def _beginnings(counts: Ints, lengths: Ints) -> Flags:
     return np.repeat(flags, np.column_stack([counts, lengths - counts]).ravel())
 
 
-def _moved(
-    spot: Ints, was: NDArray[np.int32], now: NDArray[np.int32], at: Ints, width: int
-) -> tuple[Ints, Ints]:
-    """Add up the changes at these places."""
-    if len(at) < len(spot):
-        spot, was, now = spot[at], was[at], now[at]
-    return net([(spot + now, 1), (spot + was, -1)], width)
+def _moved(changes: Changed, spot: Ints, some: Flags, flows: Flags, width: int) -> tuple[Ints, Ints]:
+    """Add up some of the changes of contributions, and some of what flows count."""
+    was, now, flow = changes.was, changes.now, changes.flow
+    counted = [] if flow is None else [((spot + flow)[flows], 1)]
+    if not some.all():
+        spot, was, now = spot[some], was[some], now[some]
+    return net([(spot + now, 1), (spot + was, -1), *counted], width)
 
 
 def net(moved: Sequence[tuple[Ints, int]], width: int) -> tuple[Ints, Ints]:

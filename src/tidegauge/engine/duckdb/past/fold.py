@@ -1,4 +1,4 @@
-"""A whole history, from the source to sums and state, for programs whose units are rows and have no flows.
+"""A whole history, from the source to sums and state, for the programs that `can_fold` (views.py) accepts.
 
     scan      every change: its time, key, the values that releases use (as the number of a distinct row)
     divide    by a hash of the key, in memory or on disk
@@ -24,6 +24,7 @@ import pyarrow as pa
 from tidegauge.engine.duckdb.past.digests import Digests
 from tidegauge.engine.duckdb.past.distinct import DistinctRows
 from tidegauge.engine.duckdb.past.enforce import ALIVE, BEFORE, INFORMED, Log, Rules, Versions, enforce
+from tidegauge.engine.duckdb.past.flows import flows_of
 from tidegauge.engine.duckdb.past.parts import Part, Texts, different, divided, named, together
 from tidegauge.engine.duckdb.past.segments import Seen
 from tidegauge.engine.duckdb.past.shuffle import Changes, Shuffle, parts_of, plain, size_of
@@ -75,7 +76,6 @@ class Past:
         self._sql = PastViews(views, columns)
         self._threads = max(1, min(os.cpu_count() or 1, 16))
         self.arrivals = 0
-        self._terms: Terms | None = None
 
     def fold(
         self,
@@ -91,7 +91,7 @@ class Past:
         `keeper`: keeps what is finished of a history that is divided on disk, so that the next fold of it
         continues.  `write`: takes the stamped changes of each part of the history, before the first result.
         """
-        self._terms = None if self._program.terms is None else Terms.of(self._program.terms, reached)
+        self._terms = Terms.of(self._program.terms, reached)
         with ExitStack() as held:
             pool = held.enter_context(ThreadPoolExecutor(self._threads))
             digests = Digests(self._db, history, self._columns, self._threads, owner=self._program.owner)
@@ -243,7 +243,9 @@ class Past:
         for s, scope in enumerate(self._program.scopes):
             self._db.execute(self._sql.contributions(s, scope))
             self._db.execute(self._sql.parts(s, scope))
-            rules.append(self._rules(scope, self._numbers(self._sql.codes(s, scope)).astype(np.int32)))
+            codes = self._numbers(self._sql.codes(s, scope)).astype(np.int32)
+            flows = flows_of(self._db, self._views, s, scope, int(codes.max(initial=0)) + 1)
+            rules.append(replace(self._rules(scope, codes), flows=flows))
         return rules
 
     def _rules(self, scope: Scope, codes: NDArray[np.int32]) -> Rules:
@@ -333,7 +335,7 @@ class Past:
             counts.update(part.counts)
             counts["dropped"] += sum(one.dropped for one in part.lives)
         texts = [self._excess(s, rules[s], [each[s] for each in lives]) for s in range(scopes)]
-        pictures = self._db.sql("SELECT * FROM pictures ORDER BY number").to_arrow_table()
+        pictures = self._db.sql(self._sql.stored()).to_arrow_table()
         layout = self._views.layout
         state = PastState(layout, rules, texts, pictures, digests, terms=self._terms)
         named = [name for name in ("entry", "unit") if name in layout.entries]

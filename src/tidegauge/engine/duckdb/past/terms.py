@@ -35,8 +35,10 @@ class Terms:
     """The end of the history."""
 
     @classmethod
-    def of(cls, terms: Schedule, reached: int) -> Terms:
-        """The terms up to `reached`."""
+    def of(cls, terms: Schedule | None, reached: int) -> Terms | None:
+        """The terms up to `reached`; None: the constraint does not renew."""
+        if terms is None:
+            return None
         last = terms.bin_at(reached + 1)
         return cls(np.array([terms.bin_end(n) for n in range(last)], np.int64), terms.bin_end(last), reached)
 
@@ -118,7 +120,7 @@ class _Lives:
 def enforce_terms(rows: Versions, rules: Rules, terms: Terms, ends: Ints) -> Lives:
     """Decide which changes of the contributions in one scope count, in each term by itself."""
     width, reached = rules.width, terms.reached
-    at, was, now = changes_of(rows, rules)
+    at, was, now, _ = changes_of(rows, rules)
     time = rows.time[at]
     term = np.searchsorted(terms.begins, time, side="right")
     every = _Changes(rows.key[at], time, rows.bin[at], was, now, term, time == terms.beginning(term))

@@ -81,7 +81,17 @@ class PastViews:
             for cell, *values in [self._views.view(stock)]
             for j, value in enumerate(values)
         ]
-        return f"CREATE OR REPLACE TEMP TABLE parts_{s} AS {' UNION ALL '.join(found)}"
+        nothing = "SELECT 0::BIGINT AS code, 0::BIGINT AS release, 0::BIGINT AS component, " \
+                  "0::BIGINT AS cell, 0::BIGINT AS amount WHERE false"  # fmt: skip
+        return f"CREATE OR REPLACE TEMP TABLE parts_{s} AS {' UNION ALL '.join([nothing, *found])}"
+
+    def stored(self) -> str:
+        """SQL: the distinct rows as the state has them, in the order of their numbers."""
+        image = ""
+        if self._views.image:
+            some = " OR ".join(f"image.{quote(name)} IS NOT NULL" for name in self._views.image)
+            image = f"REPLACE (CASE WHEN {some} THEN to_json(image)::VARCHAR END AS image)"
+        return f"SELECT * {image} FROM pictures ORDER BY number"
 
     @staticmethod
     def net(s: int) -> str:
@@ -132,9 +142,11 @@ def can_fold(program: Program, views: Views, columns: Mapping[str, str]) -> bool
     `columns`: the columns that the program uses, name -> SQL type.
     """
     alone = program.max_rows is None and all(scope.by is None for scope in program.scopes)
+    terms, flows = program.terms is not None, bool(views.flows)
     return (
-        (program.terms is None or alone)
-        and not views.flows
-        and not views.image
+        (alone or not (terms or flows))
+        and not (terms and flows)
+        and (program.max_rows is None or not views.image)
+        and all(flow.clip is None and flow.query.watched is not None for flow in views.flows)
         and all(map(can_encode, columns.values()))
     )

@@ -222,7 +222,8 @@ def _basis(division: str, rules: Sequence[Rules], outside: Ints, ends: Ints) -> 
     digest = hashlib.sha256(division.encode())
     for one in rules:
         digest.update(json.dumps([one.texts, one.retire]).encode())
-        for numbers in (one.codes, one.labels, one.at_most, one.within, one.declared):
+        flows = (None, None) if one.flows is None else (one.flows.kinds, one.flows.numbers)
+        for numbers in (one.codes, one.labels, one.at_most, one.within, one.declared, *flows):
             _add(digest, numbers)
     for numbers in (outside, ends):
         _add(digest, numbers)
