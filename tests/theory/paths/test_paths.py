@@ -345,6 +345,35 @@ def test_many_changes_have_a_price_instead_of_a_count(kind: str, monkeypatch: py
             assert exact <= found <= exact * Fraction(103, 100)
 
 
+@pytest.mark.parametrize("height", [5, 20, 36, 40])
+@pytest.mark.parametrize("changes", [65, 10**6, 10**9, 10**12])
+def test_sums_do_not_leave_the_64_bit_integers(height: int, changes: int) -> None:
+    """Without end changes can be far apart, and each changes a node of every layer."""
+    found = hierarchy_paths(
+        costs((0, 1), 1),
+        weights=[Fraction(1)] * height,
+        base=None,
+        branching=2,
+        leaves=None,
+        case=BinCase(changes, None),
+    )
+    assert changes * height <= found <= changes * height * (1 + Fraction(1, 10**6))
+
+
+def test_where_no_sum_is_exact_every_change_costs_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree_paths, "_LARGEST", 1)
+    shape = {"weights": [Fraction(1, 2), Fraction(3)], "base": Fraction(2), "branching": 2}
+    for case, leaves, most in [
+        (BinCase(3, None), None, 3),
+        (BinCase(None, 4), None, 4),
+        (BinCase(None, None), 7, 7),
+        (BinCase(90, None), None, 90),
+        (BinCase(90, 200), 150, 90),
+    ]:
+        found = hierarchy_paths(costs((0, 1), 1), leaves=leaves, case=case, **shape)  # type: ignore[arg-type]
+        assert most * Fraction(7, 2) <= found <= most * Fraction(7, 2) + 2
+
+
 def test_a_price_is_never_too_low_for_few_changes_either(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same bound against every path there is."""
     monkeypatch.setattr(tree_paths, "_COUNTED", 0)

@@ -30,6 +30,10 @@ _COUNTED, _COUNTED_WITHIN = 64, 24
 _PRICES = 18
 _GOLDEN = (sqrt(5) - 1) / 2
 _NEVER = -(2**60)
+_LARGEST = 2**60
+"""Sums below this are exact: two of them still fit into 64-bit integers."""
+_UNKNOWN = 2**200
+"""More than any bound: what a price gives whose sums are not exact.  A higher price may do better."""
 _FINEST = 2**30
 _POSITIONS = 2**12
 
@@ -61,9 +65,9 @@ def hierarchy_paths(
     Groups:   a unit that changes groups is taken never to return to an earlier group: returning only leaves
               nodes unchanged.
     Exact:    except for more than a few thousand leaves with a limited span (as if without end), for weights
-              and costs without a common denominator below 2^30 (rounded up), and for many changes, which are
-              not counted but priced: certified from above, and exact where each further change adds ever
-              less.
+              and costs without a common denominator below 2^30 (rounded up), for sums beyond 2^60 (every
+              change costs the most), and for many changes, which are not counted but priced: certified from
+              above, and exact where each further change adds ever less.
     Proof:    docs/theory/T10-hierarchy.md, docs/theory/T10-hierarchy-prices.md
     """
     changes, span = case
@@ -80,8 +84,13 @@ def hierarchy_paths(
     flat = [cost for row in costs.between for cost in row] + [costs.again]
     unit, whole = _integers([weight * cost for weight in (*weights, base) for cost in flat])
     states = len(costs.between)
+    largest: list[int] = np.reshape(whole, (-1, len(flat))).max(axis=1).tolist()
+    each, load = sum(largest[:-1]), largest[-1]
+    apart = min(most for most in (changes, span, leaves) if most is not None) * each + load
     if changes is None or changes <= (_COUNTED if span is None else _COUNTED_WITHIN):
-        return unit * _Tree(branching, states, changes, leaves, whole).most(span, loaded=loaded)
+        tree = _Tree(branching, states, changes, leaves, whole)
+        found = tree.most(span, loaded=loaded)
+        return unit * (found if tree.exact else apart)
 
     finer = _FINEST // max(*whole, 1)  # so that a price need not be a whole number of units
     unit, whole = unit / finer, [cost * finer for cost in whole]
@@ -89,9 +98,10 @@ def hierarchy_paths(
     def priced(price: int) -> int:
         """Most of a path with any number of changes less their price, plus the price of those allowed."""
         tree = _Tree(branching, states, None, leaves, whole, price=price, roots=changes + 1)
-        return tree.most(span, loaded=loaded) + price * changes
+        found = tree.most(span, loaded=loaded)
+        return found + price * changes if tree.exact else _UNKNOWN - price
 
-    return unit * _least(priced, sum(max(layer) for layer in np.reshape(whole, (-1, states**2 + 1))))
+    return unit * min(_least(priced, finer * (each + load)), apart * finer)
 
 
 def _least(value: Callable[[int], int], highest: int) -> int:
@@ -141,6 +151,8 @@ class _Tree:
         roots: int | None = None,
     ) -> None:
         self.branching, self.states, self.leaves = branching, states, leaves
+        self.exact = True
+        """Whether no sum so far reached _LARGEST, beyond which sums may leave the 64-bit integers."""
         self.limited = changes is not None
         self.slots = 2 if changes is None else changes + 1
         *layers, load = np.reshape(costs, (-1, states**2 + 1))
@@ -185,6 +197,7 @@ class _Tree:
                 else:
                     ways = before[..., spent, None] + after
                 np.maximum(reached, ways, out=reached)
+        self.exact = self.exact and bool(found.max(initial=0) < _LARGEST)
         return found
 
     def _power(self, product: Product, exponent: int) -> Product:
