@@ -6,7 +6,7 @@ unit's rows may go anywhere.  Nothing here knows of cases, folds or alternating 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise, product
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ from tidegauge.mechanism.strategies.hierarchy import Hierarchy
 from tidegauge.mechanism.strategies.sliding import Sliding
 from tidegauge.mechanism.strategies.toeplitz import Toeplitz
 from tidegauge.mechanism.strategy import Exposure
-from tidegauge.model.constraint import AtMost, Both, Constraint, Either, Within
+from tidegauge.model.constraint import AtMost, Both, Constraint, Either, Unconstrained, Within
 from tidegauge.model.quantity import DAY, Span
 from tidegauge.model.schedule import Schedule
 
@@ -309,6 +309,15 @@ def test_without_end(kind: str) -> None:
         found = ENDLESS[kind].sensitivity(world.exposure)
         assert l1 <= float(found.l1) * (1 + 1e-9)
         assert square <= float(found.l2_squared) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("branching", [0, 2])
+def test_epochs_of_a_release_that_ends_need_no_constraint(branching: int) -> None:
+    world = World(Schedule(0, Span(micros=DAY), BINS), AtMost(BINS))
+    l1, square = worst(Epochs(2, branching=branching), world)
+    found = Epochs(2, branching=branching).sensitivity(replace(world.exposure, constraint=Unconstrained()))
+    assert l1 <= float(found.l1) * (1 + 1e-9)
+    assert square <= float(found.l2_squared) * (1 + 1e-9)
 
 
 def test_sliding_windows_as_they_are() -> None:

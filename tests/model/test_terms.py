@@ -64,6 +64,19 @@ def test_months_are_those_of_the_local_date(name: str, months: int) -> None:
             assert max(lengths) <= longest(terms, count) <= max(lengths) + 2 * DAY
 
 
+@pytest.mark.parametrize(("months", "month"), [(115, 2), (163, 1), (287, 2), (1199, 5)])
+def test_terms_that_do_not_fit_into_400_years_are_longest_later(months: int, month: int) -> None:
+    terms, ends = Schedule(instant(f"2025-{month:02d}-01"), Span(months=months)), []
+    for year_and_month in range(12 * 2025 + month - 1, 12 * 9999 + 12, months):
+        year, past = divmod(year_and_month, 12)
+        ends.append(instant(f"{year}-{past + 1:02d}-01"))
+    for count in (1, 2):
+        lengths = [later - ends[n] for n, later in enumerate(ends[count:])]
+        assert longest(terms, count) == max(lengths)
+    if months == 115:
+        assert [max(ends[n + 1] - ends[n] for n in range(most)) // DAY for most in (43, 800)] == [3502, 3503]
+
+
 @pytest.mark.parametrize(
     ("renews", "every", "window", "most"),
     [

@@ -7,8 +7,10 @@ never follow changed time zone data.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from math import gcd
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.errors import SpecError
@@ -98,15 +100,21 @@ class Beginning:
 
 
 def longest(terms: Schedule, count: int = 1) -> int:
-    """An upper bound on the length of `count` consecutive terms, in microseconds."""
+    """An upper bound on the length of `count` consecutive terms, in microseconds.  [T15]
+
+    Proof:    docs/theory/T15-terms.md
+    """
     every, spread = terms.every, terms.zone.spread if terms.zone is not None else 0
     if not every.months:
         return count * every.micros + spread
     # A local midnight is a day earlier in UTC where clocks are ahead, and months are those of the local date.
     start = terms.start if terms.zone is None else instant(terms.zone.wall(terms.start))
     plain = replace(terms, start=start, zone=None)
-    first = range(_CYCLE // every.months + 2)
-    return max(plain.bin_end(n + count) - plain.bin_end(n) for n in first) + spread
+    ends: list[int] = []
+    with suppress(ValueError):  # no term ends after the year 9999
+        for n in range(-1, _CYCLE // gcd(_CYCLE, every.months) + count):
+            ends.append(plain.bin_end(n))  # noqa: PERF401  (those before the error are kept)
+    return max(end - begin for begin, end in zip(ends, ends[count:], strict=False)) + spread
 
 
 def most_in_a_bin(terms: Schedule, schedule: Schedule) -> int:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from math import gcd
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
+from tidegauge.errors import SpecError
 from tidegauge.mechanism.decoding.sums import Summed
 from tidegauge.mechanism.strategy import Row, Strategy, StrategyKind
 from tidegauge.model.constraint import AtMost, Both, Either, Within
-from tidegauge.theory.folds import dcr_folds
+from tidegauge.model.quantity import DAY, Span
+from tidegauge.theory.folds import dcr_folds, most_span
 from tidegauge.theory.joint import joint
+from tidegauge.theory.paths.cases import constraint_cases
+from tidegauge.theory.paths.path import bins_touched
 from tidegauge.theory.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
@@ -23,10 +29,13 @@ if TYPE_CHECKING:
     from tidegauge.mechanism.search.task import Search
     from tidegauge.mechanism.strategy import Exposure
     from tidegauge.model.constraint import Constraint
+    from tidegauge.model.quantity import Exact
     from tidegauge.model.schedule import Schedule
 
-_GREGORIAN = 4800
-"""Months after which the calendar repeats."""
+_GREGORIAN: Final = 4800
+"""Months after which the calendar repeats ..."""
+_CENTURIES: Final = 146_097 * DAY
+"""... and how long they are."""
 
 
 @dataclass(frozen=True)
@@ -113,15 +122,40 @@ class Disjoint(Strategy):
 
 
 def bin_folds(constraint: Constraint, schedule: Schedule, count: int | None, *, first: int = 0) -> int:
-    """Most bins of a schedule that one unit can change, of `count` bins from the `first` on."""
+    """Most bins of a schedule that one unit can change, of `count` bins from the `first` on.  [T2]
+
+    Requires: the constraint is enforced.
+    Proof:    docs/theory/T2-months.md
+    """
     width = schedule.bin_width
     if schedule.slack:
         constraint = eased(constraint, schedule.slack)
     if not width.months:
         return dcr_folds(constraint, width=f"{width.micros} microseconds", count=count)
-    # Calendar months have different lengths; 400 years contain every possible sequence of months.
-    bins = range(first, first + (2 * _GREGORIAN // width.months if count is None else count))
-    return dcr_folds(constraint, times=[schedule.bin_moment(index) for index in bins])
+    if count is not None:
+        times = [schedule.bin_moment(index) for index in range(first, first + count)]
+        return dcr_folds(constraint, times=times)
+    found = []
+    for case in constraint_cases(constraint):
+        most = [] if case.mutations is None else [case.mutations]
+        most += [] if case.bound is None else [_endless_months(case.bound, schedule)]
+        if not most:
+            raise SpecError("nothing bounds the loss: without a constraint the release must end (give 'for')")
+        found.append(min(most))
+    return max(found)
+
+
+def _endless_months(bound: Exact, schedule: Schedule) -> int:
+    """Most bins of months without end that a closed interval of this length touches."""
+    if bound.value > _CENTURIES:
+        return bins_touched(bound, schedule)
+    months = replace(schedule, every=Span(months=1), window=None)
+    width = schedule.bin_width.months
+    length = timedelta(microseconds=int(bound.value))
+    return max(
+        most_span([months.bin_moment(month) for month in range(first, 2 * _GREGORIAN, width)], length)
+        for first in range(0, width, gcd(width, _GREGORIAN))
+    )
 
 
 def eased(constraint: Constraint, slack: int) -> Constraint:

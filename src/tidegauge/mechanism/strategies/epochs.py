@@ -225,7 +225,7 @@ class Epochs(Strategy):
         )
 
         def stock(case: BinCase) -> tuple[Fraction, Fraction]:
-            later = most_changes(case, None) - 1
+            later = most_changes(case, exposure.schedule.bins) - 1
             if exposure.grouped:
                 return (1 + 2 * later) * M * one, (1 + 2 * later) * S * M * two
             return (M + later * S) * one, (M**2 + later * S**2) * two
