@@ -374,6 +374,12 @@ def test_where_no_sum_is_exact_every_change_costs_the_most(monkeypatch: pytest.M
         assert most * Fraction(7, 2) <= found <= most * Fraction(7, 2) + 2
 
 
+@pytest.mark.parametrize("changes", [10**6, 1 << 20, 10**12])
+def test_a_falling_measurement_of_any_number_of_changes(changes: int) -> None:
+    found = falling_paths(np.array([1.0, 0.5]), changes=changes)
+    assert changes * 1.25 <= found <= changes * 1.26
+
+
 def test_a_price_is_never_too_low_for_few_changes_either(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same bound against every path there is."""
     monkeypatch.setattr(tree_paths, "_COUNTED", 0)

@@ -31,9 +31,10 @@ def gram_bounds(gram: Floats, *, case: BinCase, domain: Domain) -> list[float]:
     off = dot_error(4 * bins, 2 * float(np.abs(gram).max()))  # of all that a row of inner products rises
     squares = np.sort(np.diag(gram) + 2 * rises + 4 * off)[::-1][:changes]
     falls = not rises.any()
+    total, least = float(squares.sum()), float(squares[-1])
     bounds = [
         by_pairs(changes, domain, later=later, one=one, two=two),
-        by_changes(changes, domain, later=later, squares=squares, falls=falls),
+        by_changes(changes, domain, later=later, total=total, least=least, falls=falls),
     ]
     if countable(bins, case):
         bounds.append(interval_bound(gram, case=case, domain=domain))
@@ -57,16 +58,17 @@ def by_pairs(changes: int, domain: Domain, *, later: int, one: float, two: float
     return bound * (1 + 256 * U)
 
 
-def by_changes(changes: int, domain: Domain, *, later: int, squares: Floats, falls: bool = True) -> float:
+def by_changes(
+    changes: int, domain: Domain, *, later: int, total: float, least: float, falls: bool = True
+) -> float:
     """Upper bound of the squared length, change by change.  [T10]
 
     Later:    the changes left to a unit of the load.
-    Squares:  as many as changes, the largest values of a squared column plus twice the rises of its inner
-              products with later columns; `falls`: there are no rises.
+    Total, least: of as many values as changes, the largest ones of a squared column plus twice the rises of
+              its inner products with later columns; `falls`: there are no rises.
     Proof:    docs/theory/T10-changes.md
     """
     most, apart = max(domain.high, domain.low), domain.high + domain.low
-    total, least = float(squares.sum()), float(squares[-1])
     if domain.groups > 1:
         counted = most * apart * max(2 * total - least, 2 * total if later == changes else 0.0)
     else:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
+_MANY = 1 << 20
+"""Changes from which equal squares are multiplied and not added up."""
+
+
 def falling_paths(coefficients: Floats, *, changes: int, domain: Domain = ON_OFF) -> float:
     """Largest squared length of a falling Toeplitz measurement of k changes, in any number of bins.  [T10]
 
@@ -38,7 +42,10 @@ def falling_paths(coefficients: Floats, *, changes: int, domain: Domain = ON_OFF
     if not _falls(a):
         raise SpecError("the coefficients must not be negative, and none larger than the one before")
     square = above_sum(float(a @ a), dot_error(len(a), float(a @ a)))
-    return by_changes(changes, domain, later=changes - 1, squares=np.full(changes, square))
+    total = (
+        float(np.full(changes, square).sum()) if changes < _MANY else above_product(float(changes), square)
+    )
+    return by_changes(changes, domain, later=changes - 1, total=total, least=square)
 
 
 def toeplitz_paths(
@@ -100,8 +107,8 @@ def _any_shape(found: Stationary, case: BinCase, domain: Domain) -> list[float]:
     one, two = (nextafter(sqrt(_one_or_two(found, 0.0, count, span)), inf) for count in (1, 2))
     bounds = [by_pairs(changes, domain, later=later, one=one, two=two)]
     if _falls(found.coefficients):
-        squares = np.full(changes, found.open[-1])
-        bounds.append(by_changes(changes, domain, later=later, squares=squares))
+        total, least = float(np.full(changes, found.open[-1]).sum()), float(found.open[-1])
+        bounds.append(by_changes(changes, domain, later=later, total=total, least=least))
     return bounds
 
 
