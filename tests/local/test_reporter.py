@@ -283,6 +283,12 @@ def forged(survey: Survey, **group: Any) -> str:
         ("tilted", {"map": "mine"}),
         ("tilted", {"level": -1}),
         ("tilted", {"changes": 0}),
+        ("tilted", {"changes": 1.5}),
+        ("tilted", {"changes": 10**30}),
+        ("tilted", {"good": None}),
+        ("tilted", {"good": [[1, 0], 3]}),
+        ("tilted", {"good": [[1, 2, 3]]}),
+        ("tilted", {"good": [[9, 9]]}),
         ("tilted", {"share": 0}),
         ("tilted", {"kind": "choose"}),
         ("tilted", {"kind": "memoized", "oracle": "grr"}),
@@ -310,6 +316,20 @@ def test_a_forged_group_is_refused(protocol: str, group: dict[str, Any]) -> None
 def test_a_forged_survey_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ReporterError):
         Reporter(json.dumps(json.loads(make().to_json()) | change), {})
+
+
+def test_a_report_that_fails_fails_for_any_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A survey whose pattern cannot be drawn does not find out which answers change."""
+
+    def never(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    survey = make()
+    secret = bottom(survey)
+    monkeypatch.setattr(module, "pattern_weights", never)
+    for answer in ("a", "b", "c", None):
+        with pytest.raises(MemoryError):
+            Reporter(survey, {}, secret=secret).report(0, answer)
 
 
 def test_text_that_is_no_survey() -> None:

@@ -141,7 +141,7 @@ class Spec:
             self.roles = [(g, row) for g, count in enumerate(rows) for row in range(count)]
             self.payload = max(self.size(group) for group in self.groups)
             sound = all(self._sound(group) for group in self.groups) and 0 < self.absent < 255
-        except (AttributeError, KeyError, TypeError, ValueError, ZeroDivisionError) as problem:
+        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as problem:
             raise ReporterError(f"this is not a survey: {problem!r}") from None
         if version != VERSION:
             raise ReporterError(f"the survey is of version {version}, the reporter of {VERSION}")
@@ -156,8 +156,9 @@ class Spec:
         if int(group["share"]) <= 0:
             return False
         if group["kind"] == "tilted":
-            law = 0 < map_signals(group, self.absent) * int(group["nu"]) <= ONE and group["changes"] > 0
-            return law and group["map"] in {"coordinate", "sign", "pair"} and group["level"] >= 0
+            k, known = len(range(group["changes"])), group["map"] in {"coordinate", "sign", "pair"}
+            law = 0 < map_signals(group, self.absent) * int(group["nu"]) <= ONE and known and k > 0
+            return law and group["level"] >= 0 and all(i + j <= k for i, j in group["good"])
         if group["kind"] == "response":
             return bool(group["branching"] >= 2 and group["layers"] >= 1)
         return group["kind"] in {"snapshot", "memoized"} and group["oracle"] in {"grr", "oue"}
@@ -325,18 +326,17 @@ class Reporter:
         """An allowed change follows the secret pattern; everything else follows the base law."""
         group, nu, signals = self._group, int(self._group["nu"]), map_signals(self._group, self._spec.absent)
         before = kept["answers"][0] if kept["answers"] else self._spec.absent
-        kept["answers"] = [symbol]
+        kept["answers"], pattern = [symbol], self._entries()  # if it fails, then for any answer
         signal = self._spec.signal(group, self._row, before, symbol)
         if signal is None or kept["used"] >= group["changes"]:
             if self._choose(f"base:{window}", [signals * nu, ONE - signals * nu]) == 1:
                 return b"\0\0"
             return (1 + self._pick(f"base:{window}:signal", signals)).to_bytes(2, "big")
         entry, kept["used"] = kept["used"], kept["used"] + 1
-        says = self._entries()[entry]
-        if says == 1:
+        if pattern[entry] == 1:
             other = self._pick(f"mismatch:{entry}", signals - 1)
             signal = other + (other >= signal)
-        return b"\0\0" if says == 2 else (1 + signal).to_bytes(2, "big")
+        return b"\0\0" if pattern[entry] == 2 else (1 + signal).to_bytes(2, "big")
 
     def _entries(self) -> list[int]:
         """The secret pattern (0 match, 1 mismatch, 2 silent), which depends on the secret alone."""

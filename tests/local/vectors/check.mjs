@@ -61,6 +61,11 @@ export async function misuse({ Reporter, ReporterError, storage }, survey, store
   await refused("a forged survey", () => Reporter.open(JSON.stringify({ ...data, epsilon: "0" }), state));
   const forged = { ...data, groups: [{ kind: "response", share: 1, branching: -2, layers: 3 }] };
   await refused("a forged group", () => Reporter.open(JSON.stringify(forged), state));
+  const tilted = data.groups.find((group) => group.kind === "tilted");
+  for (const [key, value] of [["changes", 1.5], ["good", null], ["good", [[1, 0], 3]], ["good", [[9, 9]]]]) {
+    const law = JSON.stringify({ ...data, groups: [{ ...tilted, [key]: value }] });
+    await refused(`a forged law: ${key}`, () => Reporter.open(law, state));
+  }
   const damaged = { get: () => ({ secret: "00" }), set: () => undefined };
   await refused("a damaged state", () => Reporter.open(survey, damaged));
   const lost = await (await Reporter.open(survey, new Map())).report(2, answer);

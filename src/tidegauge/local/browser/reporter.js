@@ -117,7 +117,8 @@ class Spec {
     if (group.kind === "tilted") {
       const nu = BigInt(group.nu);
       const law = nu > 0n && BigInt(this.signals(group)) * nu <= ONE && natural(group.changes, 1);
-      return law && ["coordinate", "sign", "pair"].includes(group.map) && natural(group.level, 0);
+      const good = group.good.every((pair) => pair.length === 2 && pair[0] + pair[1] <= group.changes);
+      return law && good && ["coordinate", "sign", "pair"].includes(group.map) && natural(group.level, 0);
     }
     if (group.kind === "response") return natural(group.branching, 2) && natural(group.layers, 1);
     return ["snapshot", "memoized"].includes(group.kind) && ["grr", "oue"].includes(group.oracle);
@@ -329,6 +330,7 @@ export class Reporter {
     const group = this.#group;
     const signals = this.#spec.signals(group);
     const speaking = BigInt(signals) * BigInt(group.nu);
+    const pattern = await this.#entries(); // if it fails, then for any answer
     let signal = this.#spec.signal(group, this.#row, kept.answers[0] ?? this.#spec.absent, symbol);
     kept.answers = [symbol];
     if (signal === null || kept.used >= group.changes) {
@@ -336,7 +338,7 @@ export class Reporter {
       return word(1 + (await this.#pick(`base:${window}:signal`, signals)));
     }
     const entry = kept.used++;
-    const says = (await this.#entries())[entry];
+    const says = pattern[entry];
     if (says === 2) return [0, 0];
     if (says === 1) {
       const other = await this.#pick(`mismatch:${entry}`, signals - 1);
