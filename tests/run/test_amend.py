@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from tests.recovery.test_crashes import STEPS, published, survive
 from tests.run.growing import ADDED, BY_WARD, COLUMNS, FIRST, OLD, RESERVE, at, growing, moves, old_people
-from tidegauge.errors import BudgetExceeded, PlanChanged, SpecError, StoreCorrupt
+from tidegauge.errors import BudgetExceeded, PlanChanged, SpecError, StoreBehind, StoreCorrupt
 from tidegauge.plan.grow import all_certified
 from tidegauge.store.public.ledger import Ledger
 from tidegauge.store.public.shared import SharedLedger, Terms
@@ -444,12 +445,35 @@ def test_a_kill_before_the_shared_ledger_is_told_is_made_up_for_by_the_next_run(
     real: dict[str, Any] = {"budget": NOISY, "ledger": {"path": "all.ledger"}, "base": tmp_path}
     list(growing(tmp_path, LOG, 22, **real).run())
 
-    def deadly(*_: Any, **__: Any) -> None:
-        raise Crashed
+    confirm = SharedLedger.confirm
+
+    def deadly(ledger: SharedLedger, gauge: str, plans: list[str], *needed: Any, **time: Any) -> None:
+        if len(plans) > 1:
+            raise Crashed
+        confirm(ledger, gauge, plans, *needed, **time)
 
     with monkeypatch.context() as patch:
         patch.setattr(SharedLedger, "confirm", deadly)
         with pytest.raises(Crashed):
             growing(tmp_path, LOG, 22, releases=BOTH, **real).amend()
     list(growing(tmp_path, LOG, 60, releases=BOTH, **real).run())
+    assert [entry.kind for entry in ledger.entries()] == ["terms", "reserve", "commit", "commit"]
+
+
+def test_a_store_from_before_its_amendment_is_refused_by_the_shared_ledger(tmp_path: Path) -> None:
+    terms = Terms("rho", Fraction(1, 2), "row of t")
+    ledger = SharedLedger.create(tmp_path / "all.ledger", terms, time="2026-01-01T00:00:00Z")
+    real: dict[str, Any] = {"budget": NOISY, "ledger": {"path": "../all.ledger"}}
+    one, old = tmp_path / "one", tmp_path / "old"
+    one.mkdir()
+    list(growing(one, LOG, 22, base=one, **real).run())
+    shutil.copytree(one, old)  # the witness as well
+    growing(one, LOG, 22, releases=BOTH, base=one, **real).amend()
+    list(growing(one, LOG, 60, releases=BOTH, base=one, **real).run())
+    other = FIRST | {"more": ADDED["old"]}
+    with pytest.raises(StoreBehind, match="has committed a plan that its store does not have"):
+        growing(old, LOG, 22, releases=other, base=old, **real).amend()
+    with pytest.raises(StoreBehind, match="old copy"):
+        list(growing(old, LOG, 60, base=old, **real).run())
+    assert len(growing(old, LOG, 22, base=old, **real).ledger()) == 1
     assert [entry.kind for entry in ledger.entries()] == ["terms", "reserve", "commit", "commit"]

@@ -71,10 +71,44 @@ def test_a_gauge_that_died_before_its_commit_does_not_reserve_twice(ledger: Shar
 def test_a_gauge_that_forgot_its_commit_is_an_old_copy(ledger: SharedLedger) -> None:
     ledger.reserve("a", TERMS, plan("1/2"), time=NOW)
     for _ in range(2):
-        ledger.confirm("a", "p", Fraction(1, 2), time=NOW)
+        ledger.confirm("a", ["p"], Fraction(1, 2), time=NOW)
     assert [entry.kind for entry in ledger.entries()] == ["terms", "reserve", "commit"]
     with pytest.raises(StoreBehind, match="the store is an old copy"):
         ledger.reserve("a", TERMS, plan("1/2", "q"), time=NOW)
+
+
+def test_a_gauge_that_has_committed_a_plan_that_its_store_does_not_have_is_refused(
+    ledger: SharedLedger,
+) -> None:
+    """An old copy of its store, or two copies that were made before the first commit and run together."""
+    for name in ("p", "q"):
+        ledger.reserve("a", TERMS, plan("1/2", name), time=NOW)
+    ledger.confirm("a", ["p"], Fraction(1, 2), time=NOW)
+    with pytest.raises(StoreBehind, match="a plan that its store does not have"):
+        ledger.confirm("a", ["q"], Fraction(1, 2), time=NOW)
+    ledger.confirm("a", ["p", "more"], Fraction(1, 2), time=NOW)
+    with pytest.raises(StoreBehind, match="the store is an old copy"):
+        ledger.confirm("a", ["p"], Fraction(1, 2), time=NOW)
+    assert [entry.kind for entry in ledger.entries()] == ["terms", "reserve", "reserve", "commit", "commit"]
+
+
+def test_what_a_killed_process_left_half_written_is_undone_by_a_reader(
+    ledger: SharedLedger, tmp_path: Path
+) -> None:
+    ledger.reserve("a", TERMS, plan("1/2"), time=NOW)
+    writing = sqlite3.connect(ledger.path, isolation_level=None)
+    writing.execute("PRAGMA cache_size = 2")  # pages are written before the transaction ends
+    writing.execute("BEGIN IMMEDIATE")
+    row = "INSERT INTO ledger (time, kind, gauge, body, previous, hash) VALUES ('', '', '', ?, '', ?)"
+    writing.executemany(row, ((3000 * "x", str(n)) for n in range(50)))
+    place = tmp_path / "killed"
+    place.mkdir()
+    for end in ("", "-journal"):
+        shutil.copy(f"{ledger.path}{end}", place)
+    writing.close()
+    copy = SharedLedger(place / ledger.path.name)
+    assert copy.entries() == ledger.entries()
+    assert spent(copy) == Fraction(1, 2)
 
 
 def test_an_old_copy_of_the_ledger_is_found_by_the_gauges_it_forgot(
@@ -84,7 +118,7 @@ def test_an_old_copy_of_the_ledger_is_found_by_the_gauges_it_forgot(
     ledger.reserve("a", TERMS, plan("1/2"), time=NOW)
     shutil.copy(old, ledger.path)
     with pytest.raises(StoreCorrupt, match="has no reservation for this gauge's plan"):
-        ledger.confirm("a", "p", Fraction(1, 2), time=NOW)
+        ledger.confirm("a", ["p"], Fraction(1, 2), time=NOW)
 
 
 @pytest.mark.parametrize(

@@ -114,8 +114,8 @@ class Commits:
     def more(self, store: Store, plan: Plan, *, now: int) -> None:
         """Commit the plan of added releases; all of it or, where this process dies, nothing."""
         whole = committed(store.public)
-        last = None if whole is None else (whole.parts or (whole,))[-1]
-        if last is None or plan.amends != last.hash or plan.declaration != self.spec.canonical():
+        parts = () if whole is None else whole.parts or (whole,)
+        if whole is None or plan.amends != parts[-1].hash or plan.declaration != self.spec.canonical():
             raise SpecError("the plan was made for another gauge; make it with amendment() of this gauge")
         if plan.begins < store.secret.clock.watermark:
             raise SpecError(
@@ -125,6 +125,7 @@ class Commits:
         self.require_own_noise(store)
         store.public.witness.require_writable()
         time = rfc3339(now)
+        self.shared.confirm(store, whole, time=time)  # refuses an old copy of the store
         store.amend_plan(plan.record(), plan.reservation, time=time)
         together = committed(store.public)
         assert together is not None

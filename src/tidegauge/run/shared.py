@@ -61,8 +61,8 @@ class Sharing:
                 f"{self.ledger.path.name} is another ledger than the one that this gauge was committed with. "
                 "Nothing was read or spent. Name that one: [ledger] path"
             )
-        for part in plan.parts or (plan,):
-            self.ledger.confirm(store.identity(), part.hash, plan.reserved + plan.held_back, time=time)
+        plans = [part.hash for part in plan.parts or (plan,)]
+        self.ledger.confirm(store.identity(), plans, plan.reserved + plan.held_back, time=time)
 
     def _terms(self, plan: Plan) -> Terms:
         source, terms = as_object(plan.declaration["source"]), plan.program.terms

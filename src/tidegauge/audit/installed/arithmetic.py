@@ -110,7 +110,7 @@ def _check_shared(path: Path) -> None:
         partial(ledger.confirm, "a", "plan", Fraction(2, 3), time=time),
         StoreCorrupt,
     )
-    ledger.confirm("a", "plan", Fraction(1, 2), time=time)
+    ledger.confirm("a", ["plan"], Fraction(1, 2), time=time)
     require_refused("a plan that a shared ledger knows", partial(reserve, "a", Fraction(1, 2)), StoreBehind)
     more = partial(reserve, "b", Fraction(1, 2) + Fraction(1, 10**12))
     require_refused("a reservation of more than a shared ledger has", more, BudgetExceeded)

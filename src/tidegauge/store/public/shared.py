@@ -24,7 +24,7 @@ from tidegauge.model.terms import Beginning
 from tidegauge.store.public.ledger import GENESIS, seal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from tidegauge.model.json import Json, JsonObject
@@ -202,13 +202,21 @@ class SharedLedger:
                 body["begins"] = terms.begins.as_json()
             _append(db, time=time, kind="reserve", gauge=gauge, body=body)
 
-    def confirm(self, gauge: str, plan: str, needed: Fraction, *, time: str) -> None:
-        """Record that the gauge has committed this plan; once.  Called before anything is measured.
+    def confirm(self, gauge: str, plans: Sequence[str], needed: Fraction, *, time: str) -> None:
+        """Record that the gauge has committed these plans; each once.  Called before anything is measured.
 
-        Raises StoreCorrupt where the ledger has no reservation of the gauge that covers the plan.
+        `plans`: all that its store has.  Raises StoreBehind where the gauge has committed another one, and
+        StoreCorrupt where the ledger has no reservation of the gauge that covers them.
         """
         with self._transaction() as db:
             own = [entry for entry in _entries(db, self.path.name) if entry.gauge == gauge]
+            known = {as_text(entry.body["plan"]) for entry in own if entry.kind == "commit"}
+            if not known <= set(plans):
+                raise StoreBehind(
+                    f"{self.path.name} says that this gauge has committed a plan that its store does not "
+                    "have: the store is an old copy, or a copy of another gauge's. Bring back the newest "
+                    "one. Nothing was read or spent."
+                )
             if sum((entry.reserved for entry in own), Fraction(0)) < needed:
                 raise StoreCorrupt(
                     f"{self.path.name} has no reservation for this gauge's plan: it is an old copy, or "
@@ -216,13 +224,14 @@ class SharedLedger:
                     "read or spent.",
                     advice=None,
                 )
-            if not any(entry.kind == "commit" and entry.body == {"plan": plan} for entry in own):
-                _append(db, time=time, kind="commit", gauge=gauge, body={"plan": plan})
+            for plan in plans:
+                if plan not in known:
+                    _append(db, time=time, kind="commit", gauge=gauge, body={"plan": plan})
 
     @contextmanager
     def _transaction(self, *, new: bool = False) -> Iterator[sqlite3.Connection]:
         """Alone among all processes; durable when it returns."""
-        with self._connection(write=True, new=new) as db:
+        with self._connection(new=new) as db:
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db
@@ -232,7 +241,8 @@ class SharedLedger:
                 raise
 
     @contextmanager
-    def _connection(self, *, write: bool = False, new: bool = False) -> Iterator[sqlite3.Connection]:
+    def _connection(self, *, new: bool = False) -> Iterator[sqlite3.Connection]:
+        """Readers may write as well: they undo what a process that was killed has left half written."""
         if not self.path.exists():
             raise LedgerError(
                 f"there is no ledger {self.path.name}. Make it once with: tidegauge ledger --create, or "
@@ -240,7 +250,7 @@ class SharedLedger:
             )
         db = None
         try:
-            uri = f"{self.path.absolute().as_uri()}?mode={'rw' if write else 'ro'}"
+            uri = f"{self.path.absolute().as_uri()}?mode=rw"
             db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_PATIENCE)
             db.execute("PRAGMA synchronous = FULL")
             if not new and db.execute("PRAGMA application_id").fetchone() != (_APPLICATION,):
