@@ -21,6 +21,8 @@ from tests.engine.harness import (
     run_oracle,
 )
 from tests.seeds import seeds
+from tidegauge.audit.worlds import world
+from tidegauge.audit.worlds.world import Table
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.model.program import Allowance, Program, Release, Scope
 from tidegauge.model.quantity import Span
@@ -29,6 +31,7 @@ from tidegauge.model.schedule import Schedule
 if TYPE_CHECKING:
     from tests.engine.harness import Passes, Path, Spot
     from tidegauge.audit.worlds.identity import Mutation, Row
+    from tidegauge.audit.worlds.world import Event
 
 EVERY_10 = Schedule(0, Span(micros=10))
 TERMS = Schedule(20, Span(micros=20))
@@ -132,6 +135,92 @@ def test_a_flow_does_not_count_a_change_at_the_instant_at_which_a_term_begins() 
     )
     log = [(at, "e", A | {"x": x}) for at, x in ((13, 1), (20, 5), (33, 6), (37, 7), (40, 8), (45, 9))]
     assert counted(program, *log, untils=EVERY_BIN) == {("rise", 0, 4, 0): 1, ("rise", 0, 5, 0): 1}
+
+
+def test_rows_come_in_the_order_of_the_keys_that_they_have_when_a_term_begins() -> None:
+    """Which row counts in a term does not depend on the key that it had in the term before."""
+    program = one_release(Allowance(at_most=9), rows=1)
+    for renamed in (
+        [(1, "z", "u", A, None, ()), (3, "a", "u", A, "z", ())],
+        [(1, "z", "u", A, None, ()), (2, "k", "u", A, "z", ()), (3, "a", "u", A, "k", ())],
+        [(3, "a", "u", A, None, ())],
+        [(1, "a", "u", A, None, ()), (2, "b", "u", A, "a", ()), (3, "a", "u", A, None, ()),
+         (4, "b", "u", None, None, ())],
+    ):  # fmt: skip
+        log: list[Mutation] = [*renamed, (2, "c", "u", B, None, ()), (45, "c", "u", A | {"s": "c"}, None, ())]
+        parts = in_passes(log, [10, 30])
+        with DuckEngine(program, COLUMNS) as engine:
+            run = run_engine(engine, parts)
+        assert run.sums == {spot: one for spot, one in run_oracle(program, parts).totals.items() if one}
+        (path,) = run.paths.values()
+        assert [accepted_at(path, at) for at in (20, 50, 90)] == [{("state", 0, 0): 1}] * 3
+
+
+def moved(seed: int) -> tuple[Table, Program]:
+    """Two units that own a few rows whose keys change, and a gauge with terms."""
+    rng, table = random.Random(f"keys {seed}"), Table("owner")
+    for at in sorted(rng.sample(range(80), 34)):
+        row: Row = {"s": rng.choice("abc"), "x": rng.choice([0, 2, 5, None]), "k": rng.choice("pq?")}
+        key, living = rng.choice("abcdef"), sorted(table.rows)
+        known = table.rows.get(key)
+        row |= {"owner": known[0] if known and rng.random() < 0.8 else rng.choice("uw")}
+        others = [one for one in living if one != key]
+        if known and rng.random() < 0.25:
+            table.delete((at, at), key)
+        elif others and rng.random() < 0.5:
+            previous = rng.choice(others)
+            row["owner"] = table.rows[previous][0] if rng.random() < 0.7 else row["owner"]
+            table.rename((at, at), previous, key, row)
+        else:
+            table.put((at, at), key, row)
+    limits: tuple[tuple[str | None, Allowance], ...] = ((None, Allowance(rng.choice([1, 2, 3]))),)
+    by = rng.choice([None, "k"])
+    if by:
+        limits = (("p", Allowance(2, 6)), ("q", Allowance(3)))
+    names = ("state", "sum", *rng.choice([(), ("rise",)]))
+    program = Program(
+        (
+            Release("state", BY_STATE, Schedule(3, Span(micros=5))),
+            Release("sum", SUM_X, EVERY_10),
+            Release("rise", RISE, EVERY_10),
+        ),
+        (Scope(names, limits, by, rng.choice([False, True])),),
+        rng.choice([1, 2]),
+        "owner",
+        terms=replace(TERMS, start=rng.randint(5, 20)),
+    )
+    return table, program
+
+
+def as_told(log: list[Event]) -> list[Mutation]:
+    """The events as an engine receives them."""
+    return [(e.stamp, e.key, e.begun, e.row, e.previous, ()) for e in log]
+
+
+@pytest.mark.parametrize("seed", seeds(0, 40, quick=12))
+def test_keys_that_change_in_one_term_change_nothing_outside_of_it(seed: int) -> None:
+    table, program = moved(seed)
+    rng = random.Random(seed)
+    assert program.terms is not None
+    term = rng.randint(0, 1)
+    begin, end = (program.terms.bin_end(term + n) for n in (0, 1))
+    untils = sorted(rng.sample(range(5, 85), rng.randint(0, 5)))
+    log = sorted(table.log, key=lambda event: event.arrival)
+    paths = []
+    for events in (log, world.without_term(log, "u", begin, end)):
+        parts = in_passes(as_told(sorted(events, key=lambda event: event.arrival)), untils)
+        with DuckEngine(program, COLUMNS) as engine:
+            run = run_engine(engine, parts)
+        assert run.sums == {spot: one for spot, one in run_oracle(program, parts).totals.items() if one}
+        paths.append(run.paths)
+    here, away = paths
+    assert here.get("w") == away.get("w")
+    flows, rest = ([one for one in path.get("u", ()) if one[0] == "rise"] for path in (here, away))
+    assert [one for one in flows if not begin <= one[2] < end] == rest
+    mine, other = (tuple(one for one in path.get("u", ()) if one[0] != "rise") for path in (here, away))
+    for at in [*range(begin), *range(end, 91)]:
+        assert accepted_at(mine, at) == accepted_at(other, at)
+    assert not any(accepted_at(other, at) for at in range(begin, end))
 
 
 def accepted_at(path: Path, at: int) -> dict[tuple[str, int, int], int]:

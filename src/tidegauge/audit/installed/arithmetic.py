@@ -107,7 +107,7 @@ def _check_shared(path: Path) -> None:
     reserve("a", Fraction(1, 2))  # it died before it committed: the larger of both counts
     require_refused(
         "a plan that costs more than was reserved in a shared ledger",
-        partial(ledger.confirm, "a", "plan", Fraction(2, 3), time=time),
+        partial(ledger.confirm, "a", ["plan"], Fraction(2, 3), time=time),
         StoreCorrupt,
     )
     ledger.confirm("a", ["plan"], Fraction(1, 2), time=time)

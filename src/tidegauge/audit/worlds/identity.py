@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -84,11 +85,12 @@ class OwnedIdentity(Identity):
     """Where units own rows.
 
     A row ends in one unit and begins in another, where it is the one that the unit has at the key.
+    `renews`: so does a row whose key changes.
     """
 
-    def __init__(self, owner: str | None) -> None:
+    def __init__(self, owner: str | None, *, renews: bool = False) -> None:
         super().__init__()
-        self.owner = owner
+        self.owner, self.renews = owner, renews
         self.places: dict[str, list[Held]] = defaultdict(list)
         self.named: dict[tuple[str, str], Held] = {}
         self.begun: dict[tuple[str, str], int] = defaultdict(int)
@@ -110,12 +112,12 @@ class OwnedIdentity(Identity):
             row = complete(row, was.row if was else None, kept)
         if row is None or unit is None:
             return [Became(was, None)] if was else []
-        if was is not None and was.unit == unit:
+        if was is not None and was.unit == unit and not (self.renews and previous):
             if previous is not None and self.named.get((unit, previous)) is was:
                 del self.named[unit, previous]
             self.places[key].append(was)
             return [Became(was, row)]
-        held = self.named.get((unit, key))
+        held = self._of_now(unit, key) if self.renews else self.named.get((unit, key))
         if held is None or held in self.places[key]:
             held = self.named[unit, key] = self.fresh(unit)
             generation = self.begun[unit, key]
@@ -123,6 +125,16 @@ class OwnedIdentity(Identity):
             self.begun[unit, key] += 1
         self.places[key].append(held)
         return [*([Became(was, None)] if was else []), Became(held, row)]
+
+    def _of_now(self, unit: str, key: str) -> Held:
+        """The first of a unit's names for a key that no row at the key has."""
+        taken = {held.name for held in self.places[key] if held.unit == unit}
+        names = (key if not n else f"\x1f{n}\x1f{key}" for n in count())
+        name = next(one for one in names if one not in taken)
+        if (unit, name) not in self.named:
+            self.named[unit, name] = self.fresh(unit)
+            self.named[unit, name].name = name
+        return self.named[unit, name]
 
 
 def complete(

@@ -60,7 +60,9 @@ class Oracle:
     def __init__(self, program: Program, sees: Sees) -> None:
         self.program, self.sees = program, sees
         self.releases = {release.name: release for release in program.releases}
-        self.identity = Identity() if program.max_rows is None else OwnedIdentity(program.owner)
+        self.identity = Identity()
+        if program.max_rows is not None:
+            self.identity = OwnedIdentity(program.owner, renews=program.terms is not None)
         self.places = count()
         self.watermark = -(2**62)
         self.waiting: list[Event] = []

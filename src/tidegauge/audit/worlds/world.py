@@ -114,8 +114,8 @@ def without(log: Sequence[Event], unit: str) -> list[Event]:
 def without_term(log: Sequence[Event], unit: str, begins: int, ends: int) -> list[Event]:
     """The log as it would be if this unit had been absent from `begins` until just before `ends`.
 
-    Its rows are deleted when the term begins, and those that exist at its end are inserted then.  Events have
-    the times of their arrival, and keys do not change.
+    Its rows are deleted when the term begins, and those that exist at its end are inserted then, under the
+    keys that they have by then.  Events have the times of their arrival.
     """
     before = [event for event in log if event.arrival < begins]
     inside = [event for event in log if begins <= event.arrival < ends]
@@ -127,12 +127,12 @@ def without_term(log: Sequence[Event], unit: str, begins: int, ends: int) -> lis
 
 
 def _rows_of(log: Sequence[Event], unit: str) -> dict[str, Row]:
-    """The rows of a unit after these events, by key; no key was renamed."""
+    """The rows of a unit after these events, by key."""
     rows: dict[str, Row] = {}
     for event in log:
         assert event.key is not None
         if event.ended == unit:
-            rows.pop(event.key, None)
+            rows.pop(event.previous or event.key, None)
         if event.begun == unit and event.row is not None:
             rows[event.key] = event.row
     return rows

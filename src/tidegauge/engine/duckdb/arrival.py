@@ -153,7 +153,7 @@ class Arrival:
             if self._program.max_rows is None:
                 keys = RowKeys(records, (name for name, _ in alive))
             else:
-                keys = UnitKeys(records, hot, alive)
+                keys = UnitKeys(records, hot, alive, renews=self._program.terms is not None)
         belonging = [] if keys is None else self._followed(rows, hot, keys)
         self._db.register("batch", rows)
         self._db.register("belonging", belonging_table(belonging))
@@ -360,15 +360,15 @@ class Arrival:
             FROM before WHERE seq >= 0"""
 
     def _events(self, *, emptied: bool) -> str:
-        """SQL: add the changes to `waiting`.  A row that changes its unit ends in the old one."""
+        """SQL: add the changes to `waiting`.  A row that changes its unit or name ends as the old one."""
         alone = self._program.max_rows is None
         begins = "true" if alone else "unit IS NOT NULL"
-        handed = "false" if alone else "owner_was IS NOT NULL AND owner_was <> unit"
+        handed = "false" if alone else "owner_was IS NOT NULL AND (owner_was <> unit OR ended <> name)"
         ends = "" if alone else """
             UNION ALL BY NAME
             SELECT seq, time, ended AS entry, owner_was AS unit, emptyings, before_digest, informed
             FROM filled
-            WHERE owner_was IS NOT NULL AND owner_was IS DISTINCT FROM unit"""  # fmt: skip
+            WHERE owner_was IS NOT NULL AND (owner_was IS DISTINCT FROM unit OR ended <> name)"""  # fmt: skip
         emptying = "" if not emptied else """
             UNION ALL BY NAME
             SELECT emptied.seq, emptied.time, last.entry, last.unit, false AS informed

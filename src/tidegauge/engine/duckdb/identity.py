@@ -123,6 +123,9 @@ class UnitKeys:
     """Follows rows that units own: names are unique within a unit, so that no other unit influences them.
 
     A record is [generations by unit, [unit, name] of the rows that are there, the last one on top].
+
+    `renews`: where constraints renew, names decide which rows count in a new term, so a name must not depend
+    on earlier terms.  A row whose key changes ends, and another one begins that has its new key as its name.
     """
 
     def __init__(
@@ -130,7 +133,10 @@ class UnitKeys:
         records: Mapping[str, Record],
         touched: Iterable[str],
         alive: Iterable[tuple[str, str]],
+        *,
+        renews: bool = False,
     ) -> None:
+        self._renews = renews
         owners = dict(alive)
         self._keys: dict[str, _KeyState] = {}
         self.lineages: dict[tuple[str, str], str] = {}
@@ -161,7 +167,7 @@ class UnitKeys:
             return Belongs(change.seq, self._begin(change.key, unit, lineage), None, lineage)
         if change.previous is not None or unit != row.unit:
             origin.rows.pop()
-        if unit != row.unit:
+        if unit != row.unit or (self._renews and change.previous is not None):
             return Belongs(change.seq, self._begin(change.key, unit, row.lineage), row.name, row.lineage)
         if change.previous is not None:
             generation = origin.generations.get(unit, 0)
@@ -196,10 +202,11 @@ class UnitKeys:
             return None
         key_state = self._key(key)
         self.displaced += bool(key_state.rows)
-        generation = key_state.generations.get(unit, 0)
+        generation = key_state.generations.get(unit, 0)  # if it renews: of an earlier version
         while any(row.unit == unit and row.name == native(key, generation) for row in key_state.rows):
             generation += 1
-            key_state.generations[unit] = generation
+            if not self._renews:
+                key_state.generations[unit] = generation
         name = native(key, generation)
         key_state.rows.append(_RowAtKey(unit, name, lineage))
         return name
