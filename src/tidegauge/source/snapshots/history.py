@@ -144,7 +144,7 @@ class History(WholeTable):
                 CREATE TABLE v AS
                 SELECT * REPLACE (coalesce(epoch_us(f), {_ALWAYS}) AS f, {self._end(until)} AS t,
                                   coalesce(lower(gone) IN ('t', 'true', '1'), false) AS gone)
-                FROM read_parquet({literal(versions)})
+                FROM read_parquet({literal(versions)}, hive_partitioning = false)
                 WHERE e <> '' AND {self._is_version}""")
         if self._current is not None:
             self._end_marked(db)

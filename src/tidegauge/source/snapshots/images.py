@@ -118,7 +118,10 @@ class Pictured:
     def changes(self, old: Path | None, new: Path, time: int) -> pa.Table:
         """The changes at one time that turn the old image into the new one."""
         with workshop() as db:
-            db.execute(f"CREATE VIEW new AS SELECT * FROM read_parquet({literal(str(new))})")
+            db.execute(
+                f"CREATE VIEW new AS "
+                f"SELECT * FROM read_parquet({literal(str(new))}, hive_partitioning = false)"
+            )
             require_keys(db, "new", self._key)
             spool = Spool(schema(self.kinds))
             self.compare(db, old, spool, time)
@@ -127,7 +130,10 @@ class Pictured:
     def compare(self, db: duckdb.DuckDBPyConnection, old: Path | None, spool: Spool, time: int) -> None:
         """Add the differences between the old image and the view `new`."""
         if old is not None and old.exists():
-            db.execute(f"CREATE VIEW old AS SELECT * FROM read_parquet({literal(str(old))})")
+            db.execute(
+                f"CREATE VIEW old AS "
+                f"SELECT * FROM read_parquet({literal(str(old))}, hive_partitioning = false)"
+            )
         else:
             db.execute("CREATE VIEW old AS SELECT * FROM new WHERE false")
             if (

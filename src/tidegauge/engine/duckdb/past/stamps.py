@@ -121,7 +121,7 @@ class StampedFold:
             db.execute(f"SET perfect_ht_threshold = {_DENSE}")
             db.register("views", found.views)
             db.register("bins", found.bins)
-            changes = db.read_parquet(_pattern(str(found.changes)))
+            changes = db.read_parquet(_pattern(str(found.changes)), hive_partitioning=False)
             changes.create_view("changes")
             db.execute("CREATE TEMP TABLE places AS SELECT release, bin, number AS own FROM bins")
             for s in scopes:
