@@ -96,7 +96,7 @@ def _schedule(draft: Draft, now: int) -> list[str]:
     """Start and duration: data with a past begin on their first day, others with the gauge."""
     if draft.first is None or draft.last is None or draft.first > now:
         return [
-            '# start = "2026-01-01"            # the first reading; default: when the plan is committed',
+            '# start = "2026-01-01"            # the first reading; default: the next round time',
             'every = "1 day"',
             'for = "1 year"                    # or "ever"',
         ]

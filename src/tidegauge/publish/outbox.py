@@ -26,6 +26,7 @@ from tidegauge.publish.batch import Batch
 from tidegauge.publish.public.describe import describe, model_readings
 from tidegauge.publish.public.kind import DescribedSpec
 from tidegauge.publish.public.values import About, Document, ModelReading, PublicReading
+from tidegauge.publish.reading import ends, nested
 from tidegauge.store.public.outbox import Cursor, Cursors
 
 if TYPE_CHECKING:
@@ -192,10 +193,11 @@ class Sender:
 
 def public_reading(series: Series, published: Published) -> PublicReading:
     """A row of the store as it is handed on."""
-    low_50, high_50 = published.low, published.high
+    low, high = outer = ends(published.value, published.stderr, published.low, published.high)
+    low_50, high_50 = outer
     if published.value is not None and published.stderr is not None:
         half = _half_50(series, published.number, published.stderr)
-        low_50, high_50 = published.value - half, published.value + half
+        low_50, high_50 = nested(published.value, half, outer)
     return PublicReading(
         release=series.name,
         number=series.index_of(published.number),
@@ -204,8 +206,8 @@ def public_reading(series: Series, published: Published) -> PublicReading:
         group=series.plan.release.query.cells[published.cell],
         value=published.value,
         stderr=published.stderr,
-        low=published.low,
-        high=published.high,
+        low=low,
+        high=high,
         low_50=low_50,
         high_50=high_50,
     )

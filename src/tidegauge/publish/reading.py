@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Final, Literal, TypedDict
 
 from tidegauge.model.quantity import moment
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _DUST: Final = 1e-12
 """Relative distance from a multiple of the grid that is no information."""
+_Z: Final = NormalDist().inv_cdf(0.975)
 
 
 def on_grid(value: float, grid: Fraction) -> float:
@@ -38,6 +40,24 @@ class Shown(TypedDict, total=False):
     """Each reading also has a model's estimate, from all measurements or from those up to its time."""
 
 
+def ends(value: float | None, stderr: float | None, low: float, high: float) -> tuple[float, float]:
+    """The ends of a 95 % interval, as users see them.
+
+    The interval of a mean is cut off at the bounds of the mean.  If it lies wholly beyond one of them, the
+    value is this bound, and the ends are the wrong way round: then as much is shown as the noise reaches from
+    the bound inwards.
+    """
+    if low <= high or value is None or stderr is None:
+        return low, high
+    reach = _Z * stderr
+    return (value, value + reach) if value == low else (value - reach, value)
+
+
+def nested(value: float, half: float, outer: tuple[float, float]) -> tuple[float, float]:
+    """An interval of a lower level with this half-width, which is never wider than that of 95 %."""
+    return max(outer[0], value - half), min(outer[1], value + half)
+
+
 def as_reading(outline: Outline, published: Published, half_width: Callable[[float], float]) -> Reading:
     """A published row as users see it.
 
@@ -45,9 +65,12 @@ def as_reading(outline: Outline, published: Published, half_width: Callable[[flo
     """
 
     def interval(level: float) -> tuple[float, float]:
+        outer = ends(published.value, published.stderr, published.low, published.high)
         if level == 0.95 or published.value is None or published.stderr is None:
-            return published.low, published.high
+            return outer
         half = half_width(level)
+        if level < 0.95:
+            return nested(published.value, half, outer)
         return published.value - half, published.value + half
 
     value = published.value

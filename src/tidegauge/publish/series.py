@@ -8,6 +8,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.model.quantity import instant
+from tidegauge.publish.reading import nested
 from tidegauge.publish.view import Line, Point, Series, group_label, titled
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def model_point(estimate: ModelReading) -> Point:
 def points_of(readings: Iterable[Reading]) -> list[Point]:
     """Readings as points.
 
-    The 50 % interval is computed once a time: at one time all groups have the same law of noise.
+    The 50 % interval is computed once a time: at one time all groups have the same law of noise.  That of a
+    mean follows from its own standard error, as half-widths of a mean at low levels do.
     """
     shares: dict[int, float] = {}
     found = []
@@ -63,6 +65,10 @@ def points_of(readings: Iterable[Reading]) -> list[Point]:
         at, (low, high) = instant(reading.time), reading.interval(0.95)
         if reading.value is None:
             found.append(Point(at, None, low, high, low, high))
+            continue
+        if not reading.zero_is_nothing:
+            narrow = nested(reading.value, _HALF * (reading.stderr or 0.0), (low, high))
+            found.append(Point(at, reading.value, low, high, *narrow))
             continue
         if at not in shares:
             inner = reading.interval(0.5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tidegauge.errors import StoreBehind, StoreCorrupt
@@ -10,6 +10,7 @@ from tidegauge.model.quantity import rfc3339
 from tidegauge.plan.grow import all_certified
 from tidegauge.publish.formats import Row
 from tidegauge.publish.journal import all_readings
+from tidegauge.publish.reading import ends
 from tidegauge.publish.readings import same
 from tidegauge.publish.registry import decode_file
 
@@ -72,7 +73,7 @@ def _prove_instants(store: PublicPart, plan: Plan) -> None:
 def compare(path: Path, readings: Iterable[Reading]) -> int:
     """Check that every reading of an exported file is in the store as it was; returns how many there are."""
     known = {row.name: row for row in (Row.of(reading.as_json()) for reading in readings)}
-    exported = decode_file(path)
+    exported = [_upright(row) for row in decode_file(path)]
     missing = [row for row in exported if row.name not in known]
     other = [row for row in exported if row.name in known and not _same(row, known[row.name])]
     if other:
@@ -88,6 +89,14 @@ def compare(path: Path, readings: Iterable[Reading]) -> int:
             "not run it: that would draw new noise for windows that are public already."
         )
     return len(exported)
+
+
+def _upright(row: Row) -> Row:
+    """An exported row as it is shown now: earlier versions exported ends that were the wrong way round."""
+    if row.low is None or row.high is None:
+        return row
+    low, high = ends(row.value, row.stderr, row.low, row.high)
+    return replace(row, low=low, high=high)
 
 
 def _place(row: Row) -> str:

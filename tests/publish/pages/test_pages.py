@@ -19,6 +19,7 @@ from tidegauge.publish import pages
 from tidegauge.publish.pages.guarantee import best_guess, detection
 from tidegauge.publish.pages.links import Links, file_name, served, static
 from tidegauge.publish.pages.words import limits, singular, unit_word
+from tidegauge.publish.public.values import ModelReading
 from tidegauge.publish.view import Progress, Status
 
 VOID = {"br", "hr", "img", "input", "link", "meta"}
@@ -266,6 +267,31 @@ def test_groups_that_are_left_out_are_named() -> None:
     assert "The 6 largest of 30 groups; the 24 largest have a panel below." in words
     assert "The 6 smaller groups are in the downloads." in words
     assert "The first 24 of 30 groups; the downloads have all." in words
+
+
+@pytest.mark.parametrize("count", [3, 9])
+def test_a_color_is_one_group_on_both_charts(count: int) -> None:
+    """Whatever the model makes of the groups, its chart has them in the order of the other chart."""
+
+    class Modelled(Invented):
+        def denoised(self, release: str) -> tuple[ModelReading, ...]:
+            return tuple(
+                ModelReading(
+                    release, one.number, one.cell, one.time, one.group,
+                    float(one.cell % 2), 1.0, 0.0, 9999.0,
+                )
+                for one in self.readings(release)
+            )  # fmt: skip
+
+    names = tuple(f"region {number}" for number in range(count))
+    found = pages.release_site(Modelled(releases=(grouped("many", "region", names),), days=40), "many")
+    assert found is not None
+    first, second = pages.release(*found, static(1)).split("Denoised by a model")
+    legends = [
+        re.findall(r'<span class="swatch (?:line )?s(\d)"></span>([^<]+)<', part) for part in (first, second)
+    ]
+    assert len(legends[0]) == min(count, 6)
+    assert legends[0] == legends[1][: len(legends[0])]
 
 
 def test_an_unknown_release_has_no_page() -> None:

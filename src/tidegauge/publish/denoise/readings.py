@@ -22,6 +22,7 @@ from tidegauge.publish.denoise.filter import Span
 from tidegauge.publish.denoise.measured import measured
 from tidegauge.publish.denoise.system import with_rates
 from tidegauge.publish.journal import measured_rows
+from tidegauge.publish.reading import ends
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,10 +82,14 @@ def with_model(
         if (estimate := found.get((one.release, one.number, one.cell))) is None
         else replace(
             reading,
-            model=ModelEstimate(uses, estimate.value, estimate.stderr, estimate.low, estimate.high),
+            model=_model_estimate(uses, estimate),
         )
         for reading, one in zip(readings, published, strict=True)
     ]
+
+
+def _model_estimate(uses: str, one: Estimate) -> ModelEstimate:
+    return ModelEstimate(uses, one.value, one.stderr, *ends(one.value, one.stderr, one.low, one.high))
 
 
 def _windows(series: Series, bins: int) -> list[_Window]:

@@ -32,7 +32,7 @@ _REST: Final = "; the downloads have all"
 
 def charts(series: Series, lines: Sequence[Line], links: Links | None) -> Markup:
     """A chart for each range; the choice of ranges and lines works without a script."""
-    together = sorted(lines, key=_size, reverse=True)[:TOGETHER] if len(lines) > TOGETHER else list(lines)
+    together = _together(lines)
     most = min(POINTS, POINTS_TOGETHER // len(together))
     last = max(line.points[-1].time for line in together)
     first = min(line.points[0].time for line in together)
@@ -116,6 +116,11 @@ def _thinned(series: Series, lines: Sequence[Line], most: int, rest: str) -> Mar
     return tag("p", words, class_="muted small")
 
 
+def _together(lines: Sequence[Line]) -> list[Line]:
+    """The lines that share a chart: all, or the largest where there are many."""
+    return sorted(lines, key=_size, reverse=True)[:TOGETHER] if len(lines) > TOGETHER else list(lines)
+
+
 def _left_out(drawn: int, groups: int) -> str:
     panels = "all have a panel below" if groups <= PANELS else f"the {PANELS} largest have a panel below"
     return f"The {drawn} largest of {groups} groups; {panels}."
@@ -156,8 +161,12 @@ def _key(links: Links | None, *, several: bool, narrow: bool) -> Markup:
 
 
 def model(series: Series) -> Markup:
-    """What a model makes of the readings, on a chart of its own: no line on it was measured."""
-    lines = sorted((line for line in series.model if line.points), key=_size, reverse=True)[:TOGETHER]
+    """What a model makes of the readings, on a chart of its own: no line on it was measured.
+
+    It has the groups of the chart of the readings, in the same order, so a color is one group.
+    """
+    together = _together([line for line in series.lines if line.points])
+    lines = [series.model[series.lines.index(line)] for line in together]
     most = min(POINTS, POINTS_TOGETHER // len(lines)) // 2
     shown = replace(series, title=f"{series.title}, denoised", what=_MODEL, interval=MODEL_INTERVAL)
     left = len(series.model) - len(lines)
