@@ -184,6 +184,15 @@ def test_another_kind_may_be_named(tidegauge: Shell) -> None:
     assert tomllib.loads(Path("other.toml").read_text())["source"]["time"] == "start_date"
 
 
+def test_an_event_that_cannot_be_read_is_named(tidegauge: Shell) -> None:
+    event = '{"after": {"id": 1}, "source": {"name": "s", "table": "t", "ts_ms": 1}, "op": "c"}\n'
+    Path("events.jsonl").write_text(f"{event}{{not json\n")
+    assert "events.jsonl, line 2: is not JSON" in tidegauge.refused("init", "events.jsonl")
+    Path("events.jsonl").write_text(event)
+    tidegauge("init", "events.jsonl")
+    assert declared()["source"]["columns"] == {"id": "BIGINT"}
+
+
 def test_a_glob(tidegauge: Shell) -> None:
     for month in (1, 2):
         Path(f"log-{month}.csv").write_text(

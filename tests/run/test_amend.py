@@ -10,7 +10,7 @@ import pytest
 
 from tests.recovery.test_crashes import STEPS, published, survive
 from tests.run.growing import ADDED, BY_WARD, COLUMNS, FIRST, OLD, RESERVE, at, growing, moves, old_people
-from tidegauge.errors import BudgetExceeded, PlanChanged, SpecError, StoreBehind, StoreCorrupt
+from tidegauge.errors import BudgetExceeded, PlanChanged, QueryError, SpecError, StoreBehind, StoreCorrupt
 from tidegauge.plan.grow import all_certified
 from tidegauge.store.public.ledger import Ledger
 from tidegauge.store.public.shared import SharedLedger, Terms
@@ -293,8 +293,11 @@ def test_a_plan_that_a_run_has_gone_past_is_refused(tmp_path: Path) -> None:
 def test_only_kept_columns_can_be_used(tmp_path: Path) -> None:
     some = {"budget": {**RESERVE, "reserve_columns": ["ward"]}}
     list(growing(tmp_path, LOG, 22, **some).run())
-    with pytest.raises(SpecError, match="age"):
+    with pytest.raises(QueryError, match=r"no column age; there is ward\. The table has .*reserve_columns"):
         growing(tmp_path, LOG, 22, releases=BOTH, **some).amend()
+    missing = FIRST | {"in_x": {"sql": "SELECT COUNT(*) FROM t WHERE wards = 'a'", **at(25)}}
+    with pytest.raises(QueryError, match=r"no column wards; did you mean ward\?$"):
+        growing(tmp_path, LOG, 22, releases=missing, **some).amend()
     added = FIRST | {"in_a": {"sql": "SELECT COUNT(*) FROM t WHERE ward = 'a'", **at(25)}}
     growing(tmp_path, LOG, 22, releases=added, **some).amend()
     with pytest.raises(SpecError, match=r"budget\.reserve_columns: there is no column 'wards'"):

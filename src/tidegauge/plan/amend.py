@@ -6,7 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from tidegauge.errors import BudgetExceeded, PlanChanged, SpecError
+from tidegauge.errors import BudgetExceeded, PlanChanged, QueryError, SpecError
 from tidegauge.plan.planner import Room, Since, consider, decide
 from tidegauge.plan.spec.change import added, changed
 
@@ -42,14 +42,23 @@ def amendment(
         }
     )
     usable = {name: first.columns[name] for name in first.program.keeps}
-    considered = consider(
-        alone,
-        table=table,
-        columns=usable,
-        now=now,
-        cache=cache,
-        since=Since(reached, first.program.terms),
-    )
+    try:
+        considered = consider(
+            alone,
+            table=table,
+            columns=usable,
+            now=now,
+            cache=cache,
+            since=Since(reached, first.program.terms),
+        )
+    except QueryError as error:
+        if any(f"no column {name};" in str(error) for name in {*first.columns, *columns} - set(usable)):
+            stop = "" if str(error).endswith("?") else "."
+            raise QueryError(
+                f"{error}{stop} The table has this column, but added releases can use only the columns that the "
+                "gauge keeps since its first day ([budget] reserve_columns). Nothing was committed or spent"
+            ) from None
+        raise
     plan = decide(alone, considered, columns=usable, room=_room(alone, whole))
     program = replace(plan.program, keeps=(), partial=())
     previous = (whole.parts or (whole,))[-1].hash

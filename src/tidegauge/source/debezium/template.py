@@ -82,8 +82,11 @@ def _outline(file: Path, table: str | None) -> Outline:
     """A table as the first events describe it."""
     tables: dict[str, dict[str, str]] = {}
     with file.open("rb") as lines:
-        for _, text in zip(range(_LINES), lines, strict=False):
-            found = event(text)
+        for number, text in zip(range(1, _LINES + 1), lines, strict=False):
+            try:
+                found = event(text)
+            except SourceError as error:
+                raise SourceError(f"{file.name}, line {number}: {error}") from None
             if found is not None and isinstance(name := found.source.get("table"), str):
                 described = {as_text(one["field"]): written(one)[0] for one in found.fields or ()}
                 seen = {column: _guess(value) for column, value in (found.after or {}).items()}
