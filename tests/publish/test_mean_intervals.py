@@ -153,8 +153,8 @@ def _fixed(low: float, high: float) -> Any:
 
 
 def test_ends_beyond_a_bound() -> None:
-    assert ends(0.0, 1.0, 0.0, -0.5) == (0.0, pytest.approx(1.959964))
-    assert ends(9.0, 1.0, 9.5, 9.0) == (pytest.approx(9 - 1.959964), 9.0)
+    assert ends(0.0, 1.0, 0.0, -0.5) == pytest.approx((0.0, 1.959964))
+    assert ends(9.0, 1.0, 9.5, 9.0) == pytest.approx((9 - 1.959964, 9.0))
     assert ends(5.0, 1.0, 3.0, 7.0) == (3.0, 7.0)
     assert ends(None, None, 0.0, 9.0) == (0.0, 9.0)
     assert nested(0.0, 9.5, (0.0, 17.2)) == (0.0, 9.5)
