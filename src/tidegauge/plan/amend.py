@@ -55,8 +55,9 @@ def amendment(
         if any(f"no column {name};" in str(error) for name in {*first.columns, *columns} - set(usable)):
             stop = "" if str(error).endswith("?") else "."
             raise QueryError(
-                f"{error}{stop} The table has this column, but added releases can use only the columns that the "
-                "gauge keeps since its first day ([budget] reserve_columns). Nothing was committed or spent"
+                f"{error}{stop} The table has this column, but added releases can use only the columns that "
+                "the gauge keeps since its first day ([budget] reserve_columns). Nothing was committed or "
+                "spent"
             ) from None
         raise
     plan = decide(alone, considered, columns=usable, room=_room(alone, whole))
