@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tidegauge.audit.controls.around import AROUND, bug
+from tidegauge.audit.controls.beside import BESIDE
 from tidegauge.audit.controls.seed import Bug, Edit
 from tidegauge.audit.controls.seldom import SELDOM
 from tidegauge.audit.controls.spending import SPENDING
@@ -227,5 +228,6 @@ BUGS: Final = (
     *AROUND,
     *SPENDING,
     *SELDOM,
+    *BESIDE,
 )  # fmt: skip
 """A bug that belongs to a feature is added with the feature, at the end, with an exercise that finds it."""

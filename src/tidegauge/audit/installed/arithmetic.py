@@ -115,6 +115,8 @@ def _check_shared(path: Path) -> None:
     more = partial(reserve, "b", Fraction(1, 2) + Fraction(1, 10**12))
     require_refused("a reservation of more than a shared ledger has", more, BudgetExceeded)
     reserve("b", Fraction(1, 2))
+    more = partial(reserve, "b", Fraction(1, 2) + Fraction(1, 10**12))
+    require_refused("a larger reservation than a shared ledger has left", more, BudgetExceeded)
 
 
 ARITHMETIC: dict[str, Callable[[], None]] = {

@@ -6,7 +6,7 @@ Local midnights come from the time zone data directly, and are then counted one 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 from tidegauge.audit.findings import require
-from tidegauge.model.calendar import committed_zone
+from tidegauge.audit.installed.published import Silent, read_all
+from tidegauge.audit.worlds.world import Table
+from tidegauge.model.calendar import beginnings, committed_zone
 from tidegauge.model.quantity import Exact, Span
 from tidegauge.model.schedule import Schedule
 from tidegauge.model.terms import longest, most_in_a_bin
@@ -122,7 +124,75 @@ def _meeting(begins: Sequence[int], after: int, until: int) -> int:
     return bisect_left(begins, until) - first
 
 
+_CLOCKS: Final = (
+    ("Europe/Berlin", 2024), ("Australia/Lord_Howe", 2024), ("America/Sao_Paulo", 2018),
+    ("America/Havana", 2024),
+)  # fmt: skip
+"""Clocks that change at night, and clocks that change at midnight."""
+_QUARTER: Final = _HOUR // 4
+
+
+def check_clocks() -> None:
+    """Local times of a committed zone are those of its clock, around every change.  Raises Discrepancy."""
+    for name, year in _CLOCKS:
+        info, begin = ZoneInfo(name), datetime(year, 1, 1, tzinfo=UTC)
+        zone = committed_zone(name, *(_instant(begin + timedelta(days=365 * n)) for n in (0, 2)))
+
+        def shown(at: int, info: ZoneInfo = info) -> datetime:
+            return (_EPOCH + at * _MICRO).astimezone(info).replace(tzinfo=None, fold=0)
+
+        for since, _ in zone.offsets[1:]:
+            grid = [since + n * _QUARTER for n in range(-60, 61)]
+            for at in (at + shift for at in grid for shift in (-1, 0, 1)):
+                require(zone.wall(at) == shown(at), "a clock shows another time than its zone says")
+            for n in range(-16, 17):
+                wanted = shown(since) + n * timedelta(minutes=15)
+                first = next(at for at in grid if shown(at) >= wanted)
+                require(zone.instant(wanted) == first, "a local time is another instant than its zone says")
+
+
+_BEGINNINGS: Final = (
+    (Span(months=1), "2024-03-01"), (Span(months=2), "2024-03-01"), (Span(months=3), "2024-04-01"),
+    (Span(months=6), "2024-04-01"), (Span(months=12), "2025-01-01"), (Span(months=24), "2025-01-01"),
+    (Span(micros=_DAY), "2024-02-10"), (Span(micros=7 * _DAY), "2024-02-12"),
+    (Span(micros=14 * _DAY), "2024-02-12"),
+)  # fmt: skip
+"""Periods, and when the first begins from Saturday, 2024-02-10."""
+_MONTHS: Final = {"2024-03-01": 29, "2024-04-01": 31, "2024-05-01": 30}
+"""Days before these, and the days of the months that end then."""
+
+
+def check_months() -> None:
+    """Periods begin with the calendar's, and a month is as long as it is.  Raises Discrepancy."""
+    for zone in (None, committed_zone("Europe/Berlin", 0, None)):
+        info = UTC if zone is None else ZoneInfo(zone.name)
+
+        def midnight(day: str, info: tzinfo = info) -> int:
+            return _instant(datetime.fromisoformat(day).replace(tzinfo=info))
+
+        for period, first in _BEGINNINGS:
+            found = next(beginnings(period, midnight("2024-02-10"), zone))
+            require(found == midnight(first), f"a period of {period} does not begin with the calendar's")
+    table = Table(None)
+    for n in range(120):
+        at = midnight("2024-01-10") + n * _DAY + 12 * _HOUR
+        table.put((at, at), f"k{n}", {"s": "a", "k": "p", "x": 1, "owner": None})
+    days = {"sql": "SELECT COUNT(*) FROM t", "start": "2024-01-15", "every": "1 day", "for": "110 days"}
+    releases = {"r": days, "m": {"of": "r", "every": "1 month", "window": "1 month"}}
+    readings = read_all(
+        releases, table.log, (midnight("2024-05-06"),), {"rho": 10**6}, sampler=Silent(),
+        time_zone="Europe/Berlin",
+    )  # fmt: skip
+    right = {midnight(day): value for day, value in _MONTHS.items()}
+    of_months = {_instant(one.time): one.value for one in readings if one.release == "m"}
+    require(of_months.keys() == right.keys(), "months are read at other times than they end")
+    near = all(abs((of_months[at] or 0) - value) < 1e-6 for at, value in right.items())
+    require(near, "the change over a month is not that of its days")
+
+
 CALENDARS: dict[str, Callable[[], None]] = {
     "bins of a calendar": check_calendar_bins,
     "terms of a calendar": check_calendar_terms,
+    "clocks of a zone": check_clocks,
+    "months of a zone": check_months,
 }

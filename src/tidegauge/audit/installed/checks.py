@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidegauge.audit.findings import require
 from tidegauge.audit.installed.arithmetic import ARITHMETIC
+from tidegauge.audit.installed.aside import ASIDE
 from tidegauge.audit.installed.calendars import CALENDARS
 from tidegauge.audit.installed.chosen import choice_checks
 from tidegauge.audit.installed.definitions import DEFINITIONS
@@ -23,12 +24,15 @@ from tidegauge.audit.installed.operators import OPERATORS
 from tidegauge.audit.installed.published import published_checks
 from tidegauge.audit.installed.queries import check_queries
 from tidegauge.audit.installed.random_gauges import oracle_checks
+from tidegauge.audit.installed.responses import response_checks
+from tidegauge.audit.installed.shown import SHOWN
 from tidegauge.audit.installed.situations import SITUATIONS
 from tidegauge.audit.installed.stores import STORES
 from tidegauge.audit.installed.strategies import check_strategy, strategy_checks
 from tidegauge.audit.local.surveys import survey_checks
 from tidegauge.audit.noise.canaries import run_canaries
 from tidegauge.audit.noise.laws import Recorder, laws_of
+from tidegauge.audit.readers.notations import notation_checks
 from tidegauge.audit.readers.readers import opener, reader_checks
 from tidegauge.audit.worlds.palette import palette
 from tidegauge.audit.worlds.rehearsal import MemoryLog, carry_out
@@ -77,6 +81,7 @@ _PAST: Final = (
     "a time that ends after the first pass", "retiring after the first pass",
     "changes of what is not published",
     "bins of two widths", "a clip in bins of two widths", "retiring when the last bin ends",
+    "rows that enter at one time", "labels that come at one time",
 )  # fmt: skip
 """Exercises that are also run on a whole history, which has a code of its own."""
 _STAMPED: Final = (
@@ -132,7 +137,7 @@ def checks(alpha: float) -> dict[str, Callable[[], object]]:
     found |= published_checks(alpha / 10)
     found |= STORES
     found |= GROWTH
-    found |= OPERATORS
+    found |= {**OPERATORS, **ASIDE, **SHOWN, **notation_checks(), **response_checks()}
     found |= choice_checks(alpha / 20)
     found |= survey_checks(alpha / 20)
     for name in _PAST:

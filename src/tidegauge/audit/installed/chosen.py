@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tidegauge.audit.worlds.world import Event
     from tidegauge.mechanism.noise.samplers import Noise
     from tidegauge.model.json import JsonObject
-    from tidegauge.simulate.choice import Scores
+    from tidegauge.simulate.choice import Biases, Scores
 
 _SCORES: Final = (300, 0, 1700, 700)
 _MOVES: Final = 1000
@@ -124,6 +124,39 @@ def check_scores() -> None:
     require(nearest > 0.4, "the score does not depend on what a constraint leaves out")
 
 
+def _biases(log: Sequence[Event], *, rows: int, more: JsonObject) -> list[Biases]:
+    from tidegauge.simulate.choice import biases, open_choice  # noqa: PLC0415
+
+    with ScratchFolder() as name:
+        gauge = _gauge(log, Path(name.name), rows=rows, more=more)
+        with gauge._source() as source:
+            opened = open_choice(gauge.spec, source, now=90, candidates=_CANDIDATES)
+            return biases(opened, source, now=90)
+
+
+_LARGE: Final = {"choice_share": "999/1000"}
+"""With nearly all of the budget a unit counts for all that it can be wrong by."""
+
+
+def check_biases() -> None:
+    """Rows beyond max_rows count as left out, and a unit that renews moves scores twice as far.  [T22]
+
+    Raises Discrepancy.
+    """
+    table = Table("owner")
+    for key in "klm":
+        table.put((2, 2), key, PLAIN | {"owner": "u"})
+    for rows, left in ((3, 0), (2, 1)):
+        for one in _biases(table.log, rows=rows, more=_LARGE):
+            require(
+                set(one.squares) == {left * one.readings},
+                "rows that do not count are not in the bias of a choice",
+            )
+            require(one.spread_squared == rows**2, "a unit counts for another part of the scores")
+    for one in _biases(table.log, rows=2, more=_LARGE | {"renews": "30 microseconds"}):
+        require(one.spread_squared == 4 * 2**2, "a unit in a term counts for another part of the scores")
+
+
 class _Counting:
     """A sampler without noise that counts the draws of the choice, and is interrupted after the first."""
 
@@ -172,5 +205,6 @@ def choice_checks(alpha: float) -> dict[str, Callable[[], object]]:
         "a choice of at_most, Gumbel noise": lambda: check_draw(alpha / 2, pure=False),
         "a choice of at_most, exponential noise": lambda: check_draw(alpha / 2, pure=True),
         "scores of a choice of at_most": check_scores,
+        "biases of a choice of at_most": check_biases,
         "a choice of at_most, interrupted": check_once,
     }

@@ -65,8 +65,8 @@ class Exercise:
     """The term, from and until, in which the unit is absent; None: it never exists."""
     named: str = "r"
     """The name of the release."""
-    left_out: bool = False
-    """Whether the source may leave out values that did not change."""
+    left_out: int | None = None
+    """How long a value is that the source may leave out where it did not change; None: it leaves out none."""
 
     def subject(self) -> Subject:
         """The declaration and its plan, made now."""
@@ -81,7 +81,7 @@ class Exercise:
         first = {name: {**plain, **one} for name, one in {self.named: self.release, **self.also}.items()}
         more = {name: {**plain, **one} for name, one in self.added.items()}
         source = MemoryLog("t", COLUMNS, Random(0), owner=owner, informed=False)
-        source.leaves_out = 0 if self.left_out else None
+        source.leaves_out = self.left_out
         with ScratchFolder() as folder:  # a store of its own: not the one in this folder
             gauges = [
                 Gauge(
@@ -278,7 +278,7 @@ def _leaves(table: Table) -> None:
 
 CASES: Final = {"by": "k", "cases": {"p": {"at_most": 3}, "q": {"at_most": 1}}}
 OWN: Final = SUM | {"bounds": BOTH}
-_SHARED: Final = {"name": "autoregressive", "bins": BINS, "memory": 50000, "shared_noise": "3/2", "first": 0}
+SHARED: Final = {"name": "autoregressive", "bins": BINS, "memory": 50000, "shared_noise": "3/2", "first": 0}
 _AHEAD: Final = {"name": "ahead", "branching": 3, "height": 3, "bins": BINS, "first": 0, "scales": "1 1 1/2"}
 
 EXERCISES: Final[dict[str, Exercise]] = {
@@ -288,7 +288,7 @@ EXERCISES: Final[dict[str, Exercise]] = {
         toggles(5, 15, 25, 35, 45), COUNT, sums=(2, -1, 1, 0, 0, 0), crash=0
     ),
     "shared noise, and a tick that is interrupted": Exercise(
-        toggles(5, 15, 25, 35), COUNT | {"strategy": _SHARED}, {"at_most": 2},
+        toggles(5, 15, 25, 35), COUNT | {"strategy": SHARED}, {"at_most": 2},
         pure=True, tight=False, least=0.5, crash=0,
     ),
     "noise drawn ahead": Exercise(
@@ -358,7 +358,7 @@ EXERCISES: Final[dict[str, Exercise]] = {
     ),
     "a hierarchy": Exercise(toggles(11, 35, 55), COUNT | hierarchy(), {"at_most": 2}, tight=False, least=0.7),
     "shared noise": Exercise(
-        toggles(5, 15, 25, 35), COUNT | {"strategy": _SHARED}, {"at_most": 2},
+        toggles(5, 15, 25, 35), COUNT | {"strategy": SHARED}, {"at_most": 2},
         pure=True, tight=False, least=0.5,
     ),
     "a mean": Exercise(

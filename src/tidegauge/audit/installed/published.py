@@ -121,6 +121,7 @@ _RELEASES: Final[dict[str, dict[str, Any]]] = {
     "change": {"of": "total", "window": "20 microseconds"},
     "rolled": {"of": "total", "every": "20 microseconds", "window": "20 microseconds"},
     "steps": {"sql": "SELECT SUM(x) FROM t", **_SQUARE, **_EVERY, **_stepping(40, 30)},
+    "wider": {"of": "steps", "window": "40 microseconds"},
     "gaps": {"sql": "SELECT SUM(x) FROM t", **_SQUARE, **_EVERY, **_stepping(20, 10)},
     "coming": {"sql": "SELECT COUNT(*) FROM changes(t) WHERE after.s = 'a' AND before.s IS NULL", **_EVERY},
 }
@@ -139,16 +140,16 @@ def _right(log: Sequence[Event], release: str, time: int, group: Mapping[str, ob
             return _mean(rows)
         case "change" | "rolled":
             return _sum(rows) - _sum(_rows_at(log, time - 20))
-        case "steps" | "gaps":
-            return _sum(rows) - _sum(_rows_at(log, time - (30 if release == "steps" else 10)))
+        case "steps" | "wider" | "gaps":
+            return _sum(rows) - _sum(_rows_at(log, time - {"steps": 30, "wider": 40, "gaps": 10}[release]))
     return _count([one.row for one in log if time - 10 < one.stamp <= time and one.row
                    and one.row["s"] == "a" and (one.before is None or one.before["s"] is None)])  # fmt: skip
 
 
 def _times(release: str) -> set[int]:
     """When a release is due."""
-    first = {"change": 30, "rolled": 30, "steps": 40, "gaps": 20}.get(release, 10)
-    return set(range(first, 81, 20 if release in {"rolled", "steps", "gaps"} else 10))
+    first = {"change": 30, "rolled": 30, "steps": 40, "wider": 60, "gaps": 20}.get(release, 10)
+    return set(range(first, 81, 20 if release in {"rolled", "steps", "wider", "gaps"} else 10))
 
 
 def read_all(

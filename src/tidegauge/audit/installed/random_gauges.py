@@ -102,7 +102,7 @@ class RandomGauge:
             also=releases,
             rows=most,
             named=first,
-            left_out=True,
+            left_out=0,
         )
         self.passes = (
             (_LAST,) if past else tuple(sorted({*(self.rng.randint(5, 60) for _ in range(3)), _LAST}))
@@ -201,6 +201,7 @@ _KINDS: Final[dict[str, tuple[int, dict[str, bool]]]] = {
     "terms": (10, {"terms": True}),
     "terms of several rows": (12, {"terms": True, "rows": True}),
     "whole histories": (16, {"past": True}),
+    "whole histories of several rows": (12, {"past": True, "rows": True}),
 }
 """How many gauges of each kind there are."""
 _TOGETHER: Final = 2
@@ -211,7 +212,8 @@ def check_random(seeds: Sequence[int], kind: str) -> None:
     _, how = _KINDS[kind]
     for seed in seeds:
         gauge = RandomGauge(seed, **how)
-        gauge.check(seed, opener("files", owner=None) if how.get("past") else None)
+        owner = "owner" if how.get("rows") else None
+        gauge.check(seed, opener("files", owner=owner) if how.get("past") else None)
 
 
 def oracle_checks() -> dict[str, Callable[[], None]]:

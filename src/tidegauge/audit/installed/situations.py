@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.audit.installed.exercises import (
+    BINS,
+    BOTH,
     CASES,
     COUNT,
     FLOW,
@@ -12,6 +14,7 @@ from tidegauge.audit.installed.exercises import (
     HERE,
     OWN,
     PLAIN,
+    SHARED,
     Exercise,
     groups,
     hierarchy,
@@ -104,6 +107,51 @@ def _adds_nothing(table: Table) -> None:
     table.delete((25, 25), "l")
 
 
+def _emptied_elsewhere(table: Table) -> None:
+    table.put((3, 3), "k", PLAIN)
+    table.rename((13, 13), "k", "l", PLAIN)
+    table.truncate((23, 23))
+    table.put((33, 33), "l", PLAIN)  # another row: that of the key l
+
+
+def _first_come_in_a_term(table: Table) -> None:
+    for at, key, x in ((13, "l", 1), (23, "k", 2), (33, "l", 3), (43, "l", 2), (53, "l", 1)):
+        table.put((at, at), key, PLAIN | {"x": x})
+
+
+def _shortened_long(table: Table) -> None:
+    table.put((3, 3), "k", PLAIN | {"x": 1, "s": _TEXT})
+    table.put((13, 13), "k", PLAIN | {"x": 3, "s": _TEXT}, kept=("s",))
+
+
+_TEXT: Final = "twenty characters..."
+
+
+def _enter_together(table: Table) -> None:
+    table.put((3, 3), "k", PLAIN | {"x": None, "k": "p"})
+    table.put((13, 13), "l", PLAIN | {"x": 1, "k": "q"})  # before k in the log, and after it by its key
+    table.put((13, 13), "k", PLAIN | {"x": 2, "k": "p"})
+    table.put((23, 23), "l", PLAIN | {"x": 3, "k": "q"})
+
+
+def _passed_on(table: Table) -> None:
+    table.put((3, 3), "k", PLAIN | {"owner": "u"})
+    table.put((13, 13), "k", PLAIN | {"owner": "v"})  # nothing else changes
+
+
+def _many(table: Table) -> None:
+    table.put((0, 0), "other", PLAIN | {"owner": "w"})
+    for n in range(_MOST + 2):
+        table.put((3, 3), f"k{n}", PLAIN)
+    table.delete((15, 15), "k0")
+    table.delete((25, 25), "k1")
+    table.delete((25, 25), "k2")
+
+
+_MOST: Final = 1001
+"""Rows of a unit of which the engine finds the latest ends by sorting them."""
+
+
 def _sliding(readings: int) -> dict[str, object]:
     """The change over two bins, each window measured as a whole."""
     strategy = {"name": "sliding", "span": 2, "stride": 1, "readings": readings}
@@ -158,6 +206,10 @@ SITUATIONS: Final[dict[str, Exercise]] = {
     "the order of rows in a term": Exercise(
         _rows_renewed, OWN, {"at_most": 2, "renews": "20 microseconds"}, unit="u", rows=1, term=(10, 30),
         sums=(2, 0, 0, 0, 0, 0),
+    ),
+    "the order of rows through a term": Exercise(
+        _first_come_in_a_term, OWN, {"at_most": 9, "renews": "60 microseconds"}, unit="u", rows=1,
+        tight=False, least=0.0, passes=_EACH, sums=(0, 1, 0, 2, -1, -1),
     ),
     "a flow when a term begins": Exercise(
         _flow_renewed, {"sql": "SELECT COUNT(*) FROM changes(t) WHERE before.s = 'a' AND after.s = 'b'"},
@@ -226,8 +278,18 @@ SITUATIONS: Final[dict[str, Exercise]] = {
         passes=_EACH, crash=1, other_sums={"s": (2, -1, 1, 0, 0, 0)},
     ),
     "values that are left out": Exercise(
-        _shortened, OWN | {"sql": "SELECT SUM(x) FROM t WHERE s = 'b'"}, {"at_most": 3}, left_out=True,
+        _shortened, OWN | {"sql": "SELECT SUM(x) FROM t WHERE s = 'b'"}, {"at_most": 3}, left_out=0,
         tight=False, sums=(0, 0, 2, 1, 0, 0),
+    ),
+    "a value of twenty characters that is left out": Exercise(
+        _shortened_long, OWN | {"sql": f"SELECT SUM(x) FROM t WHERE s = '{_TEXT}'"}, {"at_most": 3},
+        left_out=20, tight=False, sums=(1, 2, 0, 0, 0, 0),
+    ),
+    "rows that enter at one time": Exercise(
+        _enter_together, OWN, {"at_most": 3}, unit="u", rows=1, tight=False, sums=(0, 1, 2, 0, 0, 0),
+    ),
+    "labels that come at one time": Exercise(
+        _enter_together, OWN, CASES, unit="u", rows=2, tight=False, least=0.0, sums=(0, 3, 0, 0, 0, 0),
     ),
     "both limits, and changes after the first pass": Exercise(
         _goes_on, OWN, {"at_most": 3, "within": "20 microseconds"}, tight=False, sums=(1, 1, 0, 0, 0, 0),
@@ -245,6 +307,39 @@ SITUATIONS: Final[dict[str, Exercise]] = {
     "retiring when the last bin ends": Exercise(
         _leaves_last, OWN, {"within": "20 microseconds", "on_excess": "retire"}, local=True, tight=False,
         sums=(0, 0, 0, 3, 0, -3),
+    ),
+    "values of both signs in three groups of a hierarchy": Exercise(
+        life(*((at, "k", {"s": s, "x": 3}) for at, s in ((5, "a"), (15, "b"), (35, "c"), (45, "a")))),
+        {"sql": "SELECT s, SUM(x) FROM t GROUP BY s", "groups": {"s": ["a", "b", "c"]}, "bounds": BOTH}
+        | hierarchy(height=3), pure=True,
+    ),
+    "a hierarchy whose last node ends with it": Exercise(
+        toggles(40, 50, 51), COUNT | hierarchy(height=3, load="leaf"), {"within": "10 microseconds"},
+    ),
+    "noise drawn ahead, and a change in every bin": Exercise(
+        life(*((5 + 10 * n, "k", {"s": "abc"[n % 3]}) for n in range(6))),
+        GROUPED | {"groups": {"s": ["a", "b", "c"]},
+                   "strategy": {"name": "ahead", "branching": 2, "height": 2, "bins": BINS, "first": 0}},
+        {"at_most": 9}, pure=True,
+    ),
+    "a flow that fades": Exercise(
+        hits(11, 12, 25), FLOW | {"strategy": SHARED}, {"at_most": 2}, pure=True, tight=False, least=0.6,
+    ),
+    "values of both signs in groups, without end": Exercise(
+        life((5, "k", {"x": 3}), (25, "k", {"x": -2}), (35, "k", {"x": 3})),
+        {"sql": "SELECT s, SUM(x) FROM t GROUP BY s", "groups": {"s": ["a", "b"]}, "bounds": BOTH,
+         "for": "ever", "strategy": {"name": "epochs", "start": 1, "branching": 0, "pure": 0}},
+        {"at_most": 2}, tight=False, least=0.7,
+    ),
+    "a table that is emptied after a key changed": Exercise(
+        _emptied_elsewhere, COUNT, {"at_most": 2}, local=True, tight=False, sums=(1, 0, -1, 1, 0, 0),
+    ),
+    "a row that changes its unit alone": Exercise(
+        _passed_on, COUNT, {"at_most": 1}, unit="v", rows=1, local=True, tight=False,
+        sums=(1, 1, 0, 0, 0, 0),
+    ),
+    "a thousand rows of one unit": Exercise(
+        _many, COUNT, {"at_most": 3}, unit="u", rows=_MOST, tight=False, sums=(_MOST + 1, 0, -1, 0, 0, 0),
     ),
     "changes of what is not published": Exercise(
         _same_again, OWN, {"at_most": 2}, tight=False, sums=(1, 0, 0, 2, 0, 0),

@@ -71,6 +71,8 @@ _ALTERED = {
     "a reading": "UPDATE readings SET value = value + 1 WHERE number = 1",
     "an interval": "UPDATE readings SET low = low - 1 WHERE number = 1",
     "the ledger": "UPDATE ledger SET body = replace(body, '1/2', '1/4')",
+    "a measurement beside the chain": "INSERT INTO journal SELECT release, component, number + 99, cell, "
+    "bin, value, tick + 99 FROM journal WHERE number = 1",
     "a removed measurement": "DELETE FROM journal WHERE number = 1",
 }
 

@@ -55,12 +55,12 @@ SURVEYS: Final[dict[str, dict[str, Any]]] = {
 _NODE: Final = """
 import { readFileSync, writeFileSync } from "node:fs";
 import { Reporter } from "./reporter.mjs";
-const { survey, people, lives } = JSON.parse(readFileSync("asked.json", "utf8"));
+const { survey, people, lives, first } = JSON.parse(readFileSync("asked.json", "utf8"));
 const reports = [];
 for (const life of lives) {
   for (let person = 0; person < people; person++) {
     const reporter = await Reporter.open(survey, new Map());
-    for (const [window, answer] of life.entries()) reports.push(await reporter.report(window, answer));
+    for (const [n, answer] of life.entries()) reports.push(await reporter.report(first + n, answer));
   }
 }
 const all = new Uint8Array(reports.length * reports[0].length);
@@ -206,20 +206,26 @@ def _sampled(survey: Survey, life: Life, people: int) -> Counter[Output]:
     return seen
 
 
-def _sampled_in_node(node: str, survey: Survey, lives: Sequence[Life], people: int) -> list[Counter[Output]]:
-    """The same from the browser's reporter."""
+def said_in_node(
+    node: str, survey: Survey, lives: Sequence[Life], people: int, *, first: int = 0
+) -> list[bytes]:
+    """All reports of so many fresh reporters of the browser for each life, which begins in window `first`."""
     with ScratchFolder() as folder:
         here = Path(folder.name)
         (here / "reporter.mjs").write_text(_browser_module(), "utf-8")
         (here / "run.mjs").write_text(_NODE, "utf-8")
-        asked = {"survey": survey.to_json(), "people": people, "lives": lives}
+        asked = {"survey": survey.to_json(), "people": people, "lives": lives, "first": first}
         (here / "asked.json").write_text(json.dumps(asked), "utf-8")
         command = [node, "run.mjs"]
         subprocess.run(command, cwd=here, check=True, capture_output=True, timeout=600)  # noqa: S603
         data = (here / "reports.bin").read_bytes()
-    windows, size = survey.windows, HEADER.size + survey.spec.payload
-    reports = [data[at : at + size] for at in range(0, len(data), size)]
-    found = []
+    size = HEADER.size + survey.spec.payload
+    return [data[at : at + size] for at in range(0, len(data), size)]
+
+
+def _sampled_in_node(node: str, survey: Survey, lives: Sequence[Life], people: int) -> list[Counter[Output]]:
+    """The same from the browser's reporter."""
+    windows, reports, found = survey.windows, said_in_node(node, survey, lives, people), []
     for n in range(len(lives)):
         seen: Counter[Output] = Counter()
         for person in range(people):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from functools import partial
 from itertools import accumulate, product
 from math import inf, log
 from operator import ne
@@ -61,6 +62,24 @@ def check_state() -> None:
     require((receipt.accepted, receipt.duplicate) == (6, 4), "a report counts more than once, or not at all")
     receipt = collector.add([sent, Reporter(survey, {}).report(0, "a")])
     require((receipt.accepted, receipt.duplicate) == (1, 1), "a report counts again when it is sent later")
+
+
+_LOST: Final = 100
+"""One in three would report again, so none of them does with a probability below 1e-17."""
+
+
+def check_lost_states(node: str | None = None) -> None:
+    """A reporter whose state is empty after the first window says nothing any more.  Raises Discrepancy.
+
+    It may have reported in any window before.  `node`: ask the browser's reporter.
+    """
+    survey = Survey(epsilon=1, protocol="snapshots", answers=["a", "b"], windows=3, changes=2)
+    if node is None:
+        sent = [Reporter(survey, {}).report(2, "a") for _ in range(_LOST)]
+    else:
+        sent = local.said_in_node(node, survey, [("a",)], _LOST, first=2)
+    require(len(sent) == _LOST, "another number of reports was sent")
+    require(all(one[1] & IDLE for one in sent), "a reporter goes on after it lost its state")
 
 
 _LISTED: Final[tuple[dict[str, Any], ...]] = (
@@ -185,8 +204,10 @@ def survey_checks(alpha: float) -> dict[str, Callable[[], object]]:
         "the state of a reporter": check_state,
         "losses of surveys": check_losses,
         "estimates of surveys": check_estimates,
+        "lost states of reporters": check_lost_states,
         "reports of a small survey": lambda: check_reports(alpha / 2, "python"),
     }
-    if local.node() is not None:
+    if (node := local.node()) is not None:
+        found["lost states of reporters, browser"] = partial(check_lost_states, node)
         found["reports of a small survey, browser"] = lambda: check_reports(alpha / 2, "browser")
     return found

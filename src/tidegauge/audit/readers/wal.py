@@ -75,9 +75,8 @@ def _change(event: Event, known: Row | None, *, full: bool) -> bytes:
         before = b"O" + _tuple(old)
     elif event.previous is not None:
         before = b"K" + _tuple(old, only_key=True)
-    same = (
-        [] if full else [name for name in ("s",) if old.get(name) == new.get(name) and event.previous is None]
-    )
+    kept = () if full or event.previous is not None else ("s", "owner")
+    same = [name for name in kept if old.get(name) == new.get(name) and new.get(name) is not None]
     return b"U" + head + before + b"N" + _tuple(new, unchanged=same)
 
 
