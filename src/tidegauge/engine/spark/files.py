@@ -7,6 +7,7 @@ folder that no committed version names is left over from a tick that was not com
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -72,10 +73,8 @@ def make_durable(place: Path) -> None:
 
 def remove(place: Path) -> None:
     """Remove a folder of files, if it is there."""
-    for file in sorted(place.iterdir()) if place.is_dir() else ():
-        file.unlink()
     if place.is_dir():
-        place.rmdir()
+        shutil.rmtree(place)  # a write that was killed leaves folders in it
 
 
 class StateFiles:
