@@ -44,7 +44,6 @@ for _kind in (
     EngineKind(
         "spark",
         _spark,
-        leaves="the engine 'spark' keeps rows and units in files",
         sources=frozenset({"spark", "files"}),
         stamps="duckdb",
     ),
@@ -98,17 +97,23 @@ def open_stamper(kind: str, program: Program, columns: Mapping[str, str]) -> Eng
 
 
 def open_engine(
-    kind: str, program: Program, columns: Mapping[str, str], *, store: Path | None = None
+    kind: str,
+    program: Program,
+    columns: Mapping[str, str],
+    *,
+    store: Path | None = None,
+    secret: bytes | None = None,
 ) -> Engine:
     """An engine of this kind for a program over a table with these columns.
 
-    store: the path of the store, beside which an engine that keeps its state itself keeps it.
+    store: the path of the store, beside which an engine that keeps its state itself keeps it; secret: of an
+    encrypted store, with which this engine encrypts it.
 
     Raises SpecError for a kind that does not exist and QueryError for a query that the engine cannot compute.
     """
     engine = _find(kind).open(program, columns)
     if store is not None and isinstance(engine, KeepingEngine):
-        engine.keep_in(store)
+        engine.keep_in(store, secret)
     return engine
 
 

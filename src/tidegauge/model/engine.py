@@ -132,8 +132,12 @@ class KeepingEngine(Engine):
     """
 
     @abstractmethod
-    def keep_in(self, store: Path) -> None:
-        """Keep everything beside the store at this path.  Called once, before the first tick."""
+    def keep_in(self, store: Path, secret: bytes | None = None) -> None:
+        """Keep everything beside the store at this path.  Called once, before the first tick.
+
+        secret: 32 bytes of an encrypted store, under which everything is encrypted; None: it is plain.
+        Raises SpecError where the engine cannot do this.
+        """
 
     @abstractmethod
     def resume(self, version: str | None) -> None:

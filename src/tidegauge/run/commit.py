@@ -75,7 +75,8 @@ class Commits:
             self.shared.reserve(store, plan, plan.choice.cost, time=time)
             plan = choose(self.spec, source, store, self.sampler, now=now)
         begins, *more = plan.parts or (plan,)
-        with open_engine(self.spec.engine.kind, begins.program, plan.columns) as engine:
+        kind, secret = self.spec.engine.kind, store.engine_secret
+        with open_engine(kind, begins.program, plan.columns, store=store.path, secret=secret) as engine:
             layout = engine.layout.tables()
         if self.sampler.simulated and self.shared.ledger is not None:
             raise SpecError(_MIXED, key="ledger")

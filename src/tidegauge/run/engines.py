@@ -17,14 +17,21 @@ if TYPE_CHECKING:
 class Engines:
     """One engine at a time, for one program after the other over the same columns."""
 
-    def __init__(self, kind: str, columns: Mapping[str, str], *, store: Path | None = None) -> None:
-        self._kind, self._columns, self._store = kind, columns, store
+    def __init__(
+        self,
+        kind: str,
+        columns: Mapping[str, str],
+        *,
+        store: Path | None = None,
+        secret: bytes | None = None,
+    ) -> None:
+        self._kind, self._columns, self._store, self._secret = kind, columns, store, secret
         self._engine: Engine | None = None
 
     def open(self, program: Program) -> Engine:
         """The engine for this program; the one before is closed."""
         self.close()
-        self._engine = open_engine(self._kind, program, self._columns, store=self._store)
+        self._engine = open_engine(self._kind, program, self._columns, store=self._store, secret=self._secret)
         return self._engine
 
     def close(self) -> None:

@@ -326,7 +326,8 @@ class Gauge:
             self._commits.require_own_noise(store)
             self._commits.shared.confirm(store, plan, time=rfc3339(self._now()))
             store.public.attest()
-            with Engines(self.spec.engine.kind, plan.columns, store=self.path) as engines:
+            kind, secret = self.spec.engine.kind, store.engine_secret
+            with Engines(kind, plan.columns, store=self.path, secret=secret) as engines:
                 require_columns(plan, source)
                 program = program_of_all(begun(plan, store.secret.clock.watermark))
                 engine = engines.open(program)

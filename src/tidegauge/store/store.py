@@ -152,6 +152,12 @@ class Store:
             with self.transaction():
                 self.secret.extend_state(layout, found)
 
+    @property
+    def engine_secret(self) -> bytes | None:
+        """The secret under which an engine encrypts the state that it keeps itself; None: no store key."""
+        cipher = self._file.cipher
+        return None if cipher is None else bytes.fromhex(cipher.mac("state of an engine", ()))
+
     def unfinished(self, plan: str) -> Unfinished:
         """The finished work on the history that the plan of this hash begins with."""
         return Unfinished(self.path, self._file.cipher, lambda: f"{self.identity()} {plan}")

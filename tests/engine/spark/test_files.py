@@ -34,3 +34,11 @@ def test_a_folder_that_is_missing_or_not_complete_is_refused(tmp_path: Path) -> 
     for name in ("state-00000001", "state-00000002"):
         with pytest.raises(StoreCorrupt, match="not complete"):
             files(tmp_path).require(Version(1, state=(name,)))
+
+
+def test_versions_of_plain_and_encrypted_stores_are_read_back() -> None:
+    plain = Version(3, ("state-00000002",), ("waiting-00000003",), 7)
+    assert str(plain) == '[3, ["state-00000002"], ["waiting-00000003"], 7]'
+    sealed = Version(3, ("state-00000002",), (), 7, {"state-00000002": "ab"})
+    for one in (plain, sealed, Version()):
+        assert Version.parse(str(one)) == one

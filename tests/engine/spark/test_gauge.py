@@ -147,8 +147,6 @@ def test_what_is_not_supported_is_refused_when_planned(tmp_path: Path) -> None:
         gauge(tmp_path, {**source, "unit": "person", "max_rows": 2}, "spark").plan()
     with pytest.raises(SpecError, match="leave it out if it is the key"):
         gauge(tmp_path, {**source, "unit": "id", "max_rows": 2}, "spark").plan()
-    with pytest.raises(SpecError, match="not encrypted"):
-        gauge(tmp_path, source, "spark", key="env:KEY").plan()
     with pytest.raises(SpecError, match="does not take a source of kind 'sqlite'"):
         Gauge(
             source={"kind": "sqlite", "path": "x.db", "table": "t", "key": "id"},

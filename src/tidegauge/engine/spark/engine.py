@@ -16,6 +16,7 @@ from tidegauge.engine.spark.fold import Fold
 from tidegauge.engine.spark.folded import folded, only
 from tidegauge.engine.spark.layout import Layout
 from tidegauge.engine.spark.owners import latest, resolved
+from tidegauge.engine.spark.sealed import Sealing, require_private
 from tidegauge.engine.spark.session import session, settled
 from tidegauge.engine.spark.stamps import PREFIX, copied, state_of, sums
 from tidegauge.engine.spark.terms import TermFold
@@ -98,9 +99,13 @@ class SparkEngine(KeepingEngine, StampReader):
 
     # -- the state -------------------------------------------------------------------------------------------
 
-    def keep_in(self, store: Path) -> None:
+    def keep_in(self, store: Path, secret: bytes | None = None) -> None:
         """Keep the state in a folder beside the store."""
-        self._files = StateFiles(self._spark, store.with_suffix(".spark").resolve())
+        sealing = None
+        if secret is not None:
+            require_private(self._spark)
+            sealing = Sealing(self._spark, secret)
+        self._files = StateFiles(self._spark, store.with_suffix(".spark").resolve(), sealing)
 
     @property
     def files(self) -> StateFiles:
@@ -121,7 +126,7 @@ class SparkEngine(KeepingEngine, StampReader):
         """The state after this tick, as a text to commit.  Everything in it is durable."""
         if self._fresh:
             self._write_waiting()
-        return str(self._version)
+        return str(self.files.digested(self._version))
 
     def begin(self, releases: Collection[str], *, state: State) -> None:
         """Let the next fold begin with every row of the state once more, for releases that were added."""

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.durable import private_folder, sync_file, sync_folder
+from tidegauge.engine.spark.sealed import digest
 from tidegauge.errors import StoreCorrupt
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame, SparkSession
+
+    from tidegauge.engine.spark.sealed import Sealing
 
 BUCKETS: Final = 16
 """So many files a folder of the state has, one a bucket of units."""
@@ -29,23 +34,26 @@ class Version:
     state:   of several rows of one unit that of the last folder counts.
     waiting: the changes that have not taken effect.
     since:   the number of the first batch that arrived after the last fold.
+    digests: of an encrypted store, that of each folder.
     """
 
     number: int = 0
     state: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     since: int = 0
+    digests: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return json.dumps([self.number, self.state, self.waiting, self.since])
+        digests = [self.digests] if self.digests else []
+        return json.dumps([self.number, self.state, self.waiting, self.since, *digests])
 
     @classmethod
     def parse(cls, text: str | None) -> Version:
         """The version of a text; None: the first, which is empty."""
         if text is None:
             return cls()
-        number, state, waiting, since = json.loads(text)
-        return cls(number, tuple(state), tuple(waiting), since)
+        number, state, waiting, since, *digests = json.loads(text)
+        return cls(number, tuple(state), tuple(waiting), since, *digests)
 
     def next(
         self,
@@ -78,10 +86,12 @@ def remove(place: Path) -> None:
 
 
 class StateFiles:
-    """The folder of a gauge's state."""
+    """The folder of a gauge's state; `sealing`: of an encrypted store."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self._spark, self._folder = spark, folder
+    def __init__(self, spark: SparkSession, folder: Path, sealing: Sealing | None = None) -> None:
+        self._spark, self._folder, self._sealing = spark, folder, sealing
+        self._digests: dict[str, str] = {}
+        """Of the folders that this process wrote or checked."""
 
     def write(self, frame: DataFrame, name: str, *, by_unit: bool = False) -> bool:
         """Write a folder durably.  Returns whether it has rows; one without is removed.
@@ -91,11 +101,16 @@ class StateFiles:
         place = self.place(name)
         if by_unit:
             frame = frame.repartition(BUCKETS, "unit").sortWithinPartitions("unit")
-        frame.write.mode("overwrite").parquet(place.as_uri())
+        if self._sealing is None:
+            frame.write.mode("overwrite").parquet(place.as_uri())
+        else:
+            self._sealing.write(frame, place)
         if self.read(name).isEmpty():
             remove(place)
             return False
         make_durable(place)
+        if self._sealing is not None:
+            self._digests[name] = digest(place)
         return True
 
     def place(self, name: str) -> Path:
@@ -105,10 +120,20 @@ class StateFiles:
 
     def read(self, name: str) -> DataFrame:
         """The rows of a folder."""
+        if self._sealing is not None:
+            return self._sealing.read(self._folder / name)
         return self._spark.read.parquet((self._folder / name).as_uri())
 
+    def digested(self, version: Version) -> Version:
+        """The version with the digests of its folders, if the store is encrypted."""
+        if self._sealing is None:
+            return version
+        return replace(
+            version, digests={name: self._digests[name] for name in (*version.state, *version.waiting)}
+        )
+
     def require(self, version: Version) -> None:
-        """Raise StoreCorrupt unless all folders of the version are complete; remove all others."""
+        """Raise StoreCorrupt unless all folders of the version are as written; remove all others."""
         wanted = {*version.state, *version.waiting}
         found = {path.name for path in self._folder.iterdir()} if self._folder.is_dir() else set()
         missing = sorted(name for name in wanted if not (self._folder / name / "_SUCCESS").exists())
@@ -118,5 +143,19 @@ class StateFiles:
                 "Nothing was read or spent. Bring back store and folder, both from the same copy.",
                 advice=None,
             )
+        if self._sealing is not None:
+            for name in sorted(wanted - self._digests.keys()):
+                self._digests[name] = self._checked(name, version)
         for name in found - wanted:
             remove(self._folder / name)
+            self._digests.pop(name, None)
+
+    def _checked(self, name: str, version: Version) -> str:
+        """The digest of a folder.  Raises StoreCorrupt unless it is the one that the version has."""
+        if (found := digest(self._folder / name)) != version.digests.get(name):
+            raise StoreCorrupt(
+                f"the state of the gauge was altered: {self._folder.name}/{name} is not as this gauge wrote "
+                "it. Nothing was read or spent. Bring back store and folder, both from the same copy.",
+                advice=None,
+            )
+        return found
