@@ -18,7 +18,7 @@ SPENDING: Final = (
         "clip *= min(terms, most_in_a_bin(program.terms, release.schedule))", "clip *= 1",
         "a unit that stays for several terms"),
     bug("a term is never longer by an hour of a clock that changes", "tidegauge.model.terms:longest",
-        "for n in first) + spread", "for n in first)", "terms of a calendar"),
+        "strict=False)) + spread", "strict=False))", "terms of a calendar"),
     bug("a bin of months meets one term fewer", "tidegauge.model.terms:most_in_a_bin",
         "-(-longest(bins) // shortest) + 1)", "-(-longest(bins) // shortest))", "terms of a calendar"),
     bug("days of a clock that changes are all as long", "tidegauge.theory.paths.path:bins_touched",

@@ -81,7 +81,9 @@ _PAST: Final = (
     "a time that ends after the first pass", "retiring after the first pass",
     "changes of what is not published",
     "bins of two widths", "a clip in bins of two widths", "retiring when the last bin ends",
-    "rows that enter at one time", "labels that come at one time",
+    "rows that enter at one time", "labels that come at one time", "a flow, all changes in one window",
+    "a change when a term begins", "a flow whose unit retires", "a frozen unit that comes back",
+    "a flow between two rows",
 )  # fmt: skip
 """Exercises that are also run on a whole history, which has a code of its own."""
 _STAMPED: Final = (

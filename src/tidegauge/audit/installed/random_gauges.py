@@ -90,7 +90,7 @@ class RandomGauge:
         self.rng = Random(seed)
         pick = self.rng.choice
         most = pick((1, 2, 3)) if rows else None
-        releases = self._releases(flows=not past or self.rng.random() < 0.2)
+        releases = self._releases(flows=not past or self.rng.random() < 0.4)
         first, *others = releases
         shared = self._constraint(renews=terms)
         if others and not terms and self.rng.random() < 0.5:
@@ -202,6 +202,7 @@ _KINDS: Final[dict[str, tuple[int, dict[str, bool]]]] = {
     "terms of several rows": (12, {"terms": True, "rows": True}),
     "whole histories": (16, {"past": True}),
     "whole histories of several rows": (12, {"past": True, "rows": True}),
+    "whole histories of terms": (8, {"past": True, "terms": True}),
 }
 """How many gauges of each kind there are."""
 _TOGETHER: Final = 2

@@ -215,6 +215,22 @@ SITUATIONS: Final[dict[str, Exercise]] = {
         _flow_renewed, {"sql": "SELECT COUNT(*) FROM changes(t) WHERE before.s = 'a' AND after.s = 'b'"},
         {"at_most": 1, "renews": "20 microseconds"}, pure=True, term=(10, 30), sums=(0, 0, 0, 1, 0, 0),
     ),
+    "a change when a term begins": Exercise(
+        life((13, "k", {"x": 1}), (30, "k", {"x": 3}), (35, "k", {"x": 2})), OWN,
+        {"at_most": 1, "renews": "20 microseconds"}, tight=False, least=0.0, sums=(1, 1, 2, -1, 0, 0),
+    ),
+    "a frozen unit that comes back": Exercise(
+        life((13, "k", {"x": 1}), (15, "k", {"x": 3})), OWN, {"at_most": 1, "renews": "20 microseconds"},
+        tight=False, least=0.0, sums=(1, 1, 2, 0, 0, 0),
+    ),
+    "a flow between two rows": Exercise(
+        life((15, "k", {"s": "b"}), (25, "k", {"s": "a"}), (35, "k", {"s": "b"})),
+        {"sql": "SELECT COUNT(*) FROM changes(t) WHERE before.s = 'a' AND after.s = 'b'"}, {"at_most": 3},
+        tight=False, least=0.0, sums=(0, 0, 0, 1, 0, 0),
+    ),
+    "a flow whose unit retires": Exercise(
+        hits(11, 12, 13), FLOW, {"at_most": 2, "on_excess": "retire"}, sums=(1, 2, 0, 0, 0, 0),
+    ),
     "a label that is not declared": Exercise(
         _unlabelled, OWN, CASES, local=True, tight=False, least=0.0, sums=(1, 0, 0, 0, 0, 0),
     ),
