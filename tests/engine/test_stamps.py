@@ -4,18 +4,34 @@ so does SQL over its files."""
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from tests.docs.blocks import blocks
 from tests.engine.harness import BY_STATE, COLUMNS, FLOW, START, SUM_X, batch_table, last_end
-from tests.engine.test_past import ENDS, Result, TableHistory, counted, plain_world, state, told
+from tests.engine.test_past import (
+    ENDS,
+    Result,
+    TableHistory,
+    counted,
+    flow_world,
+    in_order,
+    owned_world,
+    plain_world,
+    state,
+    term_world,
+    told,
+)
 from tests.seeds import seeds
 from tidegauge.engine.duckdb.engine import DuckEngine
-from tidegauge.engine.duckdb.past import enforce, parts, shuffle, stamps
+from tidegauge.engine.duckdb.past import parts, shuffle, stamps
+from tidegauge.engine.registry import open_stamper
 from tidegauge.errors import SpecError
 from tidegauge.model.program import Allowance, Program, Release, Scope
 from tidegauge.model.quantity import Span
@@ -23,6 +39,8 @@ from tidegauge.model.schedule import Schedule
 from tidegauge.store.secret.stamped import Origin, open_stamped, stamping
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
 
     from tests.engine.harness import World
@@ -79,52 +97,112 @@ def by_sql(folder: Path, names: list[str]) -> dict[Any, int]:
     }
 
 
-def drawn(seed: int) -> tuple[World, pa.Table, int]:
-    world = plain_world(seed)
+WORLDS = {"plain": plain_world, "flows": flow_world, "renews": term_world, "owned": owned_world}
+
+
+def drawn(seed: int, kind: str = "plain") -> tuple[World, pa.Table, int]:
+    world, owned = WORLDS[kind](seed), kind == "owned"
     rows = (
-        told(world.mutations, world.rng, owned=False)
+        told(world.mutations, world.rng, owned=owned)
         if seed % 2
-        else batch_table(world.mutations, owned=False)
+        else batch_table(world.mutations, owned=owned)
     )
     reached = last_end(world.program, START, ENDS if seed % 5 else 40)
     assert reached is not None
     return world, rows, reached
 
 
-def compare(seed: int, folder: Path) -> None:
-    world, rows, reached = drawn(seed)
+def compare(seed: int, folder: Path, kind: str = "plain") -> None:
+    world, rows, reached = drawn(seed, kind)
     with DuckEngine(world.program, COLUMNS) as engine:
         raw = Result(engine, rows, reached)
     with DuckEngine(world.program, COLUMNS) as engine:
         again = stamped_result(folder)(engine, rows, reached)
     assert again.run.totals == raw.run.totals
     assert again.run.dropped == raw.run.dropped
+    if kind == "owned":
+        assert in_order(again.run) == in_order(raw.run)
     assert state(again.run) == state(raw.run)
     assert counted(again.run) == counted(raw.run)
     assert again.arrivals == raw.arrivals
     assert by_sql(folder, [one.name for one in world.program.releases]) == raw.run.sums
 
 
+@pytest.mark.parametrize("kind", WORLDS)
 @pytest.mark.parametrize("seed", seeds(8000, 200, quick=6))
-def test_a_stamped_history_is_the_same_as_the_history(seed: int, tmp_path: Path) -> None:
-    compare(seed, tmp_path / "stamped")
+def test_a_stamped_history_is_the_same_as_the_history(seed: int, kind: str, tmp_path: Path) -> None:
+    compare(seed, tmp_path / "stamped", kind)
 
 
 def test_the_twin_that_must_fail(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Stamps that forget when a unit leaves are noticed by the comparison above."""
     honest = stamps.stamped
 
-    def forgetful(s: int, names: pa.Array, life: enforce.Lives) -> pa.Table:
-        table = honest(s, names, life)
+    def remains(s: int, names: pa.Array, found: stamps.Stamps | None) -> pa.Table:
+        table = honest(s, names, found)
         return table.filter(table["ordinal"].is_valid())
 
-    monkeypatch.setattr("tidegauge.engine.duckdb.past.fold.stamped", forgetful)
+    monkeypatch.setattr("tidegauge.engine.duckdb.past.fold.stamped", remains)
     for seed in range(8000, 8020):
         try:
             compare(seed, tmp_path / str(seed))
         except AssertionError:
             return
     pytest.fail("nothing was noticed")
+
+
+def forgetful(table: pa.Table) -> pa.Table:
+    """Without what is not accepted by itself, such as changes of rows beyond max_rows."""
+    return table.filter(pc.not_equal(pc.fill_null(table["ordinal"], 1), 0))
+
+
+def flowless(table: pa.Table) -> pa.Table:
+    """Without what begins from nothing, such as what flows count."""
+    return table.filter(pc.not_equal(table["was"], 0))
+
+
+@pytest.mark.parametrize(
+    ("kind", "broken"), [("owned", forgetful), ("renews", forgetful), ("flows", flowless)]
+)
+def test_the_twins_of_other_gauges_that_must_fail(
+    kind: str, broken: Callable[[pa.Table], pa.Table], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    honest = stamps.stamped
+    for module in ("fold", "several"):
+        monkeypatch.setattr(
+            f"tidegauge.engine.duckdb.past.{module}.stamped", lambda *given: broken(honest(*given))
+        )
+    for seed in range(8000, 8020):
+        try:
+            compare(seed, tmp_path / str(seed), kind)
+        except AssertionError:
+            return
+    pytest.fail("nothing was noticed")
+
+
+def test_ordinals_begin_again_with_a_term_and_the_filter_holds_in_it(tmp_path: Path) -> None:
+    for seed in range(8000, 8010):
+        world, rows, reached = drawn(seed, "renews")
+        if any(scope.retire for scope in world.program.scopes):
+            continue
+        terms = world.program.terms
+        assert terms is not None
+        with DuckEngine(world.program, COLUMNS) as engine:
+            write(engine, TableHistory(rows, reached), tmp_path / f"{seed}")
+        found = pq.read_table(tmp_path / f"{seed}" / "changes.parquet").sort_by("time").to_pylist()
+        known: dict[tuple[Any, ...], int] = {}
+        for one in found:
+            time, first = (int(one[name].timestamp() * 1_000_000) for name in ("time", "first"))
+            if one["ordinal"] is None or one["ordinal"] == 0:
+                assert one["accepted"] == (one["ordinal"] is None)
+                assert terms.bin_end(terms.bin_at(time)) == time  # at the instant at which a term begins
+                continue
+            life = one["scope"], one["unit"], terms.bin_at(time + 1)
+            known[life] = known.get(life, 0) + 1
+            assert one["ordinal"] == known[life]
+            ((_, limit),) = world.program.scopes[one["scope"]].allowances
+            inside = limit.at_most is None or one["ordinal"] <= limit.at_most
+            assert one["accepted"] == (inside and (limit.within is None or time - first <= limit.within))
 
 
 @pytest.mark.parametrize("seed", [8001, 8002, 8003])
@@ -165,21 +243,37 @@ def test_an_empty_history(tmp_path: Path) -> None:
     assert (whole.run.sums, whole.arrivals, whole.run.memory.rows) == ({}, 0, {})
 
 
-@pytest.mark.parametrize(
-    ("release", "max_rows"),
-    [(Release("flow", FLOW, Schedule(0, Span(micros=10))), None),
-     (Release("state", BY_STATE, Schedule(0, Span(micros=10))), 2)],
-)  # fmt: skip
-def test_what_cannot_be_stamped_is_refused(release: Release, max_rows: int | None, tmp_path: Path) -> None:
-    program = Program(
-        (release,),
-        (Scope((release.name,), ((None, Allowance(2)),)),),
-        max_rows,
-        None if max_rows is None else "k",
-    )
-    with (
-        DuckEngine(program, COLUMNS) as engine,
-        pytest.raises(SpecError, match="cannot be stamped"),
-    ):
-        write(engine, TableHistory(batch_table([], owned=max_rows is not None), 10), tmp_path / "stamped")
+def test_what_cannot_be_stamped_is_refused(tmp_path: Path) -> None:
+    schedule, limit = Schedule(0, Span(micros=10)), ((None, Allowance(2)),)
+    flow, stock = Release("flow", FLOW, schedule), Release("state", BY_STATE, schedule)
+    own = replace(flow, query=replace(FLOW, own_columns=True))
+    for number, program in enumerate((
+        Program((flow,), (Scope(("flow",), limit),)),
+        Program((replace(own, clip=1),), (Scope(("flow",), limit),)),
+        Program((own,), (Scope(("flow",), limit),), terms=schedule),
+        Program((own,), (Scope(("flow",), limit),), 2, "k"),
+        Program((stock,), (Scope(("state",), limit),), 2, "k", terms=schedule),
+    )):  # fmt: skip
+        rows = batch_table([], owned=program.max_rows is not None)
+        with (
+            DuckEngine(program, COLUMNS) as engine,
+            pytest.raises(SpecError, match="cannot be stamped"),
+        ):
+            write(engine, TableHistory(rows, 10), tmp_path / f"{number}")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_spark_is_refused_what_it_does_not_read() -> None:
+    schedule = Schedule(0, Span(micros=10))
+    state = Release("state", BY_STATE, schedule)
+    scopes = (Scope(("state",), ((None, Allowance(2)),)),)
+    open_stamper("spark", Program((state,), scopes), COLUMNS).close()
+    flow = Program((Release("flow", FLOW, schedule),), (Scope(("flow",), ((None, Allowance(2)),)),))
+    for program in (
+        flow,
+        Program((state,), scopes, 2, "k"),
+        Program((state,), scopes, terms=schedule),
+        Program((state,), scopes, keeps=("k",)),
+    ):
+        with pytest.raises(SpecError, match="reads stamped changelogs only of gauges whose units are rows"):
+            open_stamper("spark", program, COLUMNS)

@@ -27,6 +27,7 @@ from tidegauge.testing import Clock
 EVERY = {"start": "1970-01-01T00:00:00.000010Z", "every": "10 microseconds", "for": "90 microseconds"}
 SOURCE = {"kind": "files", "path": "log.csv", "table": "t", "time": "time", "key": "id", "after": "after_",
           "time_unit": "microseconds", "types": {"age": "integer"}}  # fmt: skip
+LIMITS = {"at_most": 3, "within": "50 microseconds"}
 FILES = ("bins.parquet", "changes.parquet", "rows.parquet", "stamp.json", "units.parquet", "views.parquet")
 
 
@@ -35,21 +36,23 @@ def rows(seed: int, count: int, *, since: int = 0, until: int = 60) -> list[str]
     rng = random.Random(seed)
     found = []
     for _ in range(count):
-        time, key = rng.randint(since, until), f"k{rng.randrange(12)}"
-        ward, age = (rng.choice(["a", "b", "c"]), rng.randrange(90)) if rng.random() < 0.85 else ("", "")
-        found.append(f"{time},{key},{ward},{age}")
+        time, key = rng.randint(since, until), rng.randrange(12)
+        alive = rng.random() < 0.85
+        ward, age = (rng.choice(["a", "b", "c"]), rng.randrange(90)) if alive else ("", "")
+        found.append(f"{time},k{key},{ward},{age},{f'p{key % 4}' if alive else ''}")
     return found
 
 
 def write(folder: Path, lines: list[str]) -> None:
     folder.mkdir(exist_ok=True)
-    (folder / "log.csv").write_text("\n".join(["time,id,after_ward,after_age", *lines, ""]), "utf-8")
+    head = "time,id,after_ward,after_age,after_person"
+    (folder / "log.csv").write_text("\n".join([head, *lines, ""]), "utf-8")
 
 
 def gauge(folder: Path, clock: Clock, **changes: Any) -> Gauge:
     declared: dict[str, Any] = {
         "source": SOURCE,
-        "constraint": {"at_most": 3, "within": "50 microseconds"},
+        "constraint": LIMITS,
         "budget": {"epsilon": 10**9},
         "releases": {
             "by_ward": {
@@ -79,18 +82,26 @@ def everything(folder: Path) -> tuple[Any, ...]:
         )
 
 
+FLOW = {"sql": "SELECT COUNT(*) FROM changes(t) WHERE before.ward = 'a' AND after.ward = 'b'", **EVERY}
+KINDS: dict[str, dict[str, Any]] = {
+    "freeze": {},
+    "retire": {"constraint": {**LIMITS, "on_excess": "retire"}},
+    "renews": {"constraint": {**LIMITS, "within": "20 microseconds", "renews": "30 microseconds"}},
+    "persons": {"source": {**SOURCE, "unit": "person", "max_rows": 2}},
+    "flow": {"releases": {"moved": FLOW}},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", seeds(300, 40, quick=2))
-def test_state_readings_and_later_ticks_are_the_same(seed: int, tmp_path: Path) -> None:
-    retire = (
-        {"constraint": {"at_most": 3, "within": "50 microseconds", "on_excess": "retire"}} if seed % 2 else {}
-    )
+def test_state_readings_and_later_ticks_are_the_same(seed: int, kind: str, tmp_path: Path) -> None:
     lines, more = rows(seed, 80), rows(seed + 1, 30, since=20, until=95)
     raw, again = tmp_path / "raw", tmp_path / "bin=3"  # no value is taken from the name of a folder
     found = []
     for folder in (raw, again):
         write(folder, lines)
         clock = Clock(57)
-        one = gauge(folder, clock, **retire)
+        one = gauge(folder, clock, **KINDS[kind])
         folder_of_stamps = one.stamp() if folder is again else None
         assert folder_of_stamps in (None, again / "store.stamped")
         first = list(one.run(stamped=folder_of_stamps))
@@ -225,10 +236,10 @@ def test_a_run_that_ends_before_the_stamp_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"constraint": {"at_most": 3, "renews": "1 year"}}, "cannot be stamped"),
+        (KINDS["renews"] | KINDS["persons"], "cannot be stamped"),
+        (KINDS["renews"] | KINDS["flow"], "cannot be stamped"),
         ({"key": "env:STAMP_TEST_KEY"}, "encrypted"),
-        ({"releases": {"moved": {"sql": "SELECT COUNT(*) FROM changes(t) WHERE after.ward = 'a'", **EVERY}}},
-         "cannot be stamped"),
+        ({"releases": {"moved": {**FLOW, "clip": 1}}}, "cannot be stamped"),
         ({"releases": {"n": {"sql": "SELECT COUNT(*) FROM t", **EVERY, "start": "2030-01-01"}}},
          "no reading is due"),
     ],

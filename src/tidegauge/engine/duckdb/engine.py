@@ -45,8 +45,9 @@ _PART: Final = 2_000_000
 """At most this many changes are folded at once; more are folded in parts that have no unit in common."""
 
 CANNOT_STAMP: Final = (
-    "this gauge cannot be stamped: only gauges whose units are rows, without flows and without a constraint "
-    "that renews, can. Nothing was written. Run it on the changelog itself: tidegauge run"
+    "this gauge cannot be stamped: a flow has a clip or sees too many different rows, or flows or a "
+    "constraint that renews are combined with each other, with several rows a unit or with labels. Nothing "
+    "was written. Run it on the changelog itself: tidegauge run"
 )
 
 
@@ -196,22 +197,17 @@ class DuckEngine(Engine, HistoryEngine, StampEngine):
         return fold(self._db, self.program, self._sql, used)
 
     def stamp(
-        self,
-        history: History,
-        *,
-        reached: int,
-        write: Callable[[pa.Table], None],
-        report: Report,
+        self, history: History, *, reached: int, write: Callable[[pa.Table], None], report: Report
     ) -> Stamps:
         """Hand over the stamped changes of a history.  Raises SpecError where they cannot be stamped."""
-        plain = not (self.program.max_rows or self.program.terms or self._sql.flows or self._sql.image)
-        if not plain or (past := self._fast()) is None:
-            raise SpecError(CANNOT_STAMP)
         write(SCHEMA.empty_table())
-        parts = past.fold(history, reached=reached, report=report, write=write)
-        first = next(parts)
-        views = views_table(self._db, len(self.program.scopes))
-        return Stamps(past.arrivals, views, bins_table(self._db), chain([first], parts))
+        with suppress(TooManyPairs):
+            if (past := self._fast()) is not None:
+                parts = past.fold(history, reached=reached, report=report, write=write)
+                first = next(parts)
+                views = views_table(self._db, len(self.program.scopes))
+                return Stamps(past.arrivals, views, bins_table(self._db), chain([first], parts))
+        raise SpecError(CANNOT_STAMP)
 
     def fold_stamped(self, stamped: Stamped, *, state: State) -> Backfilled:
         """Fold a stamped history; the store has nothing yet."""

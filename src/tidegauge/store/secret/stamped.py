@@ -76,6 +76,7 @@ class StampWriter:
                 handle, schema, compression="zstd", compression_level=1, use_dictionary=repeated,
                 column_encoding={name: "DELTA_BINARY_PACKED" for name in schema.names if name == "time"},
             )  # fmt: skip
+            self.held.callback(self._writers[name].close)
         if table.num_rows:
             self._writers[name].write_table(
                 table.replace_schema_metadata(None), row_group_size=table.num_rows
@@ -92,8 +93,6 @@ class StampWriter:
             counts.update(part.counts)
         self.write("views", stamps.views)
         self.write("bins", stamps.bins)
-        for writer in self._writers.values():
-            writer.close()
         self.held.close()
         for name in _FILES:
             sync_file(self.folder / f"{name}.parquet")

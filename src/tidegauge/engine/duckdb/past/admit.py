@@ -44,15 +44,21 @@ class Steps:
         )
 
 
+def crowded(steps: Steps, row: NDArray[np.int32], most: int) -> Flags:
+    """For each unit: whether it ever owns more than `most` rows that contribute."""
+    found: Flags = np.bincount(steps.unit[begins(row)], minlength=1) > most
+    return found
+
+
 def admitted(steps: Steps, row: NDArray[np.int32], place: NDArray[Any], most: int, ends: Ints) -> Steps:
     """The steps of rows while they count.
 
     `row`: of each step its row; `place`: the place of its change in the log; `ends`: of all bins.
     """
-    crowded = np.bincount(steps.unit[begins(row)], minlength=1) > most
-    if not crowded.any():
+    full = crowded(steps, row, most)
+    if not full.any():
         return steps
-    mine = crowded[steps.unit]
+    mine = full[steps.unit]
     some = np.flatnonzero(mine)
     return steps.at(~mine).and_then(_waiting(steps.at(some), place[some], most, ends))
 

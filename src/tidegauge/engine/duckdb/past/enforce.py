@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from tidegauge.engine.duckdb.past.stamps import NO_CHANGE, Stamps
 from tidegauge.engine.duckdb.sorting import begins, order_of
 from tidegauge.engine.duckdb.views import NEVER
 
@@ -66,20 +67,6 @@ class Rules:
     def timed(self) -> bool:
         """Whether the time of a change can decide about it."""
         return self.retire or bool((self.within != NEVER).any())
-
-
-@dataclass(frozen=True)
-class Stamps:
-    """Every change of the contributions in one scope; `ordinal` 0: the constraint removes the unit."""
-
-    key: Ints
-    time: Ints
-    ordinal: Ints
-    first: Ints
-    bin: Ints
-    was: NDArray[np.int32]
-    now: NDArray[np.int32]
-    accepted: Flags
 
 
 @dataclass(frozen=True)
@@ -304,18 +291,14 @@ def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int, stamp: bo
     stamps = None
     if stamp:
         assert time is not None
-        none = np.zeros(len(goes), np.int32)
         ordinal = np.arange(len(key)) - np.repeat(starts, lengths) + 1
-        stamps = Stamps(
-            key=np.concatenate([key, key[starts][gone]]),
-            time=np.concatenate([time, found.leaves[gone]]),
-            ordinal=np.concatenate([ordinal, none]),
-            first=np.concatenate([np.repeat(first, lengths), first[gone]]),
-            bin=np.concatenate([rows.bin[at], goes]),
-            was=np.concatenate([was, standing[gone].astype(np.int32)]),
-            now=np.concatenate([now, none]),
-            accepted=np.concatenate([accepts, np.ones(len(goes), bool)]),
-        )
+        every = Stamps(key, time, ordinal, np.repeat(first, lengths), rows.bin[at], was, now, accepts)
+        leaves, none = found.leaves[gone], np.zeros(len(goes), np.int32)
+        stamps = Stamps.joined(
+            every.with_flows(changes.flow, flows),
+            Stamps.like(key[starts][gone], leaves, goes, standing[gone], none, ordinal=NO_CHANGE,
+                        first=first[gone]),
+        )  # fmt: skip
     return Lives(
         units=key[starts],
         moves=found.moves,

@@ -25,7 +25,7 @@ from tidegauge.engine.duckdb.past.digests import Digests
 from tidegauge.engine.duckdb.past.distinct import DistinctRows
 from tidegauge.engine.duckdb.past.enforce import ALIVE, BEFORE, INFORMED, Log, Rules, Versions, enforce
 from tidegauge.engine.duckdb.past.flows import flows_of
-from tidegauge.engine.duckdb.past.parts import Part, Texts, different, divided, named, together
+from tidegauge.engine.duckdb.past.parts import Part, Texts, different, divided, named, together, unstamped
 from tidegauge.engine.duckdb.past.segments import Seen
 from tidegauge.engine.duckdb.past.shuffle import Changes, Shuffle, parts_of, plain, size_of
 from tidegauge.engine.duckdb.past.stamps import stamped
@@ -128,14 +128,12 @@ class Past:
             found = []
             for number, part in enumerate(in_turn(pool, self._threads, result, range(shuffle.parts))):
                 if part is not None:
-                    for table in part.stamps:
-                        assert write is not None
-                        write(table)
-                    found.append(replace(part, stamps=()))
+                    found.append(unstamped(part, write))
                 report(6 * shuffle.parts + 3 * (number + 1), 10 * shuffle.parts)
             shuffle.close()
             work.enforced()
-            found += self._rest(rules, ends, reached, pool)
+            more = self._rest(rules, ends, reached, pool, stamp=write is not None)
+            found += [unstamped(part, write) for part in more]
             found = digests.prepare(combinations, found, pool)
             report(1, 1)
             yield from self._folded(found, rules, digests, pool)
@@ -294,7 +292,7 @@ class Past:
         lives = [
             enforce(rows, one, ends=ends, reached=reached, stamp=stamp)
             if self._terms is None
-            else enforce_terms(rows, one, self._terms, ends)
+            else enforce_terms(rows, one, self._terms, ends, stamp=stamp)
             for one in rules
         ]
         return Part(
@@ -305,7 +303,7 @@ class Past:
             tuple(replace(life, stamps=None) for life in lives),
             rows.counts,
             int(outside[part.version >> 3].sum()) if outside.any() else 0,
-            stamps=tuple(stamped(s, named(pa.array(rows.keys)), life) for s, life in enumerate(lives))
+            stamps=tuple(stamped(s, named(pa.array(rows.keys)), life.stamps) for s, life in enumerate(lives))
             if stamp
             else (),
         )
@@ -316,9 +314,11 @@ class Past:
         ends: Ints,  # noqa: ARG002
         reached: int,  # noqa: ARG002
         pool: ThreadPoolExecutor,  # noqa: ARG002
-    ) -> list[Part]:
+        *,
+        stamp: bool,  # noqa: ARG002
+    ) -> Iterable[Part]:
         """More parts, after those of all keys."""
-        return []
+        return ()
 
     # -- the result ------------------------------------------------------------------------------------------
 

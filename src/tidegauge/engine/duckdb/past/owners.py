@@ -75,10 +75,9 @@ class PastOfUnits(Past):
         ends: Ints,
         reached: int,  # noqa: ARG002
         *,
-        stamp: bool,
+        stamp: bool,  # noqa: ARG002
     ) -> Part:
         """The state of the rows of a part of all keys; adds the changes of their units to the other parts."""
-        assert not stamp
         rows = OwnedRows(part, ends, outside)
         columns, home = rows.moves(rules)
         if len(rows.versions.key):
@@ -86,7 +85,9 @@ class PastOfUnits(Past):
             self._moves.add(columns, place, int(part.row[0]))
         return rows.part(rules)
 
-    def _rest(self, rules: Sequence[Rules], ends: Ints, reached: int, pool: ThreadPoolExecutor) -> list[Part]:
+    def _rest(
+        self, rules: Sequence[Rules], ends: Ints, reached: int, pool: ThreadPoolExecutor, *, stamp: bool
+    ) -> Iterator[Part]:
         most = self._program.max_rows
         assert most is not None
         self._moves.finish()
@@ -98,11 +99,12 @@ class PastOfUnits(Past):
 
         def work(number: int) -> Part | None:
             part: Any = self._moves.part(number)
-            return None if part is None else several.part(Moves(**part))
+            return None if part is None else several.part(Moves(**part), stamp=stamp)
 
-        found = list(in_turn(pool, self._threads, work, range(self._moves.parts)))
+        for found in in_turn(pool, self._threads, work, range(self._moves.parts)):
+            if found is not None:
+                yield found
         self._moves.close()
-        return [part for part in found if part is not None]
 
     def _tables(
         self, state: PastState, parts: Sequence[Part], pool: ThreadPoolExecutor

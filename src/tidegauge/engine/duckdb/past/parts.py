@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from tidegauge.engine.duckdb.identity import MARK, native
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -49,6 +49,14 @@ class Part:
     """The digests of the rows that exist; None where they follow from keys and used columns."""
     stamps: tuple[pa.Table, ...] = ()
     """The stamped changes, if they were requested."""
+
+
+def unstamped(part: Part, write: Callable[[pa.Table], None] | None) -> Part:
+    """The part without its stamped changes, which `write` takes."""
+    for table in part.stamps:
+        assert write is not None
+        write(table)
+    return replace(part, stamps=())
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,18 @@ where this is nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegauge.engine.duckdb.past.admit import Steps, admitted, together
+from tidegauge.engine.duckdb.past.admit import Steps, admitted, crowded, together
 from tidegauge.engine.duckdb.past.enforce import Lives, judged, net
 from tidegauge.engine.duckdb.past.owned import codes
 from tidegauge.engine.duckdb.past.parts import Part
+from tidegauge.engine.duckdb.past.stamps import NO_CHANGE, NOT_COUNTED, Stamps, stamped
 from tidegauge.engine.duckdb.sorting import begins, order_of
 from tidegauge.engine.duckdb.views import NEVER
 
@@ -121,16 +122,21 @@ class Several:
         self._rules, self._amounts, self._most = rules, amounts, most
         self._ends, self._reached = ends, reached
 
-    def part(self, moves: Moves) -> Part:
-        """The counters of the units of a part, in every scope."""
+    def part(self, moves: Moves, *, stamp: bool) -> Part:
+        """The counters of the units of a part, in every scope.  `stamp`: also return every change."""
         encoded = pa.array(moves.unit).dictionary_encode()
         names: Any = encoded.dictionary
-        unit = encoded.indices.to_numpy()
-        lives = tuple(self._enforced(moves, Owners(unit, len(names)), s) for s in range(len(self._rules)))
+        owners = Owners(encoded.indices.to_numpy(), len(names))
+        lives = [self._enforced(moves, owners, s, stamp=stamp) for s in range(len(self._rules))]
+        units = names.cast(pa.string()) if stamp else None
+        stamps = [stamped(s, units, life.stamps) for s, life in enumerate(lives)] if stamp else ()
         none = np.zeros(0, np.int64)
-        return Part(names, none.astype(np.int32), none, none, lives, {}, 0)
+        return Part(
+            names, none.astype(np.int32), none, none, tuple(replace(life, stamps=None) for life in lives),
+            {}, 0, stamps=tuple(stamps),
+        )  # fmt: skip
 
-    def _enforced(self, moves: Moves, owners: Owners, s: int) -> Lives:
+    def _enforced(self, moves: Moves, owners: Owners, s: int, *, stamp: bool) -> Lives:
         rules, unit, units = self._rules[s], owners.unit, owners.count
         width, fresh, picture = rules.width, (moves.version & 1).astype(bool), moves.version >> 1
         code, was = codes(picture, fresh, rules)
@@ -157,6 +163,21 @@ class Several:
         counts, left = steps.at(accepts), np.append(found.left, [False])
         away = np.flatnonzero(accepts & left[mine])
         goes = np.searchsorted(self._ends, found.leaves[mine[away]]) * width
+        stamps = None
+        if stamp:
+            number = (np.cumsum(some) - 1)[group]  # of each step: its change
+            kept = np.flatnonzero(some[group])
+            ordinal = np.arange(len(who)) - np.repeat(first, lengths) + 1
+            begun = np.repeat(time[first], lengths)
+            full = crowded(every, row, self._most)
+            gone = steps.at(away)
+            stamps = Stamps.joined(
+                Stamps(steps.unit[kept], steps.time[kept], ordinal[number[kept]], begun[number[kept]],
+                       steps.bin[kept], steps.was[kept], steps.now[kept], accepts[kept]),
+                Stamps.like(gone.unit, found.leaves[mine[away]], goes // width, gone.now, gone.was,
+                            ordinal=NO_CHANGE, first=begun[number[away]]),
+                _beyond(every.at(full[every.unit]), steps.at(full[steps.unit]), self._ends),
+            )  # fmt: skip
         rest = np.flatnonzero(some[group] & (left[mine] | ~accepts))
         excess = self._amounts[s].texts(
             *_net_codes(mine[rest], steps.now[rest], steps.was[rest], width), len(first)
@@ -175,6 +196,7 @@ class Several:
             other_changes=net([*_signed(every, width), *_signed(counts, width, -1)], width),
             exits=net([(goes + steps.now[away], -1), (goes + steps.was[away], 1)], width),
             dropped=found.dropped,
+            stamps=stamps,
         )
 
     @staticmethod
@@ -230,6 +252,27 @@ def _signed(steps: Steps, width: int, sign: int = 1) -> list[_Signed]:
     """The places of what steps add and take away."""
     spot = steps.bin.astype(np.int64) * width
     return [_Signed(spot + steps.now, sign), _Signed(spot + steps.was, -sign)]
+
+
+def _beyond(every: Steps, steps: Steps, ends: Ints) -> Stamps:
+    """What rows that do not count add to the true sums.
+
+    `every`: the changes of all rows; `steps`: those of rows while they count.  `ends`: of all bins.
+    """
+    sides = ((every.now, 1, every), (every.was, -1, every), (steps.now, -1, steps), (steps.was, 1, steps))
+    code = np.concatenate([number for number, _, _ in sides])
+    unit = np.concatenate([one.unit for _, _, one in sides])
+    time: Ints = np.concatenate([one.time for _, _, one in sides])
+    sign = np.concatenate([np.full(len(number), sign) for number, sign, _ in sides])
+    order = np.lexsort((code, time, unit))
+    code, unit, time, sign = code[order], unit[order], time[order], sign[order]
+    starts = np.flatnonzero(begins(unit, time, code))
+    times: Ints = np.add.reduceat(sign, starts) if len(starts) else starts
+    rows = np.where(code[starts] > 0, np.abs(times), 0)
+    at, more = np.repeat(starts, rows), np.repeat(times > 0, rows)
+    bins = np.searchsorted(ends, time[at])
+    was, now = np.where(more, 0, code[at]), np.where(more, code[at], 0)
+    return Stamps.like(unit[at], time[at], bins, was, now, ordinal=NOT_COUNTED)
 
 
 def _net_codes(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 import numpy as np
@@ -17,7 +18,9 @@ from tidegauge.scratch import ScratchFolder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tidegauge.engine.duckdb.past.enforce import Lives
+    from numpy.typing import NDArray
+
+    from tidegauge.engine.duckdb.past.enforce import Flags, Ints
     from tidegauge.model.engine import StateLayout
     from tidegauge.model.program import Program, Total
     from tidegauge.model.stamp import Stamped
@@ -41,23 +44,71 @@ _DENSE: Final = 20
 """Up to 2^20 combinations of bin and contribution are counted in an array, not in a hash table."""
 
 
-def stamped(s: int, names: pa.Array, life: Lives) -> pa.Table:
-    """The changes of the units of a part in scope s.  `names`: of the keys of the part.
+NO_CHANGE: Final = -1
+"""The ordinal, before it is written as null, of what the constraint does: it is no change of the log."""
+NOT_COUNTED: Final = 0
+"""The ordinal of a change of the log that is true, free of charge and not accepted by itself."""
 
-    A unit that the constraint removes leaves by a change without an ordinal, from its contribution to 0.
-    """
-    found = life.stamps
+
+@dataclass(frozen=True)
+class Stamps:
+    """Rows of the stamped changes of one scope: the true sums are of those that have an ordinal."""
+
+    key: NDArray[Any]
+    time: Ints
+    ordinal: Ints
+    first: Ints
+    bin: NDArray[Any]
+    was: NDArray[Any]
+    now: NDArray[Any]
+    accepted: Flags
+
+    @classmethod
+    def joined(cls, *some: Stamps) -> Stamps:
+        """All of them."""
+        return cls(*(np.concatenate([getattr(one, each.name) for one in some]) for each in fields(cls)))
+
+    @classmethod
+    def like(
+        cls, key: Any, time: Ints, bins: Any, was: Any, now: Any, *, ordinal: int, first: Ints | None = None
+    ) -> Stamps:
+        """Rows with one ordinal: accepted if they are no changes; `first`: their own time by default."""
+        count = len(time)
+        own = time if first is None else first
+        accepted = np.full(count, ordinal == NO_CHANGE)
+        return cls(key, time, np.full(count, ordinal), own, bins, was, now, accepted)
+
+    def take(self, places: Any) -> Stamps:
+        """Some of them."""
+        return Stamps(*(getattr(self, each.name)[places] for each in fields(self)))
+
+    def with_flows(self, flow: NDArray[np.int32] | None, accepted: Flags) -> Stamps:
+        """These changes, and a row of its own for what flows count of each: from 0 to its number.
+
+        `flow`: these numbers, 0 where they count nothing; `accepted`: whether what they count is accepted.
+        """
+        if flow is None:
+            return self
+        some = np.flatnonzero(flow)
+        counted = replace(
+            self.take(some), was=np.zeros(len(some), np.int32), now=flow[some], accepted=accepted[some]
+        )
+        return Stamps.joined(self.take(self.was != self.now), counted)
+
+
+def stamped(s: int, names: pa.Array, found: Stamps | None) -> pa.Table:
+    """The changes of the units of a part in scope s.  `names`: of the keys of the part."""
     assert found is not None
     count = len(found.key)
     columns = {
         "scope": pa.array(np.full(count, s, np.int32)),
         "unit": pa.DictionaryArray.from_arrays(pa.array(found.key.astype(np.int32)), names),
         "time": pa.array(found.time).view(_TIME),
-        "ordinal": pa.array(found.ordinal.astype(np.int32), mask=found.ordinal == 0),
+        "ordinal": pa.array(found.ordinal.astype(np.int32), mask=found.ordinal == NO_CHANGE),
         "first": pa.array(found.first).view(_TIME),
         "bin": pa.array(found.bin.astype(np.int32)),
-        "was": pa.array(found.was),
-        "now": pa.array(found.now),
+        "was": pa.array(found.was.astype(np.int32)),
+        "now": pa.array(found.now.astype(np.int32)),
         "accepted": pa.array(found.accepted),
     }
     return pa.table(columns, schema=SCHEMA)
@@ -93,6 +144,7 @@ class StampedFold:
         entries, units, used = (
             arrow_schema(columns) for columns in (self._layout.entries, self._layout.units, self._layout.used)
         )
+        gone = entries.empty_table().select([name for name in ("entry", "unit") if name in entries.names])
         parts = found.parts()
         with ThreadPoolExecutor(2) as pool:  # the state is read ahead, the first part while sums are computed
             summed = pool.submit(self._sums, found)
@@ -104,7 +156,7 @@ class StampedFold:
                 yield Folded(
                     totals=accepted,
                     entries=rows.cast(entries),
-                    gone=entries.empty_table().select(["entry"]),
+                    gone=gone,
                     units=counters.cast(units),
                     used=used.empty_table(),
                     counts=counts,

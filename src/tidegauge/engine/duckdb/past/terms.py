@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tidegauge.engine.duckdb.past.enforce import MOST_WITHIN, Lives, changes_of, net
+from tidegauge.engine.duckdb.past.stamps import NO_CHANGE, NOT_COUNTED, Stamps
 from tidegauge.engine.duckdb.sorting import begins
 from tidegauge.engine.duckdb.views import NEVER
 
@@ -117,7 +118,7 @@ class _Lives:
         )
 
 
-def enforce_terms(rows: Versions, rules: Rules, terms: Terms, ends: Ints) -> Lives:
+def enforce_terms(rows: Versions, rules: Rules, terms: Terms, ends: Ints, *, stamp: bool = False) -> Lives:
     """Decide which changes of the contributions in one scope count, in each term by itself."""
     width, reached = rules.width, terms.reached
     at, was, now, _ = changes_of(rows, rules)
@@ -158,9 +159,25 @@ def enforce_terms(rows: Versions, rules: Rules, terms: Terms, ends: Ints) -> Liv
         (final != lives.end) & (lives.term < terms.last) & ~np.append(next_term[1:], [False])
     )
     gone = np.flatnonzero(left & (standing > 0))
-    renews = np.searchsorted(ends, begin[renewed]) * width
-    renews_later = np.searchsorted(ends, terms.ends(lives.term[later])) * width
-    goes = np.searchsorted(ends, leaves[gone]) * width
+    over = terms.ends(lives.term[later])
+    renews, renews_later, goes = (
+        np.searchsorted(ends, times) for times in (begin[renewed], over, leaves[gone])
+    )
+    stamps = None
+    if stamp:
+        ordinal = np.arange(len(life)) - starts[life] + 1
+        unit, none = lives.unit, np.zeros(len(gone), np.int32)
+        stamps = Stamps.joined(
+            Stamps(counted.unit, counted.time, ordinal, first[life], counted.bin, counted.was, counted.now,
+                   accepts),
+            Stamps.like(free.unit, free.time, free.bin, free.was, free.now, ordinal=NOT_COUNTED),
+            Stamps.like(unit[gone], leaves[gone], goes, standing[gone], none, ordinal=NO_CHANGE,
+                        first=first[gone]),
+            Stamps.like(unit[renewed], begin[renewed], renews, before[renewed], lives.begin[renewed],
+                        ordinal=NO_CHANGE),
+            Stamps.like(unit[later], over, renews_later, final[later], lives.end[later], ordinal=NO_CHANGE),
+        )  # fmt: skip
+    renews, renews_later, goes = renews * width, renews_later * width, goes * width
     refused = counted.take(~accepts)
     known = np.flatnonzero((lives.term == terms.last) & (first != NEVER))
     leaving, true = leaves[known], lives.end[known]
@@ -190,6 +207,7 @@ def enforce_terms(rows: Versions, rules: Rules, terms: Terms, ends: Ints) -> Liv
         ),
         dropped=len(inside) - int(np.count_nonzero(inside)),
         leaving=leaving if rules.retire else np.full(len(known), reached),
+        stamps=stamps,
     )
 
 
