@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -28,8 +30,11 @@ from tests.seeds import seeds
 from tidegauge.audit.worlds.oracle import Oracle
 from tidegauge.engine.duckdb import past
 from tidegauge.engine.duckdb.engine import DuckEngine
-from tidegauge.engine.duckdb.past import flows, parts, shuffle
+from tidegauge.engine.duckdb.past import flows, parts, shuffle, terms
+from tidegauge.engine.duckdb.past.enforce import ALIVE, Log, Rules, Versions
+from tidegauge.engine.duckdb.past.shuffle import Changes
 from tidegauge.engine.duckdb.past.views import can_fold
+from tidegauge.engine.duckdb.views import NEVER
 from tidegauge.model.program import Allowance, Program, Release, Scope
 from tidegauge.model.quantity import Span
 from tidegauge.model.schedule import Schedule
@@ -316,6 +321,27 @@ def test_flows_and_columns_that_are_kept(seed: int, monkeypatch: pytest.MonkeyPa
     compare(seed, flow_world(seed))
 
 
+def test_the_memory_for_units_that_leave_in_every_term_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them has a life in every term, also if it has only one change."""
+    monkeypatch.setattr(terms, "_TOGETHER", 1 << 12)
+    units, reached = 2000, 300
+    part = Changes(
+        np.arange(units), np.full(units, 5), np.full(units, 1 << 3 | ALIVE, np.int32), np.arange(units)
+    )
+    ends = np.arange(0, reached + 1, 10)
+    rows = Versions.of(Log.of(part, ends), part)
+    codes, one = np.array([0, 1], np.int32), np.array([1])
+    rules = Rules(codes, None, (None,), NEVER * one, one, one > 0, retire=True)
+    every = terms.Terms.of(Schedule(0, Span(micros=1)), reached)
+    assert every is not None
+    tracemalloc.start()
+    found = terms.enforce_terms(rows, rules, every, ends)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (len(found.units), found.true.sum()) == (units, units)
+    assert peak < 1 << 22
+
+
 def test_flows_over_too_many_kinds_of_rows_go_through_the_statements(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flows, "_MOST", 2)
     tried = [flow_world(seed) for seed in range(13000, 13010)]
@@ -327,6 +353,7 @@ def test_flows_over_too_many_kinds_of_rows_go_through_the_statements(monkeypatch
 def test_constraints_that_renew(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The state is compared with one fold: after several, it still has counters of earlier terms."""
     monkeypatch.setattr(shuffle, "IN_MEMORY", 0 if seed % 3 == 0 else 10**9)
+    monkeypatch.setattr(terms, "_TOGETHER", 1 << 20 if seed % 2 else 10)
     world = term_world(seed)
     rows = (told(world.mutations, world.rng, owned=False) if seed % 2
             else batch_table(world.mutations, owned=False))  # fmt: skip

@@ -8,7 +8,8 @@ does not change in a term, none is needed, unless it may have to leave, or the t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,10 +19,15 @@ from tidegauge.engine.duckdb.sorting import begins
 from tidegauge.engine.duckdb.views import NEVER
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from tidegauge.engine.duckdb.past.enforce import Flags, Ints, Rules, Versions
     from tidegauge.model.schedule import Schedule
+
+_TOGETHER: Final = 1 << 20
+"""About this many lives are judged at a time: a unit that must leave in every term has as many as terms."""
 
 
 @dataclass(frozen=True)
@@ -120,13 +126,24 @@ class _Lives:
 
 def enforce_terms(rows: Versions, rules: Rules, terms: Terms, ends: Ints, *, stamp: bool = False) -> Lives:
     """Decide which changes of the contributions in one scope count, in each term by itself."""
-    width, reached = rules.width, terms.reached
     at, was, now, _ = changes_of(rows, rules)
     time = rows.time[at]
     term = np.searchsorted(terms.begins, time, side="right")
     every = _Changes(rows.key[at], time, rows.bin[at], was, now, term, time == terms.beginning(term))
+    each = rules.retire and bool((rules.within != NEVER).any())
+    size = int(every.unit.max(initial=0)) + 1
+    units = max(1, _TOGETHER // (terms.last + 1)) if each else size
+    bounds = np.searchsorted(every.unit, np.arange(0, size + units, units)).tolist()
+    return _joined([
+        _judged(every.take(slice(*some)), rules, terms, ends, each=each) for some in pairwise(bounds)
+    ])  # fmt: skip
+
+
+def _judged(every: _Changes, rules: Rules, terms: Terms, ends: Ints, *, each: bool) -> Lives:
+    """The same for all changes of some units; `each`: see `_Lives.of`."""
+    width, reached = rules.width, terms.reached
     (most,), (period,) = rules.at_most.tolist(), rules.within.tolist()
-    lives = _Lives.of(every, terms.last, each=rules.retire and period != NEVER)
+    lives = _Lives.of(every, terms.last, each=each)
     free, counted = every.take(every.free), every.take(~every.free)
 
     # Judge.
@@ -209,6 +226,24 @@ def enforce_terms(rows: Versions, rules: Rules, terms: Terms, ends: Ints, *, sta
         leaving=leaving if rules.retire else np.full(len(known), reached),
         stamps=stamps,
     )
+
+
+def _joined(lives: Sequence[Lives]) -> Lives:
+    """The results for several groups of units as one; what is at the same place is not added up."""
+    if len(lives) == 1:
+        return lives[0]
+    found: dict[str, Any] = {name: [getattr(one, name) for one in lives] for name in vars(lives[0])}
+    for name, columns in found.items():
+        match columns[0]:
+            case np.ndarray():
+                found[name] = np.concatenate(columns)
+            case tuple():
+                found[name] = tuple(map(np.concatenate, zip(*columns, strict=True)))
+            case int():
+                found[name] = sum(columns)
+            case None:
+                found[name] = None
+    return Lives(**found)
 
 
 def _sums(changes: _Changes, width: int) -> tuple[Ints, Ints]:
