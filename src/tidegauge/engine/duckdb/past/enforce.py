@@ -365,9 +365,10 @@ def net(moved: Sequence[tuple[Ints, int]], width: int) -> tuple[Ints, Ints]:
         return found, sums[found]
     places = np.concatenate([places for places, _ in moved])
     signs = np.concatenate([np.full(len(one), sign) for one, sign in moved])
-    found, place = np.unique(places, return_inverse=True)
-    sums = np.zeros(len(found), np.int64)
-    np.add.at(sums, place, signs)
+    order = order_of(places)
+    places = places[order]
+    starts = np.flatnonzero(begins(places))
+    found, sums = places[starts], np.add.reduceat(signs[order], starts)
     some = (sums != 0) & (found % width != 0)
     return found[some], sums[some]
 

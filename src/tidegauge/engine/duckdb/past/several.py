@@ -157,7 +157,7 @@ class Several:
         accepted = np.zeros(len(some), bool)
         accepted[some] = found.accepts
         accepts = accepted[group]
-        place = np.full(units, -1)
+        place = np.full(units, -1, np.int64)
         place[who[first]] = np.arange(len(first))
         mine = place[steps.unit]  # of each step: its unit among those that change; -1: it never does
         counts, left = steps.at(accepts), np.append(found.left, [False])
@@ -179,9 +179,9 @@ class Several:
                 _beyond(every.at(full[every.unit]), steps.at(full[steps.unit]), self._ends),
             )  # fmt: skip
         rest = np.flatnonzero(some[group] & (left[mine] | ~accepts))
-        excess = self._amounts[s].texts(
-            *_net_codes(mine[rest], steps.now[rest], steps.was[rest], width), len(first)
-        )
+        spot = mine[rest] * width
+        places, times = net([(spot + steps.now[rest], 1), (spot + steps.was[rest], -1)], width)
+        excess = self._amounts[s].texts(*np.divmod(places, width), times, len(first))
         return Lives(
             units=who[first],
             moves=found.moves,
@@ -273,20 +273,3 @@ def _beyond(every: Steps, steps: Steps, ends: Ints) -> Stamps:
     bins = np.searchsorted(ends, time[at])
     was, now = np.where(more, 0, code[at]), np.where(more, code[at], 0)
     return Stamps.like(unit[at], time[at], bins, was, now, ordinal=NOT_COUNTED)
-
-
-def _net_codes(
-    unit: Ints, now: NDArray[np.int32], was: NDArray[np.int32], width: int
-) -> tuple[Ints, NDArray[Any], Ints]:
-    """What these steps add to contributions of units, less what they take away: unit, number, how often."""
-    keys = np.concatenate([unit * width + now, unit * width + was])
-    signs = np.concatenate([np.ones(len(unit), np.int64), np.full(len(unit), -1)])
-    order = order_of(keys)
-    keys, signs = keys[order], signs[order]
-    starts = np.flatnonzero(begins(keys))
-    if not len(starts):
-        return starts, starts, starts
-    times = np.add.reduceat(signs, starts)
-    some = np.flatnonzero(times)
-    who, code = np.divmod(keys[starts[some]], width)
-    return who, code, times[some]
