@@ -9,6 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from tidegauge.errors import SourceError
+from tidegauge.source.files import past
 from tidegauge.source.files.source import Files
 
 if TYPE_CHECKING:
@@ -83,6 +84,33 @@ def test_text_that_is_not_utf_8_is_refused_without_quoting_it(tmp_path: Path) ->
     source = Files(str(tmp_path / "a.parquet"), time="time", key="id", table="t")
     with pytest.raises(SourceError, match=r"a\.parquet: the file is not an intact parquet file"):
         read(source.history(INSTANT))
+
+
+@pytest.mark.parametrize("how", ["length", "text"])
+def test_a_file_that_is_damaged_behind_the_first_block_is_refused(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Errors of the engine then come through Arrow; with `op` the first check reads no values."""
+    monkeypatch.setattr(past, "_BLOCK", 1000)
+    path, rows = tmp_path / "a.parquet", 250_000
+    texts = [f"secret {n:06}" for n in range(rows)]
+    table = pa.table({
+        "time": pa.array(range(INSTANT, INSTANT + rows), pa.timestamp("us")),
+        "id": range(rows),
+        "op": ["u"] * rows,
+        "x": texts,
+    })  # fmt: skip
+    parquet.write_table(table, path, use_dictionary=False, compression="none", row_group_size=50_000)
+    content = bytearray(path.read_bytes())
+    column = parquet.read_metadata(path).row_group(4).column(3)
+    at = content.index(texts[-1000].encode(), column.data_page_offset)
+    content[at - 4 if how == "length" else at + 5] = 255
+    path.write_bytes(content)
+    source = Files(str(path), time="time", key="id", table="t", op="op")
+    history = source.history(INSTANT + rows)
+    with pytest.raises(SourceError, match=r"a\.parquet: the file is not an intact parquet file") as error:
+        read(history)
+    assert "secret" not in str(error.value)
 
 
 def read(history: History) -> None:

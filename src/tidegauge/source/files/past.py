@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pa_parquet
 
 from tidegauge.content import content_of
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import ExitStack
     from pathlib import Path
-
-    import pyarrow as pa
 
     from tidegauge.source.files.tabular import Tabular
 
@@ -127,7 +126,7 @@ class FilesHistory(LastingHistory):
                 f"SELECT {picked} FROM ({self.relation}) WHERE time <= {self.upto} {self.order}"
             )
             yield from found.to_arrow_reader(_BLOCK)
-        except duckdb.Error:
+        except (duckdb.Error, pa.ArrowException, OSError):  # an error of the engine after the first block
             self.intact()
             self.readable()
             raise
