@@ -21,7 +21,8 @@ CHANGES = 400_000
 INSTANT = 1_735_689_600_000_000
 
 
-def test_every_scan_has_the_order_of_the_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize("op", [None, "op"])
+def test_every_scan_has_the_order_of_the_files(op: str | None, tmp_path: Path) -> None:
     """All changes have one time, so their order is the only one there is."""
     half = CHANGES // 2
     for name, first in (("a.parquet", 0), ("b.parquet", half)):
@@ -29,9 +30,10 @@ def test_every_scan_has_the_order_of_the_files(tmp_path: Path) -> None:
             "time": pa.array([INSTANT] * half, pa.timestamp("us")),
             "id": pa.array(range(first, first + half), pa.int64()),
             "after_x": pa.array(range(half), pa.int64()),
+            "op": ["u"] * half,
         })  # fmt: skip
         parquet.write_table(table, tmp_path / name, row_group_size=2_000)
-    source = Files(str(tmp_path / "*.parquet"), time="time", key="id", table="t", after="after_")
+    source = Files(str(tmp_path / "*.parquet"), time="time", key="id", table="t", after="after_", op=op)
     history = source.history(INSTANT)
     try:
         for columns in ({"key": "key"}, {"key": "key", "digest": 'hash("after")'}) * 2:

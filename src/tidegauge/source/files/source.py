@@ -126,6 +126,7 @@ class Files(OpenSource):
             order = "ORDER BY time, file, row"
         else:
             loaded.engine.execute("SET preserve_insertion_order = true")  # it is the log's
+            loaded.engine.execute("SET disabled_optimizers = 'in_clause'")  # its join would lose it
             keyed = "key IS NOT NULL" if self._layout.key_type(table) != "VARCHAR" else "entry <> ''"
             changes = f"{informed} AND {keyed} AS informed"
             relation, order = f"SELECT *, {changes} FROM ({self._layout.mutations(table, native=True)})", ""
