@@ -85,6 +85,17 @@ class TestReaders:
             with pytest.raises(SourceError, match="cannot be read"):
                 list(scan)
 
+    def test_damage_behind_the_first_rows_is_refused_without_quoting_a_value(self, tmp_path: Path) -> None:
+        path, rows = tmp_path / "t.parquet", 250_000
+        table = pa.table({"x": [f"secret {n:06}" for n in range(rows)]})
+        parquet.write_table(table, path, use_dictionary=False, compression="none", row_group_size=50_000)
+        content = bytearray(path.read_bytes())
+        content[content.index(b"secret 249000") + 5] = 255
+        path.write_bytes(content)
+        with pytest.raises(SourceError, match="cannot be read") as error:
+            list(ParquetReader(path).scan(["x"], {}))
+        assert "249000" not in str(error.value)
+
     def test_a_view_of_postgres_needs_select_alone(
         self, postgres: Server, fresh: str, tmp_path: Path
     ) -> None:

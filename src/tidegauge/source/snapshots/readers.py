@@ -148,10 +148,10 @@ class DuckDBReader:
                         column.cast(arrow_type(kind))
                         for column, (_, kind) in zip(batch.columns, wanted, strict=True)
                     ]
-        except duckdb.Error as error:
+        except (duckdb.Error, pa.ArrowException, OSError) as error:  # behind the first rows, of Arrow
             raise self._refusal(error) from None
 
-    def _refusal(self, error: duckdb.Error) -> SourceError:
+    def _refusal(self, error: Exception) -> SourceError:
         if isinstance(error, duckdb.CatalogException):
             return SourceError(no_table(self.table, self.tables()), path=str(self._path))
         return SourceError(
