@@ -30,7 +30,7 @@ from tests.engine.test_past import (
 )
 from tests.seeds import seeds
 from tidegauge.engine.duckdb.engine import DuckEngine
-from tidegauge.engine.duckdb.past import parts, shuffle, stamps
+from tidegauge.engine.duckdb.past import parts, shuffle, stamps, terms
 from tidegauge.engine.registry import open_stamper
 from tidegauge.errors import SpecError
 from tidegauge.model.program import Allowance, Program, Release, Scope
@@ -53,8 +53,9 @@ PLAN = "0123456789abcdef" * 4
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts of a few changes, and several at a time."""
+    """Parts of a few changes, several at a time, and lives of few units together."""
     monkeypatch.setattr(shuffle, "PART", 10)
+    monkeypatch.setattr(terms, "_TOGETHER", 5)
     monkeypatch.setattr(parts, "ROWS", 2)
 
 
@@ -185,8 +186,8 @@ def test_ordinals_begin_again_with_a_term_and_the_filter_holds_in_it(tmp_path: P
         world, rows, reached = drawn(seed, "renews")
         if any(scope.retire for scope in world.program.scopes):
             continue
-        terms = world.program.terms
-        assert terms is not None
+        renewals = world.program.terms
+        assert renewals is not None
         with DuckEngine(world.program, COLUMNS) as engine:
             write(engine, TableHistory(rows, reached), tmp_path / f"{seed}")
         found = pq.read_table(tmp_path / f"{seed}" / "changes.parquet").sort_by("time").to_pylist()
@@ -195,9 +196,11 @@ def test_ordinals_begin_again_with_a_term_and_the_filter_holds_in_it(tmp_path: P
             time, first = (int(one[name].timestamp() * 1_000_000) for name in ("time", "first"))
             if one["ordinal"] is None or one["ordinal"] == 0:
                 assert one["accepted"] == (one["ordinal"] is None)
-                assert terms.bin_end(terms.bin_at(time)) == time  # at the instant at which a term begins
+                assert (
+                    renewals.bin_end(renewals.bin_at(time)) == time
+                )  # at the instant at which a term begins
                 continue
-            life = one["scope"], one["unit"], terms.bin_at(time + 1)
+            life = one["scope"], one["unit"], renewals.bin_at(time + 1)
             known[life] = known.get(life, 0) + 1
             assert one["ordinal"] == known[life]
             ((_, limit),) = world.program.scopes[one["scope"]].allowances

@@ -135,11 +135,12 @@ def enforce_terms(rows: Versions, rules: Rules, terms: Terms, ends: Ints, *, sta
     units = max(1, _TOGETHER // (terms.last + 1)) if each else size
     bounds = np.searchsorted(every.unit, np.arange(0, size + units, units)).tolist()
     return _joined([
-        _judged(every.take(slice(*some)), rules, terms, ends, each=each) for some in pairwise(bounds)
+        _judged(every.take(slice(*some)), rules, terms, ends, each=each, stamp=stamp)
+        for some in pairwise(bounds)
     ])  # fmt: skip
 
 
-def _judged(every: _Changes, rules: Rules, terms: Terms, ends: Ints, *, each: bool) -> Lives:
+def _judged(every: _Changes, rules: Rules, terms: Terms, ends: Ints, *, each: bool, stamp: bool) -> Lives:
     """The same for all changes of some units; `each`: see `_Lives.of`."""
     width, reached = rules.width, terms.reached
     (most,), (period,) = rules.at_most.tolist(), rules.within.tolist()
@@ -239,6 +240,8 @@ def _joined(lives: Sequence[Lives]) -> Lives:
                 found[name] = np.concatenate(columns)
             case tuple():
                 found[name] = tuple(map(np.concatenate, zip(*columns, strict=True)))
+            case Stamps():
+                found[name] = Stamps.joined(*columns)
             case int():
                 found[name] = sum(columns)
             case None:
