@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import pytest
 
@@ -61,3 +62,13 @@ def test_months_without_end_may_begin_with_any_month(months: int, days: int, mos
         assert bin_folds(Within(f"{days} days"), schedule, None) == most
     long = Within("200000 days")
     assert bin_folds(long, schedule, None) >= 200_000 // 31 // months
+
+
+@pytest.mark.parametrize("month", range(1, 13))
+def test_the_last_month_that_an_interval_touches_may_end_in_the_third_cycle(month: int) -> None:
+    """Bins of 4,700 months are a day longer or shorter, by where they begin."""
+    schedule = Schedule(instant(datetime(2026, month, 1, tzinfo=UTC)), Span(months=4700))
+    ends = [schedule.bin_end(index) for index in range(20)]
+    shortest = min(later - end for end, later in pairwise(ends))
+    assert bin_folds(Within(f"{shortest} microseconds"), schedule, None) == 2
+    assert bin_folds(Within(f"{shortest + 1} microseconds"), schedule, None) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from fractions import Fraction
 from math import pi, sqrt
 
@@ -81,6 +82,37 @@ def test_clipped_flows_gather_in_higher_nodes() -> None:
     found = tree.sensitivity(Exposure(AtMost(5), Schedule(0, DAILY, 12, days(8)), "flow", 0, 1, clip=2))
     assert found.l1 == 10
     assert found.l2_squared == 25 + 4 + 4 + 1
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_flow_may_be_loaded_with_any_number_of_its_changes(seed: int) -> None:
+    rng = random.Random(seed)
+    height, branching, changes = rng.randint(1, 4), rng.choice([2, 3, 5]), rng.randint(1, 60)
+    clip = rng.choice([None, 1, 2, 7, 50])
+    scales = [Fraction(rng.randint(1, 40), rng.choice([1, 8])) for _ in range(height + 1)]
+    tree = Hierarchy(branching, height, 90, "apart", tuple(scales))
+    found = tree.sensitivity(Exposure(AtMost(changes), Schedule(0, DAILY, 90), "flow", 0, 1, clip=clip))
+    each = min(changes, clip or changes)
+    ones, squares = [], []
+    for loaded in range(each + 1):
+        one, square = loaded / scales[-1], (loaded / scales[-1]) ** 2
+        for layer in range(height):
+            left = changes - loaded
+            while left:  # one node after the other is filled
+                inside = min(left, changes, each * branching**layer)
+                one += inside / scales[layer]
+                square += (inside / scales[layer]) ** 2
+                left -= inside
+        ones.append(one)
+        squares.append(square)
+    assert (found.l1, found.l2_squared) == (max(ones), max(squares))
+
+
+def test_a_flow_may_count_many_changes_of_a_unit() -> None:
+    flow = Exposure(AtMost(10**12), Schedule(0, DAILY, None), "flow", 0, 1)
+    found = Hierarchy(2, 3, None).sensitivity(flow)
+    assert found.l1 == 3 * 10**12
+    assert found.l2_squared == 3 * 10**24
 
 
 # --- sliding windows
@@ -169,6 +201,8 @@ def test_series_refusals() -> None:
         Toeplitz("triangle", 10)
     with pytest.raises(SpecError, match="shape must be 'root'"):
         Toeplitz("root", None)
+    with pytest.raises(SpecError, match="width of a window"):
+        Toeplitz("window", 10)
     with pytest.raises(SpecError, match="at most 4096"):
         Damped(10_000, 0.9, 0.0, 0.1)
     with pytest.raises(SpecError, match="memory"):

@@ -151,9 +151,9 @@ def _endless_months(bound: Exact, schedule: Schedule) -> int:
         return bins_touched(bound, schedule)
     months = replace(schedule, every=Span(months=1), window=None)
     width = schedule.bin_width.months
-    length = timedelta(microseconds=int(bound.value))
+    length, end = timedelta(microseconds=int(bound.value)), 2 * _GREGORIAN + width
     return max(
-        most_span([months.bin_moment(month) for month in range(first, 2 * _GREGORIAN, width)], length)
+        most_span([months.bin_moment(month) for month in range(first, end, width)], length)
         for first in range(0, width, gcd(width, _GREGORIAN))
     )
 

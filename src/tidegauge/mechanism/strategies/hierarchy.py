@@ -269,14 +269,20 @@ class Hierarchy(Strategy):
         )
 
     def _flow(self, flow: Flow, largest: Fraction) -> tuple[Fraction, Fraction]:
-        """The worst split of the changes: some in the initial load, the rest in as few nodes as possible."""
+        """The worst split of the changes: some in the initial load, the rest in as few nodes as possible.
+
+        Between multiples of what one node counts, sums of squares are convex in the number that is loaded.
+        """
+        counted = [min(flow.total, flow.each * self.branching**layer) for layer in range(self.height)]
+        (absolute, load), (square, load_square) = self._weights(1), self._weights(2)
         found = []
-        for loaded in range(min(flow.total, flow.each) + 1):
-            (absolute, load), (square, load_square) = self._weights(1), self._weights(2)
-            rest = flow.total - loaded
+        for loaded in {0, *(flow.total % most for most in counted), min(flow.total, flow.each)}:
+            if loaded > flow.each:
+                continue
             one, two = loaded * load, loaded**2 * load_square
-            for layer in range(self.height):
-                full, left = divmod(rest, most := min(flow.total, flow.each * self.branching**layer))
+            rest = flow.total - loaded
+            for layer, most in enumerate(counted):
+                full, left = divmod(rest, most)
                 one += rest * absolute[layer]
                 two += (full * most**2 + left**2) * square[layer]
             found.append((one, two))

@@ -64,6 +64,8 @@ class Toeplitz(Strategy):
     def __post_init__(self) -> None:
         if self.shape not in {"root", "window", "banded"} or (self.bins is None and self.shape != "banded"):
             raise SpecError("shape must be 'root', 'window' or 'banded'; only a banded one may have no end")
+        if self.shape == "window" and not self.width:
+            raise SpecError("the width of a window is 1 or more")
         if not (0 <= self.beta <= 1 and self.width >= 0 and 0 <= self.white < inf):  # false also for NaN
             raise SpecError("beta must lie between 0 and 1, and neither width nor noise may be negative")
 
