@@ -360,6 +360,17 @@ def test_sums_do_not_leave_the_64_bit_integers(height: int, changes: int) -> Non
     assert changes * height <= found <= changes * height * (1 + Fraction(1, 10**6))
 
 
+def test_a_span_may_be_of_any_length() -> None:
+    """Three changes are as far apart as they can usefully be."""
+    shape = {"weights": [Fraction(1, 2), Fraction(3)], "base": Fraction(2), "branching": 2, "leaves": None}
+    for groups in (1, 3):
+        far, ever = (
+            hierarchy_paths(costs((0, 1), groups), case=BinCase(3, span), **shape)  # type: ignore[arg-type]
+            for span in (10**12, None)
+        )
+        assert far == ever
+
+
 def test_where_no_sum_is_exact_every_change_costs_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree_paths, "_LARGEST", 1)
     shape = {"weights": [Fraction(1, 2), Fraction(3)], "base": Fraction(2), "branching": 2}

@@ -286,9 +286,9 @@ class _Tree:
             left = np.where(_each(together), left, np.where(_each(apart), beyond, met))
             left = self._bounded(left + self._complete(first, layer, leaves))
             right = np.where(_each(apart), self._bounded(before + self._complete(last, layer, leaves)), one)
-        most = int((last - first).max(initial=0))
-        powers = self._powers(self.full[-1], max(most - 1, 0))
-        return self._times(self._times(left, powers[np.clip(last - first - 1, 0, None)]), right)
+        counts, which = np.unique(np.clip(last - first - 1, 0, None), return_inverse=True)
+        between = np.stack([self._power(self.full[-1], count) for count in counts.tolist()])[which]
+        return self._times(self._times(left, between), right)
 
     def _complete(self, nodes: NDArray[np.int64], layer: int, leaves: int | None) -> Product:
         """The nodes' own costs, where they are complete before the last leaf."""
