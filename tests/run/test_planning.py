@@ -99,17 +99,18 @@ def test_several_releases_with_groups_are_planned_in_time_and_as_private_as_decl
         ({"name": "toeplitz", "shape": "root", "bins": 31, "beta": 1.5}, "beta must lie between 0 and 1"),
         (
             {"name": "toeplitz", "shape": "root", "bins": 31, "white": -2.0},
-            "neither width nor noise may be negative",
+            "width must not be negative",
         ),
         (
             {"name": "toeplitz", "shape": "banded", "bins": 31, "width": -3},
-            "neither width nor noise may be negative",
+            "width must not be negative",
         ),
         ({"name": "magic", "bins": 31}, "there is no strategy called 'magic'"),
         ("sliding", "there are: buffered, damped, disjoint, hierarchy, toeplitz"),
         ({"name": "dense", "first": 0, "digest": "1"}, "has no parameters that can be declared"),
         ({"name": "hierarchy", "branching": 4, "height": 900, "bins": 31}, "lower height or branching"),
-        ({"name": "damped", "bins": 31, "beta": 0.9, "white": inf, "offset": 0.0}, "noise must be finite"),
+        ({"name": "damped", "bins": 31, "beta": 0.9, "white": inf, "offset": 0.0}, "white between 0 and 1e"),
+        ({"name": "damped", "bins": 31, "beta": 1.0, "white": 0.0, "offset": 1.7e308}, "and offset between"),
     ],
 )
 def test_a_pinned_strategy_must_be_one_for_the_declared_windows(strategy: Any, told: str) -> None:

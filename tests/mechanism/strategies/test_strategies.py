@@ -13,6 +13,7 @@ from tidegauge.errors import SpecError
 from tidegauge.mechanism.estimate import add_up, not_negative
 from tidegauge.mechanism.search.tune import Target, error
 from tidegauge.mechanism.strategies import shapes
+from tidegauge.mechanism.strategies.ahead import Ahead
 from tidegauge.mechanism.strategies.autoregressive import Autoregressive
 from tidegauge.mechanism.strategies.damped import Damped
 from tidegauge.mechanism.strategies.epochs import Epochs
@@ -82,6 +83,22 @@ def test_clipped_flows_gather_in_higher_nodes() -> None:
     found = tree.sensitivity(Exposure(AtMost(5), Schedule(0, DAILY, 12, days(8)), "flow", 0, 1, clip=2))
     assert found.l1 == 10
     assert found.l2_squared == 25 + 4 + 4 + 1
+
+
+@pytest.mark.parametrize("offset", [0.0, 1.0, 1e12])
+@pytest.mark.parametrize("white", [0.0, 1.0, 1e300])
+def test_extreme_noise_does_not_leave_the_integers(white: float, offset: float) -> None:
+    strategy = Damped(6, 1.0, white, offset)
+    found = strategy.sensitivity(Exposure(AtMost(1), Schedule(0, DAILY, 6), "stock", 0, 1))
+    squares = (strategy.matrix.astype(np.float64) ** 2).sum(axis=0)
+    assert 0 < squares.max() <= float(found.l2_squared) <= 1.001 * squares.max()
+    for wrong in ((1e308, 0.0), (0.0, 1.7e308)):
+        with pytest.raises(SpecError, match="offset between 0 and"):
+            Damped(6, 1.0, *wrong)
+    with pytest.raises(SpecError, match="white between 0 and"):
+        Toeplitz("root", 6, white=1e308)
+    with pytest.raises(SpecError, match="each between 1/"):
+        Ahead(2, 2, 6, relative=(Fraction(1, 10**200), Fraction(1)))
 
 
 @pytest.mark.parametrize("seed", range(40))

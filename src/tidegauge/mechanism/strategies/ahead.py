@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 _MOST_BINS: Final = 1 << 16
 """Most bins of a tree."""
+_MOST_SCALE: Final = Fraction(10**9)
+"""Weights are computed from squares of scales in doubles."""
 _MOST_KEPT: Final = 1 << 20
 """Most integers of a release that the planner lets the store keep, and write again in every tick."""
 
@@ -107,8 +109,13 @@ class Ahead(Strategy):
             raise SpecError(
                 "height is too large for these bins: every layer but the topmost must have more than one node"
             )
-        if self.relative and (len(self.relative) != self.height or min(self.relative) <= 0):
-            raise SpecError("scales must be as many numbers above 0 as the tree has layers")
+        low, high = 1 / _MOST_SCALE, _MOST_SCALE
+        if self.relative and not (
+            len(self.relative) == self.height and low <= min(self.relative) <= max(self.relative) <= high
+        ):
+            raise SpecError(
+                f"scales must be as many numbers as the tree has layers, each between 1/{high} and {high}"
+            )
 
     @property
     def parameters(self) -> dict[str, int | float | str]:

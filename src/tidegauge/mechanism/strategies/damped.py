@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import inf, sqrt
+from math import sqrt
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 _DIGITS: Final = 40
 """The Toeplitz part is in units of 2^-40."""
+_MOST_OFFSET: Final = 1e12
+"""With a larger offset the first row would be rounded to 0 and, close to the largest double, others to what
+has nothing to do with the exact matrix."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +65,12 @@ class Damped(Triangular):
         if not (
             0 < self.bins - self.first <= MOST_BINS
             and 0 <= self.beta <= 1
-            and 0 <= self.white < inf
-            and 0 <= self.offset < inf
+            and 0 <= self.white <= shapes.MOST_WHITE
+            and 0 <= self.offset <= _MOST_OFFSET
         ):  # false also for NaN
             raise SpecError(
-                f"bins must be at most {MOST_BINS}, beta must lie between 0 and 1, and noise must be finite "
-                "and not negative"
+                f"bins must be at most {MOST_BINS}, beta must lie between 0 and 1, white between 0 and "
+                f"{shapes.MOST_WHITE:g}, and offset between 0 and {_MOST_OFFSET:g}"
             )
 
     @property

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 BITS: Final = 20
 """Measured coefficients are multiples of 2^-20."""
+MOST_WHITE: Final = 1e300
+"""The most white noise beside a root: twice as much is still a double."""
 
 
 def bits(count: int) -> int:

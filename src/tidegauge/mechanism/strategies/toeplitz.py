@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -66,8 +65,12 @@ class Toeplitz(Strategy):
             raise SpecError("shape must be 'root', 'window' or 'banded'; only a banded one may have no end")
         if self.shape == "window" and not self.width:
             raise SpecError("the width of a window is 1 or more")
-        if not (0 <= self.beta <= 1 and self.width >= 0 and 0 <= self.white < inf):  # false also for NaN
-            raise SpecError("beta must lie between 0 and 1, and neither width nor noise may be negative")
+        noisy = 0 <= self.white <= shapes.MOST_WHITE
+        if not (0 <= self.beta <= 1 and self.width >= 0 and noisy):  # false also for NaN
+            raise SpecError(
+                f"beta must lie between 0 and 1, white between 0 and {shapes.MOST_WHITE:g}, and width must "
+                "not be negative"
+            )
 
     @property
     def parameters(self) -> dict[str, int | float | str]:
