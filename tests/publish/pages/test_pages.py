@@ -340,7 +340,9 @@ def test_bounds_of_tests_are_those_of_the_worst_mechanism(epsilon: float, delta:
 )
 def test_the_answer_depends_on_epsilon(epsilon: float, word: str) -> None:
     public = Invented(guarantee=replace(GUARANTEE, epsilon=epsilon, epsilon_at=epsilon))
-    assert word in all_pages(public)["guarantee.html"]
+    page = all_pages(public)["guarantee.html"]
+    assert word in page
+    assert "large enough to hide" not in page  # at epsilon = 8 a bet is won 99.97 times of 100
 
 
 def test_words_for_units() -> None:
@@ -352,7 +354,7 @@ def test_words_for_units() -> None:
     declared = ConstraintSpec.model_validate({"within": "30 days", "at_most": 3, "renews": "1 year"})
     canonical = as_object(printed(declared.model_dump(exclude_none=True)))
     assert limits({**canonical, "on_excess": "retire"}, "patient") == [
-        "At most 3 changes of one patient count in every 1 year, the first entry included.",
+        "At most 3 changes of one patient count in every 1 year, the first one included.",
         "Changes of one patient count for 30 days after the first.",
         "After that the patient leaves the numbers.",
     ]

@@ -124,12 +124,13 @@ def _short_ticks(first: int, last: int, width: int) -> list[TimeTick]:
     year = None
     while at <= last:
         when = moment(at)
+        clock = f"{when:%H:%M}" if width >= MINUTE else f"{when:%H:%M:%S}"
         if width < DAY and (found and at % DAY):
-            label = f"{when:%H:%M}" if width >= MINUTE else f"{when:%H:%M:%S}"
+            label = clock
         else:
             label = f"{when.day} {month_name(when.month)}"
             if width < DAY and at % DAY:
-                label += f" {when:%H:%M}"
+                label += f" {clock}"
             elif year is not None and when.year != year:
                 label += f" {when.year}"
             year = when.year

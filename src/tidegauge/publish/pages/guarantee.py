@@ -70,8 +70,8 @@ def _answer(promise: Guarantee, unit: str) -> str:
     else:
         amount = "Possibly a lot: the noise is too small for a meaningful protection"
     return (
-        f"{amount}. Each number is an exact one plus random noise. The noise is large enough to hide whether "
-        f"any one {unit} is in the data, and what their record says, however much a reader knows already."
+        f"{amount}. Each number is an exact one plus random noise. The noise limits how sure anyone can be "
+        f"that one {unit} is in the data, or of what their record says, however much they know already."
         if epsilon <= 10
         else f"{amount}. Each number is an exact one plus random noise, and the bound on what they reveal "
         f"about one {unit} is weak."
@@ -178,7 +178,7 @@ def _not_promised(promise: Guarantee, unit: str, site: Site) -> Markup:
     one_way = [one for one in site.document.releases if not one.adaptive and one.of is None]
     points = [
         ("Facts about everyone.", f"If the numbers show that most of them share a habit, a reader may "
-         f"conclude it of one {unit} too, also of one that is not in the data."),
+         f"conclude that one {unit} has it too, even one who is not in the data."),
         ("Groups.", f"Ten {unit}s together are protected ten times less than one."),
         ("Other publications.", f"Other statistics of the same {unit}s add to what is revealed."),
         ("The operator.", "The program reads the exact data, and so can those who run it or break into it."),

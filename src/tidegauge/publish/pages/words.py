@@ -42,7 +42,7 @@ def limits(constraint: JsonObject, unit: str) -> list[str]:
     if at_most is not None:
         renews = _duration(constraint.get("renews"))
         term = f" in every {renews}" if renews else ""
-        found.append(f"At most {at_most} changes of one {unit} count{term}, the first entry included.")
+        found.append(f"At most {at_most} changes of one {unit} count{term}, the first one included.")
     if within is not None:
         found.append(f"Changes of one {unit} count for {within} after the first.")
     if "by" in constraint:
