@@ -166,6 +166,15 @@ def test_versions(tmp_path: Path, pair: tuple[str, str], *, sure: bool) -> None:
     assert last_day.inclusive
 
 
+def test_the_name_that_dbt_gives_a_version_is_no_key(tmp_path: Path) -> None:
+    text = (
+        "customer_id,plan,dbt_scd_id,dbt_valid_from,dbt_valid_to\n"
+        "1,free,a1,2026-01-01,2026-02-01\n1,paid,b7,2026-02-01,\n2,free,c3,2026-01-05,\n"
+    )
+    found = found_in(tmp_path, text)
+    assert (found.shape, found.key, found.unit) == (Shape.VERSIONS, "customer_id", None)
+
+
 @pytest.mark.parametrize(("gap", "inclusive"), [(0, False), (1, True)])
 def test_versions_whatever_the_names_of_their_times(tmp_path: Path, gap: int, *, inclusive: bool) -> None:
     """A row that ends when the next of its key begins, or the day before, is a version."""

@@ -182,6 +182,18 @@ def test_another_rows_date_changes_nothing(tmp_path: Path) -> None:
     assert [one for one in more if one[1] != "7"] == plain
 
 
+def test_a_picture_with_two_rows_of_one_key_is_refused_before_anything_is_committed(tmp_path: Path) -> None:
+    """As a snapshot is: the key is wrong."""
+    text = PICTURES + "2026-01-01,1,b\n"
+    pictures = TOML.replace('valid_from = "f"\nvalid_to = "t"', 'taken = "f"\nevery = "1 day"')
+    (tmp_path / "tidegauge.toml").write_text(pictures.replace('types = { age = "integer" }', ""))
+    (tmp_path / "t.csv").write_text(text)
+    gauge = Gauge.from_file(tmp_path / "tidegauge.toml")
+    with pytest.raises(SourceError, match="several rows have the same key"):
+        list(gauge.run())
+    assert gauge.ledger() == []
+
+
 def test_a_monthly_picture(tmp_path: Path) -> None:
     text = "f,id,x\n2026-01-31,1,a\n2026-02-28,2,b\n2026-03-31,2,b\n"
     found, _ = changes(history(tmp_path, text, every="1 month"), "2026-04-30")
@@ -275,6 +287,8 @@ def test_values_that_do_not_parse(tmp_path: Path, bad: int) -> None:
         ('valid_to = "t"', 'taken = "f"', "a history table has valid_from and valid_to"),
         ('valid_from = "f"\nvalid_to = "t"', 'taken = "f"', "taken: needs every"),
         ('valid_from = "f"\nvalid_to = "t"', "inclusive = true", "inclusive: is for history tables"),
+        ('valid_to = "t"', 'valid_to = "f"', "must name different columns"),
+        ('valid_to = "t"', 'valid_to = "t"\ndeleted = "t"', "must name different columns"),
         ('of = "csv"', 'of = "sqlite"\ndelimiter = ";"', "delimiter: is for csv, jsonl and parquet"),
         ('of = "csv"', 'of = "csv"\ndecimal = "x"', 'source.decimal: must be "." or ","'),
     ],

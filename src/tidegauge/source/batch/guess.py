@@ -109,8 +109,9 @@ def of_birth(column: str) -> bool:
 
 
 def like_key(column: str) -> bool:
-    """Whether a column may contain a key."""
-    return plain(column) in KEYS or _KEY_ENDS.search(plain(column)) is not None
+    """Whether a column may contain a key: not one that dbt adds, where dbt_scd_id names a version."""
+    name = plain(column)
+    return not name.startswith("dbt_") and (name in KEYS or _KEY_ENDS.search(name) is not None)
 
 
 def names_rows(column: str) -> bool:

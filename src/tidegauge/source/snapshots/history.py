@@ -31,7 +31,7 @@ from tidegauge.source.batch.guess import FALSE, TRUE
 from tidegauge.source.batch.names import literal, quote
 from tidegauge.source.batch.rows import schema
 from tidegauge.source.batch.spool import Spool
-from tidegauge.source.snapshots.images import Pictured, workshop
+from tidegauge.source.snapshots.images import Pictured, require_keys, workshop
 from tidegauge.source.snapshots.place import Place
 from tidegauge.source.snapshots.table import WholeTable
 
@@ -104,6 +104,20 @@ class History(WholeTable):
                 f"Nothing was delivered. Write one of {', '.join((*TRUE, *FALSE))}, or name another column "
                 "([source] current)."
             )
+
+    def rehearse(self) -> None:
+        """Read the table once.  Raises also if two rows of one picture have the same key."""
+        super().rehearse()
+        if self._every is None:
+            return
+        pictured = Pictured({}, self._key, None)
+        with workshop() as db:
+            db.execute("CREATE TABLE keys (e VARCHAR, f TIMESTAMP)")
+            for arrays in self._reader.scan(self._key, dict.fromkeys(self._span, "TIMESTAMP")):
+                dates = arrays.pop()
+                db.register("chunk", pa.table({"e": pictured.arrays(arrays)[0], "f": dates}))
+                db.execute("INSERT INTO keys SELECT e, f FROM chunk WHERE e <> '' AND f IS NOT NULL")
+            require_keys(db, "keys", self._key, "e, f")
 
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
         """The changes up to `until`, and corrections of the time before."""

@@ -179,9 +179,9 @@ def workshop() -> Iterator[duckdb.DuckDBPyConnection]:
         yield db
 
 
-def require_keys(db: duckdb.DuckDBPyConnection, table: str, key: Sequence[str]) -> None:
-    """Raise SourceError if two rows have the same key."""
-    bad = db.execute(f"SELECT 1 FROM {table} GROUP BY e HAVING count(*) > 1 LIMIT 1").fetchone()
+def require_keys(db: duckdb.DuckDBPyConnection, table: str, key: Sequence[str], by: str = "e") -> None:
+    """Raise SourceError if two rows (of one picture, by "e, f") have the same key."""
+    bad = db.execute(f"SELECT 1 FROM {table} GROUP BY {by} HAVING count(*) > 1 LIMIT 1").fetchone()
     if bad is not None:
         raise SourceError(
             f"several rows have the same key ({', '.join(map(quote, key))}). Nothing was delivered. Name the "

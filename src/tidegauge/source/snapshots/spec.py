@@ -60,6 +60,9 @@ class SnapshotsSpec(WrittenSpec):
             )
         if self.valid_to is not None and self.current is not None:
             raise ValueError("current: is not needed, valid_to says which version is current; remove it")
+        named = [name for name in (self.valid_from, self.valid_to, self.current, self.deleted) if name]
+        if len(set(named)) < len(named):
+            raise ValueError("valid_from, valid_to, current and deleted must name different columns")
         if self.inclusive is not None and self.valid_to is None:
             raise ValueError("inclusive: is for history tables, which have valid_to")
         if self.every is not None and self.valid_from is not None:
