@@ -116,6 +116,16 @@ def test_collect_merges_and_closes(tmp_path: Path) -> None:
     assert merged.closed == 3
 
 
+def test_files_that_are_not_text(tmp_path: Path) -> None:
+    """A file of another kind is no survey; a line that is not text is a malformed report."""
+    path, store = planned(tmp_path), tmp_path / "collector.db"
+    (tmp_path / "other.bin").write_bytes(b"\xff\x00\xd6")
+    (tmp_path / "batch.jsonl").write_bytes(b"\xff\x00\n")
+    for verb in (["simulate"], ["collect", "--store", str(store)]):
+        assert isinstance(run(*verb, tmp_path / "other.bin").exception, LocalError)
+    assert "malformed 1" in run("collect", path, tmp_path / "batch.jsonl", "--store", store).output
+
+
 def test_nothing_known_is_said_so(tmp_path: Path) -> None:
     path, store = planned(tmp_path), tmp_path / "collector.db"
     run("collect", path, "--store", store)

@@ -108,7 +108,7 @@ def simulate(
     from tidegauge.local import Collector, Survey  # noqa: PLC0415
     from tidegauge.local.simulate import invent_lives, simulated_tally, true_histogram  # noqa: PLC0415
 
-    survey = Survey.from_json(survey_file.read_text())
+    survey = Survey.from_json(survey_file.read_text("utf-8", "replace"))
     random, z = np.random.default_rng(seed), len(survey.answers)
     lives = invent_lives(
         people=people, windows=survey.windows, answers=z, changes=survey.changes, random=random
@@ -167,7 +167,7 @@ def collect(
     """
     from tidegauge.local import Collector, Receipt, Survey  # noqa: PLC0415
 
-    collector = Collector(Survey.from_json(survey_file.read_text()), path=store)
+    collector = Collector(Survey.from_json(survey_file.read_text("utf-8", "replace")), path=store)
     try:
         total = Receipt()
         for path in reports or []:
@@ -192,7 +192,7 @@ def _reports(path: Path) -> bytes | list[bytes]:
     if path.suffix != ".jsonl":
         return path.read_bytes()
     reports = []
-    for line in path.read_text().splitlines():
+    for line in path.read_text("utf-8", "replace").splitlines():
         try:
             reports.append(report_from_json(line))
         except ReporterError:
