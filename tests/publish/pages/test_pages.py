@@ -349,6 +349,8 @@ def test_words_for_units() -> None:
     assert unit_word(GUARANTEE) == "patient"
     assert unit_word(replace(GUARANTEE, unit="person_id")) == "person"
     assert unit_word(replace(GUARANTEE, table="public.companies")) == "company"
+    assert unit_word(replace(GUARANTEE, table="patient")) == "patient"
+    assert unit_word(replace(GUARANTEE, table="care")) == "row"
     assert singular("addresses") == "address"
     assert singular("status") == "status"
     declared = ConstraintSpec.model_validate({"within": "30 days", "at_most": 3, "renews": "1 year"})

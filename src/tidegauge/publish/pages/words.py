@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from tidegauge.model.json import as_object
+from tidegauge.model.person import looks_like_person
 from tidegauge.model.quantity import Span
 
 if TYPE_CHECKING:
@@ -14,13 +15,16 @@ if TYPE_CHECKING:
 
 
 def unit_word(promise: Guarantee) -> str:
-    """'patient' of the table patients, 'person' of the column person_id."""
+    """'patient' of the table patients or patient, 'person' of the column person_id; else 'row'."""
     if promise.unit is not None:
         return (
             re.sub(r"[ _]?(id|key|no|nr|number|uuid|hash)$", "", promise.unit, flags=re.I).replace("_", " ")
             or promise.unit
         )
-    return singular(promise.table.rpartition(".")[2].replace("_", " ")) or "row"
+    table = promise.table.rpartition(".")[2].replace("_", " ")
+    one = singular(table)
+    # A name that is no plural, such as care, need not be what one row is called.
+    return one if one != table or looks_like_person(table) else "row"
 
 
 def singular(word: str) -> str:
