@@ -116,6 +116,7 @@ def series_of(
         siblings=tuple(siblings),
         hidden_groups=hidden_groups,
         step=step,
+        opening=None if info.level or info.of or info.window not in (None, info.every) else info.start,
     )
 
 

@@ -89,6 +89,13 @@ class Series:
     """What the intervals of its points are called."""
     model: tuple[Line, ...] = ()
     """What a model makes of each line; empty where that is not published."""
+    opening: int | None = None
+    """The time of the first reading, if it covers everything before it and not only one window."""
+
+    def drawn(self, line: Line) -> tuple[Point, ...]:
+        """The readings that a chart shows: without the opening one, beside which the others would be flat."""
+        points = line.points
+        return points[1:] if len(points) > 1 and points[0].time == self.opening else points
 
     def hides(self, point: Point) -> bool:
         """Whether noise hides the value, which then is too small to tell."""

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 import struct
+from dataclasses import replace
 from itertools import pairwise
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.publish.invented import Invented, grouped
-from tidegauge.model.quantity import DAY, instant
+from tests.publish.invented import INFO, Invented, grouped
+from tidegauge.model.quantity import DAY, SECOND, instant
 from tidegauge.publish.chart import Drawing, line_chart, multiples, spark, standalone_svg, svg
 from tidegauge.publish.chart.draw import comparable, small_chart
 from tidegauge.publish.chart.look import LOOKS
 from tidegauge.publish.chart.shapes import Area, Mark, Stroke, Words
 from tidegauge.publish.chart.svg import path
 from tidegauge.publish.pages.build import release_site
+from tidegauge.publish.pages.figures import charts
 from tidegauge.publish.view import Line, Point, Series
 
 
@@ -53,6 +55,20 @@ def test_a_path_comes_back(points: tuple[tuple[float, float], ...]) -> None:
 
 def marks(drawing: Drawing) -> list[Mark]:
     return [shape for shape in drawing.shapes if isinstance(shape, Mark)]
+
+
+def test_the_reading_that_covers_everything_before_the_start_is_not_drawn() -> None:
+    """Beside the total of all years the totals of single weeks are a flat line; the page says so."""
+    total = replace(INFO, what="total over 1 day", level=False, window="1 day")
+    public = Invented(releases=(total,))
+    one = series(public=public)
+    first, second = one.lines[0].points[:2]
+    assert one.opening == first.time
+    assert dict(line_chart(one).data)["times"].split()[0] == str(second.time // SECOND)
+    assert "is not drawn; the downloads have all" in str(charts(one, one.lines, None))
+    assert series().opening is None
+    assert series(public=Invented(releases=(replace(total, window="7 days"),))).opening is None
+    assert replace(one, lines=(Line("", (first,)),)).drawn(Line("", (first,))) == (first,)
 
 
 def test_the_line_and_its_bands_are_where_the_values_are() -> None:

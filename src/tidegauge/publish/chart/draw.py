@@ -56,7 +56,7 @@ def line_chart(
     demonstration knows it.
     """
     chosen = series.lines if lines is None else tuple(lines)
-    drawn = [thinned(line.points, most) for line in chosen]
+    drawn = [thinned(series.drawn(line), most) for line in chosen]
     shapes: list[Shape] = []
     top = 26.0
     if legend:
@@ -89,8 +89,8 @@ def small_chart(
     most: int = 50,
 ) -> Drawing:
     """One panel of small multiples, whose axes have room for all lines of `together`."""
-    drawn = thinned(line.points, most)
-    every = [thinned(one.points, most) for one in together]
+    drawn = thinned(series.drawn(line), most)
+    every = [thinned(series.drawn(one), most) for one in together]
     frame = _frame(every, (0, 8, width, height), ticks_y=3, right=8)
     shapes: list[Shape] = [
         *_axes(frame, most_x=3),
@@ -108,7 +108,7 @@ def multiples(series: Series, *, columns: int = 3, most: int = 120) -> Drawing:
     columns = min(columns, max(1, len(lines)))
     width = columns * wide + (columns - 1) * gap
     shapes, top = _head(series, lines[:1], width, truth=False, labels=False)
-    drawn = [thinned(line.points, most) for line in lines]
+    drawn = [thinned(series.drawn(line), most) for line in lines]
     shared = comparable(lines)
     for number, (line, points) in enumerate(zip(lines, drawn, strict=True)):
         row, column = divmod(number, columns)
@@ -126,7 +126,7 @@ def multiples(series: Series, *, columns: int = 3, most: int = 120) -> Drawing:
 
 def spark(series: Series, line: Line, index: int = 0, *, width: float = 240, height: float = 56) -> Drawing:
     """The line and its 95 % band without axes, and a dot at the newest value."""
-    points = thinned(line.points, 60 if width > 150 else 30)
+    points = thinned(series.drawn(line), 60 if width > 150 else 30)
     lows, highs = _range([points])
     low, high = min(lows, default=0.0), max(highs, default=1.0)
     times = [point.time for point in points] or [0]

@@ -11,7 +11,7 @@ from tidegauge.publish.chart.draw import BAND_LINES, comparable, small_chart
 from tidegauge.publish.chart.look import SERIES
 from tidegauge.publish.markup import Markup, join, tag
 from tidegauge.publish.pages.layout import value
-from tidegauge.publish.view import MODEL_INTERVAL, NOISE_INTERVAL
+from tidegauge.publish.view import MODEL_INTERVAL, NOISE_INTERVAL, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,6 +87,7 @@ def charts(series: Series, lines: Sequence[Line], links: Links | None) -> Markup
             for index, (_, start) in enumerate(ranges)
         ),
         tag("p", _left_out(len(together), len(lines)), class_="muted small") if left else None,
+        _opening(series, together),
         _key(links, several=several, narrow=len(together) <= BAND_LINES),
         class_="charts",
         aria_labelledby="chart-head",
@@ -124,6 +125,15 @@ def _together(lines: Sequence[Line]) -> list[Line]:
 def _left_out(drawn: int, groups: int) -> str:
     panels = "all have a panel below" if groups <= PANELS else f"the {PANELS} largest have a panel below"
     return f"The {drawn} largest of {groups} groups; {panels}."
+
+
+def _opening(series: Series, lines: Sequence[Line]) -> Markup | None:
+    """Says that the first reading is not drawn, and why."""
+    if all(series.drawn(line) == line.points for line in lines):
+        return None
+    day = time_text(series.opening or 0, daily=series.daily)
+    words = f"The first reading covers everything up to {day} and is not drawn{_REST}."
+    return tag("p", words, class_="muted small")
 
 
 def _ordinal(count: int) -> str:
