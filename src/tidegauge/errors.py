@@ -54,12 +54,18 @@ class BudgetExceeded(TidegaugeError):
         left: Fraction,
         advice: str = "Publish less often, lower its share, or raise [budget].",
     ) -> None:
-        short = f"needs {measure} = {needed}; the ledger has {left} left (short by {needed - left})"
+        parts = (_amount(needed), _amount(left), _amount(needed - left))
+        short = "needs {} = {}; the ledger has {} left (short by {})".format(measure, *parts)
         if not needed:
             short = "needs a part of the budget, and nothing is left"
         super().__init__(f"{what} {short}.\nNothing was read or spent. {advice}")
         self.needed = needed
         self.left = left
+
+
+def _amount(loss: Fraction) -> str:
+    """Exact if that can be read at a glance; else with six digits, as `tidegauge ledger` prints it."""
+    return str(loss) if loss.denominator <= 10_000 else f"{float(loss):.6g}"
 
 
 class PlanChanged(TidegaugeError):

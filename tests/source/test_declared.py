@@ -407,7 +407,7 @@ def test_an_entry_that_is_none(tidegauge: Shell, entry: str) -> None:
         (("host=h user=me password=sesame dbname=db",), "put it into the environment"),
         (("env:NOT_SET", "--table", "t"), "the environment variable NOT_SET is not set"),
         (("app.db",), "--table: say which table; there are: a, b"),
-        (("app.db", "--table", "c"), "--table: there is no table of this name"),
+        (("app.db", "--table", "c"), "--table: no table of this name can be read; there are: a, b"),
         (
             ("app.db", "--kind", "postgres"),
             "--kind: app.db cannot be read as postgres; one of sqlite, snapshots",

@@ -123,6 +123,10 @@ def test_a_ledger_never_reserves_more_than_the_budget(done: Gauge) -> None:
         with pytest.raises(BudgetExceeded, match="short by 1") as refusal:
             store.public.ledger.reserve(Reservation("", "epsilon", Fraction(10**9), Fraction(1), {}), time="")
         assert refusal.value.left == 0
+    long = BudgetExceeded(
+        "a plan", measure="rho", needed=Fraction(48711940719, 4 * 10**12), left=Fraction(1, 4000)
+    )
+    assert "needs rho = 0.012178; the ledger has 1/4000 left (short by 0.011928)" in str(long)
 
 
 def test_simulated_noise_never_meets_a_real_ledger(done: Gauge, tmp_path: Path) -> None:

@@ -381,8 +381,9 @@ class SurveyPlan:
 
     def __str__(self) -> str:
         survey, width = self.survey, max(len(each.survey.protocol) for each in self.candidates)
+        answers = "1 answer" if len(survey.answers) == 1 else f"{len(survey.answers)} answers"
         lines = [
-            f"{len(survey.answers)} answers, {survey.windows} windows, at most {survey.changes} changes per "
+            f"{answers}, {survey.windows} windows, at most {survey.changes} changes per "
             f"person, epsilon = {survey.epsilon} for all reports of one person; {self.people} people.",
             "",
             f"  {'protocol':<{width}}  {'± mean':>10}  {'± worst':>10}",

@@ -270,7 +270,7 @@ def constraint_on(program: Program, release: str) -> Constraint:
     labels = [label for label, _ in scope.allowances]
     if (labels != [None]) if scope.by is None else (None in labels or len(set(labels)) < len(labels)):
         raise SpecError(
-            "a constraint is for all units, or for the units with a label of the column that names it"
+            "a constraint applies to all units or, with by, to the units with one label, each once"
         )
     first, *others = (_constraint(allowance) for _, allowance in scope.allowances)
     for other in others:

@@ -79,6 +79,11 @@ def test_dates(tmp_path: Path, form: str, text: str, expected: date | None) -> N
     assert read(tmp_path, "date", [text], date_format=(form,)) == [expected]
 
 
+def test_an_example_of_a_time_is_named_once() -> None:
+    shown = Notation(date_format=("%Y-%m-%d", "%d.%m.%Y")).example
+    assert shown == "2026-01-31 or 31.01.2026 or 2026-01-31T12:00:00Z"
+
+
 def test_several_formats_and_offsets(tmp_path: Path) -> None:
     formats = ("%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S %z", "%m/%d/%Y %I:%M %p")
     texts = ["03.04.2026 14:05", "03.04.2026 14:05:00 +0200", "04/03/2026 02:05 PM", "2026-04-03T14:05:00Z"]

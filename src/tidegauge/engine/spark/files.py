@@ -140,7 +140,7 @@ class StateFiles:
         if missing:
             raise StoreCorrupt(
                 f"the state of the gauge is not complete: {self._folder.name}/{missing[0]} is missing. "
-                "Nothing was read or spent. Bring back store and folder, both from the same copy.",
+                "Nothing was read or spent. Restore the store and the folder from the same copy.",
                 advice=None,
             )
         if self._sealing is not None:
@@ -155,7 +155,7 @@ class StateFiles:
         if (found := digest(self._folder / name)) != version.digests.get(name):
             raise StoreCorrupt(
                 f"the state of the gauge was altered: {self._folder.name}/{name} is not as this gauge wrote "
-                "it. Nothing was read or spent. Bring back store and folder, both from the same copy.",
+                "it. Nothing was read or spent. Restore the store and the folder from the same copy.",
                 advice=None,
             )
         return found

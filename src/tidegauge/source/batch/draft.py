@@ -132,11 +132,11 @@ def chosen(tables: Sequence[str], wanted: str | None) -> str:
     """The wanted table, or the only one.  Raises SpecError if it does not exist or is not clear."""
     if wanted is None and len(tables) == 1:
         return tables[0]
-    there = f"there are: {', '.join(tables)}" if tables else "there is none that can be read here"
+    there = f"there are: {', '.join(tables)}" if tables else "none can be read (a database role needs SELECT)"
     if wanted is None:
         raise SpecError(f"say which table; {there}", key="--table")
     if wanted not in tables:
-        raise SpecError(f"there is no table of this name that can be read; {there}", key="--table")
+        raise SpecError(f"no table of this name can be read; {there}", key="--table")
     return wanted
 
 

@@ -89,7 +89,8 @@ class Notation:
     @property
     def example(self) -> str:
         """How a time is written, for messages: public examples, never data."""
-        return " or ".join((*map(_example, self.date_format), "2026-01-31 or 2026-01-31T12:00:00Z"))
+        examples = (*map(_example, self.date_format), "2026-01-31", "2026-01-31T12:00:00Z")
+        return " or ".join(dict.fromkeys(examples))
 
     def instant(self, text: str) -> str:
         """SQL: the microseconds since 1970 of a time in text; NULL where the text is no time."""
