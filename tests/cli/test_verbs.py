@@ -14,6 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tidegauge.cli.carry_out import main
+from tidegauge.cli.publishing import show_undelivered
+from tidegauge.publish.outbox import Failure
 
 DECLARATION = """
 [source]
@@ -334,3 +336,11 @@ def test_a_wrong_word_is_refused(
     code, out, said = call(monkeypatch, capsys, *words)
     assert (code, out) == (2, "")
     assert said.startswith("tidegauge: ")
+
+
+def test_a_publisher_that_failed_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    """A reason may end in a full stop, or not."""
+    show_undelivered([Failure("x", "public.db is no public file."), Failure("y", "no space left")])
+    said = capsys.readouterr().err
+    assert "is no public file. Its readings" in said
+    assert "no space left. Its readings" in said

@@ -51,8 +51,8 @@ def show_undelivered(failures: list[Failure]) -> None:
     """Print one line to stderr for each publisher that could not deliver."""
     for one in failures:
         typer.echo(
-            f"Publisher '{one.name}' failed: {one.reason}. Its readings stay in the outbox; the next run, or "
-            "tidegauge publish --once, delivers them.",
+            f"Publisher '{one.name}' failed: {one.reason.rstrip('.')}. Its readings stay in the outbox; "
+            "the next run, or tidegauge publish --once, delivers them.",
             err=True,
         )
 
