@@ -30,6 +30,7 @@ class Spread(Aggregate):
     unit: ClassVar[str] = "years above ten"
     no_windows: ClassVar[str] = "is a toy"
     promise: ClassVar[str] = "of a toy"
+    zero_is_nothing: ClassVar[bool] = False
 
     def decode(self, query: Query, values: Sequence[Floats], errors: Sequence[Error]) -> list[Estimate]:
         error = errors[0].stderr + 10 * errors[1].stderr
@@ -77,6 +78,7 @@ def test_a_whole_gauge_runs_with_it(tmp_path: Path) -> None:
     assert "95 % half-widths in years above ten (of a toy)" in shown
     list(one.run())
     readings = gauge(tmp_path).published()
+    assert not any(reading.zero_is_nothing for reading in readings)
     assert [reading.value for reading in readings] == pytest.approx([20, 80, 30, 80, 30, 0], abs=1e-5)
     stderr = readings[0].stderr
     assert stderr is not None

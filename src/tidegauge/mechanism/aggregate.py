@@ -87,6 +87,8 @@ class Aggregate(ABC):
     """The readings for which predicted half-widths hold; empty: all readings."""
     never_negative: ClassVar[bool] = False
     """Whether a running value below 0 can only be noise."""
+    zero_is_nothing: ClassVar[bool] = True
+    """Whether 0 means that there is nothing; a mean of 0 is a value as any other."""
 
     @property
     def bounded(self) -> bool:

@@ -177,6 +177,8 @@ def _require_fitting(plan: ReleasePlan) -> None:
     parts = aggregate_of(query.aggregate).parts
     if not len(plan.component_plans) == len(query.components) == len(parts):
         raise StoreCorrupt(f"release '{plan.release.name}' does not measure what it publishes")
+    if any(part.grid <= 0 for part in query.components):
+        raise StoreCorrupt(f"release '{plan.release.name}' measures on a grid that does not exist")
     for component_plan in plan.component_plans:
         if type(component_plan.refine) is not int or component_plan.refine < 1:
             raise StoreCorrupt(f"release '{plan.release.name}' measures on a grid that does not exist")

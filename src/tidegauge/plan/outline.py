@@ -46,22 +46,24 @@ def outline(
 
     grids: that of each component of its query.
     """
+    found = aggregate_of(aggregate)
     return Outline(
         cells=cells_of(tuple(groups)),
         grid=grids[0] if len(grids) == 1 else None,
-        never_negative=aggregate_of(aggregate).never_negative and (running or kind == "flow"),
-        zero_is_nothing=aggregate != "avg",
+        never_negative=found.never_negative and (running or kind == "flow"),
+        zero_is_nothing=found.zero_is_nothing,
     )
 
 
 def outlines(records: Sequence[JsonObject], commits: Iterable[Reservation]) -> dict[str, Outline]:
     """The outline of every series of these committed plans, by name.
 
-    `commits`: everything that the ledger reserved.  Raises StoreCorrupt if it reserved nothing for a plan.
+    `commits`: everything that the ledger reserved.  Raises StoreCorrupt if those are not these plans.
     """
     reserved = list(commits)
     for record in records:
         require_reserved(record, reserved)
+    require_recorded(records, reserved)
     try:
         return {name: found for record in records for name, found in _outlines(record)}
     except (SpecError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
@@ -76,6 +78,15 @@ def require_reserved(record: JsonObject, commits: Iterable[Reservation]) -> list
             "the plan in the store is not the one that the ledger committed; nothing was read or spent"
         )
     return reserved
+
+
+def require_recorded(records: Iterable[JsonObject], commits: Iterable[Reservation]) -> None:
+    """Raise StoreCorrupt if the ledger committed a plan that is not one of these records."""
+    known = {address(record) for record in records}
+    if any(one.choice is None and one.plan not in known for one in commits):
+        raise StoreCorrupt(
+            "the ledger committed a plan that the store does not have; nothing was read or spent"
+        )
 
 
 def not_a_plan() -> StoreCorrupt:

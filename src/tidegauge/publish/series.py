@@ -7,6 +7,7 @@ from collections import defaultdict
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Final
 
+from tidegauge.mechanism.aggregates import AGGREGATES
 from tidegauge.model.quantity import instant
 from tidegauge.publish.reading import nested
 from tidegauge.publish.view import Line, Point, Series, group_label, titled
@@ -38,7 +39,8 @@ def unit_of(info: ReleaseInfo, table: str) -> str:
 
 def zero_is_nothing(info: ReleaseInfo) -> bool:
     """Whether 0 means that there is nothing; a mean of 0 is a value as any other."""
-    return info.aggregate != "avg"
+    aggregate = AGGREGATES.find(info.aggregate)  # the public file may be of a gauge with other plug-ins
+    return aggregate is None or aggregate.zero_is_nothing
 
 
 def point_of(reading: PublicReading) -> Point:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tidegauge.errors import StoreBehind, StoreCorrupt
 from tidegauge.model.quantity import rfc3339
 from tidegauge.plan.grow import all_certified
+from tidegauge.plan.outline import require_recorded
 from tidegauge.publish.formats import Row
 from tidegauge.publish.journal import all_readings
 from tidegauge.publish.reading import ends
@@ -48,10 +49,11 @@ def prove(store: PublicPart) -> Verified:
     with store.snapshot():
         store.require_newest()
         entries, measurements = store.ledger.prove(), store.prove_journal()
-        records = store.plans
-        if not records:
+        records, commits = store.plans, [entry.body for entry in store.ledger.entries()]
+        plan = all_certified(records, commits) if records else None
+        require_recorded(records, commits)
+        if plan is None:
             return Verified(entries, measurements, 0)
-        plan = all_certified(records, (entry.body for entry in store.ledger.entries()))
         if store.ledger.spent() > plan.total:
             raise StoreCorrupt("the ledger has reserved more than the budget.")
         _prove_instants(store, plan)

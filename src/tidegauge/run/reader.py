@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, Unpack
 
-from tidegauge.errors import SpecError, StoreError
+from tidegauge.errors import SpecError, StoreCorrupt, StoreError
 from tidegauge.model.json import as_object, tables
 from tidegauge.model.kinds import SOURCES
 from tidegauge.model.source import Location
@@ -30,7 +31,7 @@ from tidegauge.store.database import begun
 from tidegauge.store.public.part import PublicPart
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
     from fractions import Fraction
 
@@ -147,13 +148,15 @@ class Reader:
         Raises SpecError if there is no such release.
         """
         with self.store.public() as store:
-            known = self._outlines(store)
-            if known and release is not None and release not in known:
+            with store.snapshot():
+                known, rows = self._outlines(store), store.readings(release)
+            if not known:
+                return []
+            if release is not None and release not in known:
                 raise SpecError(f"there is no release '{release}'; there are: {', '.join(known)}")
-            found = self._again(store, release, shown) if known and any(shown.values()) else None
-            if found is None:
-                rows = store.readings(release) if known else []
-                found = [self._reading(known[row.release], row) for row in rows]
+            if not any(shown.values()):
+                return self._as_published(known, rows)
+            found = self._again(store, release, shown)
         return [reading for reading in found if release in (None, reading.release)]
 
     def _again(self, store: PublicPart, release: str | None, shown: Shown) -> list[Reading]:
@@ -163,7 +166,9 @@ class Reader:
         from tidegauge.publish.readings import agree, plan_reading  # noqa: PLC0415
         from tidegauge.run.committed import committed  # noqa: PLC0415
 
-        plan, consistent, rows = committed(store), shown.get("consistent", False), store.readings()
+        consistent = shown.get("consistent", False)
+        with store.snapshot():
+            plan, rows = committed(store), store.readings()
         assert plan is not None
         if shown.get("smoothed"):
             rows = [one for series in all_readings(store, plan, smoothed=True).values() for one in series]
@@ -177,13 +182,20 @@ class Reader:
             readings = agree(readings, plan, wholes)
         return readings
 
-    def _reading(self, outline: Outline, row: Published) -> Reading:
-        """A reading as it was published; what other intervals need is computed when one is asked for."""
+    def _as_published(self, known: Mapping[str, Outline], rows: Sequence[Published]) -> list[Reading]:
+        """Readings as they were published.  Their plan is built once, when another interval is asked for."""
+        plan = cache(self.plan)
 
-        def half_width(level: float) -> float:
-            return self.plan().series[row.release].half_width(row.number, row.stderr or 0.0, level)
+        def reading(row: Published) -> Reading:
+            def half_width(level: float) -> float:
+                return plan().series[row.release].half_width(row.number, row.stderr or 0.0, level)
 
-        return as_reading(outline, row, half_width)
+            return as_reading(known[row.release], row, half_width)
+
+        try:
+            return [reading(row) for row in rows]
+        except (LookupError, TypeError, ValueError, ArithmeticError):
+            raise StoreCorrupt("a reading in the store is none of the committed plan's") from None
 
     def _outlines(self, store: PublicPart) -> dict[str, Outline]:
         return outlines(store.plans, (entry.body for entry in store.ledger.entries()))

@@ -61,6 +61,7 @@ class Mean(Aggregate):
     no_windows: ClassVar[str] = (
         "is a mean, and the change of a mean does not follow from changes of its sum and count over a window"
     )
+    zero_is_nothing: ClassVar[bool] = False
     planned_rows: ClassVar[int] = 1000
     promise: ClassVar[str] = f"of a mean over {planned_rows:,} rows in the middle of its bounds"
 
