@@ -39,7 +39,14 @@ class SpecError(TidegaugeError):
 
 
 class QueryError(SpecError):
-    """A SELECT that is not a linear query over one table; the message gives the reason."""
+    """A SELECT that is not a linear query over one table; the message gives the reason.
+
+    `unknown`: the column that the SELECT names and the table does not have, if that is the reason.
+    """
+
+    def __init__(self, message: str, *, key: str | None = None, unknown: str | None = None) -> None:
+        super().__init__(message, key=key)
+        self.unknown = unknown
 
 
 class BudgetExceeded(TidegaugeError):

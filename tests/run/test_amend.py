@@ -295,6 +295,9 @@ def test_only_kept_columns_can_be_used(tmp_path: Path) -> None:
     list(growing(tmp_path, LOG, 22, **some).run())
     with pytest.raises(QueryError, match=r"no column age; there is ward\. The table has .*reserve_columns"):
         growing(tmp_path, LOG, 22, releases=BOTH, **some).amend()
+    upper = FIRST | {"old": {"sql": "SELECT COUNT(*) FROM t WHERE AGE > 60", **at(25)}}
+    with pytest.raises(QueryError, match=r"no column AGE; .*The table has this column"):
+        growing(tmp_path, LOG, 22, releases=upper, **some).amend()
     missing = FIRST | {"in_x": {"sql": "SELECT COUNT(*) FROM t WHERE wards = 'a'", **at(25)}}
     with pytest.raises(QueryError, match=r"no column wards; did you mean ward\?$"):
         growing(tmp_path, LOG, 22, releases=missing, **some).amend()

@@ -52,7 +52,8 @@ def amendment(
             since=Since(reached, first.program.terms),
         )
     except QueryError as error:
-        if any(f"no column {name};" in str(error) for name in {*first.columns, *columns} - set(usable)):
+        there = {name.lower() for name in {*first.columns, *columns} - set(usable)}
+        if error.unknown is not None and error.unknown.lower() in there:
             stop = "" if str(error).endswith("?") else "."
             raise QueryError(
                 f"{error}{stop} The table has this column, but added releases can use only the columns that "

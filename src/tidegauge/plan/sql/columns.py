@@ -62,7 +62,7 @@ class Columns:
                 f"{written} may be {' or '.join(map(quote, matches))}; put the one that is meant in quotes"
             )
         if not matches:
-            raise Refused(f"there is no column {written}; {nearest(written, self.types)}")
+            raise Refused(f"there is no column {written}; {nearest(written, self.types)}", unknown=written)
         return matches[0]
 
     def term(self, settled: exp.Column) -> Term:

@@ -58,7 +58,7 @@ def compile_query(
     except Refused as refused:
         beside = key.rpartition(".")[0]
         at = ".".join(filter(None, [beside, refused.key])) if refused.key else key
-        raise QueryError(str(refused), key=at) from None
+        raise QueryError(str(refused), key=at, unknown=refused.unknown) from None
     except RecursionError:
         raise QueryError("the SELECT is nested too deeply to be read; simplify it", key=key) from None
 

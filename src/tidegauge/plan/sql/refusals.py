@@ -6,11 +6,14 @@ from typing import Final, NoReturn
 
 
 class Refused(Exception):
-    """The SELECT, or the declaration that `key` names, is not accepted."""
+    """The SELECT, or the declaration that `key` names, is not accepted.
 
-    def __init__(self, message: str, *, key: str | None = None) -> None:
+    `unknown`: the column that is not in the table, if that is the reason.
+    """
+
+    def __init__(self, message: str, *, key: str | None = None, unknown: str | None = None) -> None:
         super().__init__(message)
-        self.key = key
+        self.key, self.unknown = key, unknown
 
 
 class Mismatch(Refused):
