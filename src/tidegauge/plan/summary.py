@@ -98,12 +98,12 @@ def _accepted(plan: Plan, scope: Scope) -> str:
     unit = "row" if plan.program.owner is None else f"'{plan.program.owner}'"
     only = f"{', '.join(scope.releases)}: " if len(plan.program.scopes) > 1 else ""
     if scope.by is not None:
-        cases = "; ".join(f"'{label}': {_limited(limit, unit)}" for label, limit in scope.allowances)
+        cases = "; ".join(f"'{label}': {_allowed(allowance, unit)}" for label, allowance in scope.allowances)
         bound = f"by the column '{scope.by}', {cases}"
     elif scope.allowances[0][1].at_most is None and scope.allowances[0][1].within is None:
         return f"{only}every change of one {unit}: without a [constraint] each reading adds to the loss"
     else:
-        bound = _limited(scope.allowances[0][1], unit)
+        bound = _allowed(scope.allowances[0][1], unit)
     after = (
         "it leaves with its last accepted change (retire), so counts can be too low"
         if scope.retire
@@ -113,11 +113,11 @@ def _accepted(plan: Plan, scope: Scope) -> str:
     return f"{only}{bound}. Any {unit} with more changes is ignored {until}: {after}."
 
 
-def _limited(limit: Allowance, unit: str) -> str:
-    soon = "" if limit.within is None else f" within {Span(micros=limit.within)} after the first"
-    if limit.at_most is None:
+def _allowed(allowance: Allowance, unit: str) -> str:
+    soon = "" if allowance.within is None else f" within {Span(micros=allowance.within)} after the first"
+    if allowance.at_most is None:
         return f"changes of one {unit}{soon}"
-    changes = "1 change" if limit.at_most == 1 else f"{limit.at_most} changes"
+    changes = "1 change" if allowance.at_most == 1 else f"{allowance.at_most} changes"
     return f"at most {changes} of one {unit}{soon}, the first one included"
 
 

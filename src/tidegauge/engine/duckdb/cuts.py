@@ -52,10 +52,10 @@ class Cuts:
         """SQL of `rules_s`, for the variants with these terms."""
         rows = ", ".join(
             f"({number}, {variant.retire}, {'NULL' if label is None else literal(label)}::VARCHAR, "
-            f"{capped(limit.at_most)}, {capped(limit.within)})"
+            f"{capped(allowance.at_most)}, {capped(allowance.within)})"
             for number, variant in enumerate(variants)
             if variant.renewal == renewal
-            for label, limit in variant.allowances
+            for label, allowance in variant.allowances
         )
         return f"""
             CREATE OR REPLACE TEMP TABLE rules_{s} AS

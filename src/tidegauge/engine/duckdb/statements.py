@@ -22,9 +22,9 @@ constraint is always safe."""
 _EXPIRES: Final = "CASE WHEN any_value(leaves) > $upto THEN any_value(leaves) END"
 
 
-def capped(limit: int | None) -> str:
+def capped(most: int | None) -> str:
     """SQL: a number of a constraint; NULL: there is none."""
-    return "NULL::BIGINT" if limit is None else f"{min(limit, _MOST)}::BIGINT"
+    return "NULL::BIGINT" if most is None else f"{min(most, _MOST)}::BIGINT"
 
 
 class Statements(Views):
@@ -51,9 +51,9 @@ class Statements(Views):
         if scope.retire:
             last = "min(instant) FILTER (ord = at_most) OVER (PARTITION BY unit)"
             leaves = f"CASE WHEN open THEN least({last}, first + within, {NEVER}) END"
-        limits = ", ".join(
-            f"({literal(name)}::VARCHAR, {capped(limit.at_most)}, {capped(limit.within)})"
-            for name, limit in scope.allowances
+        allowances = ", ".join(
+            f"({literal(label)}::VARCHAR, {capped(allowance.at_most)}, {capped(allowance.within)})"
+            for label, allowance in scope.allowances
         )
         declared = ", ".join(literal(name) for name, _ in scope.allowances)
         unlabelled = "false" if scope.by is None else f"label NOT IN ({declared})"
@@ -82,7 +82,7 @@ class Statements(Views):
                        AND coalesce(instant - first <= within, true) AS inside,
                    {leaves} AS leaves
             FROM (SELECT * FROM numbered UNION ALL BY NAME SELECT * FROM due) unit_changes
-            JOIN (VALUES {limits}) AS rule(label, at_most, within)
+            JOIN (VALUES {allowances}) AS rule(label, at_most, within)
                 ON rule.label IS NULL OR rule.label = unit_changes.label
             UNION ALL BY NAME
             SELECT *, false AS inside FROM (SELECT * EXCLUDE (open) FROM numbered)

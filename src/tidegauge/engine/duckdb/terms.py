@@ -79,7 +79,7 @@ class TermStatements(Statements):
         """
         label, labels = "NULL::VARCHAR", ""
         rules = "(SELECT NULL::VARCHAR AS label, {}, {}, true AS declared) rule ON true".format(
-            *(f"{capped(limit)} AS {name}" for name, limit in vars(scope.allowances[0][1]).items())
+            *(f"{capped(most)} AS {name}" for name, most in vars(scope.allowances[0][1]).items())
         )
         if scope.by is not None:
             named = f"label{self.labels.index(scope.by)}"
@@ -100,11 +100,13 @@ class TermStatements(Statements):
                     SELECT unit, term, arg_min({named}, (instant, seq, {named})) AS label
                     FROM path JOIN times USING (unit, instant) GROUP BY unit, term
                 ) first_labels USING (unit, term)"""
-            limits = ", ".join(
-                f"({literal(name)}, {capped(limit.at_most)}, {capped(limit.within)}, true)"
-                for name, limit in scope.allowances
+            allowances = ", ".join(
+                f"({literal(label)}, {capped(allowance.at_most)}, {capped(allowance.within)}, true)"
+                for label, allowance in scope.allowances
             )
-            rules = f"(VALUES {limits}) rule(label, at_most, within, declared) ON rule.label = units.label"
+            rules = (
+                f"(VALUES {allowances}) rule(label, at_most, within, declared) ON rule.label = units.label"
+            )
         leaves = "NULL::BIGINT"
         if scope.retire:
             last = "min(instant) FILTER (ord = at_most) OVER (PARTITION BY unit, term)"
@@ -209,7 +211,7 @@ class TermStatements(Statements):
         found = []
         for s, scope in enumerate(self.program.scopes):
             always = scope.by is not None or (
-                scope.retire and any(limit.within is not None for _, limit in scope.allowances)
+                scope.retire and any(one.within is not None for _, one in scope.allowances)
             )
             some = f"""
                 SELECT DISTINCT unit FROM (

@@ -76,8 +76,8 @@ class Roles:
             elif name.startswith(self.after):
                 found.setdefault(name.removeprefix(self.after), [None, None])[1] = name
         for name in schema:  # neither old nor new: the same on both sides
-            told = self.before is not None and name.startswith(self.before)
-            if name not in apart and not told and not name.startswith(self.after):
+            old = self.before is not None and name.startswith(self.before)
+            if name not in apart and not old and not name.startswith(self.after):
                 found.setdefault(name, [name, name])
         for prefix, side in ((self.before, 0), (self.after, 1)):
             if prefix and not any((both[side] or "").startswith(prefix) for both in found.values()):

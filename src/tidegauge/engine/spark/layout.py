@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from tidegauge.model.program import Program, Release, Scope
 
 ALIVE: Final = 1
-TOLD_ABSENT: Final = 2
-TOLD: Final = 4
+WITHOUT_BEFORE: Final = 2
+WITH_BEFORE: Final = 4
 OUTSIDE: Final = 8
 EARLIEST: Final = -(2**62)
 """The time of changes that are as old as the state."""
@@ -227,8 +227,8 @@ class Layout:
         before: whether an old row was delivered.  digest: SQL of the digest of the new row.
         texts: the column `entry` has texts, not integers.  Where units own rows, the view has `unit` as well.
         """
-        told = f"CASE WHEN NOT informed THEN 0L WHEN before THEN {TOLD}L ELSE {TOLD_ABSENT}L END"
-        flags = f"CASE WHEN after IS NOT NULL THEN {ALIVE}L ELSE 0L END + {told}{self._outside(self.stocks)}"
+        given = f"CASE WHEN NOT informed THEN 0L WHEN before THEN {WITH_BEFORE}L ELSE {WITHOUT_BEFORE}L END"
+        flags = f"CASE WHEN after IS NOT NULL THEN {ALIVE}L ELSE 0L END + {given}{self._outside(self.stocks)}"
         named = f"CASE WHEN startswith(entry, '{_MARK}') THEN concat('{_MARK}0{_MARK}', entry) ELSE entry END"
         names = [f"{named if texts else 'entry'} AS unit"]
         if self.owned:

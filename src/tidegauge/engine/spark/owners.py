@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidegauge.engine.spark.layout import ALIVE, HANDED, TOLD, TOLD_ABSENT
+from tidegauge.engine.spark.layout import ALIVE, HANDED, WITH_BEFORE, WITHOUT_BEFORE
 
 if TYPE_CHECKING:
     from tidegauge.engine.spark.layout import Layout
@@ -43,7 +43,7 @@ def resolved(layout: Layout, fresh: str, known: str) -> str:
     columns = ["time", "place", "rank", "seq", "flags", *carried]
     nothing = [f"CAST(NULL AS {layout.type_of(name)})" for name in carried]
     stored = ", ".join(["NULL", f"{STORED}L", "0L", "0L", f"{ALIVE}L", *nothing])
-    told = TOLD | TOLD_ABSENT
+    informed = WITH_BEFORE | WITHOUT_BEFORE
     kinds = ", ".join(
         f"CASE WHEN {condition} THEN {kind} END"
         for kind, condition in (
@@ -53,8 +53,8 @@ def resolved(layout: Layout, fresh: str, known: str) -> str:
         )
     )
     flags = f"""CASE kind
-        WHEN {_BEGINS} THEN CASE WHEN owner <> unit THEN flags & {~told}L ELSE flags END
-        WHEN {_ENDS} THEN (flags & {told}L) + CASE WHEN alive THEN {HANDED}L ELSE 0L END
+        WHEN {_BEGINS} THEN CASE WHEN owner <> unit THEN flags & {~informed}L ELSE flags END
+        WHEN {_ENDS} THEN (flags & {informed}L) + CASE WHEN alive THEN {HANDED}L ELSE 0L END
         ELSE flags END"""
     found = {
         "unit": f"CASE kind WHEN {_BEGINS} THEN unit WHEN {_ENDS} THEN owner END",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidegauge.engine.spark.layout import OUTSIDE, TOLD, TOLD_ABSENT
+from tidegauge.engine.spark.layout import OUTSIDE, WITH_BEFORE, WITHOUT_BEFORE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,8 +28,8 @@ def packed(of: Mapping[str, str], late: str, *, scopes: int) -> str:
     """
     found = [
         late,
-        f"{of['alone']} AND {of['flags']} & {TOLD} <> 0 AND NOT {of['was_alive']}",
-        f"{of['alone']} AND {of['flags']} & {TOLD_ABSENT} <> 0 AND {of['alive']} AND {of['was_alive']}",
+        f"{of['alone']} AND {of['flags']} & {WITH_BEFORE} <> 0 AND NOT {of['was_alive']}",
+        f"{of['alone']} AND {of['flags']} & {WITHOUT_BEFORE} <> 0 AND {of['alive']} AND {of['was_alive']}",
         f"{of['alone']} AND NOT {of['alive']} AND NOT {of['was_alive']}",
     ]
     code = " + ".join(f"CASE WHEN {one} THEN {1 << n}L ELSE 0L END" for n, one in enumerate(found))

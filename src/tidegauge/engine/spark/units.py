@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.engine.spark.bins import bin_of
-from tidegauge.engine.spark.layout import ALIVE, TOLD, TOLD_ABSENT
+from tidegauge.engine.spark.layout import ALIVE, WITH_BEFORE, WITHOUT_BEFORE
 from tidegauge.engine.spark.reasons import NO_RELEASE, REASONS, REFUSED, WITHOUT_UNIT
 from tidegauge.engine.spark.records import Record, summed
 from tidegauge.engine.spark.rows import BEGINNING, Rows
@@ -295,8 +295,8 @@ class OwnedFold:
         outside = REFUSED * (len(self._scopes) + 1)
         found = {
             _FROZEN: "sum(late)",
-            _UNKNOWN: f"count_if({given} AND given & {TOLD} <> 0 AND NOT was_alive)",
-            _TWICE: f"count_if({given} AND given & {TOLD_ABSENT} <> 0 AND alive AND was_alive)",
+            _UNKNOWN: f"count_if({given} AND given & {WITH_BEFORE} <> 0 AND NOT was_alive)",
+            _TWICE: f"count_if({given} AND given & {WITHOUT_BEFORE} <> 0 AND alive AND was_alive)",
             _DELETED: f"count_if({given} AND given & {ALIVE} = 0 AND NOT was_alive)",
             outside: "sum(outside)",
         }

@@ -86,8 +86,8 @@ class ConstraintSpec(AllowanceSpec):
             raise ValueError("renews_from: says when the first term begins, and needs 'renews', its length")
         if self.within is not None and self.within.months:
             raise ValueError(f"within: '{self.within}' has no fixed length; write it in days")
-        for limit in self.cases.values():
-            if limit.at_most is None and limit.within is None:
+        for case in self.cases.values():
+            if case.at_most is None and case.within is None:
                 raise ValueError("cases: every case needs at_most, within, or both")
         if self.on_excess == "retire" and 1 in {
             self.at_most,

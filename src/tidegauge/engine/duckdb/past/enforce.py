@@ -169,15 +169,15 @@ class Versions:
             fresh = fresh[first]
         alive = (flags & ALIVE) > 0
         existed = np.append([False], alive[:-1])[: len(key)] & ~fresh
-        told = (begins & BEFORE) > 0
+        has_before = (begins & BEFORE) > 0
         counts = {
-            "unknown_before": _count(told & ~existed),
+            "unknown_before": _count(has_before & ~existed),
             "other_before": 0,
-            "inserted_twice": _count(((begins & INFORMED) > 0) & ~told & alive & existed),
+            "inserted_twice": _count(((begins & INFORMED) > 0) & ~has_before & alive & existed),
             "deleted_unknown": _count(((begins & ALIVE) == 0) & ~existed),
         }
         if old is not None and new is not None:
-            counts["other_before"] = _count(told[1:] & existed[1:] & (old[1:] != new[:-1]))
+            counts["other_before"] = _count(has_before[1:] & existed[1:] & (old[1:] != new[:-1]))
         return cls(log.keys, key, time, bins, version >> 3, alive, order, fresh, counts)
 
     @property
