@@ -114,7 +114,6 @@ def series_of(
         planned=info.count,
         upcoming=upcoming,
         sql=info.sql,
-        derived_from=info.of,
         siblings=tuple(siblings),
         hidden_groups=hidden_groups,
         step=step,

@@ -78,7 +78,6 @@ class Series:
     upcoming: int | None = None
     """When the next reading is due."""
     sql: str = ""
-    derived_from: str | None = None
     siblings: tuple[str, ...] = ()
     """Names of the other series of the same measurements."""
     hidden_groups: int = 0

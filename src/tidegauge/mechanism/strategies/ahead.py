@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
 from tidegauge.errors import SpecError
-from tidegauge.mechanism.strategies.hierarchy import Hierarchy
+from tidegauge.mechanism.strategies.hierarchy import Hierarchy, read_scaled
 from tidegauge.mechanism.strategy import (
     DrawnAhead,
     Exposure,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tidegauge.mechanism.search.task import Search, Task
-    from tidegauge.mechanism.strategy import Recorded, Whole
+    from tidegauge.mechanism.strategy import Whole
     from tidegauge.theory.sensitivity import Sensitivity
 
     Floats = NDArray[np.float64]
@@ -212,12 +212,6 @@ def _candidates(search: Search) -> Iterator[Ahead]:
         yield _tuned(task._replace(domain=ON_OFF, cases=tuple(dict.fromkeys(cases))))
 
 
-def _read(recorded: Recorded) -> Ahead:
-    parameters = dict(recorded.parameters)
-    scales = tuple(map(Fraction, str(parameters.pop("scales", "")).split()))
-    return Ahead(**parameters, relative=scales)
-
-
 KIND: Final = StrategyKind(
     Ahead,
     says(
@@ -225,7 +219,7 @@ KIND: Final = StrategyKind(
     ),
     _candidates,
     fixed={"bins": "bins", "first": "base"},
-    read=_read,
+    read=partial(read_scaled, Ahead),
     valid="it needs a budget in pure epsilon and a release that ends",
     pure=True,
 )

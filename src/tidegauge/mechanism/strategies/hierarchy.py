@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from functools import cached_property, lru_cache, partial
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from tidegauge.theory.paths.path import ON_OFF
 from tidegauge.theory.paths.tree import Costs, hierarchy_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Indices = NDArray[np.int64]
 
+S = TypeVar("S", bound=Strategy)
 
 _DISTINGUISHED: Final = 1 << 11
 """Most bins times changes for which values of both signs in groups are computed exactly."""
@@ -337,10 +338,11 @@ def _candidates(search: Search) -> Iterator[Hierarchy]:
     yield _tuned(search.task._replace(domain=ON_OFF))
 
 
-def _read(recorded: Recorded) -> Hierarchy:
+def read_scaled(strategy: Callable[..., S], recorded: Recorded) -> S:
+    """The strategy with the recorded parameters, of which one lists the scales of its layers."""
     parameters = dict(recorded.parameters)
     scales = tuple(map(Fraction, str(parameters.pop("scales", "")).split()))
-    return Hierarchy(**parameters, relative=scales)
+    return strategy(**parameters, relative=scales)
 
 
 KIND: Final = StrategyKind(
@@ -348,5 +350,5 @@ KIND: Final = StrategyKind(
     says("measures windows of several widths, so that few of them make up any longer window"),
     _candidates,
     fixed={"bins": "bins"},
-    read=_read,
+    read=partial(read_scaled, Hierarchy),
 )

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 Method = Literal["basic", "advanced", "optimal", "renyi", "numeric"]
 
-ADAPTIVE: Final[tuple[Method, ...]] = ("basic", "renyi")
-"""Bounds that also hold where the data react to what was published."""
 _MOST_RUNS: Final = 2**20
 """The optimal bound is a sum over runs; beyond this the others are as good."""
 _MOST_LOSS: Final = 10**15
