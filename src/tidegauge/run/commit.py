@@ -63,6 +63,7 @@ class Commits:
         A plan that was amended is committed as it was: its parts one after the other.  `checked`: the source
         was checked before, when its changelog was stamped.
         """
+        committed(store.public)  # refuses a store that lost its plan
         if plan.declaration != self.spec.canonical():
             raise SpecError("the plan was made from another declaration; make it with plan() of this gauge")
         store.public.witness.require_writable()
