@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import deque
 from contextlib import closing
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
@@ -95,8 +93,13 @@ def test_a_damaged_reading_is_refused(gauge: Gauge, edit: str) -> None:
 def test_a_store_without_the_plan_of_its_ledger_is_refused(gauge: Gauge) -> None:
     with closing(sqlite3.connect(gauge.path)) as db, db:
         db.execute("DELETE FROM meta WHERE key = 'plan'")
-    run = partial(deque, gauge.run())
-    for do in (gauge.published, gauge.verify, gauge.status, gauge.reader.first_release, run):
+    for do in (
+        gauge.published,
+        gauge.verify,
+        gauge.status,
+        gauge.reader.first_release,
+        lambda: list(gauge.run()),
+    ):
         with pytest.raises(StoreCorrupt, match="committed a plan that the store does not have"):
             do()
 
