@@ -35,6 +35,7 @@ from tidegauge.engine.duckdb.past.enforce import ALIVE, Log, Rules, Versions
 from tidegauge.engine.duckdb.past.shuffle import Changes
 from tidegauge.engine.duckdb.past.views import can_fold
 from tidegauge.engine.duckdb.views import NEVER
+from tidegauge.model.expression import Constant
 from tidegauge.model.program import Allowance, Program, Release, Scope
 from tidegauge.model.quantity import Span
 from tidegauge.model.schedule import Schedule
@@ -340,6 +341,25 @@ def test_the_memory_for_units_that_leave_in_every_term_is_bounded(monkeypatch: p
     tracemalloc.stop()
     assert (len(found.units), found.true.sum()) == (units, units)
     assert peak < 1 << 22
+
+
+def test_a_flow_that_uses_no_column() -> None:
+    for seed in range(13000, 13010):
+        world = World(seed, plain=True)
+        (flow,) = (one for one in world.program.releases if one.name == "flow")
+        query = replace(flow.query, cell=Constant(0), before=(), after=(), own_columns=True)
+        scope = Scope(("flow",), ((None, Allowance(at_most=2)),))
+        world.program = Program((replace(flow, clip=None, query=query),), (scope,))
+        rows = batch_table(world.mutations, owned=False)
+        reached = last_end(world.program, START, ENDS)
+        assert reached is not None
+        with DuckEngine(world.program, COLUMNS) as engine:
+            assert can_fold(world.program, engine._sql, COLUMNS)
+            whole = Result(engine, rows, reached)
+        with DuckEngine(world.program, COLUMNS) as engine:
+            batches = by_batches(engine, rows, reached, list(world.cuts))
+        assert whole.run.sums == batches.sums
+        assert whole.run.sums
 
 
 def test_flows_over_too_many_kinds_of_rows_go_through_the_statements(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,9 +58,10 @@ def flows_of(db: duckdb.DuckDBPyConnection, views: Views, s: int, scope: Scope, 
         return None
     names = sorted({name for flow in flows for name in (*flow.query.before, *flow.query.after)})
     order = ", ".join(f"image.{quote(name)}" for name in names) or "0"
+    image = "image" if views.image else "NULL::STRUCT(none INTEGER) AS image"  # no release uses a column
     db.execute(f"""
         CREATE OR REPLACE TEMP TABLE kinds AS
-        SELECT number, image, CASE WHEN number > 0 THEN dense_rank() OVER (ORDER BY number > 0, {order}) - 1
+        SELECT number, {image}, CASE WHEN number > 0 THEN dense_rank() OVER (ORDER BY number > 0, {order}) - 1
                ELSE 0 END::INTEGER AS kind
         FROM pictures""")
     kinds = db.sql("SELECT kind FROM kinds ORDER BY number").to_arrow_table()["kind"].to_numpy()
