@@ -114,7 +114,7 @@ AROUND: Final = (
         "[ONE, self._accept * (size - 1)]", "[ONE, self._accept * (size - 1) // 2]",
         "reports of a small survey"),
     bug("the browser's reporter lies less often than its survey says",
-        "tidegauge.audit.local.local:_browser_module", 'read_text("utf-8")',
+        "tidegauge.audit.local.local:browser_module", 'read_text("utf-8")',
         'read_text("utf-8").replace("this.#accept * BigInt(size - 1)", "this.#accept * BigInt(size - 2)")',
         "reports of a small survey, browser"),
     bug("a window is reported in two ways", f"{_REPORTER}:Reporter.report",

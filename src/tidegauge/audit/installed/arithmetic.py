@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -13,10 +14,12 @@ from tidegauge.audit.findings import require, require_refused
 from tidegauge.audit.installed.exercises import COUNT, Exercise, toggles
 from tidegauge.audit.installed.published import Silent
 from tidegauge.audit.worlds.world import Random
-from tidegauge.errors import BudgetExceeded, SpecError, StoreBehind, StoreCorrupt
+from tidegauge.errors import BudgetExceeded, LedgerError, SpecError, StoreBehind, StoreCorrupt
 from tidegauge.mechanism.encode import measure
 from tidegauge.mechanism.registry import STRATEGIES
 from tidegauge.model.ledger import Reservation
+from tidegauge.model.quantity import instant
+from tidegauge.model.terms import Beginning
 from tidegauge.scratch import ScratchFolder
 from tidegauge.store.public.ledger import Ledger
 from tidegauge.store.public.part import TABLES
@@ -119,7 +122,39 @@ def _check_shared(path: Path) -> None:
     require_refused("a larger reservation than a shared ledger has left", more, BudgetExceeded)
 
 
+_BEGINS: Final[dict[str, tuple[tuple[str, str | None, bool], ...]]] = {
+    "3 months": (
+        ("2026-04-01T00:00:00Z", None, True), ("2024-10-01T00:00:00Z", None, True),
+        ("2026-02-01T00:00:00Z", None, False), ("2026-04-02T00:00:00Z", None, False),
+        ("2026-04-01T06:00:00Z", None, False), ("2026-04-01T00:00:00Z", "Europe/Berlin", False),
+    ),
+    "7 days": (
+        ("2026-01-15T00:00:00Z", None, True), ("2026-01-02T00:00:00Z", None, False),
+        ("2026-01-08T01:00:00Z", None, False), ("2026-01-08T00:00:00Z", "Europe/Berlin", False),
+    ),
+}  # fmt: skip
+"""By the length of terms: when they begin, and whether they begin with those that began with 2026."""
+
+
+def check_same_terms() -> None:
+    """Gauges share a ledger only where their terms begin together.  Raises Discrepancy."""
+    time = "1970-01-01T00:00:00Z"
+    for term, others in _BEGINS.items():
+        with ScratchFolder() as folder:
+            whole, part = Terms("rho", Fraction(1), "row", term), Fraction(1, 16)
+            ledger = SharedLedger.create(Path(folder.name) / "all.ledger", whole, time=time)
+            for number, (wall, zone, fits) in enumerate((("2026-01-01T00:00:00Z", None, True), *others)):
+                terms = replace(whole, begins=Beginning(instant(wall), zone))
+                one = Reservation(f"{number:064}", "rho", Fraction(1), part, {"r": part})
+                reserve = partial(ledger.reserve, str(number), terms, one, time=time)
+                if fits:
+                    reserve()
+                else:
+                    require_refused("a gauge whose terms begin at other times", reserve, LedgerError)
+
+
 ARITHMETIC: dict[str, Callable[[], None]] = {
+    "terms of a shared ledger": check_same_terms,
     "sums of large numbers": check_large_sums,
     "reservations of a ledger": check_reservations,
 }

@@ -21,10 +21,12 @@ from tidegauge.audit.installed.exercises import COUNT, EXERCISES, Exercise, togg
 from tidegauge.audit.installed.growth import GROWTH
 from tidegauge.audit.installed.many_rows import check_many_rows
 from tidegauge.audit.installed.operators import OPERATORS
+from tidegauge.audit.installed.passages import PASSAGES
 from tidegauge.audit.installed.published import published_checks
 from tidegauge.audit.installed.queries import check_queries
 from tidegauge.audit.installed.random_gauges import oracle_checks
 from tidegauge.audit.installed.responses import response_checks
+from tidegauge.audit.installed.sealed import sealed_checks
 from tidegauge.audit.installed.shown import SHOWN
 from tidegauge.audit.installed.situations import SITUATIONS
 from tidegauge.audit.installed.stores import STORES
@@ -83,7 +85,9 @@ _PAST: Final = (
     "bins of two widths", "a clip in bins of two widths", "retiring when the last bin ends",
     "rows that enter at one time", "labels that come at one time", "a flow, all changes in one window",
     "a change when a term begins", "a flow whose unit retires", "a frozen unit that comes back",
-    "a flow between two rows",
+    "a flow between two rows", "a unit that enters late in a term", "retiring in a term",
+    "the order of rows through a term", "a flow of all that comes and goes",
+    "a flow of all that comes and goes, of several rows",
 )  # fmt: skip
 """Exercises that are also run on a whole history, which has a code of its own."""
 _STAMPED: Final = (
@@ -132,12 +136,12 @@ def checks(alpha: float) -> dict[str, Callable[[], object]]:
     """All of them.  `alpha`: the chance of a false alarm that they may have together."""
     found: dict[str, Callable[[], object]] = {**DEFINITIONS, **CALENDARS, **ARITHMETIC}
     found |= {name: partial(check_strategy, kind) for name, kind in strategy_checks().items()}
-    small = {**EXERCISES, **SITUATIONS}
+    small = {**EXERCISES, **SITUATIONS, **PASSAGES}
     found |= {name: exercise.check for name, exercise in small.items()}
     found |= reader_checks(small)
     found |= oracle_checks()
     found |= published_checks(alpha / 10)
-    found |= STORES
+    found |= STORES | sealed_checks()
     found |= GROWTH
     found |= {**OPERATORS, **ASIDE, **SHOWN, **notation_checks(), **response_checks()}
     found |= choice_checks(alpha / 20)
@@ -155,6 +159,8 @@ def checks(alpha: float) -> dict[str, Callable[[], object]]:
     for name in ("three changes, and two more", "changes of group"):
         found[f"{name}, canaries"] = partial(check_canaries, alpha / 5, name)
     found["queries by a few lines of Python"] = check_queries
+    for dialect in ("postgres", "sqlite"):
+        found[f"queries in the dialect of {dialect}"] = partial(check_queries, dialect)
     found["more rows than a block holds"] = check_many_rows
     found["noise of two processes"] = check_processes
     found["the ledger"] = check_ledger

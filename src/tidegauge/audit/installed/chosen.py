@@ -7,7 +7,7 @@ import sqlite3
 from collections import Counter
 from contextlib import closing, suppress
 from fractions import Fraction
-from itertools import permutations
+from itertools import permutations, product
 from math import exp, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +24,7 @@ from tidegauge.mechanism.noise.selection import NoisyMinimum
 from tidegauge.run.choose import choose
 from tidegauge.run.gauge import Gauge
 from tidegauge.scratch import ScratchFolder
+from tidegauge.theory.choice import choice_sensitivity, choice_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -107,11 +108,25 @@ def _scores(log: Sequence[Event], *, rows: int, more: JsonObject) -> Scores:
             return scores(opened.choice, biases(opened, source, now=90))
 
 
+def _require_steps() -> None:
+    """Scores rounded to whole steps move by at most what is stated, and some by as much."""
+    for weight, moves in product(map(Fraction, ("1", "5/2", "7/3")), map(Fraction, ("1", "3/2"))):
+        stated, most = choice_sensitivity(moves**2, weight=weight), 0
+        for start in (Fraction(n, 20) for n in range(60)):
+            before, after = (
+                choice_steps(size**2, readings=1, cells=1, weight=weight) for size in (start, start + moves)
+            )
+            most = max(most, after - before)
+        require(most <= stated, "rounding moves a score by more than the draw assumes")
+        require(most >= stated - 1, "the draw assumes that rounding moves scores further than it does")
+
+
 def check_scores() -> None:
     """No unit moves a score by more than is stated, and some unit moves one nearly so far.
 
     Raises Discrepancy.
     """
+    _require_steps()
     nearest = 0.0
     for rows, keys, others in ((1, "k", 0), (3, "klm", 0), (2, "klm", 6)):
         for more in ({}, {"renews": "30 microseconds"}):

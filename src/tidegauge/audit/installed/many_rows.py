@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _ROWS: Final = 70_000
 _AT_MOST: Final = 3
 _GROUPS: Final = "abc"
+_LEFT: Final = "c, for a short time"
 _RELEASE: Final = {
     "sql": "SELECT s, COUNT(*) FROM t GROUP BY s",
     "groups": {"s": list(_GROUPS)},
@@ -24,6 +25,17 @@ _RELEASE: Final = {
     "every": "10 microseconds",
     "for": "30 microseconds",
 }
+
+
+_SHORT: Final = 8
+_LEAVING: Final = {
+    "sql": "SELECT COUNT(*) FROM t WHERE s = 'c'",
+    "start": _RELEASE["start"],
+    "every": _RELEASE["every"],
+    "for": _RELEASE["for"],
+    "constraint": {"within": f"{_SHORT} microseconds", "on_excess": "retire"},
+}
+"""Rows of one group, each for a short time after it came there first."""
 
 
 def _changes() -> Iterator[tuple[int, int, int | None]]:
@@ -43,15 +55,19 @@ def _expected() -> dict[int, Counter[str]]:
     """By time and group: the rows that count, where a row's first changes are accepted and no others."""
     accepted: dict[int, list[int | None]] = defaultdict(lambda: [None])
     true: dict[int, int | None] = {}
+    begun: dict[int, int] = {}
     found, changes = {}, list(_changes())
     for end in (10, 20, 30, 40):
         for at, row, group in changes:
             if end - 10 < at <= end and true.get(row) != group:
                 true[row] = group
+                if group == 2:
+                    begun.setdefault(row, at)
                 if len(accepted[row]) <= _AT_MOST:
                     accepted[row].append(group)
         last = (one[-1] for one in accepted.values())
         found[end] = Counter(_GROUPS[group] for group in last if group is not None)
+        found[end][_LEFT] = sum(true[row] == 2 and end < at + _SHORT for row, at in begun.items())
     return found
 
 
@@ -67,10 +83,15 @@ def check_many_rows() -> None:
             table.put((at, at), key, values)
     constraint = {"at_most": _AT_MOST}
     readings = read_all(
-        {"r": _RELEASE}, table.log, (12, 21, 33, 50), {"rho": 10**6}, sampler=Silent(), constraint=constraint
+        {"r": _RELEASE, "s": _LEAVING},
+        table.log,
+        (12, 21, 33, 50),
+        {"rho": 10**6},
+        sampler=Silent(),
+        constraint=constraint,
     )
-    require(len(readings) == len(expected) * len(_GROUPS), "another number of readings of many rows")
+    require(len(readings) == len(expected) * (len(_GROUPS) + 1), "another number of readings of many rows")
     for one in readings:
         value = -1 if one.value is None else one.value
-        right = expected[one.time.microsecond][str((one.group or {})["s"])]
+        right = expected[one.time.microsecond][str(one.group["s"]) if one.group else _LEFT]
         require(abs(value - right) < 1e-6, "many rows are not counted as they should be")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,20 +21,21 @@ if TYPE_CHECKING:
 
 _LOG: Final = life((5, "k", {"x": 1}), (15, "k", {"x": 3}), (25, "k", {"x": -2}), (35, "k", {"x": 2}))
 """One other row of value 1, and a row whose values are 1, 3, -2 and 2."""
-_LIMITS: Final[tuple[tuple[dict[str, object], float, int], ...]] = (
-    ({"at_most": 1}, 2, 3),
-    ({"at_most": 2}, 4, 2),
-    ({"at_most": 2, "on_excess": "retire"}, 1, 2),
-    ({"within": "12 microseconds"}, 4, 2),
+_LIMITS: Final[tuple[tuple[dict[str, object], float, int, int], ...]] = (
+    ({"at_most": 1}, 2, 3, 1),
+    ({"at_most": 2}, 4, 2, 1),
+    ({"at_most": 2, "on_excess": "retire"}, 1, 2, 1),
+    ({"within": "12 microseconds"}, 4, 2, 1),
+    ({"within": "32 microseconds", "on_excess": "retire"}, 0, 0, 2),
 )
-"""A constraint, the value that it accepts, and the changes that it drops."""
+"""A constraint, the value that it accepts, the changes that it drops, and the units that differ."""
 _TRUE: Final = 3
 
 
 def check_kept_out() -> None:
     """The accepted and the true value are those of the rows, however they were read.  Raises Discrepancy."""
     files = opener("files", owner=None)
-    for limit, accepted, dropped in _LIMITS:
+    for limit, *expected in _LIMITS:
         exercise = Exercise(_LOG, OWN, limit)
         for passes, stamped, open_log in (
             ((12, 24, 200), False, None),
@@ -41,12 +43,17 @@ def check_kept_out() -> None:
             ((24, 200), False, files),
             ((200,), True, files),
         ):  # fmt: skip
-            _require_status(exercise, (accepted, dropped), passes, open_log, stamped=stamped)
+            _require_status(exercise, tuple(expected), passes, open_log, stamped=stamped)
+        if "on_excess" in limit:
+            owned = replace(exercise, rows=2)
+            for passes in ((200,), (24, 200)):
+                of_units = opener("files", owner="owner")
+                _require_status(owned, tuple(expected), passes, of_units, stamped=False)
 
 
 def _require_status(
     exercise: Exercise,
-    expected: tuple[float, int],
+    expected: tuple[float, ...],
     passes: tuple[int, ...],
     open_log: OpenLog | None,
     *,
@@ -57,7 +64,7 @@ def _require_status(
     with ScratchFolder() as name:
         folder = Path(name.name)
         source = (
-            MemoryLog("t", subject.plan.columns, rng, owner=None, informed=False)
+            MemoryLog("t", subject.plan.columns, rng, owner=subject.plan.program.owner, informed=False)
             if open_log is None
             else open_log(folder, rng)
         )
@@ -69,8 +76,10 @@ def _require_status(
     assert status.whole_error is not None
     (cell,) = status.whole_error.releases["r"]
     found = cell.accepted, cell.true, cell.units, status.operator_only.get("dropped", 0)
-    accepted, dropped = expected
-    require(found[:3] == (accepted, _TRUE, 1), "status shows another value than the accepted or the true one")
+    accepted, dropped, units = expected
+    require(
+        found[:3] == (accepted, _TRUE, units), "status shows another value than the accepted or the true one"
+    )
     require(found[3] == dropped, "status shows another number of dropped changes")
 
 

@@ -17,6 +17,7 @@ from tidegauge.errors import SpecError
 from tidegauge.mechanism.decode import Decoder
 from tidegauge.mechanism.decoding.windows import Windows
 from tidegauge.mechanism.registry import STRATEGIES
+from tidegauge.mechanism.strategy import Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,8 +54,10 @@ def check_kept(name: str) -> None:
     for plan in _plans(name):
         (part,) = plan.component_plans
         bins = plan.release.schedule.bins or _ENDLESS
+        if part.strategy.stream is not None:  # no sum of an earlier bin is needed again
+            continue
         tried += 1
-        for last in range(-1, bins - 1) if part.strategy.stream is None else ():
+        for last in range(-1, bins - 1):
             needed = part.strategy.needed_from(last)
             begins = [
                 begin
@@ -72,9 +75,10 @@ def check_errors_of(name: str) -> None:
     tried = 0
     for plan in _plans(name):
         (part,) = plan.component_plans
+        if part.strategy.ahead is not None:  # rows have no noise of their own
+            continue
         tried += 1
-        if part.strategy.ahead is None:  # elsewhere rows have no noise of their own
-            _require_errors(plan, part)
+        _require_errors(plan, part)
     require(tried, "no small plan uses this strategy")
 
 
@@ -102,9 +106,11 @@ def _require_errors(plan: ReleasePlan, part: ComponentPlan) -> None:
 
 
 def response_checks() -> dict[str, Callable[[], None]]:
-    """Two for each kind of strategy, by name."""
-    return {
-        f"strategy {kind.name}, {what}": partial(check, kind.name)
-        for kind in STRATEGIES
-        for what, check in (("kept sums", check_kept), ("errors of its noise", check_errors_of))
-    }
+    """Two for each kind of strategy, by name, where there is something to check."""
+    found: dict[str, Callable[[], None]] = {}
+    for kind in STRATEGIES:
+        if kind.strategy.stream is Strategy.stream:  # else a stream state takes the place of sums
+            found[f"strategy {kind.name}, kept sums"] = partial(check_kept, kind.name)
+        if kind.strategy.ahead is Strategy.ahead:  # else the noise of all rows is drawn together
+            found[f"strategy {kind.name}, errors of its noise"] = partial(check_errors_of, kind.name)
+    return found

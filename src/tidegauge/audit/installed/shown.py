@@ -11,6 +11,7 @@ from tidegauge.audit.installed.exercises import COLUMNS, PLAIN
 from tidegauge.audit.worlds.rehearsal import MemoryLog
 from tidegauge.audit.worlds.world import Random, Table
 from tidegauge.model.quantity import instant
+from tidegauge.model.reading import noise_hides
 from tidegauge.publish.public.reader import PublicFile
 from tidegauge.run.gauge import Gauge
 from tidegauge.scratch import ScratchFolder
@@ -83,4 +84,24 @@ def check_public_file() -> None:
                 require(pages == list(found), "the pages of a public file are not all of its readings")
 
 
-SHOWN: dict[str, Callable[[], None]] = {"readings of a public file": check_public_file}
+_HIDDEN: Final = (
+    (None, 0.0, 9.0, True, True, True), (5.0, 5.0, 5.0, True, True, False),
+    (5.0, -1.0, 11.0, True, False, True), (5.0, 1.0, 9.0, True, True, False),
+    (5.0, -1.0, 11.0, False, False, False), (0.0, 0.0, 0.0, True, True, False),
+    (-3.0, -9.0, -1.0, True, True, True), (-3.0, -9.0, -1.0, True, False, False),
+    (5.0, 0.0, 9.0, False, True, True), (-5.0, -9.0, 0.0, True, False, True),
+)  # fmt: skip
+"""A value, its interval, whether 0 is nothing, whether it is never negative, and whether noise hides it."""
+
+
+def check_hidden() -> None:
+    """A value that noise hides is not shown.  Raises Discrepancy."""
+    for value, low, high, nothing, never, hidden in _HIDDEN:
+        found = noise_hides(value, low, high, zero_is_nothing=nothing, never_negative=never)
+        require(found == hidden, "a value that noise hides is shown, or one that it does not hide is not")
+
+
+SHOWN: dict[str, Callable[[], None]] = {
+    "readings of a public file": check_public_file,
+    "values that noise hides": check_hidden,
+}

@@ -163,7 +163,7 @@ def _sliding(readings: int) -> dict[str, object]:
     }
 
 
-_FINER: Final = {"every": "5 microseconds", "for": "45 microseconds"}
+FINER: Final = {"every": "5 microseconds", "for": "45 microseconds"}
 _FLOW_TO: Final = {
     "sql": "SELECT after.s, COUNT(*) FROM changes(t) GROUP BY after.s",
     "groups": {"s": ["a", "b"]},
@@ -181,7 +181,7 @@ def _leaves_last(table: Table) -> None:
 
 
 _AVERAGE: Final = {"sql": "SELECT AVG(x) FROM t", "bounds": {"x": [1, 9]}}
-_EACH: Final = (12, 22, 32, 42, 52, 62)
+EACH: Final = (12, 22, 32, 42, 52, 62)
 """Each bin has a pass of its own."""
 _OFTEN: Final = (9, 16, 27, 200)
 _LATER: Final = {"start": "1970-01-01T00:00:00.000030Z", "for": "30 microseconds"}
@@ -209,7 +209,7 @@ SITUATIONS: Final[dict[str, Exercise]] = {
     ),
     "the order of rows through a term": Exercise(
         _first_come_in_a_term, OWN, {"at_most": 9, "renews": "60 microseconds"}, unit="u", rows=1,
-        tight=False, least=0.0, passes=_EACH, sums=(0, 1, 0, 2, -1, -1),
+        tight=False, least=0.0, passes=EACH, sums=(0, 1, 0, 2, -1, -1),
     ),
     "a flow when a term begins": Exercise(
         _flow_renewed, {"sql": "SELECT COUNT(*) FROM changes(t) WHERE before.s = 'a' AND after.s = 'b'"},
@@ -287,11 +287,11 @@ SITUATIONS: Final[dict[str, Exercise]] = {
     ),
     "releases that draw together": Exercise(
         toggles(5, 15, 25, 35, 45), COUNT, also={"s": COUNT, "v": _AVERAGE}, tight=False,
-        passes=_EACH, sums=(2, -1, 1, 0, 0, 0), other_sums={"s": (2, -1, 1, 0, 0, 0)},
+        passes=EACH, sums=(2, -1, 1, 0, 0, 0), other_sums={"s": (2, -1, 1, 0, 0, 0)},
     ),
     "releases that draw together, and a tick that is interrupted": Exercise(
         toggles(5, 15, 25, 35, 45), COUNT, also={"s": COUNT, "v": _AVERAGE}, pure=True, tight=False,
-        passes=_EACH, crash=1, other_sums={"s": (2, -1, 1, 0, 0, 0)},
+        passes=EACH, crash=1, other_sums={"s": (2, -1, 1, 0, 0, 0)},
     ),
     "values that are left out": Exercise(
         _shortened, OWN | {"sql": "SELECT SUM(x) FROM t WHERE s = 'b'"}, {"at_most": 3}, left_out=0,
@@ -361,12 +361,12 @@ SITUATIONS: Final[dict[str, Exercise]] = {
         _same_again, OWN, {"at_most": 2}, tight=False, sums=(1, 0, 0, 2, 0, 0),
     ),
     "bins of two widths": Exercise(
-        toggles(5, 12, 18, 22, 33), COUNT, {"at_most": 4}, also={"s": COUNT | _FINER},
+        toggles(5, 12, 18, 22, 33), COUNT, {"at_most": 4}, also={"s": COUNT | FINER},
         tight=False, passes=_OFTEN, sums=(2, 0, -1, 0, 0, 0),
         other_sums={"s": (2, -1, 1, -1, 0, 0, 0, 0, 0, 0)},
     ),
     "a clip in bins of two widths": Exercise(
-        hits(12, 14, 17, 18, 22, 26, 28), FLOW | {"clip": 3}, {"at_most": 9}, also={"s": COUNT | _FINER},
+        hits(12, 14, 17, 18, 22, 26, 28), FLOW | {"clip": 3}, {"at_most": 9}, also={"s": COUNT | FINER},
         tight=False, passes=_OFTEN, sums=(1, 3, 3, 0, 0, 0),
     ),
     "a release that is added": Exercise(

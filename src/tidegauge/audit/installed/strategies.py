@@ -9,7 +9,7 @@ from itertools import combinations, count, product
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.audit.findings import Discrepancy, require
-from tidegauge.audit.installed.exercises import COUNT, FLOW, GROUPED, SUM, Exercise, toggles
+from tidegauge.audit.installed.exercises import COUNT, FLOW, GROUPED, SHARED, SUM, Exercise, toggles
 from tidegauge.audit.replay.paths import Search, Step
 from tidegauge.audit.worlds.palette import Contribution
 from tidegauge.audit.worlds.world import Random
@@ -27,6 +27,8 @@ _RELEASES: Final[tuple[dict[str, Any], ...]] = (
     GROUPED,
     SUM | {"bounds": {"x": [-2, 3]}, "grid": {"x": 1}},
     COUNT | {"window": "20 microseconds", "start": _START, "for": "20 microseconds"},
+    COUNT
+    | {"window": "30 microseconds", "every": "20 microseconds", "start": _START, "for": "40 microseconds"},
     FLOW,
     COUNT | {"for": "ever"},
 )
@@ -41,6 +43,12 @@ _RENEWING: Final[tuple[dict[str, Any], dict[str, Any]]] = (
     {"at_most": 2, "renews": "7 days"},
 )
 """A release over a whole term, which ends on a Monday, and the first days of the next."""
+_OF_SEVERAL_ROWS: Final[tuple[tuple[dict[str, Any], dict[str, Any]], ...]] = (
+    (COUNT, {"at_most": 2}), _RENEWING,
+)  # fmt: skip
+"""Of a unit with two rows, which change together."""
+_PINNED: Final[dict[str, dict[str, Any]]] = {"autoregressive": SHARED}
+"""Parameters that the planner chooses for releases without groups alone."""
 _TOLERANCE: Final = 1e-6
 _ENDLESS: Final = 8
 """Bins of a release without end that are tried."""
@@ -49,10 +57,16 @@ _ENDLESS: Final = 8
 def check_strategy(name: str) -> int:
     """Try every path of one unit in every small plan with this strategy; returns the number of plans."""
     plans = 0
-    for (release, limit), pure in product([*product(_RELEASES, _LIMITS), _RENEWING], (False, True)):
+    cases: list[tuple[dict[str, Any], dict[str, Any], int | None]] = [
+        (release, limit, None) for release, limit in (*product(_RELEASES, _LIMITS), _RENEWING)
+    ]
+    cases += [(release, limit, 2) for release, limit in _OF_SEVERAL_ROWS]
+    if name in _PINNED:
+        cases += [(GROUPED | {"strategy": _PINNED[name]}, limit, None) for limit in _LIMITS]
+    for (release, limit, rows), pure in product(cases, (False, True)):
         if "changes" in release["sql"] and "at_most" not in limit:
             continue
-        exercise = Exercise(toggles(), release | {"strategy": name}, limit, pure=pure)
+        exercise = Exercise(toggles(), {"strategy": name} | release, limit, pure=pure, rows=rows)
         try:
             subject = exercise.subject()
         except SpecError:  # not a strategy for this release
@@ -70,9 +84,9 @@ def _worst(subject: Subject) -> float:
     schedule, query = release.release.schedule, release.release.query
     (_, limit), bins = subject.plan.program.scopes[0].allowances[0], schedule.bins or _ENDLESS
     search, flow = Search(release, bins, Random(0)), query.kind == "flow"
-    part = query.components[0]
+    part, rows = query.components[0], subject.plan.program.max_rows or 1
     states = [
-        Contribution(cell, (amount,), ())
+        Contribution(cell, (rows * amount,), ())
         for cell in range(len(query.cells))
         for amount in {part.lower, part.upper} - {0}
     ]

@@ -212,7 +212,7 @@ def said_in_node(
     """All reports of so many fresh reporters of the browser for each life, which begins in window `first`."""
     with ScratchFolder() as folder:
         here = Path(folder.name)
-        (here / "reporter.mjs").write_text(_browser_module(), "utf-8")
+        (here / "reporter.mjs").write_text(browser_module(), "utf-8")
         (here / "run.mjs").write_text(_NODE, "utf-8")
         asked = {"survey": survey.to_json(), "people": people, "lives": lives, "first": first}
         (here / "asked.json").write_text(json.dumps(asked), "utf-8")
@@ -237,7 +237,7 @@ def _sampled_in_node(node: str, survey: Survey, lives: Sequence[Life], people: i
     return found
 
 
-def _browser_module() -> str:
+def browser_module() -> str:
     """The reporter's code for the browser."""
     return (files("tidegauge.local") / "browser" / "reporter.js").read_text("utf-8")
 

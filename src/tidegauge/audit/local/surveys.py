@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from decimal import Decimal, localcontext
+from fractions import Fraction
 from functools import partial
 from itertools import accumulate, product
 from math import inf, log
@@ -13,10 +15,11 @@ import numpy as np
 
 from tidegauge.audit.findings import Discrepancy, require
 from tidegauge.audit.local import local
+from tidegauge.audit.local.browser import check_same_bytes
 from tidegauge.audit.worlds.world import Random
 from tidegauge.local.collector import Collector
 from tidegauge.local.decode import histogram
-from tidegauge.local.reporter import HEADER, IDLE, VERSION, Reporter
+from tidegauge.local.reporter import HEADER, IDLE, ONE, VERSION, Reporter, acceptance
 from tidegauge.local.survey import Survey
 from tidegauge.local.tally import Layout
 
@@ -112,6 +115,18 @@ def check_losses() -> None:
         require(worst >= local.EPSILON / 2, f"reports of a survey '{name}' say less than they may")
 
 
+def check_acceptance() -> None:
+    """A false answer is at most e^epsilon times less likely than a true one, to the last bit, and nearly so.
+
+    Raises Discrepancy.
+    """
+    with localcontext(prec=80):
+        for epsilon in (Fraction(number, 7) for number in range(1, 7 * 44, 11)):
+            least = ONE * (-Decimal(epsilon.numerator) / epsilon.denominator).exp()
+            near = least <= acceptance(epsilon) <= least + 1
+            require(near, "a false answer is too unlikely, or too likely")
+
+
 def _pattern(life: Life) -> tuple[int, ...]:
     """For each window, the one in which its answer was given first."""
     return tuple(life.index(answer) for answer in life)
@@ -203,6 +218,7 @@ def survey_checks(alpha: float) -> dict[str, Callable[[], object]]:
     found: dict[str, Callable[[], object]] = {
         "the state of a reporter": check_state,
         "losses of surveys": check_losses,
+        "the probability of a false answer": check_acceptance,
         "estimates of surveys": check_estimates,
         "lost states of reporters": check_lost_states,
         "reports of a small survey": lambda: check_reports(alpha / 2, "python"),
@@ -210,4 +226,5 @@ def survey_checks(alpha: float) -> dict[str, Callable[[], object]]:
     if (node := local.node()) is not None:
         found["lost states of reporters, browser"] = partial(check_lost_states, node)
         found["reports of a small survey, browser"] = lambda: check_reports(alpha / 2, "browser")
+        found["the same bytes from the browser"] = partial(check_same_bytes, node)
     return found

@@ -137,7 +137,7 @@ def check_placeholders() -> None:
     require(row["unit"] is None, "a unit that was left out is taken for a unit")
 
 
-_TABLE: Final = "CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL, u TEXT UNIQUE, x INTEGER)"
+_TABLE: Final = "CREATE TABLE t (id TEXT PRIMARY KEY NOT NULL, u TEXT COLLATE NOCASE UNIQUE, x INTEGER)"
 _STATEMENTS: Final = (
     "INSERT INTO t VALUES ('a', 'p', 1), ('b', 'q', 2), ('c', 'r', 3), ('d', NULL, 4)",
     "UPDATE OR REPLACE t SET id = 'b' WHERE id = 'a'",
@@ -145,6 +145,8 @@ _STATEMENTS: Final = (
     "REPLACE INTO t VALUES ('e', 's', 6)",
     "UPDATE OR REPLACE t SET u = 'p' WHERE id = 'd'",
     "UPDATE t SET x = x",
+    "UPDATE t SET u = upper(u)",
+    "REPLACE INTO t VALUES ('i', 'S', 10)",
     "INSERT INTO t VALUES ('e', 'z', 7) ON CONFLICT (id) DO UPDATE SET x = excluded.x, id = 'f'",
     "DELETE FROM t WHERE x = 4",
     "INSERT OR IGNORE INTO t VALUES ('f', 'y', 8), ('g', 'z', 9)",

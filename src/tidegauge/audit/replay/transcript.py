@@ -156,14 +156,14 @@ def transcript(
         published = db.execute("SELECT release, number, cell, time FROM readings ORDER BY 1, 2, 3").fetchall()
         ticks = db.execute("SELECT seq, instant FROM ticks ORDER BY seq").fetchall()
         ledger = [json.loads(body) for (body,) in db.execute("SELECT body FROM ledger ORDER BY seq")]
-        progress = db.execute("SELECT key, value FROM meta WHERE key LIKE 'next:%' ORDER BY 1").fetchall()
+        notes = db.execute("SELECT key, value FROM meta WHERE key <> 'gauge' ORDER BY 1").fetchall()
     witness = json.loads((folder / "store.db.witness").read_text())
     public = {
         "the places of measurements": [(*row[:4], *row[5:]) for row in journal],
         "the readings' times and groups": published,
         "the order of readings": [(one.release, one.time, one.group) for one in readings],
         "the ticks": ticks,
-        "the progress": progress,
+        "the notes of the stores": notes,
         "the witness": (
             sorted(witness),
             witness["ledger"],

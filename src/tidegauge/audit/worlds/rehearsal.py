@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 
+from tidegauge.audit.findings import require
 from tidegauge.model.mutation import Batch, Source
 from tidegauge.model.source import FollowedSource
 from tidegauge.run.gauge import Gauge
@@ -58,6 +59,8 @@ class MemoryLog(FollowedSource):
         self.events: list[Event] = []
         self.most = 8
         """The longest of the shorter batches."""
+        self._forgotten = 0
+        """How many events were acknowledged: a real source may have removed them."""
 
     @property
     def table(self) -> str:
@@ -80,11 +83,16 @@ class MemoryLog(FollowedSource):
     def read(self, position: str | None, until: int) -> Iterator[Batch]:
         """Everything in the log, cut at random."""
         done, end = int(position or 0), len(self.events)
+        require(done >= self._forgotten, "a source may forget what was not committed")
         while done < end and self._rng.random() < 0.7:
             part = self.events[done : min(done + self._rng.randint(0, self.most), end)]
             done += len(part)
             yield Batch(rows=self._rows(part), position=str(done), upto=None)
         yield Batch(rows=self._rows(self.events[done:end]), position=str(end), upto=until)
+
+    def acknowledge(self, position: str) -> None:
+        """Forget everything up to this position."""
+        self._forgotten = max(self._forgotten, int(position))
 
     def _rows(self, events: Sequence[Event]) -> pa.Table:
         known = [self._informed and event.key is not None for event in events]
