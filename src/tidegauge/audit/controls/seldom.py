@@ -24,7 +24,7 @@ SELDOM: Final = (
     bug("the rest of a clip is not squared in a hierarchy", _HIERARCHY, "most**2 + left**2",
         "most**2 + left", "a clip that leaves a rest, in a hierarchy"),
     bug("not all changes of a flow are before the first window", _HIERARCHY,
-        "min(flow.total, flow.each) + 1", "min(flow.total, flow.each)",
+        ", min(flow.total, flow.each)}", "}",
         "a flow before the first window of a hierarchy"),
     bug("no row is there before the first window of a hierarchy",
         "tidegauge.mechanism.strategies.hierarchy:Hierarchy._most",
