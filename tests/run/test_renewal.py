@@ -83,6 +83,23 @@ def test_the_operator_sees_the_bias_of_the_latest_reading_and_a_warning(tmp_path
     assert json.dumps(shown)
 
 
+def test_a_warning_about_an_older_reading_says_when_units_were_counted(tmp_path: Path) -> None:
+    """One release is read less often than the other; two more units pass at_most after its latest reading."""
+    sql = {"sql": "SELECT ward, COUNT(*) FROM t GROUP BY ward", "groups": {"ward": ["a", "b"]}}
+    often, rarely = ({**sql, **EVERY, "every": f"{n} microseconds"} for n in (1, 4))
+    log = [*FROZEN, *((11, f"p{n}", {"ward": "b", "age": 50}) for n in (4, 5))]
+    one = by_ward(tmp_path, log, releases={"often": often, "wards": rarely})
+    list(one.run("1970-01-01T00:00:00.000012Z"))
+    report = one.status().whole_error
+    assert report is not None
+    a, _ = report.releases["wards"]
+    assert (a.time, a.accepted, a.true, a.units, a.counted) == (9, 6, 2, 6, 12)
+    assert a.warning("wards") == (
+        "wards (a) is 4 above the truth because units passed at_most = 1 "
+        "(6 are off at 1970-01-01T00:00:00.000012Z); noise is ± " + f"{a.noise:,.4g}"
+    )
+
+
 def test_units_with_more_than_max_rows_are_off_too(tmp_path: Path) -> None:
     """Of four units one has rows that wait; of another such one has left; a third is frozen."""
     here, there = {"ward": "a", "age": 40}, {"ward": "b", "age": 40}

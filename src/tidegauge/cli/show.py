@@ -186,7 +186,7 @@ MEANINGS: Final = {
 
 _PARTS: Final = (
     "noise: noise interval (95 %), the noise alone. bias: accepted less true, in no published interval. "
-    "The whole error of a reading is noise and bias."
+    "The whole error of a reading is noise and bias. units off: when everything processed is counted."
 )
 
 

@@ -44,6 +44,8 @@ class CellError:
     """Half-width of the 95 % noise interval."""
     units: int
     """Units that are frozen or missing: they contribute something else than they truly would."""
+    counted: int
+    """When `units` was counted: the end of the last measured bin of any release."""
     cause: str
 
     @property
@@ -57,8 +59,11 @@ class CellError:
             return None
         named = "" if not self.group else f" ({', '.join(map(str, self.group.values()))})"
         side = "above" if self.bias > 0 else "below"
-        passed = f"{self.units:,} unit{'s' if self.units != 1 else ''} passed {self.cause}"
-        reason = passed if self.units else "changes or rows of some units did not count"
+        reason = "changes or rows of some units did not count"
+        if self.counted > self.time:
+            reason = f"units passed {self.cause} ({self.units:,} are off at {rfc3339(self.counted)})"
+        elif self.units:
+            reason = f"{self.units:,} unit{'s' if self.units != 1 else ''} passed {self.cause}"
         return (
             f"{release}{named} is {abs(self.bias):,.6g} {side} the truth because {reason}; "
             f"noise is ± {self.noise:,.4g}"

@@ -30,7 +30,7 @@ def whole_error(plan: Plan, store: Store) -> WholeError | None:
     if not store.secret.keeps_excess:
         return None
     exact, found = store.secret.exact, {}
-    units = _units(plan.program, store)
+    units, counted = _units(plan.program, store), store.secret.clock.watermark
     for one in plan.releases:
         release = one.release
         bins = release.schedule.latest_bins(store.public.next_bin(release.name))
@@ -43,9 +43,9 @@ def whole_error(plan: Plan, store: Store) -> WholeError | None:
             sums = None if begins is None or begins < exact.since else sums
         window = {*bins, EARLIER} if release.schedule.span is None else set(bins)
         inside = sums and {(j, cell, bin_): both for (j, bin_, cell), both in sums.items() if bin_ in window}
-        cause = _cause(plan.program, release)
+        cause, off = _cause(plan.program, release), {cell: units[release.name, cell] for cell in latest}
         found[release.name] = tuple(
-            _cell(release, inside, latest[cell], units=units[release.name, cell], cause=cause)
+            _cell(release, inside, latest[cell], units=off[cell], counted=counted, cause=cause)
             for cell in sorted(latest)
         )
     return WholeError(since=exact.since, releases=found)
@@ -135,6 +135,7 @@ def _cell(
     reading: Published,
     *,
     units: int,
+    counted: int,
     cause: str,
 ) -> CellError:
     """`sums`: (component, cell, bin) -> (accepted, dropped), of the bins of the reading; None: not known."""
@@ -151,6 +152,7 @@ def _cell(
         true=None if sums is None else aggregate.exact(release.query, true),
         noise=(reading.high - reading.low) / 2,
         units=units,
+        counted=counted,
         cause=cause,
     )
 
