@@ -248,6 +248,13 @@ def test_a_ledger_that_is_gone_replaced_or_forgotten(tmp_path: Path) -> None:
     assert len(list(gauge(tmp_path).run())) == 2
 
 
+def test_a_folder_is_no_ledger(tmp_path: Path) -> None:
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    with pytest.raises(LedgerError, match=r"^'shared' is a folder; name the file of a ledger\."):
+        SharedLedger(folder / ".").entries()
+
+
 def test_a_gauge_that_was_committed_alone_stays_alone(tmp_path: Path) -> None:
     make(tmp_path)
     list(gauge(tmp_path, ledger=None).run())

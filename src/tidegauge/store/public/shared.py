@@ -243,6 +243,11 @@ class SharedLedger:
     @contextmanager
     def _connection(self, *, new: bool = False) -> Iterator[sqlite3.Connection]:
         """Readers may write as well: they undo what a process that was killed has left half written."""
+        if self.path.is_dir():
+            raise LedgerError(
+                f"'{self.path.resolve().name}' is a folder; name the file of a ledger. "
+                "Nothing was read or spent."
+            )
         if not self.path.exists():
             raise LedgerError(
                 f"there is no ledger {self.path.name}. Make it once with: tidegauge ledger --create, or "
