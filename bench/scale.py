@@ -6,8 +6,8 @@
               privacy, a scan, the raw fold, `tidegauge stamp` and the fold of what it wrote; changes
               a second, peak memory, ratios to GROUP BY, growth exponents.
 `shapes`      1 million changes (10 million units with --large): 100 releases, 100,000 groups, a constraint
-              that renews, units of three rows, a unit that owns 10,000 rows, keys of which few have most
-              changes, one change a row; each beside its own GROUP BY.
+              that renews, a flow, units of three rows, a unit that owns 10,000 rows, keys of which few have
+              most changes, one change a row; each beside its own GROUP BY.
 `processors`  the raw fold on all processors and on one.
 
 Every measurement runs in a process of its own, --rounds times in turn with the others; the fastest counts.
@@ -76,6 +76,8 @@ class Shape:
     """More keys of [source]."""
     constraint: Mapping[str, Any] = field(default_factory=dict)
     """More keys of [constraint]."""
+    flow: str | None = None
+    """The SQL of one more release, a flow."""
 
     def invent(self, path: Path, changes: int) -> None:
         """Write the changelog, in the order of time, with new values alone."""
@@ -98,6 +100,8 @@ class Shape:
         for n in range(1, self.releases):
             some = ", ".join(f"'g{(n + step) % 50:02d}'" for step in range(n % 7 + 1))
             releases[f"some_{n}"] = {"sql": f"SELECT COUNT(*) FROM people WHERE region IN ({some})", **every}
+        if self.flow is not None:
+            releases["moved"] = {"sql": self.flow, **every}
         return tg.Gauge(
             source={"kind": "files", "path": str(path), "table": "people", "time": "time", "key": "id",
                     "after": "after_", **self.source},
@@ -116,6 +120,10 @@ SHAPES: Final = {
     "skewed": Shape("skewed keys", key="floor({rows} ** (hash(i * 7 + 1) / 18446744073709551616.0)) - 1"),
     "once": Shape("one change a row", key="i", changes_a_row=1),
     "renewed": Shape("a constraint that renews every 30 days", constraint={"renews": "30 days"}),
+    "flow": Shape(
+        "one release and a flow",
+        flow="SELECT COUNT(*) FROM changes(people) WHERE before.region = 'g01' AND after.region <> 'g01'",
+    ),
     "family": Shape(
         "units of three rows",
         unit="hash(i * 7 + 1) % {rows} // 3",
@@ -310,7 +318,7 @@ def shapes(folder: Path, changes: int, rounds: int, *, large: bool) -> Result:
     rows, ratios = [], []
     for name, shape in SHAPES.items():
         count = 10 * MILLION if large and name == "once" else changes
-        file = "one" if name in {"releases", "renewed"} else name
+        file = "one" if name in {"releases", "renewed", "flow"} else name
         path = kept(folder, f"{file}-{count}.parquet", lambda part, s=shape, n=count: s.invent(part, n))
         found = in_turn({"grouped": path, name: path}, rounds)
         alone = alone or found[name].seconds
