@@ -13,7 +13,8 @@ max_rows earlier ones remain.  The relation `rows` has each version of each row,
     late, outside, given  what did not fit, of all changes of the row at this instant
 
 A window over a unit keeps the latest ends of earlier rows: a row counts as soon as the max_rows-th latest end
-has passed.  Few of them pass from one window to the next, as in a list that stays sorted; many are sorted.
+has passed.  Few of them pass from one window to the next, as in a list that stays sorted; many are sorted,
+without those of rows that stay.
 """
 
 from __future__ import annotations
@@ -164,9 +165,14 @@ class Rows:
         most = self._layout.program.max_rows or 1
         order = f"PARTITION BY unit ORDER BY at{s}, instant"
         if most > _FEW:
-            ended = f"collect_list(CASE WHEN enters{s} THEN ends{s} END) OVER ({order} {_BEFORE})"
-            ended = f"sort_array({ended}, FALSE)"
-            rows, last = f"SELECT *, get({ended}, {most - 1}) AS ended FROM ({rows})", "ended"
+            window, last = f"OVER ({order} {_BEFORE})", "ended"
+            stay = f"count_if(enters{s} AND ends{s} = {NEVER}L) {window} AS stay"
+            ended = f"collect_list(CASE WHEN enters{s} THEN nullif(ends{s}, {NEVER}L) END) {window} AS gone"
+            nth = f"get(sort_array(gone, FALSE), CAST({most - 1} - stay AS INT))"
+            rows = f"""
+                SELECT *, CASE WHEN stay >= {most} THEN {NEVER}L
+                               WHEN enters{s} AND stay + size(gone) >= {most} THEN {nth} END AS ended
+                FROM (SELECT *, {stay}, {ended} FROM ({rows}))"""
         else:
             rows = f"SELECT *, CASE WHEN enters{s} THEN ends{s} END AS passed0 FROM ({rows})"
             for n in range(most):
@@ -177,7 +183,9 @@ class Rows:
             last = f"ended{most - 1}"
         counted = f"CASE WHEN enters{s} THEN greatest(instant, coalesce({last}, instant)) END"
         extra = (
-            ["ended"] if most > _FEW else [f"{name}{n}" for n in range(most) for name in ("passed", "ended")]
+            ["ended", "stay", "gone"]
+            if most > _FEW
+            else [f"{name}{n}" for n in range(most) for name in ("passed", "ended")]
         )
         extra += [] if most > _FEW else [f"passed{most}"]
         return f"""
