@@ -306,10 +306,10 @@ class SparkEngine(KeepingEngine, StampReader):
     def _heavy(self, waiting: str) -> tuple[str, str] | None:
         """The changes without those of units that have very many, and these; None: no unit has."""
         units = self._spark.sql(heavy_units(waiting))
-        found = units.collect()
-        if not found:
+        found = units.toArrow()  # as rows they would come back through a process of Python
+        if not found.num_rows:
             return None
-        listed = self._named(self._spark.createDataFrame(found, units.schema), "heavy")
+        listed = self._named(self._spark.createDataFrame(found), "heavy")
         join = f"{listed} ON {waiting}.unit <=> {listed}.unit"
         light = self._spark.sql(f"SELECT * FROM {waiting} LEFT ANTI JOIN {join}")
         large = Fresh(self._spark.sql(f"SELECT * FROM {waiting} LEFT SEMI JOIN {join}"), True, None)
