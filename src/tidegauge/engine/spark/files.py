@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.durable import private_folder, sync_file, sync_folder
+from tidegauge.engine.spark import paths
 from tidegauge.engine.spark.sealed import digest
 from tidegauge.errors import StoreCorrupt
 
@@ -102,7 +103,7 @@ class StateFiles:
         if by_unit:
             frame = frame.repartition(BUCKETS, "unit").sortWithinPartitions("unit")
         if self._sealing is None:
-            frame.write.mode("overwrite").parquet(place.as_uri())
+            frame.write.mode("overwrite").parquet(paths.written(place))
         else:
             self._sealing.write(frame, place)
         if self.read(name).isEmpty():
@@ -122,7 +123,7 @@ class StateFiles:
         """The rows of a folder."""
         if self._sealing is not None:
             return self._sealing.read(self._folder / name)
-        return self._spark.read.parquet((self._folder / name).as_uri())
+        return self._spark.read.parquet(paths.read(self._folder / name))
 
     def digested(self, version: Version) -> Version:
         """The version with the digests of its folders, if the store is encrypted."""

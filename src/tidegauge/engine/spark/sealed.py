@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
+from tidegauge.engine.spark import paths
 from tidegauge.engine.spark.render import literal, quote
 from tidegauge.errors import SpecError, StoreError
 
@@ -82,20 +83,20 @@ class Sealing:
         columns = ",".join(stored.columns)
         writer = stored.write.mode("overwrite").option(_PROVIDER, _MEMORY)
         writer = writer.option("orc.mask", f"nullify:{columns}")  # what is there without the key
-        writer.option("orc.encrypt", f"{self._name}:{columns}").orc(place.as_uri())
+        writer.option("orc.encrypt", f"{self._name}:{columns}").orc(paths.written(place))
         for file in data_files(place):
             self._require_encrypted(file)
 
     def read(self, place: Path) -> DataFrame:
         """The rows of a folder."""
         self._require_key()
-        found = self._spark.read.option(_PROVIDER, _MEMORY).orc(place.as_uri())
+        found = self._spark.read.option(_PROVIDER, _MEMORY).orc(paths.read(place))
         return found.selectExpr(*(_original(found, name) for name in found.columns))
 
     def _require_encrypted(self, file: Path) -> None:
         orc = self._java.org.apache.orc.OrcFile
         options = orc.readerOptions(self._java.org.apache.hadoop.conf.Configuration(False))
-        reader = orc.createReader(self._java.org.apache.hadoop.fs.Path(file.as_uri()), options)
+        reader = orc.createReader(self._java.org.apache.hadoop.fs.Path(paths.written(file)), options)
         hidden = {variant.getRoot().getId() for variant in reader.getEncryptionVariants()}
         every = {one.getId() for one in reader.getSchema().getChildren()}
         reader.close()
@@ -131,7 +132,8 @@ def _stored(frame: DataFrame, name: str) -> str:
     if name != _IMAGE:
         return name
     fields = []
-    for field in frame.schema[_IMAGE].dataType.fields:
+    image: Any = frame.schema[_IMAGE].dataType
+    for field in image.fields:
         time = field.dataType.typeName() == "timestamp"
         value, kind = f"{_IMAGE}.{quote(field.name)}", _TIME if time else _OTHER
         stored = f"unix_micros({value})" if time else value
@@ -144,7 +146,8 @@ def _original(frame: DataFrame, name: str) -> str:
     if name != _IMAGE:
         return name
     fields = []
-    for field in frame.schema[_IMAGE].dataType.fields:
+    image: Any = frame.schema[_IMAGE].dataType
+    for field in image.fields:
         stored = f"{_IMAGE}.{field.name}"
         value = f"timestamp_micros({stored})" if field.name.startswith(_TIME) else stored
         fields.append(f"{literal(bytes.fromhex(field.name[1:]).decode())}, {value}")

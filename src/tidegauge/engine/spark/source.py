@@ -17,6 +17,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from tidegauge.engine.spark.changes import Changes, Roles, plain, time_of, where_of
+from tidegauge.engine.spark.paths import literally
 from tidegauge.engine.spark.render import quote
 from tidegauge.engine.spark.session import REFUSED, condition, session, settled
 from tidegauge.errors import SourceError, SpecError
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 
 _SLASHES: Final = re.compile("^([A-Za-z0-9+.-]+):/+")
-_FILE: Final = "regexp_replace(url_decode(_metadata.file_path), '^([A-Za-z0-9+.-]+):/+', '$1:/')"
+_DECODED: Final = "url_decode(replace(_metadata.file_path, '+', '%2B'))"  # a plus is no space here
+_FILE: Final = f"regexp_replace({_DECODED}, '^([A-Za-z0-9+.-]+):/+', '$1:/')"
 """SQL: the name of a row's file, in the one form in which positions have it."""
 _TEXT: Final = ("csv", "json")
 _UNREAD: Final = "_tidegauge_unread"
@@ -113,7 +115,10 @@ class SparkFiles(SessionSource):
     def __init__(self, spec: SparkSpec, base: Path) -> None:
         super().__init__(spec)
         path = str(spec.path)
-        self._path = path if "://" in path or path.startswith("/") else str(base.resolve() / path)
+        whole = "://" in path or path.startswith("/")
+        self._path = path if whole else f"{literally(str(base.resolve()))}/{Path(path)}"
+        self._folder = None if literally(path) != path else path if whole else str(base.resolve() / path)
+        """The path, unless it is a pattern."""
         self._places: dict[str, str] = {}
         """Where each file is, by its name in positions."""
 
@@ -129,6 +134,12 @@ class SparkFiles(SessionSource):
         ahead = [[known, upto] for known, upto in marks if upto > until]
         changes = Changes(self._loader(sorted(files)), self._roles, where_of(covered, until), upto=until)
         yield Batch(NOTHING, until, json.dumps([*ahead, [files, until]]), changes)
+
+    def _is_folder(self, spark: SparkSession) -> bool:
+        jvm: Any = spark._jvm
+        path = jvm.org.apache.hadoop.fs.Path(self._folder)
+        system = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+        return bool(system.getFileStatus(path).isDirectory())
 
     @staticmethod
     def _require_unchanged(known: Mapping[str, int], files: Mapping[str, int]) -> None:
@@ -150,7 +161,7 @@ class SparkFiles(SessionSource):
         for name in names:
             path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(name))
             label = _SLASHES.sub(r"\1:/", unquote(name))
-            self._places[label] = unquote(name)
+            self._places[label] = literally(unquote(name))
             found[label] = int(path.getFileSystem(hadoop).getFileStatus(path).getLen())
         return found
 
@@ -166,13 +177,20 @@ class SparkFiles(SessionSource):
         """The columns of the files; those of text have one more, for lines that cannot be read."""
         from pyspark.sql.types import StructType  # noqa: PLC0415  (loaded when first used)
 
-        found = self._set_up(spark.read).load(self._path).schema
-        schema = StructType([one for one in found.fields if one.name != _UNREAD])
+        schema = StructType([one for one in self._whole(spark).schema.fields if one.name != _UNREAD])
         return schema.add(_UNREAD, "string") if self._spec.file_format in _TEXT else schema
 
     def static(self, spark: SparkSession) -> DataFrame:
         """Every file, with the columns of the table."""
-        return self._set_up(spark.read).load(self._path).drop(_UNREAD)
+        return self._whole(spark).drop(_UNREAD)
+
+    def _whole(self, spark: SparkSession) -> DataFrame:
+        """Every file.  Names of folders below the path are columns (`region=north`), if it is no pattern."""
+        found = self._set_up(spark.read).load(self._path)
+        names = found.inputFiles()
+        if self._folder is not None or not any("=" in name for name in names):
+            return found
+        return self._set_up(spark.read).load([literally(unquote(name)) for name in names])
 
     def stream(self, spark: SparkSession) -> DataFrame:
         """The files and those that are added, as a stream."""
@@ -187,7 +205,10 @@ class SparkFiles(SessionSource):
 
         def load(spark: SparkSession) -> DataFrame:
             places = [self._places[name] for name in files]
-            frame = self._set_up(spark.read).schema(self._schema_of(spark)).load(places)
+            reader = self._set_up(spark.read).schema(self._schema_of(spark))
+            if self._folder is not None and any("=" in name for name in files) and self._is_folder(spark):
+                reader = reader.option("basePath", self._folder)
+            frame = reader.load(places)
             names = ", ".join(f"{_text(name)}, {n}L" for n, name in enumerate(sorted(files)))
             number = f"element_at(map({names}), _file)" if len(files) > 1 else "0L"
             row = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING, Final
 
+from tidegauge.engine.spark import paths
 from tidegauge.engine.spark.files import make_durable, remove
 from tidegauge.model.program import Total
 
@@ -41,7 +42,7 @@ def state_of(spark: SparkSession, place: Path, layout: Layout) -> DataFrame:
     """The state in such a folder, with the columns that the engine's own folders have."""
     from pyspark.sql.functions import expr  # noqa: PLC0415  (loaded when first used)
 
-    rows, units = (spark.read.parquet((place / name).as_uri()) for name in (_ROWS, _UNITS))
+    rows, units = (spark.read.parquet(paths.read(place / name)) for name in (_ROWS, _UNITS))
     counters = [
         expr(f"max(CASE WHEN scope = {s} THEN {column} END)").alias(f"{name}{s}")
         for s in range(len(layout.program.scopes))
@@ -56,7 +57,7 @@ def state_of(spark: SparkSession, place: Path, layout: Layout) -> DataFrame:
 def sums(spark: SparkSession, found: Stamped, layout: Layout, prefix: str) -> tuple[list[Total], list[Total]]:
     """The accepted sums, and the true sums less these.  prefix: of the names that the statements use."""
     frames = (
-        spark.read.parquet(found.changes.resolve().as_uri()),
+        spark.read.parquet(paths.read(found.changes.resolve())),
         spark.createDataFrame(found.views),
         spark.createDataFrame(found.bins),
     )

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.durable import private_folder, sync_folder
+from tidegauge.engine.spark import paths
 from tidegauge.engine.spark.changes import Changes
 from tidegauge.engine.spark.files import make_durable, remove
 from tidegauge.engine.spark.session import condition
@@ -130,7 +131,7 @@ class SparkStream(SessionSource):
             private_folder(self._folder)
             self._closing.clear()
             writer = self._stream(self._spark).writeStream.foreachBatch(self._keep)
-            writer = writer.option("checkpointLocation", self._checkpoint.as_uri())
+            writer = writer.option("checkpointLocation", paths.written(self._checkpoint))
             self._query = writer.trigger(processingTime=self._spec.trigger or "1 second").start()
         return self._query
 
@@ -149,7 +150,7 @@ class SparkStream(SessionSource):
         if place.is_dir():  # it was written before a kill
             return
         new = self._folder / "new"
-        frame.selectExpr("*", f"{number}L AS _batch").write.mode("overwrite").parquet(new.as_uri())
+        frame.selectExpr("*", f"{number}L AS _batch").write.mode("overwrite").parquet(paths.written(new))
         make_durable(new)
         new.rename(place)
         sync_folder(self._folder)
@@ -186,7 +187,7 @@ class SparkStream(SessionSource):
         return found
 
     def _loader(self, numbers: list[int]) -> Load:
-        places, order = [self._of(number).as_uri() for number in numbers], numbered(str(self._spec.order))
+        places, order = [paths.read(self._of(number)) for number in numbers], numbered(str(self._spec.order))
 
         def load(spark: SparkSession) -> DataFrame:
             return readable(spark.read.parquet(*places), order)
