@@ -137,6 +137,30 @@ def test_a_table_of_the_session_is_read_on_by_its_order(spark: SparkSession, tmp
 
 
 @pytest.mark.slow
+def test_pyspark_logs_no_value_of_a_row_that_a_view_cannot_compute(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyspark.errors import PySparkException
+    from pyspark.logger import PySparkLogger
+
+    logged: list[str] = []
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        monkeypatch.setattr(
+            PySparkLogger.getLogger(name), "callHandlers", lambda one: logged.append(str(one.msg))
+        )
+    written(changes(0, 20), tmp_path / "log.parquet")
+    number = "CAST(concat('Zanzibar', ward) AS INT) AS lsn"
+    frame = spark.read.parquet(str(tmp_path / "log.parquet")).selectExpr("*", number)
+    frame.createOrReplaceTempView("log")
+    with pytest.raises(SourceError, match="CAST_INVALID_INPUT"):
+        read(gauge(tmp_path, {"kind": "spark", "table": "log", "order": "lsn"}, "spark"))
+    assert not [text for text in logged if "Zanzibar" in text]
+    with pytest.raises(PySparkException):  # the twin that must be found
+        spark.sql("SELECT max(lsn) FROM log").collect()
+    assert [text for text in logged if "Zanzibar" in text]
+
+
+@pytest.mark.slow
 @pytest.mark.usefixtures("spark")
 def test_what_is_not_supported_is_refused_when_planned(tmp_path: Path) -> None:
     written(changes(0, 10), tmp_path / "log.parquet")

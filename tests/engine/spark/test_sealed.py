@@ -159,6 +159,15 @@ def test_without_the_key_orc_shows_nothing_and_tidegauge_reads_nothing(
         sealing.read(tmp_path / "sealed")
 
 
+def test_a_log_of_all_calls_into_java_has_no_key(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """At level DEBUG, Py4J logs the arguments of every call."""
+    logged(tmp_path, changes(34, 20))
+    with caplog.at_level("DEBUG"), caplog.at_level("DEBUG", "py4j"):
+        assert read(sealed(tmp_path, "2026-01-04"))
+    assert "Command to send" in caplog.text
+    assert not [word for word in words(tmp_path) if word in caplog.text.encode()]
+
+
 def test_altered_files_and_other_keys_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = changes(32, 200)
     logged(tmp_path, rows[:100])

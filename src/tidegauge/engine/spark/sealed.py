@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidegauge.engine.spark import paths
 from tidegauge.engine.spark.render import literal, quote
+from tidegauge.engine.spark.session import unlogged
 from tidegauge.errors import SpecError, StoreError
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ class Sealing:
         keys = self._keys()
         if self._name not in list(keys.getKeyNames()):
             algorithm = self._java.org.apache.orc.EncryptionAlgorithm.AES_CTR_256
-            keys.addKey(self._name, algorithm, bytearray(_derived(secret, b"files")))
+            with unlogged():
+                keys.addKey(self._name, algorithm, bytearray(_derived(secret, b"files")))
         self._require_key()
 
     @property

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
+import threading
 import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -140,6 +142,35 @@ def _partitions(spark: SparkSession) -> dict[str, str]:
     return {_PARTITIONS: str(16 * spark.sparkContext.defaultParallelism)}
 
 
+_silent: Final = threading.local()
+
+
+def _wanted(record: logging.LogRecord) -> bool:
+    del record
+    return not getattr(_silent, "on", False)
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """Let PySpark and Py4J log nothing that this thread does.
+
+    PySpark logs the messages of errors, which may have values of rows in them.  At level DEBUG, Py4J logs the
+    arguments of every call into Java and its result.
+    """
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415  (loaded when first used)
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).addFilter(_wanted)
+    for name in ("py4j.clientserver", "py4j.java_gateway"):
+        logging.getLogger(name).addFilter(_wanted)
+    before = getattr(_silent, "on", False)
+    _silent.on = True
+    try:
+        yield
+    finally:
+        _silent.on = before
+
+
 @contextmanager
 def settled(spark: SparkSession) -> Iterator[None]:
     """Compute under the settings of Tidegauge; those of the session are put back at the end.
@@ -155,7 +186,8 @@ def settled(spark: SparkSession) -> Iterator[None]:
     for name, value in settings.items():
         spark.conf.set(name, value)
     try:
-        yield
+        with unlogged():
+            yield
     except AnalysisException:  # about names and types, before any row is read
         raise
     except (PySparkException, Py4JError) as error:

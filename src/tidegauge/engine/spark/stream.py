@@ -25,7 +25,7 @@ from tidegauge.durable import private_folder, sync_folder
 from tidegauge.engine.spark import paths
 from tidegauge.engine.spark.changes import Changes
 from tidegauge.engine.spark.files import make_durable, remove
-from tidegauge.engine.spark.session import condition
+from tidegauge.engine.spark.session import condition, unlogged
 from tidegauge.engine.spark.source import NOTHING, SessionSource, SparkFiles, numbered, qualified, readable
 from tidegauge.errors import SourceError
 from tidegauge.model.mutation import Batch
@@ -165,7 +165,8 @@ class SparkStream(SessionSource):
         return self._drained
 
     def _require_running(self, query: StreamingQuery) -> None:
-        error = query.exception()
+        with unlogged():
+            error = query.exception()
         if error is not None or not query.isActive:
             self.close()
             why = "" if error is None else f" ({condition(error)})"
@@ -235,6 +236,7 @@ def _wait(query: StreamingQuery) -> None:
     from pyspark.errors import PySparkException  # noqa: PLC0415  (loaded when first used)
 
     try:
-        query.processAllAvailable()
+        with unlogged():
+            query.processAllAvailable()
     except PySparkException:  # `read` finds the reason
         return
