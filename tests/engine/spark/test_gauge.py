@@ -137,6 +137,22 @@ def test_a_table_of_the_session_is_read_on_by_its_order(spark: SparkSession, tmp
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("order", "message"), [
+    ("op", r"'op' \(order\) is of type string"),
+    ("lsn", r"'lsn' \(order\) is missing"),
+    ("gaps", r"gaps \(order\) is empty"),
+])  # fmt: skip
+def test_a_table_needs_an_integer_in_every_row_to_order_it(
+    order: str, message: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    written(changes(0, 20), tmp_path / "log.parquet")
+    frame = spark.read.parquet(str(tmp_path / "log.parquet"))
+    frame.selectExpr("*", "CASE WHEN id % 2 = 0 THEN id END AS gaps").createOrReplaceTempView("log")
+    with pytest.raises(SourceError, match=message):
+        read(gauge(tmp_path, {"kind": "spark", "table": "log", "order": order}, "spark"))
+
+
+@pytest.mark.slow
 def test_pyspark_logs_no_value_of_a_row_that_a_view_cannot_compute(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,7 +30,7 @@ INSERTS: Final = ("i", "insert", "c", "create", "r", "read", "inserted", "create
 UPDATES: Final = ("u", "update", "updated", "upsert", "modified", "changed")
 DELETES: Final = ("d", "delete", "deleted", "remove", "removed")
 TIME_UNITS: Final = {"seconds": 1_000_000, "milliseconds": 1000, "microseconds": 1}
-_INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
+INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
 _FIRST: Final = -62_135_596_800_000_000
 _LAST: Final = 253_402_300_799_999_999
 """The years 1 to 9999."""
@@ -134,7 +134,7 @@ class Changes(RemoteRows):
         ]
         gone, fresh = self._absent(both, schema)
         after = f"CASE WHEN NOT _gone THEN struct({', '.join(fields) or 'TRUE AS _'}) END"
-        number = schema[self.roles.key] in _INTEGERS
+        number = schema[self.roles.key] in INTEGERS
         key = quote(self.roles.key) if number else f"coalesce(CAST({quote(self.roles.key)} AS STRING), '')"
         some = f"{key} IS NOT NULL" if number else f"{key} <> ''"
         digest = ""

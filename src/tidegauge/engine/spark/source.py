@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from tidegauge.engine.spark.changes import Changes, Roles, plain, time_of, where_of
+from tidegauge.engine.spark.changes import INTEGERS, Changes, Roles, plain, time_of, where_of
 from tidegauge.engine.spark.paths import literally
 from tidegauge.engine.spark.render import quote
 from tidegauge.engine.spark.session import REFUSED, condition, session, settled
@@ -239,13 +239,25 @@ class SparkTable(SessionSource):
         yield Batch(NOTHING, until, done, None if last is None else changes)
 
     def _last(self) -> int | None:
-        ((found,),) = self._spark.sql(
-            f"SELECT max({quote(str(self._spec.order))}) FROM {qualified(self._spec.table)}"
-        ).collect()
+        with settled(self._spark):
+            ((found,),) = self._spark.sql(
+                f"SELECT max({numbered(str(self._spec.order))}) FROM {qualified(self._spec.table)}"
+            ).collect()
         return None if found is None else int(found)
+
+    def _schema(self) -> dict[str, str]:
+        found = super()._schema()
+        kind = found.get(str(self._spec.order), INTEGERS[0])
+        if kind not in INTEGERS and not kind.endswith(",0)"):  # a decimal without decimal places
+            raise SourceError(
+                f"column {self._spec.order!r} (order) is of type {kind}. Name a column of integers that grow"
+            )
+        return found
 
     def _load(self, spark: SparkSession) -> DataFrame:
         frame = spark.table(qualified(self._spec.table))
+        if self._spec.order not in frame.columns:  # `columns` says so
+            return frame
         return frame.selectExpr("*", f"{numbered(str(self._spec.order))} AS _seq")
 
 
