@@ -60,6 +60,20 @@ def test_a_stream_of_files_has_the_readings_of_the_embedded_engine(tmp_path: Pat
     assert batches == [f"batch-{2 * len(UNTILS) - 1:012d}"]
 
 
+@pytest.mark.usefixtures("spark")
+def test_a_stream_reads_times_as_utc_whatever_the_session_has(tmp_path: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    (table, *_) = stages(11, tmp_path)
+    times = table["at"].cast(pa.timestamp("s"), safe=False)
+    csv.write_csv(table.set_column(0, "at", times), tmp_path / "log" / "0.csv")
+    declared = {**STREAM, "format": "csv", "options": {"inferSchema": "true"}}
+    assert read(gauge(tmp_path, declared, "spark", UNTILS[0])) == read(
+        gauge(tmp_path, {"kind": "files", "path": "all.parquet"}, "duckdb", UNTILS[0])
+    )
+
+
 def test_a_view_of_a_streaming_frame_is_followed(spark: SparkSession, tmp_path: Path) -> None:
     for n, table in enumerate(stages(8, tmp_path)):
         pq.write_table(table, tmp_path / "log" / f"{n}.parquet")

@@ -169,6 +169,7 @@ class SparkFiles(SessionSource):
         reader = reader.format(self._spec.file_format)
         if self._spec.file_format in _TEXT:
             reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", _UNREAD)
+            reader = reader.option("timeZone", "UTC")  # a stream has the time zone of the session, otherwise
         if self._spec.file_format == "csv":
             reader = reader.option("header", "true").option("nullValue", "").option("enforceSchema", "false")
         return reader.options(**self._spec.options)

@@ -25,7 +25,7 @@ from tidegauge.durable import private_folder, sync_folder
 from tidegauge.engine.spark import paths
 from tidegauge.engine.spark.changes import Changes
 from tidegauge.engine.spark.files import make_durable, remove
-from tidegauge.engine.spark.session import condition, unlogged
+from tidegauge.engine.spark.session import condition, settled, unlogged
 from tidegauge.engine.spark.source import NOTHING, SessionSource, SparkFiles, numbered, qualified, readable
 from tidegauge.errors import SourceError
 from tidegauge.model.mutation import Batch
@@ -130,9 +130,10 @@ class SparkStream(SessionSource):
             self._require_same(place)
             private_folder(self._folder)
             self._closing.clear()
-            writer = self._stream(self._spark).writeStream.foreachBatch(self._keep)
-            writer = writer.option("checkpointLocation", paths.written(self._checkpoint))
-            self._query = writer.trigger(processingTime=self._spec.trigger or "1 second").start()
+            with settled(self._spark):  # the query goes on with the settings under which it starts
+                writer = self._stream(self._spark).writeStream.foreachBatch(self._keep)
+                writer = writer.option("checkpointLocation", paths.written(self._checkpoint))
+                self._query = writer.trigger(processingTime=self._spec.trigger or "1 second").start()
         return self._query
 
     def _stream(self, spark: SparkSession) -> DataFrame:
