@@ -177,6 +177,21 @@ def test_pyspark_logs_no_value_of_a_row_that_a_view_cannot_compute(
 
 
 @pytest.mark.slow
+def test_a_broken_file_is_refused_also_where_the_session_passes_over_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "log").mkdir()
+    written(changes(0, 20), tmp_path / "log" / "0.parquet")
+    (tmp_path / "log" / "1.parquet").write_bytes(b"PAR1 is not all")
+    spark.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
+    try:
+        with pytest.raises(SourceError):
+            read(gauge(tmp_path, {"kind": "spark", "path": "log/*.parquet"}, "spark"))
+    finally:
+        spark.conf.unset("spark.sql.files.ignoreCorruptFiles")
+
+
+@pytest.mark.slow
 @pytest.mark.usefixtures("spark")
 def test_what_is_not_supported_is_refused_when_planned(tmp_path: Path) -> None:
     written(changes(0, 10), tmp_path / "log.parquet")

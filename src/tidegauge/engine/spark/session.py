@@ -29,11 +29,13 @@ _SETTINGS: Final = {
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.optimizer.excludedRules": "",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.windowExec.buffer.in.memory.threshold": "65536",
     "spark.sql.execution.useObjectHashAggregateExec": "false",
 }
-"""What the value of an expression may depend on, and how arrays are collected: by sorting, which spills to
-the disk.  Set for the time of a statement, then put back."""
+"""What the value of an expression may depend on, that no file is passed over in silence, and how arrays are
+collected: by sorting, which spills to the disk.  Set for the time of a statement, then put back."""
 _PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _DEFAULT: Final = "200"
 _GIGABYTE: Final = 2**30
