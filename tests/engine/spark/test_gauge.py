@@ -192,6 +192,20 @@ def test_a_broken_file_is_refused_also_where_the_session_passes_over_it(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("mistake", "message"), [
+    ({"time": "when"}, r"'when' \(time\) is missing"),
+    ({"format": "parque"}, "log.parquet: Spark cannot read it as parque"),
+    ({"format": "orc"}, "log.parquet: Spark cannot read it as orc"),
+])  # fmt: skip
+@pytest.mark.usefixtures("spark")
+def test_a_mistake_in_the_source_is_named(mistake: dict[str, str], message: str, tmp_path: Path) -> None:
+    written(changes(0, 10), tmp_path / "log.parquet")
+    with pytest.raises(SourceError, match=message) as found:
+        gauge(tmp_path, {"kind": "spark", "path": "log.parquet"} | mistake, "spark").plan()
+    assert "Py4J" not in str(found.value)
+
+
+@pytest.mark.slow
 @pytest.mark.usefixtures("spark")
 def test_what_is_not_supported_is_refused_when_planned(tmp_path: Path) -> None:
     written(changes(0, 10), tmp_path / "log.parquet")

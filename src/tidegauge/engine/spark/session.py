@@ -117,8 +117,11 @@ _RAISED: Final = "USER_RAISED_EXCEPTION"
 
 def condition(error: Exception) -> str:
     """The name that Spark has for an error: no value of a row is in it."""
-    from pyspark.errors import PySparkException  # noqa: PLC0415  (loaded when first used)
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415  (loaded when first used)
+    from pyspark.errors import PySparkException  # noqa: PLC0415
 
+    if isinstance(error, Py4JJavaError):
+        return str(error.java_exception.getClass().getSimpleName())
     named = error.getCondition() if isinstance(error, PySparkException) else None
     return named or type(error).__name__
 

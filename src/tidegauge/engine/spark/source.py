@@ -78,10 +78,11 @@ class SessionSource(OpenSource):
     def columns(self) -> Mapping[str, str]:
         """The columns of the table, with the types that the embedded engine would call them."""
         schema = self._schema()
+        columns = self._roles.columns(schema)
         with settled(self._spark):
             time_of(self._roles, schema)
         found = {}
-        for name, (old, new) in self._roles.columns(schema).items():
+        for name, (old, new) in columns.items():
             declared = self._spec.types.get(name)
             if declared is not None and declared not in _DECLARED:
                 raise SpecError(f"must be one of {', '.join(_DECLARED)}", key=f"source.types.{name}")
@@ -95,14 +96,17 @@ class SessionSource(OpenSource):
     def _schema(self) -> dict[str, str]:
         """The columns as the session names their types.  Raises SourceError if they cannot be read."""
         spark = self._spark  # says what is missing, before anything of PySpark is loaded
-        from pyspark.errors import PySparkException  # noqa: PLC0415  (loaded when first used)
+        from py4j.protocol import Py4JError  # noqa: PLC0415  (loaded when first used)
+        from pyspark.errors import PySparkException  # noqa: PLC0415
 
-        try:
-            with settled(spark):
+        with settled(spark):
+            try:
                 return dict(self._load(spark).drop("_seq").dtypes)
-        except PySparkException as error:
-            what = self._spec.path or self._spec.table
-            raise SourceError(f"Spark cannot read it ({condition(error)})", path=what) from None
+            except (PySparkException, Py4JError) as error:
+                what, kind = self._spec.path or self._spec.table, ""
+                if self._spec.path is not None:
+                    kind = f" as {self._spec.file_format}"
+                raise SourceError(f"Spark cannot read it{kind} ({condition(error)})", path=what) from None
 
     @abstractmethod
     def _load(self, spark: SparkSession) -> DataFrame:
