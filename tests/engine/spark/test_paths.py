@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.engine.spark.test_gauge import changes, gauge, read, written
+from tidegauge.engine.spark.files import beside
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,3 +58,10 @@ def test_a_column_in_the_names_of_folders_is_read(tmp_path: Path) -> None:
     embedded = read(gauge(tmp_path, {"kind": "files", "path": "all.parquet"}, "duckdb"))
     found = read(gauge(tmp_path, {"kind": "spark", "path": "log", "format": "parquet"}, "spark"))
     assert found == embedded
+
+
+def test_every_store_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    names = ["hospital.db", "patients.v1", "patients.v2", "patients", "patients.v1.db2"]
+    folders = [beside(tmp_path / name, "spark").name for name in names]
+    assert folders[:2] == ["hospital.spark", "patients.v1.spark"]
+    assert len(set(folders)) == len(names)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tidegauge.engine.spark.arrow import frame_of
 from tidegauge.engine.spark.changes import Fresh
-from tidegauge.engine.spark.files import StateFiles, Version
+from tidegauge.engine.spark.files import StateFiles, Version, beside
 from tidegauge.engine.spark.first import FirstFold, heavy_units
 from tidegauge.engine.spark.fold import Fold
 from tidegauge.engine.spark.folded import folded, only
@@ -105,7 +105,7 @@ class SparkEngine(KeepingEngine, StampReader):
         if secret is not None:
             require_private(self._spark)
             sealing = Sealing(self._spark, secret)
-        self._files = StateFiles(self._spark, store.with_suffix(".spark").resolve(), sealing)
+        self._files = StateFiles(self._spark, beside(store, "spark"), sealing)
 
     @property
     def files(self) -> StateFiles:

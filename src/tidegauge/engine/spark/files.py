@@ -72,6 +72,11 @@ class Version:
         )
 
 
+def beside(store: Path, ending: str) -> Path:
+    """The folder of a store with this ending: hospital.db has hospital.spark, patients.v1 patients.v1.spark."""
+    return store.with_name(f"{store.name.removesuffix('.db')}.{ending}").resolve()
+
+
 def make_durable(place: Path) -> None:
     """Let a folder of files, which was just written, survive a power cut."""
     for file in sorted(place.iterdir()):

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 from tidegauge.durable import private_folder, sync_folder
 from tidegauge.engine.spark import paths
 from tidegauge.engine.spark.changes import Changes
-from tidegauge.engine.spark.files import make_durable, remove
+from tidegauge.engine.spark.files import beside, make_durable, remove
 from tidegauge.engine.spark.session import condition, settled, unlogged
 from tidegauge.engine.spark.source import NOTHING, SessionSource, SparkFiles, numbered, qualified, readable
 from tidegauge.errors import SourceError
@@ -71,7 +71,7 @@ class SparkStream(SessionSource):
     def __init__(self, spec: SparkSpec, base: Path, store: Path) -> None:
         super().__init__(spec)
         self._files = None if spec.path is None else SparkFiles(spec, base)
-        self._folder = store.with_suffix(".stream").resolve()
+        self._folder = beside(store, "stream")
         self._checkpoint = self._folder / "checkpoint"
         self._query: StreamingQuery | None = None
         self._drained: threading.Thread | None = None
