@@ -73,7 +73,7 @@ class Version:
 
 
 def beside(store: Path, ending: str) -> Path:
-    """The folder of a store with this ending: hospital.db has hospital.spark, patients.v1 patients.v1.spark."""
+    """The folder of a store with this ending: hospital.db has hospital.spark, a.v1 has a.v1.spark."""
     return store.with_name(f"{store.name.removesuffix('.db')}.{ending}").resolve()
 
 
