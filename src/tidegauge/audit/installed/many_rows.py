@@ -82,14 +82,13 @@ def check_many_rows() -> None:
             values: Row = {"s": _GROUPS[group], "k": "p", "x": row, "owner": None}
             table.put((at, at), key, values)
     constraint = {"at_most": _AT_MOST}
-    readings = read_all(
-        {"r": _RELEASE, "s": _LEAVING},
-        table.log,
-        (12, 21, 33, 50),
-        {"rho": 10**6},
-        sampler=Silent(),
-        constraint=constraint,
-    )
+    readings = [
+        one
+        for releases in ({"r": _RELEASE}, {"s": _LEAVING})  # ticks of gauges in which units leave are others
+        for one in read_all(
+            releases, table.log, (12, 21, 33, 50), {"rho": 10**6}, sampler=Silent(), constraint=constraint
+        )
+    ]
     require(len(readings) == len(expected) * (len(_GROUPS) + 1), "another number of readings of many rows")
     for one in readings:
         value = -1 if one.value is None else one.value
