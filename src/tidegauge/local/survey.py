@@ -392,9 +392,8 @@ class SurveyPlan:
             mean, worst = each.half_widths
             mark = "*" if each is self.chosen else " "
             lines.append(f"{mark} {each.survey.protocol:<{width}}  {mean:>10.4g}  {worst:>10.4g}")
-        return "\n".join(
-            [*lines, "", "± is half the width of a count's 95 % noise interval.  * is chosen.", self.promise]
-        )
+        lines += ["", "± is half the width of a count's 95 % noise interval.  * is chosen.", self.promise]
+        return "\n".join(lines)
 
 
 def _readable(epsilon: Fraction) -> str:
