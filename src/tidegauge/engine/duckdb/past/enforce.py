@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -109,7 +109,7 @@ class Log:
     key: NDArray[np.int32]
     """Of each change: the number of its row."""
     time: Ints
-    bin: Ints
+    bin: NDArray[np.int32]
     version: NDArray[np.int32] | Ints
     place: Ints
     """The place of the change in the part."""
@@ -141,7 +141,7 @@ class Versions:
     """The keys of the part, as the source has them."""
     key: NDArray[np.int32]
     time: Ints
-    bin: Ints
+    bin: NDArray[np.int32]
     picture: NDArray[np.int32] | Ints
     alive: Flags
     place: Ints
@@ -273,7 +273,10 @@ def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int, stamp: bo
     width = rules.width
     changes = changes_of(rows, rules)
     at, was, now, _ = changes
-    key, spot = rows.key[at], rows.bin[at] * width
+    key, bins = rows.key[at], rows.bin[at]
+    spot = (
+        bins * np.int32(width) if 2 * (len(ends) + 1) * width < _WIDE >> 1 else bins.astype(np.int64) * width
+    )
     starts = np.flatnonzero(np.append([True], key[1:] != key[:-1])[: len(key)])
     lengths = np.diff(np.append(starts, len(key)))
     first = rows.time[at[starts]]
@@ -292,13 +295,14 @@ def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int, stamp: bo
     if stamp:
         assert time is not None
         ordinal = np.arange(len(key)) - np.repeat(starts, lengths) + 1
-        every = Stamps(key, time, ordinal, np.repeat(first, lengths), rows.bin[at], was, now, accepts)
+        every = Stamps(key, time, ordinal, np.repeat(first, lengths), bins, was, now, accepts)
         leaves, none = found.leaves[gone], np.zeros(len(goes), np.int32)
         stamps = Stamps.joined(
             every.with_flows(changes.flow, flows),
             Stamps.like(key[starts][gone], leaves, goes, standing[gone], none, ordinal=NO_CHANGE,
                         first=first[gone]),
         )  # fmt: skip
+    counted, others = _moved(changes, spot, accepts, flows, width)
     return Lives(
         units=key[starts],
         moves=found.moves,
@@ -308,20 +312,20 @@ def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int, stamp: bo
         stays=found.stays,
         accepted=np.where(found.left, 0, standing).astype(np.int32),
         true=now[starts + lengths - 1],
-        accepted_changes=_moved(changes, spot, accepts, flows, width),
-        other_changes=_moved(changes, spot, ~accepts, ~flows, width),
+        accepted_changes=counted,
+        other_changes=others,
         exits=net([(goes * width + standing[gone], -1)], width),
         dropped=found.dropped,
         stamps=stamps,
     )
 
 
-def _bins(time: Ints, ends: Ints) -> Ints:
+def _bins(time: Ints, ends: Ints) -> NDArray[np.int32]:
     """The bin of each time; `time` is sorted."""
     if len(ends) > len(time):
-        return np.searchsorted(ends, time)
+        return np.searchsorted(ends, time).astype(np.int32)
     bounds = np.concatenate([[0], np.searchsorted(time, ends, side="right"), [len(time)]])
-    return np.repeat(np.arange(len(ends) + 1), np.diff(bounds))
+    return np.repeat(np.arange(len(ends) + 1, dtype=np.int32), np.diff(bounds))
 
 
 def _order(key: Ints | pa.Array, by_time: Ints | None) -> tuple[Ints, Flags]:
@@ -343,13 +347,30 @@ def _beginnings(counts: Ints, lengths: Ints) -> Flags:
     return np.repeat(flags, np.column_stack([counts, lengths - counts]).ravel())
 
 
-def _moved(changes: Changed, spot: Ints, some: Flags, flows: Flags, width: int) -> tuple[Ints, Ints]:
-    """Add up some of the changes of contributions, and some of what flows count."""
-    was, now, flow = changes.was, changes.now, changes.flow
-    counted = [] if flow is None else [((spot + flow)[flows], 1)]
-    if not some.all():
-        spot, was, now = spot[some], was[some], now[some]
-    return net([(spot + now, 1), (spot + was, -1), *counted], width)
+def _moved(
+    changes: Changed, spot: NDArray[Any], accepts: Flags, flows: Flags, width: int
+) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
+    """Add up the changes of contributions and what flows count: those that are accepted, and the others.
+
+    `spot`: of each change its bin times `width`, in integers that twice the last spot does not overflow.
+    """
+    _, was, now, flow = changes
+    size = int(spot.max(initial=0)) + width
+    if size <= 2 * len(spot) + (1 << 15):
+        place = spot + ~accepts * spot.dtype.type(size)
+        sums = np.bincount(place + now, minlength=2 * size) - np.bincount(place + was, minlength=2 * size)
+        if flow is not None:
+            place = spot + ~flows * spot.dtype.type(size)
+            sums += np.bincount(place + flow, minlength=2 * size)
+        sums[::width] = 0
+        counted, others = ((np.flatnonzero(one), one[one != 0]) for one in (sums[:size], sums[size:]))
+        return counted, others
+    wide = spot.astype(np.int64)
+    found = []
+    for mine, also in ((accepts, flows), (~accepts, ~flows)):
+        counted_flows = [] if flow is None else [((wide + flow)[also], 1)]
+        found.append(net([((wide + now)[mine], 1), ((wide + was)[mine], -1), *counted_flows], width))
+    return found[0], found[1]
 
 
 def net(moved: Sequence[tuple[Ints, int]], width: int) -> tuple[Ints, Ints]:

@@ -69,7 +69,7 @@ class _Changes:
 
     unit: NDArray[np.int32]
     time: Ints
-    bin: Ints
+    bin: NDArray[np.int32]
     was: NDArray[np.int32]
     now: NDArray[np.int32]
     term: Ints
@@ -250,5 +250,5 @@ def _joined(lives: Sequence[Lives]) -> Lives:
 
 
 def _sums(changes: _Changes, width: int) -> tuple[Ints, Ints]:
-    place = changes.bin * width
+    place = changes.bin.astype(np.int64) * width
     return net([(place + changes.now, 1), (place + changes.was, -1)], width)
