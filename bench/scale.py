@@ -367,7 +367,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="small sizes, one round")
     parser.add_argument("--large", action="store_true", help="100 million changes, 10 million units as well")
     parser.add_argument("--only", nargs="+", choices=parts, default=parts)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", type=Path, help="keep the changelogs here")
     parser.add_argument("--processors", action="store_true", help="seconds of all processors, not the clock")
     parser.add_argument("--docs", action="store_true", help="write the figures into docs/scaling.md")
