@@ -16,6 +16,7 @@ from tidegauge.model.program import Allowance, Program, Release, Scope, Total
 from tidegauge.model.quantity import Span
 from tidegauge.model.query import Component, Group, Query
 from tidegauge.model.schedule import Schedule
+from tidegauge.run.arrive import not_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -212,6 +213,7 @@ class Run:
         if restart:
             self.engine.forget()
         table = batch_table(mutations, owned=self.engine.program.max_rows is not None)
+        table, _ = not_before(self.watermark + 1, table)
         arrived = self.engine.arrive(table, state=self.memory, now=now, arrivals=self.arrivals)
         self.memory.note(arrived)
         self._count(arrived.counts)

@@ -63,15 +63,24 @@ def one_release(limit: Allowance, *, retire: bool = False, rows: int | None = No
 
 
 def counted(
-    program: Program, *changes: tuple[int, str, Row | None], untils: tuple[int, ...] = ()
+    program: Program,
+    *changes: tuple[int, str, Row | None] | tuple[int, str, Row | None, str],
+    untils: tuple[int, ...] = (),
 ) -> dict[Spot, int]:
-    """The sums of this log, where the unit is 'u' if units own rows; read once, or also at these moments."""
+    """The sums of this log, where the unit is 'u' if units own rows; read once, or also at these moments.
+
+    A change is its time, key, new row and, if it renames the row, the key before.
+    """
     found = []
     for moments in (untils, ()):
         readings, log = [*moments, 90], list(changes)
         parts: Passes = []
         for until in readings:
-            due: list[Mutation] = [(at, key, "u", row, None, ()) for at, key, row in log if at <= until]
+            due: list[Mutation] = [
+                (one[0], one[1], "u", one[2], one[3] if len(one) == 4 else None, ())
+                for one in log
+                if one[0] <= until
+            ]
             log = [one for one in log if one[0] > until]
             parts.append((due, until, until))
         with DuckEngine(program, COLUMNS) as engine:
@@ -221,6 +230,83 @@ def test_keys_that_change_in_one_term_change_nothing_outside_of_it(seed: int) ->
     for at in [*range(begin), *range(end, 91)]:
         assert accepted_at(mine, at) == accepted_at(other, at)
     assert not any(accepted_at(other, at) for at in range(begin, end))
+
+
+def renamed_rows(seed: int) -> tuple[Table, Program]:
+    """A few rows whose keys change, that are deleted and inserted again, and a gauge with terms."""
+    rng = random.Random(f"rows {seed}")
+    terms = replace(TERMS, start=rng.randint(5, 20))
+    table = Table(None, terms=terms)
+    for at in sorted(rng.sample(range(80), 50)):
+        row: Row = {"s": rng.choice("ab"), "x": rng.choice([0, 2, 5, None]), "k": rng.choice("pq?")}
+        key, living, chance = rng.choice("abc"), sorted(table.rows), rng.random()
+        if chance < 0.02:
+            table.truncate((at, at))
+        elif chance < 0.5 and living and key not in table.rows:
+            table.rename((at, at), rng.choice(living), key, row)
+        elif chance > 0.6 and key in table.rows:
+            table.delete((at, at), key)
+        else:
+            table.put((at, at), key, row)
+    names = ("state", "sum", *rng.choice([(), ("rise",)]))
+    limits: tuple[tuple[str | None, Allowance], ...] = ((None, Allowance(rng.choice([1, 2]))),)
+    by = rng.choice([None, None, "k"])
+    if by:
+        limits = (("p", Allowance(1, 6)), ("q", Allowance(2)))
+    program = Program(
+        (
+            Release("state", BY_STATE, Schedule(3, Span(micros=5))),
+            Release("sum", SUM_X, EVERY_10),
+            Release("rise", RISE, EVERY_10),
+        ),
+        (Scope(names, limits, by, rng.choice([False, True])),),
+        terms=terms,
+    )
+    return table, program
+
+
+@pytest.mark.parametrize("untils", [(), (10, 20, 30), EVERY_BIN])
+def test_a_row_that_was_renamed_in_an_earlier_term_is_its_keys_own_row(untils: tuple[int, ...]) -> None:
+    """It is deleted and inserted again in a later term, which allows one change."""
+    program = one_release(Allowance(at_most=1))
+    for earlier in (
+        [(3, "a", A)],
+        [(1, "z", A), (3, "a", A, "z")],
+        [(1, "a", A), (2, "z", A, "a"), (3, "a", A, "z")],
+        [(1, "a", B), (2, "a", None), (2, "z", A), (3, "a", A, "z")],
+    ):
+        sums = counted(program, *earlier, (25, "a", None), (30, "a", B), untils=untils)
+        later = {spot: amount for spot, amount in sums.items() if spot[2] > 2}
+        assert later == {("state", 0, 3, 0): -1, ("state", 0, 4, 1): 1}, earlier
+
+
+@pytest.mark.parametrize("seed", seeds(0, 200, quick=30))
+def test_whose_a_change_is_does_not_depend_on_earlier_terms(seed: int) -> None:
+    """Units are rows.  A row that is absent in one term comes back under the key that it has by then."""
+    table, program = renamed_rows(seed)
+    rng = random.Random(seed)
+    assert program.terms is not None
+    term = rng.randint(0, 1)
+    begin, end = (program.terms.bin_end(term + n) for n in (0, 1))
+    log = sorted(table.log, key=lambda event: event.arrival)
+    unit = rng.choice(table.units)
+    paths = []
+    for events in (log, world.without_term(log, unit, begin, end)):
+        parts = in_passes(as_told(sorted(events, key=lambda event: event.arrival)), [])
+        with DuckEngine(program, COLUMNS) as engine:
+            run = run_engine(engine, parts)
+        assert run.sums == {spot: one for spot, one in run_oracle(program, parts).totals.items() if one}
+        paths.append(tuple(one for path in run.paths.values() for one in path))
+    here, away = paths
+    for at in [*range(begin), *range(end, 91)]:
+        both = ([one for one in path if one[0] != "rise"] for path in paths)
+        mine, other = (accepted_at(tuple(one), at) for one in both)
+        assert mine == other, (seed, at)
+    flows, rest = (
+        Counter(one for one in path if one[0] == "rise" and not begin <= one[2] < end)
+        for path in (here, away)
+    )
+    assert flows == rest
 
 
 def accepted_at(path: Path, at: int) -> dict[tuple[str, int, int], int]:

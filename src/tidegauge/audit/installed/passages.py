@@ -26,6 +26,13 @@ def _passes_through(table: Table) -> None:
     table.put((43, 43), "m", PLAIN)  # and one at the key at which it was deleted
 
 
+def _replaced_in_a_later_term(table: Table) -> None:
+    table.put((3, 3), "z", PLAIN)
+    table.rename((13, 13), "z", "k", PLAIN)  # from the next term on it is the key's own row
+    table.delete((33, 33), "k")
+    table.put((35, 35), "k", PLAIN)  # one change too many, until the next term
+
+
 PASSAGES: Final[dict[str, Exercise]] = {
     "a key that changes before a term begins": Exercise(
         _renamed_in_a_term,
@@ -37,6 +44,14 @@ PASSAGES: Final[dict[str, Exercise]] = {
         least=0.0,
         passes=EACH,
         sums=(0, 1, 2, 0, 0, 0),
+    ),
+    "a key that changed in an earlier term": Exercise(
+        _replaced_in_a_later_term,
+        COUNT,
+        {"at_most": 1, "renews": "20 microseconds"},
+        unit=None,
+        passes=EACH,
+        sums=(1, 0, 0, -1, 1, 0),
     ),
     "keys that a row passes through": Exercise(
         _passes_through,

@@ -113,7 +113,7 @@ class RandomGauge:
         self.passes = (
             (_LAST,) if past else tuple(sorted({*(self.rng.randint(5, 60) for _ in range(3)), _LAST}))
         )
-        self.log = self._log(rows=rows, orderly=terms or past)
+        self.log = self._log(rows=rows, orderly=past)
 
     def _releases(self, *, flows: bool) -> dict[str, dict[str, object]]:
         pick, found = self.rng.choice, {}

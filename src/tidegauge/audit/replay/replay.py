@@ -286,7 +286,7 @@ def _replay_random(subject: Subject, rows: Palette, rng: Random, result: Replaye
     units = [owner and held(subject.plan, owner, n) for n in range(3)]
     terms = subject.plan.program.terms
     table = random_table(
-        rng, Times(tuple(known), tuple(passes)), chosen, owner=owner, units=units, orderly=terms is not None
+        rng, Times(tuple(known), tuple(passes)), chosen, owner=owner, units=units, terms=terms
     )
     if not table.units:
         return

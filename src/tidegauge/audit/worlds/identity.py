@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tidegauge.model.schedule import Schedule
+
 Row = dict[str, Any]
 Mutation = tuple[int, str | None, str | None, Row | None, str | None, tuple[str, ...]]
 """Time, key (None: the table was emptied), unit, new row, the key before a rename, what was left out."""
@@ -27,6 +29,10 @@ class Held:
     """Its latest version in the log."""
     name: str = ""
     """By which the rows of a unit are ordered when a term begins: the key, or its next generation."""
+    latest: int | None = None
+    """When its latest change takes effect."""
+    came: int = 0
+    """The term in which it last came to a key by a rename."""
 
 
 class Became(NamedTuple):
@@ -39,10 +45,13 @@ class Became(NamedTuple):
 class Identity:
     """Whose a change is, where the unit is the row.
 
-    It is of the row that came to the key by a rename and is still there, else of the key's own row.
+    It is of the row that came to the key by a rename and is still there, else of the key's own row.  Where
+    constraints renew (`terms`), a row that came in an earlier term is the key's own row from its first change
+    in a later one on, unless the row that was it still exists.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, terms: Schedule | None = None) -> None:
+        self.terms = terms
         self.own: dict[str, Held] = {}
         self.guests: dict[str, list[Held]] = defaultdict(list)
         self.everyone: list[Held] = []
@@ -60,16 +69,39 @@ class Identity:
             self.own[key] = self.fresh()
         return self.own[key]
 
-    def emptied(self) -> list[Became]:
+    def term(self, held: Held, at: int) -> int:
+        """The term in which a change of a row takes effect: not before the row's earlier changes."""
+        assert self.terms is not None
+        at = at if held.latest is None else max(at, held.latest)
+        term = 0
+        while self.terms.bin_end(term) <= at:
+            term += 1
+        return term
+
+    def settle(self, key: str, at: int) -> None:
+        """Let a row be its key's own one, if it came there in an earlier term."""
+        guests, own = self.guests[key], self.own.get(key)
+        if self.terms is None or len(guests) != 1 or (own is not None and own.row is not None):
+            return
+        if guests[0].came < self.term(guests[0], at):
+            self.own[key] = guests.pop()
+
+    def emptied(self, at: int) -> list[Became]:
         """The rows that end when the table is emptied."""
+        for key in list(self.guests):
+            self.settle(key, at)
         self.guests.clear()
         return [Became(held, None) for held in self.everyone if held.row is not None]
 
-    def change(self, told: Mutation) -> list[Became]:
-        """The rows that a change is of, and what they become."""
+    def change(self, told: Mutation, at: int) -> list[Became]:
+        """The rows that a change is of, and what they become; `at`: its time, if it is not late."""
         _, key, _, row, previous, kept = told
         assert key is not None
+        self.settle(previous or key, at)
         held = self.at(previous or key)
+        if self.terms is not None:
+            held.latest, term = max(at, at if held.latest is None else held.latest), self.term(held, at)
+            held.came = held.came if previous is None else term
         if previous is not None:
             if self.guests[previous]:
                 self.guests[previous].pop()
@@ -95,12 +127,12 @@ class OwnedIdentity(Identity):
         self.named: dict[tuple[str, str], Held] = {}
         self.begun: dict[tuple[str, str], int] = defaultdict(int)
 
-    def emptied(self) -> list[Became]:
+    def emptied(self, at: int) -> list[Became]:
         """The rows that end when the table is emptied."""
         self.places.clear()
-        return super().emptied()
+        return super().emptied(at)
 
-    def change(self, told: Mutation) -> list[Became]:
+    def change(self, told: Mutation, at: int) -> list[Became]:  # noqa: ARG002
         """The rows that a change is of, and what they become."""
         _, key, unit, row, previous, kept = told
         assert key is not None

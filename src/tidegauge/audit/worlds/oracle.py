@@ -60,7 +60,7 @@ class Oracle:
     def __init__(self, program: Program, sees: Sees) -> None:
         self.program, self.sees = program, sees
         self.releases = {release.name: release for release in program.releases}
-        self.identity = Identity()
+        self.identity = Identity(program.terms)
         if program.max_rows is not None:
             self.identity = OwnedIdentity(program.owner, renews=program.terms is not None)
         self.places = count()
@@ -87,7 +87,8 @@ class Oracle:
         became = []
         for told in map(renamed, mutations):
             place = next(self.places)
-            changes = self.identity.emptied() if told[1] is None else self.identity.change(told)
+            at = max(min(told[0], now), self.watermark + 1)
+            changes = self.identity.emptied(at) if told[1] is None else self.identity.change(told, at)
             became.append([Seen(held.unit, row, held.row is not None) for held, row in changes])
             for held, row in changes:
                 held.row = row

@@ -6,7 +6,7 @@ to a unit are stated here once more and share no code with the engine:
     owned rows   a row belongs to the unit that its unit column names; a row without a name belongs to none
     plain rows   a key has a native unit; a row that is inserted belongs to the native unit of its key, and
                  takes its unit along when its key changes.  When the native row of a key leaves it, the key
-                 gets a new native unit
+                 gets a new native unit.  When a term begins, the rows that exist are those of their keys
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from tidegauge.model.schedule import Schedule
 
     Row = dict[str, object]
 
@@ -46,15 +48,32 @@ class Event:
 
 @dataclass
 class Table:
-    """A table that writes its log; `owner`: the column that names the unit, None where it is the row."""
+    """A table that writes its log; `owner`: the column that names the unit, None where it is the row.
+
+    `terms`: when constraints renew; events then have the times of their arrival.
+    """
 
     owner: str | None
     log: list[Event] = field(default_factory=list)
     rows: dict[str, tuple[str | None, Row]] = field(default_factory=dict)
     natives: dict[str, int] = field(default_factory=dict)
+    terms: Schedule | None = None
+    settled: dict[str, str] = field(default_factory=dict)
+    """Key -> its native unit, if a row of another key had it when a term began."""
+    term: int = 0
 
     def _native(self, key: str) -> str:
-        return f"{key}/{self.natives.get(key, 0)}"
+        return self.settled.get(key, f"{key}/{self.natives.get(key, 0)}")
+
+    def _reach(self, at: int) -> None:
+        """Let the terms begin that have begun by then."""
+        if self.terms is None or self.owner is not None:
+            return
+        while self.terms.bin_end(self.term) <= at:
+            self.term += 1
+            self.settled |= {
+                key: unit for key, (unit, _) in self.rows.items() if unit and unit != self._native(key)
+            }
 
     def _unit(self, row: Row) -> str | None:
         assert self.owner is not None
@@ -62,6 +81,7 @@ class Table:
 
     def put(self, at: tuple[int, int], key: str, row: Row, *, kept: tuple[str, ...] = ()) -> None:
         """Insert or update at (arrival, stamp).  `kept`: columns that do not change and are left out."""
+        self._reach(at[0])
         ended, before = self.rows.get(key, (None, None))
         if before is None or (self.owner and ended is None):
             kept = ()  # nothing is known of a row that belongs to no unit
@@ -72,22 +92,26 @@ class Table:
 
     def delete(self, at: tuple[int, int], key: str) -> None:
         """Delete; also a row that is not there."""
+        self._reach(at[0])
         ended, before = self.rows.pop(key, (None if self.owner else self._native(key), None))
         self.log.append(Event(*at, key, before=before, ended=ended))
 
     def rename(self, at: tuple[int, int], previous: str, key: str, row: Row) -> None:
         """Give a row another key; a row that has it is deleted first, and the log says so."""
+        self._reach(at[0])
         if key in self.rows:
             self.delete(at, key)
         ended, before = self.rows.pop(previous)
         if not self.owner and ended == self._native(previous):
             self.natives[previous] = self.natives.get(previous, 0) + 1
+            self.settled.pop(previous, None)
         begun = self._unit(row) if self.owner else ended
         self.rows[key] = begun, row
         self.log.append(Event(*at, key, row, previous, before, ended, begun))
 
     def truncate(self, at: tuple[int, int]) -> None:
         """Delete every row."""
+        self._reach(at[0])
         self.rows.clear()
         self.log.append(Event(*at, None))
 
@@ -130,7 +154,9 @@ def _rows_of(log: Sequence[Event], unit: str) -> dict[str, Row]:
     """The rows of a unit after these events, by key."""
     rows: dict[str, Row] = {}
     for event in log:
-        assert event.key is not None
+        if event.key is None:
+            rows.clear()
+            continue
         if event.ended == unit:
             rows.pop(event.previous or event.key, None)
         if event.begun == unit and event.row is not None:
@@ -160,20 +186,22 @@ def random_table(
     owner: str | None,
     units: Sequence[object],
     orderly: bool = False,
+    terms: Schedule | None = None,
 ) -> Table:
     """Some thirty changes of a few rows, as badly as any application and any clock could behave.
 
     `units`: three names, as the column `owner` holds them.  `orderly`: times are those of the arrival, keys
-    never change, and the table is never emptied.
+    never change, and the table is never emptied.  `terms`: when constraints renew; times are those of the
+    arrival.
     """
-    table = Table(owner)
+    table = Table(owner, terms=terms)
     keys = [f"k{n}" for n in range(rng.choice((2, 3, 5)))]
     owners = [*units, None][: rng.choice((2, 3, 4))]
     first, last = times.ends[0] - (times.ends[-1] - times.ends[0]) // 20 - 5, times.passes[-1]
     arrivals = sorted(rng.randint(first, last) for _ in range(rng.randint(8, 32)))
     stamp, hectic = arrivals[0], rng.choice([*keys, None, None])
     for arrival in arrivals:
-        stamp = arrival if orderly else _stamp(rng, times, arrival, stamp)
+        stamp = arrival if orderly or terms else _stamp(rng, times, arrival, stamp)
         key = hectic if hectic and rng.random() < 0.5 else rng.choice(keys)
         row = dict(rng.choice(rows))
         if owner is not None:

@@ -25,9 +25,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegauge.engine.duckdb.again import rows_again
-from tidegauge.engine.duckdb.batch import belonging_table, completed, keys_of
+from tidegauge.engine.duckdb.batch import at_keys, belonging_table, changes_of, completed, keys_of
 from tidegauge.engine.duckdb.digest import old_digest, row_digest
-from tidegauge.engine.duckdb.identity import Change, RowKeys, UnitKeys, named_in_sql, native
+from tidegauge.engine.duckdb.identity import RowKeys, UnitKeys, named_in_sql, native, stored_names
 from tidegauge.engine.duckdb.render import literal, quote
 from tidegauge.engine.duckdb.views import arrow_schema
 from tidegauge.model.program import Arrived
@@ -144,17 +144,24 @@ class Arrival:
         kept = pc.unique(pc.list_flatten(rows["kept"])).to_pylist()
         records = self._records(rows, state, emptied=emptied)
         hot = {*records, *(keys_of(rows.filter(pc.is_valid(rows["previous"]))) if renamed else ())}
-        plain = self._program.max_rows is None and not (emptied or renamed or kept)
+        alone, terms = self._program.max_rows is None, self._program.terms
+        plain = alone and not (emptied or renamed or kept)
         keys: RowKeys | UnitKeys | None = None
-        if not plain:
-            self._recall(rows, state, records, images=bool(kept), emptied=emptied)
+        belonging: list[Belongs] = []
+        if not plain or (hot and terms is not None):
+            some = at_keys(rows, hot) if plain else rows
+            self._recall(some, state, records, images=bool(kept), emptied=emptied)
         if hot or emptied:
-            alive = [] if plain else self._db.execute("SELECT entry, unit FROM latest").fetchall()
-            if self._program.max_rows is None:
-                keys = RowKeys(records, (name for name, _ in alive))
+            alive = (
+                self._db.execute("SELECT entry, unit FROM latest").fetchall() if not plain or terms else []
+            )
+            if alone:
+                latest = {} if terms is None else self._latest_times(hot, records)
+                keys = RowKeys(records, (name for name, _ in alive), terms=terms, latest=latest)
             else:
-                keys = UnitKeys(records, hot, alive, renews=self._program.terms is not None)
-        belonging = [] if keys is None else self._followed(rows, hot, keys)
+                keys = UnitKeys(records, hot, alive, renews=terms is not None)
+            followed = map(keys.resolve, changes_of(at_keys(rows, hot), self._program.owner))
+            belonging = [one for one in followed if one is not None]
         self._db.register("batch", rows)
         self._db.register("belonging", belonging_table(belonging))
         counts = self._plain(keys) if plain else self._resolve(rows, kept, keys, emptied=emptied)
@@ -172,23 +179,14 @@ class Arrival:
             return {}
         return state.keys(None if emptied else keys_of(rows))
 
-    def _followed(self, rows: pa.Table, hot: Collection[str], keys: RowKeys | UnitKeys) -> list[Belongs]:
-        """Follow, one by one, the changes at keys that were renamed."""
-        names = pa.array(sorted(hot), pa.string())
-        touched = pc.or_(pc.is_in(rows["entry"], value_set=names), pc.is_null(rows["entry"]))
-        some = rows.filter(touched)  # the key before a rename is touched together with the one after
-        owner = self._program.owner
-        found = zip(
-            some["seq"].to_pylist(),
-            some["entry"].to_pylist(),
-            some["previous"].to_pylist(),
-            some["unit"].to_pylist(),
-            pc.is_null(some["after"]).to_pylist(),
-            (owner in (kept or ()) for kept in some["kept"].to_pylist()),
-            strict=True,
-        )
-        followed = (keys.resolve(Change(*one)) for one in found)
-        return [one for one in followed if one is not None]
+    def _latest_times(self, hot: Collection[str], records: Mapping[str, Record]) -> dict[str, int]:
+        """When the last waiting change takes effect of each row that can be at these keys."""
+        names = set(map(native, hot)).union(*(stored_names(*one) for one in records.items()))
+        self._db.register("wanted", pa.table({"entry": pa.array(sorted(names), pa.string())}))
+        waiting = "SELECT entry, max(time) FROM waiting SEMI JOIN wanted USING (entry) GROUP BY entry"
+        found = dict(self._db.execute(waiting).fetchall())
+        self._db.unregister("wanted")
+        return found
 
     def _recall(
         self,
@@ -205,10 +203,9 @@ class Arrival:
             known = state.all_entries()
         else:
             names = {native(key) for key in keys_of(rows)}
-            for _, there in records.values():
-                names |= {one if isinstance(one, str) else one[1] for one in there}
-            if self._program.max_rows is None:
-                names |= {native(key, record[0]) for key, record in records.items()}
+            for key, record in records.items():
+                alone = self._program.max_rows is None
+                names |= stored_names(key, record) if alone else {name for _, name in record[1]}
             known = state.entries(sorted(names))
             self._db.register("touched", pa.table({"entry": pa.array(sorted(names), pa.string())}))
             which = "WHERE entry IN (SELECT entry FROM touched)"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tidegauge.model.program import Record
+    from tidegauge.model.schedule import Schedule
 
 MARK: Final = "\x1f"
 """The first character of a name that is not just a key; keys that begin with it get it too."""
@@ -29,6 +30,7 @@ class Change(NamedTuple):
     """The parts of a change that decide its row.  A key of None is a truncation."""
 
     seq: int
+    time: int
     key: str | None
     previous: str | None
     unit: str | None
@@ -49,59 +51,121 @@ class Belongs(NamedTuple):
     """The same for all changes of one row, also where it goes from one unit to another."""
 
 
+@dataclass
+class _Stack:
+    """Whose the changes at a key are: those of the row on top, else those of the key's own row."""
+
+    generation: int = 0
+    guests: list[str] = field(default_factory=list)
+    """Rows that were renamed onto the key and exist, the last one on top."""
+    renamed: str | None = None
+    """The key's own row, where it came to the key by a rename in an earlier term; None: a row of the key's
+    name."""
+    term: int = -1
+    """The term in which the last guest came; -1: unknown, an earlier version did not record it."""
+
+    def own(self, key: str) -> str:
+        return native(key, self.generation) if self.renamed is None else self.renamed
+
+    def record(self, *, renews: bool) -> Record | None:
+        if not (self.generation or self.guests or self.renamed):
+            return None
+        return [self.generation, self.guests, *([self.renamed, self.term] if renews else [])]
+
+
+def stored_names(key: str, record: Record) -> set[str]:
+    """The names in a record of rows that are their own units: all rows that a change at the key can have."""
+    stack = _Stack(*record)
+    return {*stack.guests, stack.own(key)}
+
+
 class RowKeys:
     """Follows rows that are their own units.
 
     A record is [generation of the key's own row, rows that were renamed onto the key and exist, the last one
     on top].  A change at a key belongs to the row on top, else to the key's own row, whether it exists or
     not.
+
+    `terms`: where constraints renew, which row a change belongs to must not depend on earlier terms.  So a
+    row that was renamed onto a key becomes the key's own row with its first change in a later term.  `latest`
+    has the times of the last waiting changes of rows: no change takes effect before an earlier one of its
+    row.  A record then also has the key's own row, if it came by a rename, and the term of the last guest.
     """
 
-    def __init__(self, records: Mapping[str, Record], alive: Iterable[str]) -> None:
-        self._known = {key: [record[0], list(record[1])] for key, record in records.items()}
-        self._alive = set(alive)
+    def __init__(
+        self,
+        records: Mapping[str, Record],
+        alive: Iterable[str],
+        *,
+        terms: Schedule | None = None,
+        latest: Mapping[str, int] | None = None,
+    ) -> None:
+        self._known = {
+            key: _Stack(record[0], list(record[1]), *record[2:]) for key, record in records.items()
+        }
+        self._alive, self._terms, self._latest = set(alive), terms, dict(latest or {})
         self.displaced = 0
 
     def resolve(self, change: Change) -> Belongs | None:
         """Follow one change; None for a truncation."""
         if change.key is None:
-            for record in self._known.values():
-                record[1].clear()
+            for key, stack in self._known.items():
+                self._settle(key, change.time)
+                stack.guests.clear()
             self._alive.clear()
             return None
-        if change.previous is None:
-            name = self._at(change.key)
-        else:
-            name = self._leave(change.previous)
+        origin = change.previous or change.key
+        self._settle(origin, change.time)
+        name = self._at(origin)
+        self._latest[name] = time = max(change.time, self._latest.get(name, change.time))
+        here = self._stack(change.key)
+        if change.previous is not None:
+            self._leave(change.previous)
             self.displaced += self._at(change.key) in self._alive
-            self._record(change.key)[1].append(name)
-        guests = self._record(change.key)[1]
+            here.guests.append(name)
+            here.term = self._term(time)
         if change.gone:
             self._alive.discard(name)
-            if guests:
-                guests.pop()
+            if here.guests:
+                here.guests.pop()
         else:
             self._alive.add(name)
         return Belongs(change.seq, name, name, name)
 
     def records(self) -> dict[str, Record | None]:
         """The records as they are now; None where there is nothing to remember."""
-        return {key: record if record[0] or record[1] else None for key, record in self._known.items()}
+        return {key: stack.record(renews=self._terms is not None) for key, stack in self._known.items()}
 
-    def _record(self, key: str) -> Record:
-        return self._known.setdefault(key, [0, []])
+    def _stack(self, key: str) -> _Stack:
+        return self._known.setdefault(key, _Stack())
 
     def _at(self, key: str) -> str:
-        generation, guests = self._record(key)
-        return str(guests[-1]) if guests else native(key, generation)
+        stack = self._stack(key)
+        return stack.guests[-1] if stack.guests else stack.own(key)
 
-    def _leave(self, key: str) -> str:
-        name, record = self._at(key), self._record(key)
-        if record[1]:
-            record[1].pop()
+    def _leave(self, key: str) -> None:
+        stack = self._stack(key)
+        if stack.guests:
+            stack.guests.pop()
         else:
-            record[0] += 1
-        return name
+            stack.generation += 1
+            stack.renamed = None
+
+    def _settle(self, key: str, time: int) -> None:
+        """Make the row at a key its own row, if it came in an earlier term.  [T15]
+
+        A row that exists and was displaced at the key remains: the changes after the guest are its changes.
+        """
+        stack = self._stack(key)
+        if self._terms is None or len(stack.guests) != 1 or stack.own(key) in self._alive:
+            return
+        (guest,) = stack.guests
+        if self._term(max(time, self._latest.get(guest, time))) > stack.term:
+            stack.guests, stack.renamed = [], guest
+
+    def _term(self, time: int) -> int:
+        """The term of an instant; that at which a term begins is in the term."""
+        return -1 if self._terms is None else self._terms.bin_at(time + 1)
 
 
 @dataclass
