@@ -16,7 +16,6 @@ from tidegauge.model.program import Allowance, Program, Release, Scope, Total
 from tidegauge.model.quantity import Span
 from tidegauge.model.query import Component, Group, Query
 from tidegauge.model.schedule import Schedule
-from tidegauge.run.arrive import not_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -103,6 +102,7 @@ class Memory:
         self.clips: dict[tuple[str, int], Row] = {}
         self.records: dict[str, Any] = {}
         self.pending: list[pa.Table] = []
+        self.watermark = START
 
     @staticmethod
     def table(rows: list[Row], columns: Mapping[str, str]) -> pa.Table:
@@ -213,7 +213,6 @@ class Run:
         if restart:
             self.engine.forget()
         table = batch_table(mutations, owned=self.engine.program.max_rows is not None)
-        table, _ = not_before(self.watermark + 1, table)
         arrived = self.engine.arrive(table, state=self.memory, now=now, arrivals=self.arrivals)
         self.memory.note(arrived)
         self._count(arrived.counts)
@@ -233,7 +232,7 @@ class Run:
                 spot = total.release, total.component, total.bin, total.cell
                 self.dropped[spot] = self.dropped.get(spot, 0) + total.amount
         self.memory.pending = [self.engine.waiting()]
-        self.watermark = reached
+        self.memory.watermark = self.watermark = reached
 
     def _count(self, counts: dict[str, int]) -> None:
         self.counts |= {name: self.counts.get(name, 0) + amount for name, amount in counts.items()}

@@ -24,6 +24,7 @@ from tests.seeds import seeds
 from tidegauge.audit.worlds import world
 from tidegauge.audit.worlds.world import Table
 from tidegauge.engine.duckdb.engine import DuckEngine
+from tidegauge.engine.duckdb.identity import Change, RowKeys, RowTerms
 from tidegauge.model.program import Allowance, Program, Release, Scope
 from tidegauge.model.quantity import Span
 from tidegauge.model.schedule import Schedule
@@ -278,6 +279,15 @@ def test_a_row_that_was_renamed_in_an_earlier_term_is_its_keys_own_row(untils: t
         sums = counted(program, *earlier, (25, "a", None), (30, "a", B), untils=untils)
         later = {spot: amount for spot, amount in sums.items() if spot[2] > 2}
         assert later == {("state", 0, 3, 0): -1, ("state", 0, 4, 1): 1}, earlier
+
+
+def test_a_row_that_an_earlier_version_saw_renamed_is_its_keys_own_row() -> None:
+    keys = RowKeys({"a": [0, ["z"]], "z": [1, []]}, {"z"}, RowTerms(TERMS, 0, {}))
+    gone, again = (
+        keys.resolve(Change(seq, time=5, key="a", previous=None, unit=None, gone=seq == 0, same_unit=False))
+        for seq in range(2)
+    )
+    assert (gone and gone.name, again and again.name) == ("z", "z")
 
 
 @pytest.mark.parametrize("seed", seeds(0, 200, quick=30))

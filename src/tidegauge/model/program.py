@@ -124,6 +124,11 @@ class Folded:
 class State(Protocol):
     """The stored state as an engine reads it.  Every table has the columns that the engine declared."""
 
+    @property
+    def watermark(self) -> int:
+        """The end of the last measured bin: no change takes effect before it."""
+        ...
+
     def entries(self, names: Texts) -> pa.Table:
         """The rows with these names that exist."""
         ...

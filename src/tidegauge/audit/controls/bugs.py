@@ -77,10 +77,10 @@ BUGS: Final = (
         "[round((12 * self.variance) ** 0.5 * (__import__('secrets').randbelow(10**9) / 1e9 - 0.5)) "
         "for _ in range(count)]", "drawn noise, Gaussian"),
     bug("a renamed row starts with fresh counters", f"{_DUCK}.identity:RowKeys.resolve",
-        "name = self._leave(change.previous)", 'name = self._leave(change.previous) + f"+{change.seq}"',
+        "name = self._at(origin)", 'name = self._at(origin) + (f"+{change.seq}" if change.previous else "")',
         "a row whose key changes"),
     bug("a key forgets its deleted row when another passes", f"{_DUCK}.identity:RowKeys._leave",
-        "record[1].pop()", "record[1].clear(), record.__setitem__(0, record[0] + 1)",
+        "stack.guests.pop()", "stack.guests.clear(), setattr(stack, 'generation', stack.generation + 1)",
         "keys of deleted rows"),
     bug("noise of a layer grows with the root of its scale", "tidegauge.mechanism.encode:scaled",
         "noise.sigma_squared * factor**2", "noise.sigma_squared * factor", "layers of unequal noise"),

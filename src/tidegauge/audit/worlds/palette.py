@@ -73,6 +73,8 @@ class Palette:
 class _NoState:
     """A store in which nothing is."""
 
+    watermark = NOTHING_YET
+
     def __init__(self, layout: StateLayout) -> None:
         self._layout = layout
 

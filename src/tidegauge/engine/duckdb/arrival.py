@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from tidegauge.engine.duckdb.again import rows_again
 from tidegauge.engine.duckdb.batch import at_keys, belonging_table, changes_of, completed, keys_of
 from tidegauge.engine.duckdb.digest import old_digest, row_digest
-from tidegauge.engine.duckdb.identity import RowKeys, UnitKeys, named_in_sql, native, stored_names
+from tidegauge.engine.duckdb.identity import RowKeys, RowTerms, UnitKeys, named_in_sql, native, stored_names
 from tidegauge.engine.duckdb.render import literal, quote
 from tidegauge.engine.duckdb.views import arrow_schema
 from tidegauge.model.program import Arrived
@@ -157,7 +157,8 @@ class Arrival:
             )
             if alone:
                 latest = {} if terms is None else self._latest_times(hot, records)
-                keys = RowKeys(records, (name for name, _ in alive), terms=terms, latest=latest)
+                clock = RowTerms(terms, state.watermark + 1, latest)
+                keys = RowKeys(records, (name for name, _ in alive), clock)
             else:
                 keys = UnitKeys(records, hot, alive, renews=terms is not None)
             followed = map(keys.resolve, changes_of(at_keys(rows, hot), self._program.owner))

@@ -117,6 +117,8 @@ class DuckGrid(DuckEngine):
 class _EmptyState:
     """The state of a gauge that has seen nothing but the keys of this history."""
 
+    watermark = NOTHING_YET
+
     def __init__(self, layout: StateLayout) -> None:
         self._layout = layout
         self._keys: dict[str, Record] = {}

@@ -79,6 +79,28 @@ def stored_names(key: str, record: Record) -> set[str]:
     return {*stack.guests, stack.own(key)}
 
 
+@dataclass
+class RowTerms:
+    """In which term the changes of rows take effect."""
+
+    terms: Schedule | None
+    """None: constraints never renew, and everything is in one term."""
+    first: int
+    """No change takes effect before this instant."""
+    latest: dict[str, int]
+    """When the last waiting change of a row takes effect; no later one does so before it."""
+
+    def of(self, name: str, time: int) -> int:
+        """The term of a change of this row; the instant at which a term begins is in the term."""
+        if self.terms is None:
+            return 0
+        return self.terms.bin_at(max(time, self.first, self.latest.get(name, time)) + 1)
+
+    def note(self, name: str, time: int) -> None:
+        """Take in a change of this row."""
+        self.latest[name] = max(time, self.latest.get(name, time))
+
+
 class RowKeys:
     """Follows rows that are their own units.
 
@@ -86,24 +108,16 @@ class RowKeys:
     on top].  A change at a key belongs to the row on top, else to the key's own row, whether it exists or
     not.
 
-    `terms`: where constraints renew, which row a change belongs to must not depend on earlier terms.  So a
-    row that was renamed onto a key becomes the key's own row with its first change in a later term.  `latest`
-    has the times of the last waiting changes of rows: no change takes effect before an earlier one of its
-    row.  A record then also has the key's own row, if it came by a rename, and the term of the last guest.
+    Where constraints renew, which row a change belongs to must not depend on earlier terms.  So a row that
+    was renamed onto a key becomes the key's own row with its first change in a later term.  A record then
+    also has the key's own row, if it came by a rename, and the term of the last guest.
     """
 
-    def __init__(
-        self,
-        records: Mapping[str, Record],
-        alive: Iterable[str],
-        *,
-        terms: Schedule | None = None,
-        latest: Mapping[str, int] | None = None,
-    ) -> None:
+    def __init__(self, records: Mapping[str, Record], alive: Iterable[str], clock: RowTerms) -> None:
         self._known = {
             key: _Stack(record[0], list(record[1]), *record[2:]) for key, record in records.items()
         }
-        self._alive, self._terms, self._latest = set(alive), terms, dict(latest or {})
+        self._alive, self._clock = set(alive), clock
         self.displaced = 0
 
     def resolve(self, change: Change) -> Belongs | None:
@@ -117,13 +131,13 @@ class RowKeys:
         origin = change.previous or change.key
         self._settle(origin, change.time)
         name = self._at(origin)
-        self._latest[name] = time = max(change.time, self._latest.get(name, change.time))
+        self._clock.note(name, change.time)
         here = self._stack(change.key)
         if change.previous is not None:
             self._leave(change.previous)
             self.displaced += self._at(change.key) in self._alive
             here.guests.append(name)
-            here.term = self._term(time)
+            here.term = self._clock.of(name, change.time)
         if change.gone:
             self._alive.discard(name)
             if here.guests:
@@ -134,7 +148,8 @@ class RowKeys:
 
     def records(self) -> dict[str, Record | None]:
         """The records as they are now; None where there is nothing to remember."""
-        return {key: stack.record(renews=self._terms is not None) for key, stack in self._known.items()}
+        renews = self._clock.terms is not None
+        return {key: stack.record(renews=renews) for key, stack in self._known.items()}
 
     def _stack(self, key: str) -> _Stack:
         return self._known.setdefault(key, _Stack())
@@ -157,15 +172,11 @@ class RowKeys:
         A row that exists and was displaced at the key remains: the changes after the guest are its changes.
         """
         stack = self._stack(key)
-        if self._terms is None or len(stack.guests) != 1 or stack.own(key) in self._alive:
+        if self._clock.terms is None or len(stack.guests) != 1 or stack.own(key) in self._alive:
             return
         (guest,) = stack.guests
-        if self._term(max(time, self._latest.get(guest, time))) > stack.term:
+        if self._clock.of(guest, time) > stack.term:
             stack.guests, stack.renamed = [], guest
-
-    def _term(self, time: int) -> int:
-        """The term of an instant; that at which a term begins is in the term."""
-        return -1 if self._terms is None else self._terms.bin_at(time + 1)
 
 
 @dataclass

@@ -108,7 +108,9 @@ class SecretPart:
         """The rows and units as they are known."""
         from tidegauge.store.secret.state import StoredState  # noqa: PLC0415  (slow to load)
 
-        return StoredState(self._file, self._layout(), self.tables, self.pending, self.keys)
+        return StoredState(
+            self._file, self._layout(), self.tables, self.pending, self.keys, watermark=self.clock.watermark
+        )
 
     @property
     def tables(self) -> StateTables:

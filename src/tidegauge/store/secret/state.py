@@ -33,12 +33,15 @@ class StoredState:
         tables: StateTables,
         pending: Pending,
         keys: Keys,
+        *,
+        watermark: int,
     ) -> None:
         self._file = file
         self._layout = layout
         self._tables = tables
         self._pending = pending
         self._keys = keys
+        self.watermark = watermark
 
     def excess(self) -> Iterator[tuple[str, str]]:
         """Every unit whose accepted contribution is not the true one of the rows that count, and the
