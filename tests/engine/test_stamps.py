@@ -31,7 +31,6 @@ from tests.engine.test_past import (
 from tests.seeds import seeds
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.engine.duckdb.past import parts, shuffle, stamps, terms
-from tidegauge.engine.registry import open_stamper
 from tidegauge.errors import SpecError
 from tidegauge.model.program import Allowance, Program, Release, Scope
 from tidegauge.model.quantity import Span
@@ -264,19 +263,3 @@ def test_what_cannot_be_stamped_is_refused(tmp_path: Path) -> None:
         ):
             write(engine, TableHistory(rows, 10), tmp_path / f"{number}")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_spark_is_refused_what_it_does_not_read() -> None:
-    schedule = Schedule(0, Span(micros=10))
-    state = Release("state", BY_STATE, schedule)
-    scopes = (Scope(("state",), ((None, Allowance(2)),)),)
-    open_stamper("spark", Program((state,), scopes), COLUMNS).close()
-    flow = Program((Release("flow", FLOW, schedule),), (Scope(("flow",), ((None, Allowance(2)),)),))
-    for program in (
-        flow,
-        Program((state,), scopes, 2, "k"),
-        Program((state,), scopes, terms=schedule),
-        Program((state,), scopes, keeps=("k",)),
-    ):
-        with pytest.raises(SpecError, match="reads stamped changelogs only of gauges whose units are rows"):
-            open_stamper("spark", program, COLUMNS)

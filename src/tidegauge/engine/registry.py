@@ -91,19 +91,9 @@ def require_fit(kind: str, source: str, only: str | None) -> None:
 def open_stamper(kind: str, program: Program, columns: Mapping[str, str]) -> Engine:
     """The engine that stamps changelogs for one of this kind, and has the layout of their state.
 
-    Raises SpecError for a kind that does not exist or does not read the stamps of this program, and
-    QueryError for a query that the engine cannot compute.
+    Raises SpecError for a kind that does not exist and QueryError for a query that the engine cannot compute.
     """
-    other = _find(kind).stamps
-    several = program.max_rows is not None or program.terms is not None or bool(program.keeps)
-    if other is not None and (several or any(one.query.kind == "flow" for one in program.releases)):
-        raise SpecError(
-            f"the engine '{kind}' reads stamped changelogs only of gauges whose units are rows, without "
-            "flows, a reserve and a constraint that renews. Nothing was read or written. Run it on the "
-            "changelog itself: tidegauge run",
-            key="engine.kind",
-        )
-    return open_engine(other or kind, program, columns)
+    return open_engine(_find(kind).stamps or kind, program, columns)
 
 
 def open_engine(

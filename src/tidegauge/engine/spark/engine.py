@@ -18,7 +18,7 @@ from tidegauge.engine.spark.layout import Layout
 from tidegauge.engine.spark.owners import latest, resolved
 from tidegauge.engine.spark.sealed import Sealing, require_private
 from tidegauge.engine.spark.session import session, settled
-from tidegauge.engine.spark.stamps import PREFIX, copied, state_of, sums
+from tidegauge.engine.spark.stamps import PREFIX, copied, folder_of, state_of, sums
 from tidegauge.engine.spark.terms import TermFold
 from tidegauge.engine.spark.unit_terms import OwnedTermFold
 from tidegauge.engine.spark.units import OwnedFold
@@ -188,7 +188,7 @@ class SparkEngine(KeepingEngine, StampReader):
     def _stamped(self, stamped: Stamped) -> Iterator[Folded]:
         with settled(self._spark):
             totals, dropped = sums(self._spark, stamped, self._columns, self._name)
-        name = f"{PREFIX}{self._version.number + 1:08d}"
+        name = folder_of(stamped, self._version.number + 1)
         copied(stamped, self.files.place(name))
         stamped.intact()
         self._arrived = stamped.arrivals

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidegauge.engine.spark import paths
 from tidegauge.engine.spark.files import make_durable, remove
+from tidegauge.engine.spark.stamped_state import StampedState
 from tidegauge.model.program import Total
 
 if TYPE_CHECKING:
@@ -23,16 +24,20 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "stamped-"
 """How the name of a folder of the state begins that has the two tables of a stamped changelog."""
-_ROWS, _UNITS = "rows.parquet", "units.parquet"
-_COUNTERS: Final = {"m": "moves", "f": "first", "l": "label", "e": "expires"}
+_TABLES: Final = ("rows.parquet", "units.parquet")
 _VIEWS: Final = ("changes", "views", "bins", "net")
+
+
+def folder_of(found: Stamped, number: int) -> str:
+    """The name of the folder of the state that such a changelog begins; it says where the changelog ends."""
+    return f"{PREFIX}{number:08d}_{found.upto}"
 
 
 def copied(found: Stamped, place: Path) -> None:
     """Copy the state after the stamped changes into a folder, durably."""
     remove(place)
     place.mkdir(mode=0o700)
-    for path, name in zip(found.state, (_ROWS, _UNITS), strict=True):
+    for path, name in zip(found.state, _TABLES, strict=True):
         shutil.copyfile(path, place / name)
     (place / "_SUCCESS").touch()
     make_durable(place)
@@ -40,18 +45,19 @@ def copied(found: Stamped, place: Path) -> None:
 
 def state_of(spark: SparkSession, place: Path, layout: Layout) -> DataFrame:
     """The state in such a folder, with the columns that the engine's own folders have."""
-    from pyspark.sql.functions import expr  # noqa: PLC0415  (loaded when first used)
-
-    rows, units = (spark.read.parquet(paths.read(place / name)) for name in (_ROWS, _UNITS))
-    counters = [
-        expr(f"max(CASE WHEN scope = {s} THEN {column} END)").alias(f"{name}{s}")
-        for s in range(len(layout.program.scopes))
-        for name, column in _COUNTERS.items()
-    ]
-    there = rows.selectExpr("entry AS unit", "TRUE AS alive", *layout.views(), *layout.rest())
-    joined = there.join(units.groupBy("unit").agg(*counters), "unit", "full")
-    columns = {"alive": "coalesce(alive, FALSE) AS alive"}
-    return joined.selectExpr(*(columns.get(name, name) for name in layout.state()))
+    name, _, upto = place.name.partition("_")  # not there where an earlier version wrote the folder
+    frames = [spark.read.parquet(paths.read(place / name)) for name in _TABLES]
+    views = [f"tidegauge_{name.replace('-', '_')}_{n}" for n in range(len(frames))]
+    for view, frame in zip(views, frames, strict=True):
+        frame.createOrReplaceTempView(view)
+    try:
+        statement = StampedState(layout, int(upto or 0)).statement(
+            views[0], views[1], None, frames[0].columns
+        )
+        return spark.sql(statement)
+    finally:
+        for view in views:
+            spark.catalog.dropTempView(view)
 
 
 def sums(spark: SparkSession, found: Stamped, layout: Layout, prefix: str) -> tuple[list[Total], list[Total]]:
