@@ -14,7 +14,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.docs.blocks import blocks
-from tests.engine.harness import BY_STATE, COLUMNS, FLOW, START, SUM_X, batch_table, last_end
+from tests.engine.harness import (
+    COLUMNS,
+    SEES,
+    START,
+    SUM_X,
+    World,
+    batch_table,
+    last_end,
+    oracle_true,
+)
 from tests.engine.test_past import (
     ENDS,
     Result,
@@ -29,9 +38,9 @@ from tests.engine.test_past import (
     told,
 )
 from tests.seeds import seeds
+from tidegauge.audit.worlds.oracle import Oracle
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.engine.duckdb.past import parts, shuffle, stamps, terms
-from tidegauge.errors import SpecError
 from tidegauge.model.program import Allowance, Program, Release, Scope
 from tidegauge.model.quantity import Span
 from tidegauge.model.schedule import Schedule
@@ -42,11 +51,11 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from tests.engine.harness import World
     from tidegauge.model.history import Backfilled
 
 PAGE = Path(__file__).parents[2] / "docs" / "stamp.md"
 (STATEMENT,) = (block.text for block in blocks(PAGE) if block.language == "sql")
+TRUE = STATEMENT.replace("WHERE accepted", "WHERE ordinal IS NOT NULL")
 PLAN = "0123456789abcdef" * 4
 
 
@@ -84,12 +93,12 @@ def stamped_result(folder: Path) -> type[Result]:
     return StampedResult
 
 
-def by_sql(folder: Path, names: list[str]) -> dict[Any, int]:
+def by_sql(folder: Path, names: list[str], statement: str = STATEMENT) -> dict[Any, int]:
     """The sums that the documented statement gives in an engine that knows nothing of Tidegauge."""
     with closing(duckdb.connect()) as db:
         for name in ("changes", "views", "bins"):
             db.execute(f"CREATE VIEW {name} AS FROM '{folder}/{name}.parquet'")
-        found = db.execute(STATEMENT).fetchall()
+        found = db.execute(statement).fetchall()
     return {
         (names[release], component, bin_, cell): int(amount)
         for release, component, bin_, cell, amount in found
@@ -97,11 +106,30 @@ def by_sql(folder: Path, names: list[str]) -> dict[Any, int]:
     }
 
 
-WORLDS = {"plain": plain_world, "flows": flow_world, "renews": term_world, "owned": owned_world}
+def any_world(seed: int) -> World:
+    """A program of any kind: flows with clips, labels, units of several rows and renewals, all together."""
+    world = World(seed, plain=True, renews=seed % 2 == 0)
+    own = world.rng.random() < 0.7
+    releases = tuple(
+        replace(one, query=replace(one.query, own_columns=own or one.query.own_columns))
+        for one in world.program.releases
+    )
+    world.program = replace(world.program, releases=releases, partial=())
+    return world
+
+
+WORLDS = {
+    "plain": plain_world,
+    "flows": flow_world,
+    "renews": term_world,
+    "owned": owned_world,
+    "any": any_world,
+}
 
 
 def drawn(seed: int, kind: str = "plain") -> tuple[World, pa.Table, int]:
-    world, owned = WORLDS[kind](seed), kind == "owned"
+    world = WORLDS[kind](seed)
+    owned = world.program.max_rows is not None
     rows = (
         told(world.mutations, world.rng, owned=owned)
         if seed % 2
@@ -120,12 +148,21 @@ def compare(seed: int, folder: Path, kind: str = "plain") -> None:
         again = stamped_result(folder)(engine, rows, reached)
     assert again.run.totals == raw.run.totals
     assert again.run.dropped == raw.run.dropped
-    if kind == "owned":
+    if world.program.max_rows is not None:
         assert in_order(again.run) == in_order(raw.run)
     assert state(again.run) == state(raw.run)
     assert counted(again.run) == counted(raw.run)
     assert again.arrivals == raw.arrivals
-    assert by_sql(folder, [one.name for one in world.program.releases]) == raw.run.sums
+    names = [one.name for one in world.program.releases]
+    assert by_sql(folder, names) == raw.run.sums
+    assert by_sql(folder, names, TRUE) == raw.run.true
+    oracle = Oracle(world.program, SEES)
+    oracle.arrive(
+        sorted((one for one in world.mutations if one[0] <= reached), key=lambda one: one[0]), 10**9
+    )
+    oracle.close(reached)
+    assert again.run.sums == {spot: amount for spot, amount in oracle.totals.items() if amount}
+    assert again.run.true == oracle_true(oracle)
 
 
 @pytest.mark.parametrize("kind", WORLDS)
@@ -243,23 +280,3 @@ def test_an_empty_history(tmp_path: Path) -> None:
     with DuckEngine(program, COLUMNS) as engine:
         whole = stamped_result(tmp_path / "stamped")(engine, batch_table([], owned=False), 10)
     assert (whole.run.sums, whole.arrivals, whole.run.memory.rows) == ({}, 0, {})
-
-
-def test_what_cannot_be_stamped_is_refused(tmp_path: Path) -> None:
-    schedule, limit = Schedule(0, Span(micros=10)), ((None, Allowance(2)),)
-    flow, stock = Release("flow", FLOW, schedule), Release("state", BY_STATE, schedule)
-    own = replace(flow, query=replace(FLOW, own_columns=True))
-    for number, program in enumerate((
-        Program((flow,), (Scope(("flow",), limit),)),
-        Program((replace(own, clip=1),), (Scope(("flow",), limit),)),
-        Program((own,), (Scope(("flow",), limit),), terms=schedule),
-        Program((own,), (Scope(("flow",), limit),), 2, "k"),
-        Program((stock,), (Scope(("state",), limit),), 2, "k", terms=schedule),
-    )):  # fmt: skip
-        rows = batch_table([], owned=program.max_rows is not None)
-        with (
-            DuckEngine(program, COLUMNS) as engine,
-            pytest.raises(SpecError, match="cannot be stamped"),
-        ):
-            write(engine, TableHistory(rows, 10), tmp_path / f"{number}")
-    assert list(tmp_path.iterdir()) == []

@@ -49,5 +49,6 @@ def stamp(
     if as_json:
         print_json({"secret": True, "folder": str(folder), "plan": plan})
         return
-    typer.echo(f"Wrote {folder} for plan {plan[:12]}. It is secret: it contains the rows, not encrypted.")
+    rows = "not encrypted" if gauge.spec.store.key is None else "encrypted with the key of the store"
+    typer.echo(f"Wrote {folder} for plan {plan[:12]}. It is secret: it contains the rows, {rows}.")
     typer.echo(f"To begin with it: tidegauge run --stamped {folder}")

@@ -88,12 +88,20 @@ def require_fit(kind: str, source: str, only: str | None) -> None:
         )
 
 
+def stamps_of(kind: str) -> str:
+    """The kind of engine that stamps changelogs for one of this kind.
+
+    Raises SpecError for a kind that does not exist.
+    """
+    return _find(kind).stamps or kind
+
+
 def open_stamper(kind: str, program: Program, columns: Mapping[str, str]) -> Engine:
     """The engine that stamps changelogs for one of this kind, and has the layout of their state.
 
     Raises SpecError for a kind that does not exist and QueryError for a query that the engine cannot compute.
     """
-    return open_engine(_find(kind).stamps or kind, program, columns)
+    return open_engine(stamps_of(kind), program, columns)
 
 
 def open_engine(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import pyarrow as pa
@@ -29,8 +29,9 @@ class Stamps:
     """What an engine made of a history besides its stamped changes; all of it secret."""
 
     arrivals: int
-    views: pa.Table
-    """scope, view, release, component, cell, amount: what each contribution adds to the sums."""
+    views: Callable[[], pa.Table]
+    """scope, view, release, component, cell, amount: what each contribution adds to the sums; to be called
+    once all parts were taken."""
     bins: pa.Table
     """bin, release, number: the bin of each release that a bin of the changes belongs to."""
     parts: Iterator[Folded]
@@ -45,14 +46,17 @@ class Stamped:
     position: str
     arrivals: int
     counts: Mapping[str, int]
-    changes: Path
-    """A Parquet file: scope, unit, time, ordinal, first, bin, was, now, accepted."""
+    changes: Path | Callable[[Sequence[str]], pa.RecordBatchReader]
+    """A Parquet file: scope, unit, time, ordinal, first, bin, was, now, accepted.
+
+    Of an encrypted store: a function that reads some of these columns, as often as it is called.
+    """
     views: pa.Table
     bins: pa.Table
-    parts: Callable[[], Iterator[tuple[pa.Table, pa.Table]]]
-    """Rows and counters of the state after the history, in parts that have no unit in common."""
-    state: tuple[Path, Path]
-    """The Parquet files of all rows, and of all counters."""
+    parts: Callable[[], Iterator[tuple[pa.Table, pa.Table, pa.Table]]]
+    """Rows, counters and used clips of the state after the history, in parts that have no unit in common."""
+    state: tuple[Path, Path, Path]
+    """The Parquet files of all these parts; of an encrypted store they are not there."""
     intact: Callable[[], None]
     """Raises SourceError if a file was replaced or written to since it was opened."""
 
@@ -79,5 +83,5 @@ class StampEngine(StampReader):
     ) -> Stamps:
         """Hand the stamped changes of a history to `write`, in any order, and return what follows from them.
 
-        Raises SpecError for a program whose changes cannot be stamped.
+        Some of them are handed over while the parts of the state are taken.
         """

@@ -292,7 +292,8 @@ class Gauge:
         limit = self._now() if until is None else min(self._now(), instant(until))
         folder = Path(output or self.path.with_suffix(".stamped"))
         with self._source() as source:
-            return stamp(self.plan(), self.spec, source, folder, limit=limit, report=progress)
+            plan, key = self.plan(), self._file.key()
+            return stamp(plan, self.spec, source, folder, limit=limit, key=key, report=progress)
 
     # -- running ---------------------------------------------------------------------------------------------
 
@@ -320,7 +321,9 @@ class Gauge:
             first, past = store.public.plan is None, None
             plan = plan or self._make_plan() if first else self._committed(store.public)
             if stamped is not None:
-                past = open_for(plan, self.spec, store, Path(stamped), now=self._now(), limit=limit)
+                past = open_for(
+                    plan, self.spec, store, Path(stamped), now=self._now(), limit=limit, key=self._file.key()
+                )
             if first:
                 plan = self._commits.first(store, source, plan, now=self._now(), checked=past is not None)
             self._commits.require_own_noise(store)

@@ -63,11 +63,11 @@ class StoreFile:
         """The whole store, secret part included."""
         from tidegauge.store.store import Store  # noqa: PLC0415  (see above)
 
-        return Store(self.path, write=write, key=self._key(), witness=self._witness)
+        return Store(self.path, write=write, key=self.key(), witness=self._witness)
 
     def public(self) -> AbstractContextManager[PublicPart]:
         """What readers of readings, plan and ledger need of the store."""
-        return PublicPart.open(self.path, key=self._key(), witness=self._witness)
+        return PublicPart.open(self.path, key=self.key(), witness=self._witness)
 
     @property
     def begun(self) -> bool:
@@ -79,7 +79,8 @@ class StoreFile:
         named = self.declared.witness
         return None if named is None else self.base / named
 
-    def _key(self) -> bytes | None:
+    def key(self) -> bytes | None:
+        """The key of an encrypted store; from now on, temporary files are in memory.  None: it has none."""
         if self.declared.key is None:
             return None
         use_memory()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from tidegauge.engine.registry import open_engine, open_stamper
+from tidegauge.engine.registry import open_engine, open_stamper, stamps_of
 from tidegauge.errors import SpecError, StoreError
 from tidegauge.model.quantity import rfc3339
 from tidegauge.model.stamp import StampEngine, StampReader
@@ -32,10 +32,12 @@ def stamp(
     folder: Path,
     *,
     limit: int,
+    key: bytes | None = None,
     report: Report | None = None,
 ) -> Path:
     """Write everything up to the last bin that has ended by `limit` into a new folder, and return it.
 
+    `key`: of an encrypted store; the folder is then encrypted as well.
     Raises SpecError where the gauge cannot be stamped, and SourceError where the changelog cannot be read or
     the folder exists.
     """
@@ -58,7 +60,7 @@ def stamp(
             )
         with closing(history):
             origin = Origin(plan.hash, engine.layout.tables(), reached, history.position)
-            with stamping(folder, origin) as writer:
+            with stamping(folder, origin, key=key) as writer:
                 stamps = engine.stamp(
                     history,
                     reached=reached,
@@ -70,10 +72,18 @@ def stamp(
 
 
 def open_for(
-    plan: Plan, spec: GaugeSpec, store: Store, folder: Path, *, now: int, limit: int | None
+    plan: Plan,
+    spec: GaugeSpec,
+    store: Store,
+    folder: Path,
+    *,
+    now: int,
+    limit: int | None,
+    key: bytes | None = None,
 ) -> Stamped:
     """The stamped changelog that the first run of a plan begins with.  Changes nothing.
 
+    `key`: of an encrypted store.
     Raises StoreError where this is not the first run, and SourceError unless it was stamped for this plan.
     """
     from tidegauge.store.secret.stamped import open_stamped  # noqa: PLC0415  (slow to load)
@@ -88,7 +98,7 @@ def open_for(
         if not isinstance(engine, StampReader):
             raise SpecError(f"this engine does not read stamped changelogs. {_INSTEAD}", key="engine.kind")
     with open_stamper(spec.engine.kind, plan.program, plan.columns) as stamper:
-        found = open_stamped(folder, plan=plan.hash, layout=stamper.layout.tables())
+        found = open_stamped(folder, plan=plan.hash, layout=stamper.layout.tables(), key=key)
     ends = now if limit is None else min(now, limit)
     if found.upto > ends:
         raise SpecError(
@@ -101,9 +111,11 @@ def open_for(
 
 def _require_stampable(plan: Plan, spec: GaugeSpec) -> None:
     """Raise SpecError for a gauge that cannot be stamped, whatever its engine."""
-    if spec.store.key is not None:
+    if spec.store.key is not None and stamps_of(spec.engine.kind) != spec.engine.kind:
         raise SpecError(
-            f"the store is encrypted, and a stamped changelog would not be. {_INSTEAD}", key="store.key"
+            f"the store is encrypted, and the engine '{spec.engine.kind}' cannot read an encrypted stamped "
+            f"changelog: it has nothing that would hand out the key. {_INSTEAD}",
+            key="store.key",
         )
     if plan.choice is not None:
         raise SpecError(

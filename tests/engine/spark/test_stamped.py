@@ -102,10 +102,12 @@ def begun(world: World, reached: int, ending: str) -> pa.Table:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", WORLDS)
-@pytest.mark.parametrize("seed", range(8000, 8008))
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [(kind, seed) for kind in WORLDS for seed in range(8000, 8008 if kind == "any" else 8003)],
+)
 @pytest.mark.usefixtures("spark")
-def test_a_stamped_history_is_the_same_as_the_history(seed: int, kind: str, tmp_path: Path) -> None:
+def test_a_stamped_history_is_the_same_as_the_history(kind: str, seed: int, tmp_path: Path) -> None:
     """Its sums and state are those of the changelog, and what follows is the same as well."""
     from tidegauge.engine.spark.engine import SparkEngine
 

@@ -22,10 +22,11 @@ from tidegauge.engine.duckdb.past.owners import PastOfUnits
 from tidegauge.engine.duckdb.past.stamps import SCHEMA, StampedFold, bins_table, views_table
 from tidegauge.engine.duckdb.past.views import can_fold
 from tidegauge.engine.duckdb.render import quote, render, types
+from tidegauge.engine.duckdb.stamping import Nothing, StatementStamps
 from tidegauge.engine.duckdb.statements import Statements
 from tidegauge.engine.duckdb.terms import TermStatements, terms_table
 from tidegauge.engine.duckdb.views import BEGINNING, arrow_schema
-from tidegauge.errors import QueryError, SpecError
+from tidegauge.errors import QueryError
 from tidegauge.model.engine import Engine
 from tidegauge.model.history import Backfilled, HistoryEngine
 from tidegauge.model.program import Arrived, Folded, Total
@@ -43,12 +44,6 @@ if TYPE_CHECKING:
 
 _PART: Final = 2_000_000
 """At most this many changes are folded at once; more are folded in parts that have no unit in common."""
-
-CANNOT_STAMP: Final = (
-    "this gauge cannot be stamped: a flow has a clip or sees too many different rows, or flows or a "
-    "constraint that renews are combined with each other, with several rows a unit or with labels. Nothing "
-    "was written. Run it on the changelog itself: tidegauge run"
-)
 
 
 class DuckEngine(Engine, HistoryEngine, StampEngine):
@@ -174,13 +169,18 @@ class DuckEngine(Engine, HistoryEngine, StampEngine):
             with suppress(TooManyPairs):
                 first = next(parts)  # the history is read before its length is known
                 return Backfilled(Arrived({}, {}), past.arrivals, chain([first], parts))
+        counts, arrivals = self._take(history, state, now, report)
+        parts = self.fold(state=state, watermark=NOTHING_YET, reached=reached)
+        return Backfilled(Arrived(counts, {}), arrivals, parts)
+
+    def _take(self, history: History, state: State, now: int, report: Report) -> tuple[dict[str, int], int]:
+        """Let every change of a history arrive; returns the counts, and how many changes there are."""
         counts, arrivals = Counter[str](), 0
         for rows in history.batches():
             counts.update(self.arrive(rows, state=state, now=now, arrivals=arrivals).counts)
             arrivals += rows.num_rows
             report(arrivals, 2 * max(1, history.rows, arrivals))
-        parts = self.fold(state=state, watermark=NOTHING_YET, reached=reached)
-        return Backfilled(Arrived(dict(counts), {}), arrivals, parts)
+        return dict(counts), arrivals
 
     @property
     def can_backfill(self) -> bool:
@@ -199,15 +199,18 @@ class DuckEngine(Engine, HistoryEngine, StampEngine):
     def stamp(
         self, history: History, *, reached: int, write: Callable[[pa.Table], None], report: Report
     ) -> Stamps:
-        """Hand over the stamped changes of a history.  Raises SpecError where they cannot be stamped."""
+        """Hand over the stamped changes of a history."""
         write(SCHEMA.empty_table())
         with suppress(TooManyPairs):
             if (past := self._fast()) is not None:
                 parts = past.fold(history, reached=reached, report=report, write=write)
                 first = next(parts)
                 views = views_table(self._db, len(self.program.scopes))
-                return Stamps(past.arrivals, views, bins_table(self._db), chain([first], parts))
-        raise SpecError(CANNOT_STAMP)
+                return Stamps(past.arrivals, lambda: views, bins_table(self._db), chain([first], parts))
+        counts, arrivals = self._take(history, state := Nothing(self.layout), reached, report)
+        stamps = StatementStamps(self._db, self._sql, reached)
+        folds = (self._fold(state, reached, due) for _, due in self._parts(state, NOTHING_YET, reached))
+        return Stamps(arrivals, stamps.views, stamps.bins(), stamps.parts(folds, counts, write))
 
     def fold_stamped(self, stamped: Stamped, *, state: State) -> Backfilled:
         """Fold a stamped history; the store has nothing yet."""

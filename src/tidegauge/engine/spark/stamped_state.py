@@ -29,8 +29,9 @@ class StampedState:
     def __init__(self, layout: Layout, upto: int) -> None:
         self._layout, self._terms = layout, layout.program.terms
         self._begin: int | None = None
-        if self._terms is not None and (number := self._terms.bin_at(upto + 1)):
-            self._begin = self._terms.bin_end(number - 1)
+        self._term = 0 if self._terms is None else self._terms.bin_at(upto + 1)
+        if self._terms is not None and self._term:
+            self._begin = self._terms.bin_end(self._term - 1)
         self._scopes = list(enumerate(layout.program.scopes))
 
     def statement(self, rows: str, units: str, used: str | None, columns: Sequence[str]) -> str:
@@ -121,8 +122,9 @@ class StampedState:
         if used is None:
             nothing = ", ".join(f"CAST(NULL AS BIGINT) AS {name}{i}" for i in clipped for name in "bn")
             return f"SELECT *, {nothing} FROM ({found})"
+        now = "" if self._terms is None else f" AND term = {self._term}"
         some = ", ".join(
-            f"max(CASE WHEN release = {i} THEN {column} END) AS {name}{i}"
+            f"max(CASE WHEN release = {i}{now} THEN {column} END) AS {name}{i}"
             for i in clipped
             for name, column in (("b", "bin"), ("n", "used"))
         )

@@ -7,6 +7,7 @@ The embedded engine writes the stamps; rows and counters of units are in its two
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tidegauge.engine.spark import paths
@@ -15,8 +16,6 @@ from tidegauge.engine.spark.stamped_state import StampedState
 from tidegauge.model.program import Total
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import DataFrame, SparkSession
 
     from tidegauge.engine.spark.layout import Layout
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "stamped-"
 """How the name of a folder of the state begins that has the two tables of a stamped changelog."""
-_TABLES: Final = ("rows.parquet", "units.parquet")
+_TABLES: Final = ("rows.parquet", "units.parquet", "used.parquet")
 _VIEWS: Final = ("changes", "views", "bins", "net")
 
 
@@ -46,14 +45,16 @@ def copied(found: Stamped, place: Path) -> None:
 def state_of(spark: SparkSession, place: Path, layout: Layout) -> DataFrame:
     """The state in such a folder, with the columns that the engine's own folders have."""
     name, _, upto = place.name.partition("_")  # not there where an earlier version wrote the folder
-    frames = [spark.read.parquet(paths.read(place / name)) for name in _TABLES]
+    there = [one for one in _TABLES if (place / one).exists()]  # an earlier version had no used clips
+    frames = [spark.read.parquet(paths.read(place / one)) for one in there]
     views = [f"tidegauge_{name.replace('-', '_')}_{n}" for n in range(len(frames))]
     for view, frame in zip(views, frames, strict=True):
         frame.createOrReplaceTempView(view)
     try:
-        statement = StampedState(layout, int(upto or 0)).statement(
-            views[0], views[1], None, frames[0].columns
-        )
+        rows, units, used = [*views, None][: len(_TABLES)]
+        assert rows is not None
+        assert units is not None
+        statement = StampedState(layout, int(upto or 0)).statement(rows, units, used, frames[0].columns)
         return spark.sql(statement)
     finally:
         for view in views:
@@ -62,6 +63,7 @@ def state_of(spark: SparkSession, place: Path, layout: Layout) -> DataFrame:
 
 def sums(spark: SparkSession, found: Stamped, layout: Layout, prefix: str) -> tuple[list[Total], list[Total]]:
     """The accepted sums, and the true sums less these.  prefix: of the names that the statements use."""
+    assert isinstance(found.changes, Path), "stamped changelogs of encrypted stores are refused before"
     frames = (
         spark.read.parquet(paths.read(found.changes.resolve())),
         spark.createDataFrame(found.views),

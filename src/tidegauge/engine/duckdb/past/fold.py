@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 import pyarrow as pa
 
+from tidegauge.engine.duckdb.past.bins import bins_of
 from tidegauge.engine.duckdb.past.digests import Digests
 from tidegauge.engine.duckdb.past.distinct import DistinctRows
 from tidegauge.engine.duckdb.past.enforce import ALIVE, BEFORE, INFORMED, Log, Rules, Versions, enforce
@@ -267,21 +268,8 @@ class Past:
 
     def _bins(self, earliest: int | None, reached: int) -> Ints:
         """The ends of all bins, of any release, that contain times of the history; makes `places`."""
-        first = reached if earliest is None else earliest
-        covering = [list(release.schedule.covering(first, reached)) for release in self._program.releases]
-        ends = np.unique(np.array([end for one in covering for _, end in one], np.int64))
-        tables = []
-        for number, one in enumerate(covering):
-            own = np.array([end for _, end in one], np.int64)
-            place = np.searchsorted(own, ends)
-            inside = place < len(own)
-            indices = np.array([index for index, _ in one], np.int64)
-            tables.append(pa.table({
-                "release": np.full(int(inside.sum()), number, np.int64),
-                "bin": np.flatnonzero(inside),
-                "own": indices[place[inside]],
-            }))  # fmt: skip
-        self._made("found", pa.concat_tables(tables), "CREATE OR REPLACE TEMP TABLE places AS FROM found")
+        ends, places = bins_of(self._program, earliest, reached)
+        self._made("found", places, "CREATE OR REPLACE TEMP TABLE places AS FROM found")
         return ends
 
     def _enforced(

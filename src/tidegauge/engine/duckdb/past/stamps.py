@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
@@ -44,6 +45,8 @@ _DENSE: Final = 20
 """Up to 2^20 combinations of bin and contribution are counted in an array, not in a hash table."""
 
 
+_SUMMED: Final = ("scope", "ordinal", "bin", "was", "now", "accepted")
+"""The columns that sums are computed from."""
 NO_CHANGE: Final = -1
 """The ordinal, before it is written as null, of what the constraint does: it is no change of the log."""
 NOT_COUNTED: Final = 0
@@ -152,13 +155,13 @@ class StampedFold:
             accepted, dropped = summed.result()
             while (part := ahead.result()) is not None:
                 ahead = pool.submit(next, parts, None)
-                rows, counters = part
+                rows, counters, clips = part
                 yield Folded(
                     totals=accepted,
                     entries=rows.cast(entries),
                     gone=gone,
                     units=counters.cast(units),
-                    used=used.empty_table(),
+                    used=clips.cast(used),
                     counts=counts,
                     dropped=dropped,
                 )
@@ -173,13 +176,16 @@ class StampedFold:
             db.execute(f"SET perfect_ht_threshold = {_DENSE}")
             db.register("views", found.views)
             db.register("bins", found.bins)
-            changes = db.read_parquet(_pattern(str(found.changes)), hive_partitioning=False)
-            changes.create_view("changes")
+            if isinstance(found.changes, Path):
+                changes = db.read_parquet(_pattern(str(found.changes)), hive_partitioning=False)
+                changes.create_view("changes")
             db.execute("CREATE TEMP TABLE places AS SELECT release, bin, number AS own FROM bins")
             for s in scopes:
                 db.execute(f"""
                     CREATE TEMP TABLE parts_{s} AS SELECT view AS code, release, component, cell, amount
                     FROM views WHERE scope = {s}""")
+                if not isinstance(found.changes, Path):
+                    db.register("changes", found.changes(_SUMMED))
                 db.execute(_net(s, alone=len(scopes) == 1))
             return totals(db, len(scopes), [release.name for release in self._program.releases])
 
