@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ import pytest
 from tests.docs.blocks import blocks
 from tests.engine.harness import (
     COLUMNS,
+    FLOW,
+    RISE,
     SEES,
     START,
     SUM_X,
@@ -41,8 +44,12 @@ from tests.seeds import seeds
 from tidegauge.audit.worlds.oracle import Oracle
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.engine.duckdb.past import parts, shuffle, stamps, terms
+from tidegauge.engine.registry import open_stamper
+from tidegauge.errors import SpecError
+from tidegauge.model.expression import Native
 from tidegauge.model.program import Allowance, Program, Release, Scope
 from tidegauge.model.quantity import Span
+from tidegauge.model.query import Component
 from tidegauge.model.schedule import Schedule
 from tidegauge.store.secret.stamped import Origin, open_stamped, stamping
 
@@ -51,6 +58,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from tidegauge.audit.worlds.identity import Mutation
     from tidegauge.model.history import Backfilled
 
 PAGE = Path(__file__).parents[2] / "docs" / "stamp.md"
@@ -280,3 +288,37 @@ def test_an_empty_history(tmp_path: Path) -> None:
     with DuckEngine(program, COLUMNS) as engine:
         whole = stamped_result(tmp_path / "stamped")(engine, batch_table([], owned=False), 10)
     assert (whole.run.sums, whole.arrivals, whole.run.memory.rows) == ({}, 0, {})
+
+
+def test_spark_is_refused_flows_that_see_every_column() -> None:
+    schedule, limit = Schedule(0, Span(micros=10)), ((None, Allowance(2)),)
+    own = replace(FLOW, own_columns=True)
+    for query in (FLOW, own):
+        program = Program((Release("flow", query, schedule),), (Scope(("flow",), limit),))
+        open_stamper("duckdb", program, COLUMNS).close()
+        if query is own:
+            open_stamper("spark", program, COLUMNS).close()
+        else:
+            with pytest.raises(SpecError, match="cannot compare whole rows"):
+                open_stamper("spark", program, COLUMNS)
+
+
+def test_amounts_of_more_than_64_bits_are_split(tmp_path: Path) -> None:
+    """A unit of several rows changes by their sum at one instant."""
+    large = 2**62 + 2**61
+    value = f"CASE WHEN after.x = 1 THEN {large}::HUGEINT WHEN after.x = 2 THEN -{large}::HUGEINT END"
+    query = replace(SUM_X, components=(Component("sum", Native(value), -large, large, Fraction(1)),))
+    flow = replace(RISE, cell=Native("NULL::INTEGER"))
+    schedule, limits = Schedule(0, Span(micros=10)), ((None, Allowance(9)),)
+    releases = Release("sum", query, schedule), Release("flow", flow, schedule)
+    program = Program(releases, (Scope(("sum", "flow"), limits),), 3, "k")
+    rows: list[Mutation] = [
+        (1 + 2 * (x == 2), f"e{n}{x}", f"u{x}", {"s": "a", "x": x, "k": "p"}, None, ())
+        for n in range(3)
+        for x in (1, 2)
+    ]
+    with DuckEngine(program, COLUMNS) as engine:
+        write(engine, TableHistory(batch_table(rows, owned=True), 10), tmp_path / "stamped")
+        assert by_sql(tmp_path / "stamped", ["sum", "flow"]) == {}
+        write(engine, TableHistory(batch_table(rows[::2], owned=True), 10), tmp_path / "one")
+        assert by_sql(tmp_path / "one", ["sum", "flow"]) == {("sum", 0, 1, 0): 3 * large}

@@ -99,9 +99,19 @@ def stamps_of(kind: str) -> str:
 def open_stamper(kind: str, program: Program, columns: Mapping[str, str]) -> Engine:
     """The engine that stamps changelogs for one of this kind, and has the layout of their state.
 
-    Raises SpecError for a kind that does not exist and QueryError for a query that the engine cannot compute.
+    Raises SpecError for a kind that does not exist or does not read the stamps of this program, and
+    QueryError for a query that the engine cannot compute.
     """
-    return open_engine(stamps_of(kind), program, columns)
+    other = stamps_of(kind)
+    flows = (one.query for one in program.releases if one.query.kind == "flow")
+    if other != kind and any(flow.watched is None for flow in flows):
+        raise SpecError(
+            "a flow of this plan, which an earlier version made, sees changes of every column, and the "
+            f"engine '{kind}' cannot compare whole rows with those of a stamped changelog. Nothing was read "
+            "or written. Run it on the changelog itself: tidegauge run",
+            key="engine.kind",
+        )
+    return open_engine(other, program, columns)
 
 
 def open_engine(

@@ -13,7 +13,7 @@ from tests.engine.test_past import ENDS, TableHistory
 from tests.engine.test_stamps import PLAN, WORLDS, stamped_result
 from tests.engine.test_stamps import write as stamp
 from tidegauge.engine.duckdb.engine import DuckEngine
-from tidegauge.errors import SourceError
+from tidegauge.errors import SourceError, SpecError
 from tidegauge.model.tick import NOTHING_YET
 from tidegauge.store.secret.stamped import open_stamped
 
@@ -166,3 +166,14 @@ def test_a_changed_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="changed or cut short"):
         list(one.run(stamped=folder))
     assert not (tmp_path / "spark.spark").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("spark")
+def test_stamps_of_an_encrypted_store_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark would read Parquet itself, and keep the state in the clear."""
+    monkeypatch.setenv("TIDEGAUGE_TEST_KEY", "7d" * 32)
+    written(changes(0, 40), tmp_path / "log.parquet")
+    with pytest.raises(SpecError, match="the engine 'spark' cannot read an encrypted stamped changelog"):
+        gauge(tmp_path, FILES, "spark", key="env:TIDEGAUGE_TEST_KEY").stamp()
+    assert [path.name for path in tmp_path.iterdir()] == ["log.parquet"]
