@@ -105,6 +105,35 @@ def term_world(seed: int) -> World:
     names: list[tuple[str, ...]] = pick([[("state", "sum")], [("state",), ("sum",)]])
     scopes = tuple(Scope(group, ((None, world._limit()),), None, pick([False, True])) for group in names)
     world.program = Program(world.program.releases[:2], scopes, terms=world.program.terms)
+    return at_beginnings(world)
+
+
+def labelled(world: World) -> World:
+    """The same with limits for labels, in some scopes: one label has none."""
+    scopes = tuple(
+        replace(scope, by="k", allowances=(("p", world._limit()), ("q", world._limit())))
+        if world.rng.random() < 0.7
+        else scope
+        for scope in world.program.scopes
+    )
+    world.program = replace(world.program, scopes=scopes)
+    return world
+
+
+def renewing_world(seed: int) -> World:
+    """A constraint that renews, with flows and with limits for labels."""
+    world = term_world(seed)
+    if seed % 2:
+        renews = world.program.terms
+        world = flow_world(seed)
+        world.program = replace(world.program, terms=renews)
+        at_beginnings(world)
+    return labelled(world) if seed % 4 < 2 else world
+
+
+def at_beginnings(world: World) -> World:
+    """The world with some changes at the instants at which terms begin."""
+    pick = world.rng.choice
     terms = world.program.terms
     assert terms is not None
     begins = [terms.bin_end(n) for n in range(4)]
@@ -316,6 +345,12 @@ def test_units_that_own_several_rows(seed: int, monkeypatch: pytest.MonkeyPatch)
     compare(seed, owned_world(seed), owned=True)
 
 
+@pytest.mark.parametrize("seed", seeds(17000, 400, quick=40))
+def test_flows_with_limits_for_labels(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shuffle, "IN_MEMORY", 0 if seed % 3 == 0 else 10**9)
+    compare(seed, labelled(flow_world(seed)))
+
+
 @pytest.mark.parametrize("seed", seeds(13000, 400, quick=40))
 def test_flows_and_columns_that_are_kept(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shuffle, "IN_MEMORY", 0 if seed % 3 == 0 else 10**9)
@@ -374,7 +409,7 @@ def test_constraints_that_renew(seed: int, monkeypatch: pytest.MonkeyPatch) -> N
     """The state is compared with one fold: after several, it still has counters of earlier terms."""
     monkeypatch.setattr(shuffle, "IN_MEMORY", 0 if seed % 3 == 0 else 10**9)
     monkeypatch.setattr(terms, "_TOGETHER", 1 << 20 if seed % 2 else 10)
-    world = term_world(seed)
+    world = renewing_world(seed)
     rows = (told(world.mutations, world.rng, owned=False) if seed % 2
             else batch_table(world.mutations, owned=False))  # fmt: skip
     reached = last_end(world.program, START, ENDS if seed % 5 else 40)
@@ -402,7 +437,7 @@ def test_constraints_that_renew(seed: int, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("seed", seeds(12500, 200, quick=15))
 def test_terms_go_on_after_a_history(seed: int) -> None:
     """Later changes have the same effect after a whole history as after batches."""
-    world = term_world(seed)
+    world = renewing_world(seed)
     middle, reached = last_end(world.program, START, 25), last_end(world.program, START, ENDS)
     if middle is None:
         middle = last_end(world.program, START, ENDS)

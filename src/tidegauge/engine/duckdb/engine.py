@@ -24,7 +24,7 @@ from tidegauge.engine.duckdb.past.views import can_fold
 from tidegauge.engine.duckdb.render import quote, render, types
 from tidegauge.engine.duckdb.stamping import Nothing, StatementStamps
 from tidegauge.engine.duckdb.statements import Statements
-from tidegauge.engine.duckdb.terms import TermStatements, terms_table
+from tidegauge.engine.duckdb.terms import TermStatements, parts_of, terms_table
 from tidegauge.engine.duckdb.views import BEGINNING, arrow_schema
 from tidegauge.errors import QueryError
 from tidegauge.model.engine import Engine
@@ -241,7 +241,7 @@ class DuckEngine(Engine, HistoryEngine, StampEngine):
         later = f"SELECT * EXCLUDE (instant) FROM timed WHERE instant > {reached}"
         self._arrival.leave(later if due < everything else None)
         expiring = self._expiring(state, watermark, reached)
-        parts = max(1, -(-due // self._part))
+        parts = parts_of(self.program.terms, watermark, reached, due=due, most=self._part)
         for part in range(parts):
             mine = "true" if parts == 1 else f"hash(unit) % {parts} = {part}"
             self._arrive(some := f"instant <= {reached} AND {mine}")

@@ -13,7 +13,7 @@ an earlier `term` and are not used.  One more table:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -24,6 +24,9 @@ from tidegauge.engine.duckdb.views import BEGINNING, NEVER
 if TYPE_CHECKING:
     from tidegauge.model.program import Scope
     from tidegauge.model.schedule import Schedule
+
+_MOST_PARTS: Final = 64
+"""Every part reads all changes once more."""
 
 
 def terms_table(terms: Schedule, watermark: int, reached: int) -> pa.Table:
@@ -39,6 +42,18 @@ def terms_table(terms: Schedule, watermark: int, reached: int) -> pa.Table:
             "fresh": pa.array([begin > watermark for begin in begins], pa.bool_()),
         }
     )
+
+
+def parts_of(terms: Schedule | None, watermark: int, reached: int, *, due: int, most: int) -> int:
+    """Into how many parts a fold of so many changes is divided, so that each has about `most`.
+
+    A unit has a life in every term of the fold, and the lives of a part are in memory together.
+    """
+    parts = max(1, -(-due // most))
+    if terms is None:
+        return parts
+    lives = due * (1 + terms.bin_at(reached + 1) - terms.bin_at(watermark + 1))
+    return max(parts, min(_MOST_PARTS, lives // most))
 
 
 class TermStatements(Statements):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from tidegauge.engine.duckdb.past.labels import labels_of
 from tidegauge.engine.duckdb.past.stamps import NO_CHANGE, Stamps
 from tidegauge.engine.duckdb.sorting import begins, order_of
 from tidegauge.engine.duckdb.views import NEVER
@@ -228,7 +229,8 @@ def judged(
         reaches = lengths >= most
         leaves = until.copy()
         leaves[reaches] = np.minimum(time[starts[reaches] + most[reaches] - 1], until[reaches])
-        accepts = (time < np.repeat(leaves, lengths)) & np.repeat(declared, lengths)
+        leaves[~declared] = -NEVER
+        accepts = time < np.repeat(leaves, lengths)
     if time is not None and len(starts):
         count = np.add.reduceat(accepts, starts, dtype=np.int64)
     left = declared & (leaves <= reached) if rules.retire else np.zeros(len(starts), bool)
@@ -280,7 +282,7 @@ def enforce(rows: Versions, rules: Rules, *, ends: Ints, reached: int, stamp: bo
     starts = np.flatnonzero(np.append([True], key[1:] != key[:-1])[: len(key)])
     lengths = np.diff(np.append(starts, len(key)))
     first = rows.time[at[starts]]
-    label = None if rules.labels is None else rules.labels[rows.picture[at[starts]]]
+    label = labels_of(rows, rules, at[starts])
     time = rows.time[at] if stamp or rules.timed else None
     found = judged(time, first, lengths, label, rules=rules, reached=reached)
     count, accepts = found.count, found.accepts

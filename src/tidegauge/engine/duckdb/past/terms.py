@@ -1,8 +1,9 @@
 """Enforcement over arrays where constraints renew, for rows that are units.  [T15]
 
 A life is what a unit does in one term.  When a term begins, a unit contributes what it truly contributes,
-free of charge, and its changes count from 1 again.  Lives in which nothing is decided are left out: if a unit
-does not change in a term, none is needed, unless it may have to leave, or the term is the last one.
+free of charge, and its changes count from 1 again, under the limit of its label.  Lives in which nothing is
+decided are left out: if a unit does not change in a term, none is needed, unless it may have to leave, labels
+have limits of their own, or the term is the last one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tidegauge.engine.duckdb.past.enforce import MOST_WITHIN, Lives, changes_of, net
+from tidegauge.engine.duckdb.past.labels import Standing, labels_of
 from tidegauge.engine.duckdb.past.stamps import NO_CHANGE, NOT_COUNTED, Stamps
 from tidegauge.engine.duckdb.sorting import begins
 from tidegauge.engine.duckdb.views import NEVER
@@ -75,15 +77,15 @@ class _Changes:
     term: Ints
     free: Flags
     """Whether a change is at the instant at which a term begins."""
+    flow: NDArray[np.int32] | None
+    """What flows count of it; None: there are no flows."""
+    label: NDArray[np.int32] | None
+    """The label of its row; None: all units have one limit."""
 
     def take(self, at: Any) -> _Changes:
         """Some of them."""
-        return _Changes(*(one[at] for one in vars(self).values()))
-
-    def and_then(self, other: _Changes) -> _Changes:
-        """These and others, in no order."""
-        both = zip(vars(self).values(), vars(other).values(), strict=True)
-        return _Changes(*(np.concatenate(some) for some in both))
+        found: dict[str, Any] = {name: None if one is None else one[at] for name, one in vars(self).items()}
+        return _Changes(**found)
 
 
 @dataclass(frozen=True)
@@ -126,24 +128,28 @@ class _Lives:
 
 def enforce_terms(rows: Versions, rules: Rules, terms: Terms, ends: Ints, *, stamp: bool = False) -> Lives:
     """Decide which changes of the contributions in one scope count, in each term by itself."""
-    at, was, now, _ = changes_of(rows, rules)
-    time = rows.time[at]
+    at, was, now, flow = changes_of(rows, rules)
+    time, label = rows.time[at], labels_of(rows, rules, at)
     term = np.searchsorted(terms.begins, time, side="right")
-    every = _Changes(rows.key[at], time, rows.bin[at], was, now, term, time == terms.beginning(term))
-    each = rules.retire and bool((rules.within != NEVER).any())
+    free = time == terms.beginning(term)
+    every = _Changes(rows.key[at], time, rows.bin[at], was, now, term, free, flow, label)
+    standing = None if label is None else Standing(rows, rules, terms)
+    each = label is not None or (rules.retire and bool((rules.within != NEVER).any()))
     size = int(every.unit.max(initial=0)) + 1
     units = max(1, _TOGETHER // (terms.last + 1)) if each else size
     bounds = np.searchsorted(every.unit, np.arange(0, size + units, units)).tolist()
     return _joined([
-        _judged(every.take(slice(*some)), rules, terms, ends, each=each, stamp=stamp)
+        _judged(every.take(slice(*some)), rules, terms, ends, standing, each=each, stamp=stamp)
         for some in pairwise(bounds)
     ])  # fmt: skip
 
 
-def _judged(every: _Changes, rules: Rules, terms: Terms, ends: Ints, *, each: bool, stamp: bool) -> Lives:
+def _judged(
+    every: _Changes, rules: Rules, terms: Terms, ends: Ints, labels: Standing | None, *, each: bool,
+    stamp: bool,
+) -> Lives:  # fmt: skip
     """The same for all changes of some units; `each`: see `_Lives.of`."""
     width, reached = rules.width, terms.reached
-    (most,), (period,) = rules.at_most.tolist(), rules.within.tolist()
     lives = _Lives.of(every, terms.last, each=each)
     free, counted = every.take(every.free), every.take(~every.free)
 
@@ -154,25 +160,32 @@ def _judged(every: _Changes, rules: Rules, terms: Terms, ends: Ints, *, each: bo
     here = (lives.term > 0) & (lives.begin != 0)
     first = np.where(lives.count > 0, np.append(counted.time, [NEVER])[starts], NEVER)
     first = np.where(here, begin, first)
-    until = np.full(len(first), NEVER) if period == NEVER else first + min(period, MOST_WITHIN)
-    until[first == NEVER] = NEVER
-    inside = (np.arange(len(life)) - starts[life] < most) & (counted.time <= until[life])
-    accepts, leaves = inside, np.full(len(first), NEVER)
+    which = np.zeros(len(first), np.int32)
+    if labels is not None and counted.label is not None:
+        which = np.where(lives.count > 0, np.append(counted.label, [0])[starts], 0).astype(np.int32)
+        which[here] = labels.labels(lives.unit[here], lives.term[here])
+    most, period, declared = rules.at_most[which], rules.within[which], rules.declared[which]
+    ever, ruled = (first == NEVER) | (period == NEVER), declared[life]
+    until = np.where(ever, NEVER, np.where(ever, 0, first) + np.minimum(period, MOST_WITHIN))
+    inside = (np.arange(len(life)) - starts[life] < most[life]) & (counted.time <= until[life]) & ruled
+    accepts, leaves, flows = inside, np.full(len(first), NEVER), inside
     if rules.retire:
         leaves, reaches = until, lives.count >= most
-        leaves[reaches] = np.minimum(counted.time[starts[reaches] + most - 1], until[reaches])
-        leaves[leaves >= terms.ends(lives.term)] = NEVER
-        accepts = counted.time < leaves[life]
+        leaves[reaches] = np.minimum(counted.time[starts[reaches] + most[reaches] - 1], until[reaches])
+        leaves[(leaves >= terms.ends(lives.term)) | ~declared] = NEVER
+        accepts = (counted.time < leaves[life]) & ruled
+        flows = (counted.time <= leaves[life]) & ruled
     left = leaves <= reached
     accepted = np.bincount(life[accepts], minlength=len(first))
     standing = np.where(accepted > 0, np.append(counted.now, [0])[starts + accepted - 1], lives.begin)
-    final = np.where(left, 0, standing).astype(np.int32)
+    final = np.where(left | ~declared, 0, standing).astype(np.int32)
+    entered = np.where(declared, lives.begin, 0).astype(np.int32)  # what is accepted when the term begins
 
     # When a term begins, what is accepted becomes what is true.
     same = np.append([False], lives.unit[1:] == lives.unit[:-1])[: len(first)]
     next_term = same & (lives.term == np.append([0], lives.term[:-1])[: len(first)] + 1)
     before = np.where(next_term, np.roll(final, 1), np.where(same, np.roll(lives.end, 1), 0))
-    renewed = np.flatnonzero((lives.term > 0) & (before != lives.begin))
+    renewed = np.flatnonzero((lives.term > 0) & (before != entered))
     later = np.flatnonzero(
         (final != lives.end) & (lives.term < terms.last) & ~np.append(next_term[1:], [False])
     )
@@ -187,36 +200,38 @@ def _judged(every: _Changes, rules: Rules, terms: Terms, ends: Ints, *, each: bo
         unit, none = lives.unit, np.zeros(len(gone), np.int32)
         stamps = Stamps.joined(
             Stamps(counted.unit, counted.time, ordinal, first[life], counted.bin, counted.was, counted.now,
-                   accepts),
-            Stamps.like(free.unit, free.time, free.bin, free.was, free.now, ordinal=NOT_COUNTED),
+                   accepts).with_flows(counted.flow, flows),
+            Stamps.like(free.unit, free.time, free.bin, free.was, free.now, ordinal=NOT_COUNTED)
+                  .with_flows(free.flow, np.zeros(len(free.unit), bool)),
             Stamps.like(unit[gone], leaves[gone], goes, standing[gone], none, ordinal=NO_CHANGE,
                         first=first[gone]),
-            Stamps.like(unit[renewed], begin[renewed], renews, before[renewed], lives.begin[renewed],
+            Stamps.like(unit[renewed], begin[renewed], renews, before[renewed], entered[renewed],
                         ordinal=NO_CHANGE),
             Stamps.like(unit[later], over, renews_later, final[later], lives.end[later], ordinal=NO_CHANGE),
         )  # fmt: skip
     renews, renews_later, goes = renews * width, renews_later * width, goes * width
-    refused = counted.take(~accepts)
     known = np.flatnonzero((lives.term == terms.last) & (first != NEVER))
     leaving, true = leaves[known], lives.end[known]
     expires = np.where(leaving > reached, leaving, NEVER)
-    if rules.retire and period != NEVER:  # the next term can change what counts
+    if each:  # the next term can change what counts
         expires = np.where(true != 0, np.minimum(expires, terms.until), expires)
     return Lives(
         units=lives.unit[known],
-        moves=np.minimum(lives.count[known], most),
+        moves=np.where(declared, np.minimum(lives.count, most), lives.count)[known],
         first=first[known],
-        labels=None,
+        labels=None if labels is None else which[known],
         leaves=expires,
         stays=expires == NEVER,
         accepted=final[known],
         true=true,
-        accepted_changes=_sums(counted.take(accepts), width),
-        other_changes=_sums(free.and_then(refused), width),
+        accepted_changes=net(_moved(counted, accepts, flows, width), width),
+        other_changes=net(
+            [*_moved(counted, ~accepts, ~flows, width), *_moved(free, slice(None), slice(None), width)], width
+        ),
         exits=net(
             [
                 (goes + standing[gone], -1),
-                (renews + lives.begin[renewed], 1),
+                (renews + entered[renewed], 1),
                 (renews + before[renewed], -1),
                 (renews_later + lives.end[later], 1),
                 (renews_later + final[later], -1),
@@ -224,7 +239,7 @@ def _judged(every: _Changes, rules: Rules, terms: Terms, ends: Ints, *, each: bo
             width,
         ),
         dropped=len(inside) - int(np.count_nonzero(inside)),
-        leaving=leaving if rules.retire else np.full(len(known), reached),
+        leaving=np.where(declared[known], leaving, reached) if rules.retire else np.full(len(known), reached),
         stamps=stamps,
     )
 
@@ -249,6 +264,8 @@ def _joined(lives: Sequence[Lives]) -> Lives:
     return Lives(**found)
 
 
-def _sums(changes: _Changes, width: int) -> tuple[Ints, Ints]:
+def _moved(changes: _Changes, some: Any, flows: Any, width: int) -> list[tuple[Ints, int]]:
+    """The places of what some changes add and take away, and of what flows count of some of them."""
     place = changes.bin.astype(np.int64) * width
-    return net([(place + changes.now, 1), (place + changes.was, -1)], width)
+    found = [((place + changes.now)[some], 1), ((place + changes.was)[some], -1)]
+    return found if changes.flow is None else [*found, ((place + changes.flow)[flows], 1)]

@@ -141,12 +141,9 @@ def can_fold(program: Program, views: Views, columns: Mapping[str, str]) -> bool
 
     `columns`: the columns that the program uses, name -> SQL type.
     """
-    alone = program.max_rows is None and all(scope.by is None for scope in program.scopes)
-    terms, flows = program.terms is not None, bool(views.flows)
+    several = program.max_rows is not None
     return (
-        (alone or not (terms or flows))
-        and not (terms and flows)
-        and (program.max_rows is None or not views.image)
+        not (several and (program.terms is not None or views.flows or views.image))
         and all(flow.clip is None and flow.query.watched is not None for flow in views.flows)
         and all(map(can_encode, columns.values()))
     )
