@@ -70,7 +70,7 @@ BESIDE: Final = (
     bug("a history does not renew who is frozen", f"{_DUCK}.past.terms:_judged",
         "(renews_later + final[later], -1),", "", "a frozen unit that comes back, a whole history"),
     bug("a history counts a change when a term begins", f"{_DUCK}.past.terms:enforce_terms",
-        "time == terms.beginning(term))", "time < terms.beginning(term) - NEVER)",
+        "free = time == terms.beginning(term)", "free = time < terms.beginning(term) - NEVER",
         "a change when a term begins, a whole history"),
     bug("a history takes flows from the row before another", f"{_DUCK}.past.flows:Flows.counted",
         "before[fresh] = 0", "pass", "a flow between two rows, a whole history"),

@@ -167,7 +167,7 @@ BUGS: Final = (
         "count = np.where(declared, np.minimum(lengths, most + 1), 0)",
         "three changes, and two more, a whole history"),
     bug("a whole history takes the label of the last change", f"{_DUCK}.past.enforce:enforce",
-        "rules.labels[rows.picture[at[starts]]]", "rules.labels[rows.picture[at[starts + lengths - 1]]]",
+        "labels_of(rows, rules, at[starts])", "labels_of(rows, rules, at[starts + lengths - 1])",
         "a label for life, a whole history"),
     bug("a stamped history counts every change", f"{_DUCK}.past.stamps:_net",
         "count(*) FILTER (accepted) AS accepted", "count(*) AS accepted",
