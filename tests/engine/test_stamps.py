@@ -38,6 +38,7 @@ from tests.engine.test_past import (
     plain_world,
     renewing_world,
     state,
+    term_world,
     told,
 )
 from tests.seeds import seeds
@@ -137,7 +138,7 @@ WORLDS = {
 
 
 def drawn(seed: int, kind: str = "plain") -> tuple[World, pa.Table, int]:
-    world = WORLDS[kind](seed)
+    world = (term_world if kind == "terms" else WORLDS[kind])(seed)
     owned = world.program.max_rows is not None
     rows = (
         told(world.mutations, world.rng, owned=owned)
@@ -236,7 +237,7 @@ def test_the_twins_of_other_gauges_that_must_fail(
 
 def test_ordinals_begin_again_with_a_term_and_the_filter_holds_in_it(tmp_path: Path) -> None:
     for seed in range(8000, 8010):
-        world, rows, reached = drawn(seed, "renews")
+        world, rows, reached = drawn(seed, "terms")
         if any(scope.retire for scope in world.program.scopes):
             continue
         renewals = world.program.terms
@@ -289,6 +290,35 @@ def test_ordinals_first_times_and_the_filter(seed: int, tmp_path: Path) -> None:
                         WHERE scope = {s} AND accepted <> ({inside})"""
                 ).fetchall()
                 assert differs == [(0,)]
+
+
+@pytest.mark.parametrize("seed", seeds(8100, 40, quick=8))
+def test_the_filter_holds_for_stamps_of_statements(seed: int, tmp_path: Path) -> None:
+    """Also with clips and rows beyond max_rows: these are rows of their own."""
+    world, rows, reached = drawn(seed, "any")
+    clips = tuple(
+        replace(one, clip=1 if one.query.kind == "flow" else None) for one in world.program.releases
+    )
+    scopes = tuple(replace(one, retire=False) for one in world.program.scopes)
+    world.program = replace(world.program, releases=clips, scopes=scopes, terms=None)
+    with DuckEngine(world.program, COLUMNS, part=5) as engine:
+        assert engine._fast() is None
+        write(engine, TableHistory(rows, reached), tmp_path / "stamped")
+    found = pq.read_table(tmp_path / "stamped" / "changes.parquet").sort_by("time").to_pylist()
+    known: dict[Any, int] = {}
+    for one in found:
+        if not one["ordinal"]:
+            assert one["accepted"] == (one["ordinal"] is None)
+            continue
+        unit = one["scope"], one["unit"]
+        known[unit] = known.get(unit, 0) + 1
+        assert one["ordinal"] == known[unit]
+        scope = world.program.scopes[one["scope"]]
+        if scope.by is None:
+            ((_, limit),) = scope.allowances
+            lasts = int((one["time"] - one["first"]).total_seconds() * 1_000_000 + 0.5)
+            inside = limit.at_most is None or one["ordinal"] <= limit.at_most
+            assert one["accepted"] == (inside and (limit.within is None or lasts <= limit.within))
 
 
 def test_an_empty_history(tmp_path: Path) -> None:
