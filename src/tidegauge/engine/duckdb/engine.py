@@ -15,6 +15,7 @@ from tidegauge.engine.duckdb import arrays
 from tidegauge.engine.duckdb.again import AGAIN
 from tidegauge.engine.duckdb.arrival import Arrival
 from tidegauge.engine.duckdb.digest import is_old, probe
+from tidegauge.engine.duckdb.empty import EmptyState
 from tidegauge.engine.duckdb.excess import any_excess, dropped, excess, known_excess
 from tidegauge.engine.duckdb.past.flows import TooManyPairs
 from tidegauge.engine.duckdb.past.fold import Past
@@ -22,7 +23,7 @@ from tidegauge.engine.duckdb.past.owners import PastOfUnits
 from tidegauge.engine.duckdb.past.stamps import SCHEMA, StampedFold, bins_table, views_table
 from tidegauge.engine.duckdb.past.views import can_fold
 from tidegauge.engine.duckdb.render import quote, render, types
-from tidegauge.engine.duckdb.stamping import Nothing, StatementStamps
+from tidegauge.engine.duckdb.stamping import StatementStamps
 from tidegauge.engine.duckdb.statements import Statements
 from tidegauge.engine.duckdb.terms import TermStatements, parts_of, terms_table
 from tidegauge.engine.duckdb.views import BEGINNING, arrow_schema
@@ -207,7 +208,7 @@ class DuckEngine(Engine, HistoryEngine, StampEngine):
                 first = next(parts)
                 views = views_table(self._db, len(self.program.scopes))
                 return Stamps(past.arrivals, lambda: views, bins_table(self._db), chain([first], parts))
-        counts, arrivals = self._take(history, state := Nothing(self.layout), reached, report)
+        counts, arrivals = self._take(history, state := EmptyState(self.layout), reached, report)
         stamps = StatementStamps(self._db, self._sql, reached)
         folds = (self._fold(state, reached, due) for _, due in self._parts(state, NOTHING_YET, reached))
         return Stamps(arrivals, stamps.views, stamps.bins(), stamps.parts(folds, counts, write))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from tidegauge.engine.duckdb.cuts import NOTHING, Cuts, TermCuts
+from tidegauge.engine.duckdb.empty import EmptyState
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.engine.duckdb.statements import Statements
 from tidegauge.engine.duckdb.terms import TermStatements, terms_table
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from tidegauge.model.engine import StateLayout
     from tidegauge.model.grid import Clip, Timetable, Variant
-    from tidegauge.model.program import Program, Record, Scope, Texts
+    from tidegauge.model.program import Program, Record, Scope
     from tidegauge.model.schedule import Schedule
 
 _ALL_ROWS: Final = 2**31
@@ -41,7 +42,7 @@ class DuckGrid(DuckEngine):
         scopes = tuple(map(_unlimited, program.scopes))
         super().__init__(replace(program, scopes=scopes, terms=None), columns)
         self._variants = variants
-        self._past = _EmptyState(self.layout)
+        self._past = _KeysAlone(self.layout)
         self._arrivals = 0
         self._whole = self._sql
         if program.max_rows is not None:
@@ -114,13 +115,11 @@ class DuckGrid(DuckEngine):
         return cuts
 
 
-class _EmptyState:
+class _KeysAlone(EmptyState):
     """The state of a gauge that has seen nothing but the keys of this history."""
 
-    watermark = NOTHING_YET
-
     def __init__(self, layout: StateLayout) -> None:
-        self._layout = layout
+        super().__init__(layout)
         self._keys: dict[str, Record] = {}
 
     def note(self, keys: Mapping[str, Record | None]) -> None:
@@ -129,27 +128,6 @@ class _EmptyState:
             self._keys.pop(key, None)
             if record is not None:
                 self._keys[key] = record
-
-    def entries(self, names: Texts) -> pa.Table:  # noqa: ARG002
-        return arrow_schema(self._layout.entries).empty_table()
-
-    def all_entries(self) -> pa.Table:
-        return arrow_schema(self._layout.entries).empty_table()
-
-    def entries_of(self, units: Texts) -> pa.Table:  # noqa: ARG002
-        return arrow_schema(self._layout.entries).empty_table()
-
-    def units(self, units: Texts) -> pa.Table:  # noqa: ARG002
-        return arrow_schema(self._layout.units).empty_table()
-
-    def used(self, units: Texts) -> pa.Table:  # noqa: ARG002
-        return arrow_schema(self._layout.used).empty_table()
-
-    def expiring(self, upto: int) -> pa.Array:  # noqa: ARG002
-        return pa.array([], pa.string())
-
-    def waiting(self) -> Iterator[pa.Table]:
-        return iter(())
 
     def keys(self, names: Sequence[str] | None) -> dict[str, Record]:
         wanted = None if names is None else set(names)

@@ -18,70 +18,19 @@ import pyarrow as pa
 
 from tidegauge.engine.duckdb.past.bins import bins_of
 from tidegauge.engine.duckdb.past.stamps import SCHEMA, bins_table
-from tidegauge.engine.duckdb.views import BEGINNING, arrow_schema
-from tidegauge.model.program import State
+from tidegauge.engine.duckdb.views import BEGINNING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import duckdb
 
     from tidegauge.engine.duckdb.statements import Statements
-    from tidegauge.model.engine import StateLayout
-    from tidegauge.model.program import Folded, Record, Scope, Texts
+    from tidegauge.model.program import Folded, Scope
 
 _WHAT: Final = "release, component, cell"
 _LARGE: Final = 2**62
 """Larger amounts become several rows of `views`, which has integers of 64 bits."""
-
-
-class Nothing(State):
-    """The state before the first change."""
-
-    def __init__(self, layout: StateLayout) -> None:
-        self._layout = layout
-
-    def entries(self, names: Texts) -> pa.Table:
-        """None."""
-        del names
-        return self.all_entries()
-
-    def all_entries(self) -> pa.Table:
-        """None."""
-        return arrow_schema(self._layout.entries).empty_table()
-
-    def entries_of(self, units: Texts) -> pa.Table:
-        """None."""
-        del units
-        return self.all_entries()
-
-    def units(self, units: Texts) -> pa.Table:
-        """None."""
-        del units
-        return arrow_schema(self._layout.units).empty_table()
-
-    def used(self, units: Texts) -> pa.Table:
-        """None."""
-        del units
-        return arrow_schema(self._layout.used).empty_table()
-
-    def expiring(self, upto: int) -> pa.Array:
-        """None."""
-        del upto
-        return pa.array([], pa.string())
-
-    def waiting(self) -> Iterator[pa.Table]:
-        """None."""
-        return iter(())
-
-    def keys(self, names: Sequence[str] | None) -> dict[str, Record]:
-        """None."""
-        del names
-        return {}
-
-    def any_keys(self) -> bool:
-        """None has a record."""
-        return False
 
 
 class StatementStamps:
