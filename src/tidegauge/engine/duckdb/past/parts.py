@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from tidegauge.engine.duckdb.past.enforce import Ints, Lives
 
-ROWS: Final = 500_000
-"""About this many rows of the state are handed over at a time."""
+ROWS: Final = 1 << 17
+"""About this many rows of the state are handed over at a time; the next ones take their memory."""
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 _DENSE: Final = 1 << 20
 """Up to so many pairs of contributions are looked up in a table of all pairs."""

@@ -142,31 +142,38 @@ class StampedFold:
         self._program, self._layout = program, layout
 
     def fold(self, found: Stamped) -> Iterator[Folded]:
-        """The result of the history; the first part has the sums and counts of all."""
-        counts = dict(found.counts)
+        """The result of the history; the last part has the sums and counts of all."""
         entries, units, used = (
             arrow_schema(columns) for columns in (self._layout.entries, self._layout.units, self._layout.used)
         )
         gone = entries.empty_table().select([name for name in ("entry", "unit") if name in entries.names])
-        parts = found.parts()
-        with ThreadPoolExecutor(2) as pool:  # the state is read ahead, the first part while sums are computed
+
+        def folded(part: tuple[pa.Table, pa.Table, pa.Table]) -> Folded:
+            rows, counters, clips = part
+            return Folded(
+                totals=[],
+                entries=rows.cast(entries),
+                gone=gone,
+                units=counters.cast(units),
+                used=clips.cast(used),
+                counts={},
+                dropped=[],
+            )
+
+        with ThreadPoolExecutor(2) as pool:  # the state is read and handed over while sums are computed
             summed = pool.submit(self._sums, found)
+            parts = found.parts()
             ahead = pool.submit(next, parts, None)
-            accepted, dropped = summed.result()
+            last = None
             while (part := ahead.result()) is not None:
                 ahead = pool.submit(next, parts, None)
-                rows, counters, clips = part
-                yield Folded(
-                    totals=accepted,
-                    entries=rows.cast(entries),
-                    gone=gone,
-                    units=counters.cast(units),
-                    used=clips.cast(used),
-                    counts=counts,
-                    dropped=dropped,
-                )
-                accepted, dropped, counts = [], [], {}
-        found.intact()
+                if last is not None:
+                    yield last
+                last = folded(part)
+            assert last is not None
+            accepted, dropped = summed.result()
+            found.intact()
+            yield replace(last, totals=accepted, dropped=dropped, counts=dict(found.counts))
 
     def _sums(self, found: Stamped) -> tuple[list[Total], list[Total]]:
         """The accepted sums, and the true sums less the accepted ones."""
@@ -187,6 +194,7 @@ class StampedFold:
                 if not isinstance(found.changes, Path):
                     db.register("changes", found.changes(_SUMMED))
                 db.execute(_net(s, alone=len(scopes) == 1))
+            db.execute("RESET perfect_ht_threshold")  # few numbers remain, and an array is filled with zeros
             return totals(db, len(scopes), [release.name for release in self._program.releases])
 
 
