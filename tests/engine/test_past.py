@@ -297,6 +297,7 @@ def counted(run: Run) -> dict[str, int]:
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of a few changes, and several at a time."""
     monkeypatch.setattr(shuffle, "PART", 10)
+    monkeypatch.setattr(shuffle, "_SLICE", 7)
     monkeypatch.setattr(parts, "ROWS", 2)
 
 

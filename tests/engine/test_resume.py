@@ -105,6 +105,7 @@ class Kept(Result):
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts and segments of a few changes, divided on disk."""
     monkeypatch.setattr(shuffle, "PART", 4)
+    monkeypatch.setattr(shuffle, "_SLICE", 7)
     monkeypatch.setattr(shuffle, "IN_MEMORY", 0)
     monkeypatch.setattr(shuffle, "_TOGETHER", 8)
     monkeypatch.setattr(parts, "ROWS", 2)

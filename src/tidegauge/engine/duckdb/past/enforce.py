@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegauge.engine.duckdb.past.labels import labels_of
+from tidegauge.engine.duckdb.past.shuffle import taken, wide
 from tidegauge.engine.duckdb.past.stamps import NO_CHANGE, Stamps
 from tidegauge.engine.duckdb.sorting import begins, order_of
 from tidegauge.engine.duckdb.views import NEVER
@@ -125,10 +126,10 @@ class Log:
             by_time = np.argsort(time, kind="stable")
             time = time[by_time]
         bins = _bins(time, ends)
-        place, fresh = _order(part.key, by_time)
+        place, fresh = _order(part.key, by_time, part.bits)
         order = place if by_time is None else by_time[place]
         starts = order[fresh]
-        keys = part.key[starts] if isinstance(part.key, np.ndarray) else part.key.take(pa.array(starts))
+        keys = wide(taken(part.key, starts))
         key = np.cumsum(fresh, dtype=np.int32)
         key -= 1
         return cls(keys, key, time[place], bins[place], part.version[order], order, fresh)
@@ -154,9 +155,8 @@ class Versions:
     @classmethod
     def of(cls, log: Log, part: Changes) -> Versions:
         """The last change of each row at each instant; `part`: what `log` is of."""
-        fresh, flags, old, new = log.fresh, (log.version & 7).astype(np.uint8), None, None
-        if part.old_hash is not None and part.new_hash is not None:
-            old, new = part.old_hash.take(log.place), part.new_hash.take(log.place)
+        fresh, flags = log.fresh, (log.version & 7).astype(np.uint8)
+        old = new = None if part.hashes is None else part.hashes.take(log.place)
         key, time, bins, version, order, begins = log.key, log.time, log.bin, log.version, log.place, flags
         tie = ~fresh[1:] & (time[1:] == time[:-1])
         if tie.any():
@@ -178,7 +178,8 @@ class Versions:
             "deleted_unknown": _count(((begins & ALIVE) == 0) & ~existed),
         }
         if old is not None and new is not None:
-            counts["other_before"] = _count(has_before[1:] & existed[1:] & (old[1:] != new[:-1]))
+            other = (old[1:] & 0xFFFF) != new[:-1] >> 16
+            counts["other_before"] = _count(has_before[1:] & existed[1:] & other)
         return cls(log.keys, key, time, bins, version >> 3, alive, order, fresh, counts)
 
     @property
@@ -330,11 +331,11 @@ def _bins(time: Ints, ends: Ints) -> NDArray[np.int32]:
     return np.repeat(np.arange(len(ends) + 1, dtype=np.int32), np.diff(bounds))
 
 
-def _order(key: Ints | pa.Array, by_time: Ints | None) -> tuple[Ints, Flags]:
-    """The order of changes, sorted by time, by key and then place; and which are the first of their key."""
-    numbers = key
-    if not isinstance(key, np.ndarray) or int(key.max()) - int(key.min()) >= _WIDE:
-        numbers = pa.array(key).dictionary_encode(null_encoding="encode").indices.to_numpy()
+def _order(key: Ints | pa.Array, by_time: Ints | None, bits: int) -> tuple[Ints, Flags]:
+    """Changes in the order of time, sorted by key (`bits`: see `Changes`); which are the first of theirs."""
+    numbers = key >> bits if isinstance(key, np.ndarray) and bits else key
+    if not isinstance(numbers, np.ndarray) or int(numbers.max()) - int(numbers.min()) >= _WIDE:
+        numbers = pa.array(numbers).dictionary_encode(null_encoding="encode").indices.to_numpy()
     if by_time is not None:
         numbers = numbers[by_time]
     order = order_of(numbers)

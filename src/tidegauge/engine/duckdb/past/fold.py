@@ -28,7 +28,7 @@ from tidegauge.engine.duckdb.past.enforce import ALIVE, BEFORE, INFORMED, Log, R
 from tidegauge.engine.duckdb.past.flows import flows_of
 from tidegauge.engine.duckdb.past.parts import Part, Texts, different, divided, named, together, unstamped
 from tidegauge.engine.duckdb.past.segments import Seen
-from tidegauge.engine.duckdb.past.shuffle import Changes, Shuffle, parts_of, plain, size_of
+from tidegauge.engine.duckdb.past.shuffle import Changes, Shuffle, narrow, parts_of, size_of
 from tidegauge.engine.duckdb.past.stamps import stamped
 from tidegauge.engine.duckdb.past.state import PastState
 from tidegauge.engine.duckdb.past.terms import Terms, enforce_terms
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from tidegauge.model.program import Program, Scope
 
 
-_HASHES: Final = {"new_hash": "(hash(new) >> 48)::USMALLINT", "old_hash": "(hash(old) >> 48)::USMALLINT"}
+_HASHES: Final = {"hashes": "((hash(new) >> 32) & 4294901760 | (hash(old) >> 48))::UINTEGER"}
 """16 bits of each row: enough to count, for the operator, old rows that differ from the known ones."""
 _OF_KEY: Final = 8
 """Bit of `flags`, behind those that enforcement uses: see `Digests.of_key`."""
@@ -120,7 +120,7 @@ class Past:
                 part = shuffle.part(number)
                 if part is None:
                     return None
-                changes = Changes(**part)
+                changes = Changes(**part, bits=shuffle.bits)
                 found = self._enforced(changes, rules, outside, ends, reached, stamp=write is not None)
                 if results is not None:
                     results.put(number, found)
@@ -199,7 +199,7 @@ class Past:
 
         def work(one: tuple[pa.RecordBatch, int]) -> int:
             block, first = one
-            flags, key, time = block["flags"].to_numpy(), plain(block["key"]), block["time"].to_numpy()
+            flags, time, key = block["flags"].to_numpy(), block["time"].to_numpy(), narrow(block["key"])
             codes, first_code, rows = distinct.number([block[name] for name in self._values()], len(flags))
             version: NDArray[Any] = codes.astype(number)
             version += number(first_code)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 ROWS: Final = 1 << 17
 """About this many rows of the state are handed over at a time; the next ones take their memory."""
+_AT_ONCE: Final = 1 << 15
+"""So many keys are hashed at a time, in the cache of a processor."""
 _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 _DENSE: Final = 1 << 20
 """Up to so many pairs of contributions are looked up in a table of all pairs."""
@@ -104,16 +106,24 @@ def _pairs(life: Lives, width: int) -> Ints:
 
 
 def divided(keys: Ints | pa.Array, parts: int) -> NDArray[np.uint8]:
-    """The part of each integer key, by a hash, so that consecutive keys are in different parts.
+    """The part of each integer key: its lowest bits, mixed with a hash of the others.
 
-    `parts`: a power of two.
+    So the lowest bits of a key follow from its part and the others, and keys with a pattern are in different
+    parts.  `parts`: a power of two.
     """
     numbers = keys if isinstance(keys, np.ndarray) else pc.fill_null(keys, 0).to_numpy()
     if parts == 1:
         return np.zeros(len(numbers), np.uint8)
-    hashes = numbers.astype(np.uint64) * _MIX
-    hashes >>= np.uint64(65 - parts.bit_length())
-    return hashes.astype(np.uint8)
+    bits, found = parts.bit_length() - 1, np.empty(len(numbers), np.uint8)
+    for begin in range(0, len(numbers), _AT_ONCE):
+        some = numbers[begin : begin + _AT_ONCE].astype(np.uint64)
+        hashes = some >> np.uint64(bits)
+        hashes *= _MIX
+        hashes >>= np.uint64(64 - bits)
+        hashes ^= some
+        found[begin : begin + _AT_ONCE] = hashes
+    found &= np.uint8(parts - 1)
+    return found
 
 
 def together(parts: Sequence[Part]) -> Iterator[list[Part]]:

@@ -35,6 +35,9 @@ _TOGETHER: Final = 1 << 22
 """... and this many changes are gathered before they are written."""
 _WRITERS: Final = 4
 """So many threads write at a time, because each holds another copy of its changes."""
+_SLICE: Final = 1 << 18
+"""So many changes of a block are sorted at a time: their columns fit into the caches of a processor."""
+_HALF: Final = 1 << 31
 _SEGMENT: Final = "divided-"
 """The names of segments begin so."""
 
@@ -49,26 +52,31 @@ class Changes:
     """The number of the distinct row, and its flags."""
     row: NDArray[np.uint32] | NDArray[np.int64]
     """The place in the scan."""
-    new_hash: NDArray[np.uint16] | None = None
-    """Hashes of the new and the old row; None: the source delivers no old rows."""
-    old_hash: NDArray[np.uint16] | None = None
+    hashes: NDArray[np.uint32] | None = None
+    """16 bits of the hashes of the new row, and of the old one; None: the source delivers no old rows."""
     owner: Column | None = None
     """The unit of the new row, and the part of a unit that is a text; None: the unit is the row."""
     home: NDArray[np.uint8] | None = None
+    bits: int = 0
+    """So many of the lowest bits of an integer key follow from the others: see `divided`."""
 
 
-@dataclass(frozen=True)
-class _Block:
+class _Slice(NamedTuple):
     """Changes sorted by part; those of part n are from bounds[n] to bounds[n + 1]."""
 
-    first: int
     columns: dict[str, Column]
     bounds: NDArray[np.int64]
-    seen: Seen | None
 
     def part(self, number: int) -> dict[str, Column]:
         begin, end = self.bounds[number], self.bounds[number + 1]
         return {name: column[begin:end] for name, column in self.columns.items()}
+
+
+class _Block(NamedTuple):
+    first: int
+    slices: list[_Slice]
+    rows: int
+    seen: Seen | None
 
 
 def parts_of(rows: int) -> int:
@@ -110,6 +118,8 @@ class Shuffle:
         numbered and returned in the order of the blocks; otherwise only the changes of a block stay together.
         """
         self.parts = parts_of(rows)
+        self.bits = self.parts.bit_length() - 1
+        """See `Changes`."""
         self._row = np.uint32 if rows < 1 << 32 else np.int64
         self._ordered = ordered
         self._blocks: list[_Block] = []
@@ -145,14 +155,18 @@ class Shuffle:
 
         `seen`: what another process must know of the block, if it uses the files.
         """
-        order, bounds = _by_part(part, self.parts)
-        divided = {name: _taken(column, order) for name, column in columns.items()}
-        if self._ordered:
-            divided["row"] = order.astype(self._row)
-            divided["row"] += self._row(first)
+        slices = []
+        for begin in range(0, max(1, len(part)), _SLICE):
+            some = slice(begin, begin + _SLICE)
+            order, bounds = _by_part(part[some], self.parts)
+            divided = {name: taken(column[some], order) for name, column in columns.items()}
+            if self._ordered:
+                divided["row"] = order.astype(self._row)
+                divided["row"] += self._row(first + begin)
+            slices.append(_Slice(divided, bounds))
         with self._lock:
-            self._blocks.append(_Block(first, divided, bounds, seen))
-            if self._files is None or sum(one.bounds[-1] for one in self._blocks) < _TOGETHER:
+            self._blocks.append(_Block(first, slices, len(part), seen))
+            if self._files is None or sum(one.rows for one in self._blocks) < _TOGETHER:
                 return
             blocks, self._blocks = self._blocks, []
             name = self._named()
@@ -170,7 +184,7 @@ class Shuffle:
         blocks = _sorted(blocks)
         seen = [block.seen for block in blocks if block.seen is not None]
         with self._writing:
-            parts = (_joined([block.part(number) for block in blocks]) for number in range(self.parts))
+            parts = (_joined(_pieces(blocks, number)) for number in range(self.parts))
             pieces = [
                 reduce(add, seen).segment if seen else b"",
                 *(packed(pa.table(found)) for found in parts),
@@ -191,7 +205,7 @@ class Shuffle:
     def part(self, number: int) -> dict[str, Column] | None:
         """The columns of one part; None: it has no changes."""
         if self._files is None:
-            found = _joined([block.part(number) for block in self._blocks]) if self._blocks else {}
+            found = _joined(_pieces(self._blocks, number)) if self._blocks else {}
         elif self._segments:
             pieces = [unpacked(self._files.read(name, number + 1)) for name in self._segments]
             table = pa.concat_tables(pieces, promote_options="permissive")  # numbers of 32 and of 64 bits
@@ -202,12 +216,17 @@ class Shuffle:
             return None
         if self._ordered and ((rows := found["row"])[1:] < rows[:-1]).any():
             order = np.argsort(rows, kind="stable")
-            found = {name: _taken(column, order) for name, column in found.items()}
+            found = {name: taken(column, order) for name, column in found.items()}
         return found
 
     def close(self) -> None:
         """Free memory."""
         self._finished, self._blocks = True, []
+
+
+def _pieces(blocks: list[_Block], number: int) -> list[dict[str, Column]]:
+    """The changes of a part, of one slice after the other."""
+    return [one.part(number) for block in blocks for one in block.slices]
 
 
 def _by_part(part: NDArray[np.uint8], parts: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -225,9 +244,25 @@ def plain(column: pa.Array) -> Column:
     return column
 
 
-def _taken(column: Column, order: NDArray[np.int64]) -> Column:
-    taken: Column = column.take(order) if isinstance(column, np.ndarray) else column.take(pa.array(order))
-    return taken
+def narrow(column: pa.Array) -> Column:
+    """As `plain` has it; signed integers in 32 bits, where they fit."""
+    found = plain(column)
+    if not isinstance(found, np.ndarray) or found.dtype != np.int64 or not len(found):
+        return found
+    return found.astype(np.int32) if found.min() >= -_HALF and found.max() < _HALF else found
+
+
+def wide(column: Column) -> Column:
+    """Signed integers in 64 bits, so that all parts have them alike."""
+    if isinstance(column, np.ndarray):
+        return column.astype(np.int64) if column.dtype.kind == "i" else column
+    return column.cast(pa.int64()) if pa.types.is_signed_integer(column.type) else column
+
+
+def taken(column: Column, places: NDArray[np.int64]) -> Column:
+    """The values at these places."""
+    found: Column = column.take(places) if isinstance(column, np.ndarray) else column.take(pa.array(places))
+    return found
 
 
 def _joined(parts: list[dict[str, Column]]) -> dict[str, Column]:
@@ -238,7 +273,8 @@ def _joined(parts: list[dict[str, Column]]) -> dict[str, Column]:
         if all(isinstance(column, np.ndarray) for column in columns):
             found[name] = np.concatenate(columns)
         else:
-            found[name] = pa.concat_arrays([pa.array(column) for column in columns])
+            kind = next(column.type for column in columns if isinstance(column, pa.Array))
+            found[name] = pa.concat_arrays([pa.array(column).cast(kind) for column in columns])
     return found
 
 

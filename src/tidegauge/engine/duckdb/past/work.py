@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tidegauge.engine.duckdb.past.shuffle import Shuffle
     from tidegauge.model.history import Files, History, Keeper, Piece, Report
 
-_FORMAT: Final = 2
+_FORMAT: Final = 3
 """To be raised whenever files of an earlier version must not be used."""
 _DIVIDED: Final = "divided"
 _LIBRARIES: Final = ("tidegauge", "numpy", "pyarrow")
