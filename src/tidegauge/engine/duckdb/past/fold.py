@@ -149,8 +149,8 @@ class Past:
         columns = {
             "time": "time",
             "key": "key",
-            "flags": " + ".join(
-                f"({when})::UTINYINT * {bit}"
+            "flags": " | ".join(
+                f"(({when})::UTINYINT << {bit.bit_length() - 1})"
                 for bit, when in {
                     ALIVE: "alive",
                     INFORMED: "informed",

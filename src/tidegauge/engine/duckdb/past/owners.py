@@ -54,9 +54,9 @@ class PastOfUnits(Past):
         self._text = history.owner == "VARCHAR"
         owned = "coalesce(owner, '') <> ''" if self._text else "owner IS NOT NULL"
         columns["flags"] = (
-            f"{columns['flags']} + CASE WHEN alive AND NOT ({owned}) THEN {UNOWNED - ALIVE} ELSE 0 END"
+            f"(({columns['flags']}) + CASE WHEN alive AND NOT ({owned}) THEN {UNOWNED - ALIVE} ELSE 0 END)"
+            "::UTINYINT"
         )
-        columns["flags"] = f"({columns['flags']})::UTINYINT"
         columns["owner"] = "owner"
         if self._text:
             columns["home"] = f"(hash(owner) % {parts})::UTINYINT"

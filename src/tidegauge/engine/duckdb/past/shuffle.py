@@ -65,11 +65,11 @@ class _Slice(NamedTuple):
     """Changes sorted by part; those of part n are from bounds[n] to bounds[n + 1]."""
 
     columns: dict[str, Column]
-    bounds: NDArray[np.int64]
+    bounds: list[int]
 
     def part(self, number: int) -> dict[str, Column]:
-        begin, end = self.bounds[number], self.bounds[number + 1]
-        return {name: column[begin:end] for name, column in self.columns.items()}
+        some = slice(*self.bounds[number : number + 2])
+        return {name: column[some] for name, column in self.columns.items()}
 
 
 class _Block(NamedTuple):
@@ -163,7 +163,7 @@ class Shuffle:
             if self._ordered:
                 divided["row"] = order.astype(self._row)
                 divided["row"] += self._row(first + begin)
-            slices.append(_Slice(divided, bounds))
+            slices.append(_Slice(divided, bounds.tolist()))
         with self._lock:
             self._blocks.append(_Block(first, slices, len(part), seen))
             if self._files is None or sum(one.rows for one in self._blocks) < _TOGETHER:
@@ -214,7 +214,8 @@ class Shuffle:
             found = {}
         if not found or not len(next(iter(found.values()))):
             return None
-        if self._ordered and ((rows := found["row"])[1:] < rows[:-1]).any():
+        # in memory, they are in order
+        if self._files is not None and self._ordered and ((rows := found["row"])[1:] < rows[:-1]).any():
             order = np.argsort(rows, kind="stable")
             found = {name: taken(column, order) for name, column in found.items()}
         return found
