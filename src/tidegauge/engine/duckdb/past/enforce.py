@@ -379,8 +379,7 @@ def _moved(
 def net(moved: Sequence[tuple[Ints, int]], width: int) -> tuple[Ints, Ints]:
     """Add up signed places; a place whose number is 0 (nothing) is left out."""
     size = max((int(places.max(initial=-1)) + 1 for places, _ in moved), default=0)
-    total = sum(len(places) for places, _ in moved)
-    if size <= 4 * total + (1 << 16):
+    if size <= 4 * sum(len(places) for places, _ in moved) + (1 << 16):
         sums = np.zeros(size, np.int64)
         for places, sign in moved:
             sums += sign * np.bincount(places, minlength=size)
