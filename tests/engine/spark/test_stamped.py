@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import duckdb
+import pyarrow.parquet as pq
 import pytest
 
 from tests.engine.harness import COLUMNS, START, batch_table, last_end
@@ -14,6 +17,9 @@ from tests.engine.test_stamps import PLAN, WORLDS, stamped_result
 from tests.engine.test_stamps import write as stamp
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.errors import SourceError, SpecError
+from tidegauge.model.program import Allowance, Program, Release, Scope
+from tidegauge.model.quantity import Span
+from tidegauge.model.schedule import Schedule
 from tidegauge.model.tick import NOTHING_YET
 from tidegauge.store.secret.stamped import open_stamped
 
@@ -21,10 +27,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
     from tests.engine.harness import World
     from tidegauge.engine.spark.engine import SparkEngine
-    from tidegauge.model.program import Folded, Program
+    from tidegauge.model.program import Folded
 
 FILES = {"kind": "files", "path": "log.parquet"}
 
@@ -177,3 +184,54 @@ def test_stamps_of_an_encrypted_store_are_refused(tmp_path: Path, monkeypatch: p
     with pytest.raises(SpecError, match="the engine 'spark' cannot read an encrypted stamped changelog"):
         gauge(tmp_path, FILES, "spark", key="env:TIDEGAUGE_TEST_KEY").stamp()
     assert [path.name for path in tmp_path.iterdir()] == ["log.parquet"]
+
+
+@pytest.mark.slow
+def test_values_that_flows_look_at_are_those_of_the_row(spark: SparkSession, tmp_path: Path) -> None:
+    """The embedded engine has them as JSON."""
+    from tests.engine.spark.programs import QUERIES
+    from tidegauge.engine.spark.layout import Layout
+    from tidegauge.engine.spark.session import settled
+    from tidegauge.engine.spark.stamped_state import StampedState
+
+    rows: dict[str, list[str]] = {
+        "VARCHAR": ["'a\"b\\u0041'", "''", "chr(1) || chr(10) || 'é😀'", "NULL"],
+        "DOUBLE": ["'nan'", "'-inf'", "0.1", "1e300"],
+        "FLOAT": ["0.1", "'inf'", "1e-40", "NULL"],
+        "DECIMAL(30,5)": ["12345678901234567.12345", "-0.00001", "0", "NULL"],
+        "UBIGINT": ["18446744073709551615", "0", "1", "NULL"],
+        "BIGINT": ["-9223372036854775808", "9223372036854775807", "0", "NULL"],
+        "BOOLEAN": ["true", "false", "NULL", "NULL"],
+        "DATE": ["'2026-01-02'", "'0001-01-01'", "'9999-12-31'", "NULL"],
+        "TIMESTAMP": ["'2026-03-29 01:30:00.123456'", "'0001-01-01'", "'9999-12-31 23:59:59.999999'", "NULL"],
+    }
+    columns = {f"Column {n}`": kind for n, kind in enumerate(rows)}
+    query = replace(QUERIES["flow"], before=tuple(columns), after=tuple(columns), own_columns=True)
+    schedule = Schedule(0, Span(micros=10))
+    program = Program((Release("flow", query, schedule),), (Scope(("flow",), ((None, Allowance(2)),)),))
+    layout = Layout(program, columns)
+    with closing(duckdb.connect()) as db:
+        fields = [
+            ", ".join(
+                f'"{name}" := CAST({values[n]} AS {kind})'
+                for name, (kind, values) in zip(columns, rows.items(), strict=True)
+            )
+            for n in range(4)
+        ]
+        union = " UNION ALL ".join(
+            f"SELECT {n} AS n, struct_pack({one}) AS row" for n, one in enumerate(fields)
+        )
+        made = db.sql(f"SELECT n, to_json(row)::VARCHAR AS image, row FROM ({union}) ORDER BY n")
+        pq.write_table(made.to_arrow_table(), tmp_path / "rows.parquet")
+    with settled(spark):
+        spark.read.parquet(str(tmp_path / "rows.parquet")).createOrReplaceTempView("stamped_rows")
+        names = [f"`{name.replace('`', '``')}`" for name in columns]
+        kinds = [layout.columns[name] for name in columns]
+        image = StampedState(layout, 0)._image(["image"])
+        same = ", ".join(
+            f"image.{name} <=> CAST(row.{name} AS {kind}) AS same{n}"
+            for n, (name, kind) in enumerate(zip(names, kinds, strict=True))
+        )
+        found = spark.sql(f"SELECT {same} FROM (SELECT row, {image} AS image FROM stamped_rows)").collect()
+    assert len(found) == 4
+    assert [row.asDict() for row in found] == [{f"same{n}": True for n in range(len(columns))}] * 4
