@@ -7,7 +7,8 @@
               a second, peak memory, ratios to GROUP BY, growth exponents.
 `shapes`      1 million changes (10 million units with --large): 100 releases, 100,000 groups, a constraint
               that renews, a flow, units of three rows, a unit that owns 10,000 rows, keys of which few have
-              most changes, one change a row; each beside its own GROUP BY.
+              most changes, one change a row; each beside its own GROUP BY.  Units of several rows with
+              10 million changes as well.
 `processors`  the raw fold on all processors and on one.
 
 Every measurement runs in a process of its own, --rounds times in turn with the others; the fastest counts.
@@ -136,6 +137,8 @@ SHAPES: Final = {
         source={"unit": "person", "max_rows": 3},
     ),
 }
+SEVERAL: Final = ("family", "owner")
+"""Shapes whose units own several rows: measured with ten times as many changes as well."""
 
 
 def grouped(path: Path) -> float:
@@ -316,8 +319,9 @@ def shapes(folder: Path, changes: int, rounds: int, *, large: bool) -> Result:
     """Changelogs that are hard in one way, each beside its own GROUP BY."""
     alone = 0.0
     rows, ratios = [], []
-    for name, shape in SHAPES.items():
-        count = 10 * MILLION if large and name == "once" else changes
+    counts = [(name, 10 * MILLION if large and name == "once" else changes) for name in SHAPES]
+    for name, count in [*counts, *((name, 10 * changes) for name in SEVERAL)]:
+        shape = SHAPES[name]
         file = "one" if name in {"releases", "renewed", "flow"} else name
         path = kept(folder, f"{file}-{count}.parquet", lambda part, s=shape, n=count: s.invent(part, n))
         found = in_turn({"grouped": path, name: path}, rounds)
@@ -327,6 +331,11 @@ def shapes(folder: Path, changes: int, rounds: int, *, large: bool) -> Result:
                      f"{found[name].seconds / found['grouped'].seconds:.1f}"])  # fmt: skip
         if name == "releases":
             ratios.append(Ratio("fold, 100 releases", found[name].seconds, "one release", alone, "s", 5))
+        if name in SEVERAL and count > changes:
+            ratios.append(
+                Ratio(f"fold, {shape.title}, {count:,} changes", found[name].seconds, "GROUP BY",
+                      found["grouped"].seconds, "s", 8 if count >= 10 * MILLION else None)
+            )  # fmt: skip
     head = ["what", "changes", "seconds", "peak memory", "times one release, a change", "times GROUP BY"]
     return Result("", "", ratios, [Table("Hard changelogs: 100 days, new values alone", head, rows)])
 

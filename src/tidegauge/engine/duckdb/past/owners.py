@@ -19,7 +19,7 @@ from tidegauge.engine.duckdb.past.fold import UNOWNED, Past
 from tidegauge.engine.duckdb.past.owned import Moves, OwnedRows
 from tidegauge.engine.duckdb.past.parts import divided, together
 from tidegauge.engine.duckdb.past.several import Amounts, Several
-from tidegauge.engine.duckdb.past.shuffle import Shuffle, fits, size_of
+from tidegauge.engine.duckdb.past.shuffle import Shuffle, fits, narrow, size_of
 from tidegauge.engine.duckdb.past.threads import in_turn
 from tidegauge.engine.duckdb.past.work import ScratchFiles
 from tidegauge.engine.duckdb.views import arrow_schema
@@ -65,7 +65,7 @@ class PastOfUnits(Past):
     def _owners(self, block: pa.RecordBatch) -> dict[str, Column]:
         if self._text:
             return {"owner": block["owner"], "home": pc.fill_null(block["home"], 0).to_numpy()}
-        return {"owner": pc.fill_null(block["owner"], 0).to_numpy()}
+        return {"owner": narrow(pc.fill_null(block["owner"], 0))}
 
     def _enforced(
         self,
