@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -39,6 +39,9 @@ _CLAUSES: Final = {
 }
 _OPENINGS: Final = frozenset({TokenType.SELECT, TokenType.FROM, TokenType.WITH, TokenType.L_PAREN})
 _OPEN: Final = frozenset({None, TokenType.L_PAREN, TokenType.DOT})
+_MARKS: Final = frozenset("'\"`[$*")
+"""Where a quotation or, after a slash, a comment opens."""
+_QUOTED: Final = frozenset({TokenType.STRING, TokenType.IDENTIFIER})
 _CLOSE: Final = frozenset({TokenType.R_PAREN, TokenType.DOT, TokenType.COMMA})
 
 
@@ -103,12 +106,29 @@ def _spaced(tokens: Iterable[Token]) -> str:
 def _tokens(sql: str, dialect: str) -> list[Token]:
     try:
         return sqlglot.tokenize(sql, read=dialect)
-    except TokenError as error:
-        place = re.search(r"Missing (.+) from (\d+):(\d+)", str(error.__cause__))
-        if place is None:
-            raise Refused("syntax error: a comment or quotation is not closed") from None
-        at = f"line {place[2]}, column {int(place[3]) + 1}"
-        raise Refused(f"syntax error in {at}: {place[1]} is not closed") from None
+    except TokenError:
+        raise Refused(_unclosed(sql, dialect)) from None
+
+
+def _unclosed(sql: str, dialect: str) -> str:
+    """Where the quotation or comment opens that nothing closes.
+
+    No field of the tokenizer's error says it.  Every text that ends inside the quotation or comment is
+    refused as the whole is, so the longest text that is not refused ends where it opens.
+    """
+    at, mark, before = 0, sql[:1], []
+    for at in (n for n in range(len(sql) - 1, -1, -1) if sql[n] in _MARKS):
+        with suppress(TokenError):
+            before = sqlglot.tokenize(sql[:at], read=dialect)
+            mark = sql[at]
+            break
+    if before and (last := before[-1]).end + 1 == at:
+        if last.token_type in _QUOTED:  # what looks like its end is the first half of a doubled quote
+            at = last.start
+        elif last.token_type is TokenType.SLASH and mark == "*":
+            at, mark = last.start, "/*"
+    line, column = sql.count("\n", 0, at) + 1, at - sql.rfind("\n", 0, at)
+    return f"syntax error in line {line}, column {column}: {mark} is not closed"
 
 
 def parse(sql: str, dialect: str) -> exp.Select:
