@@ -16,7 +16,7 @@ import numpy as np
 from tidegauge.publish.denoise.bank import mixed, shares
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -144,11 +144,7 @@ def _predict(step: Step, models: Models, level: Floats, mean: Floats, covariance
     """Move mean (in place) and covariance to the next step; returns the covariance."""
     width = len(step.gain)
     _move(step, models, mean)
-    turned = np.ascontiguousarray(np.moveaxis(covariance, 2, 1))
-    _move(step, models, turned)
-    turned = np.ascontiguousarray(turned.transpose(2, 1, 0))
-    _move(step, models, turned)
-    covariance = np.ascontiguousarray(turned.transpose(0, 2, 1))
+    covariance = _on_both_sides(_move, step, models, covariance)
     both = level + models.other
     covariance[:width, :width] += step.gain[:, None, None] * step.gain[:, None] * both
     covariance[:width, width] += step.gain[:, None] * models.other
@@ -298,11 +294,7 @@ def backward(system: System, models: Models, spans: Sequence[Span], found: Forwa
             jumps[at] = force**2 / np.maximum(press, 1e-300)
             changes[at] = (variance * force) ** 2 + variance - variance**2 * press
         _back(step, models, pull)
-        turned = np.ascontiguousarray(np.moveaxis(inside, 2, 1))
-        _back(step, models, turned)
-        turned = np.ascontiguousarray(turned.transpose(2, 1, 0))
-        _back(step, models, turned)
-        inside = np.ascontiguousarray(turned.transpose(0, 2, 1))
+        inside = _on_both_sides(_back, step, models, inside)
     means, variances = [], []
     for span in spans:
         mean, variance = levels[span.end], spreads[span.end]
@@ -324,3 +316,14 @@ def _back(step: Step, models: Models, state: Floats) -> None:
     else:
         state[:width] = np.tensordot(step.transition.T, state[:width], 1)
     state[width] = models.keep.reshape(by_model) * state[width] + models.pull.reshape(by_model) * force
+
+
+def _on_both_sides(
+    multiply: Callable[[Step, Models, Floats], None], step: Step, models: Models, matrices: Floats
+) -> Floats:
+    """Each matrix with that of `multiply` on its left and the transposed one on its right."""
+    turned = np.ascontiguousarray(np.moveaxis(matrices, 2, 1))
+    multiply(step, models, turned)
+    turned = np.ascontiguousarray(turned.transpose(2, 1, 0))
+    multiply(step, models, turned)
+    return np.ascontiguousarray(turned.transpose(0, 2, 1))
