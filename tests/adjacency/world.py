@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidegauge.audit.worlds import world
-from tidegauge.audit.worlds.world import Event, alone, without
+from tidegauge.audit.worlds.world import Event, alone, visit, without
 
 if TYPE_CHECKING:
     import random
@@ -127,7 +127,7 @@ def _happen(
                 same = table.rows[previous][1] if rng.random() < 0.6 else row
                 table.rename(at, previous, key, same)
         case 4 if living and not plain:
-            _visit(rng, table, at, keys, row)
+            visit(rng, table, at, keys, row)
         case 5 if rng.random() < 0.5 and not plain:
             table.truncate(at)
         case 6 | 7 if key in table.rows and not plain:
@@ -139,19 +139,3 @@ def _happen(
             if key in table.rows and rng.random() < 0.7:
                 row["owner"] = table.rows[key][1]["owner"]
             table.put(at, key, row)
-
-
-def _visit(rng: random.Random, table: Table, at: tuple[int, int], keys: Sequence[str], row: Row) -> None:
-    """A row takes the keys of rows that are no more, one after the other;
-    then rows are inserted there again."""
-    (previous, (_, same)) = rng.choice(sorted(table.rows.items()))
-    dead = [key for key in keys if key not in table.rows]
-    home = previous
-    for key in dead:
-        table.rename(at, previous, key, same)
-        previous = key
-    if dead and rng.random() < 0.7:
-        table.rename(at, previous, home if rng.random() < 0.5 else "far", same)
-    for key in dead:
-        if rng.random() < 0.6 and key not in table.rows:
-            table.put(at, key, dict(row))

@@ -248,7 +248,7 @@ def _happen(
             if previous != key:
                 table.rename(at, previous, key, table.rows[previous][1] if rng.random() < 0.6 else row)
         case 4 if living:
-            _visit(rng, table, at, keys, row)
+            visit(rng, table, at, keys, row)
         case 5 if rng.random() < 0.3:
             table.truncate(at)
         case 6 if rng.random() < 0.2:
@@ -257,7 +257,7 @@ def _happen(
             table.put(at, key, row)
 
 
-def _visit(rng: Random, table: Table, at: tuple[int, int], keys: Sequence[str], row: Row) -> None:
+def visit(rng: Random, table: Table, at: tuple[int, int], keys: Sequence[str], row: Row) -> None:
     """A row takes the keys of deleted rows, one after the other; then rows are inserted there again."""
     (previous, (_, same)) = rng.choice(sorted(table.rows.items()))
     home, dead = previous, [key for key in keys if key not in table.rows]
