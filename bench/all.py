@@ -80,15 +80,12 @@ def without(name: str, reason: str) -> dict[str, Any]:
 
 
 def run(name: str, *, quick: bool) -> dict[str, Any]:
-    """Run a script in a process of its own: its JSON, its text if it has no --json, or why it failed."""
-    speaks = "--json" in (Path(__file__).parent / f"{name}.py").read_text("utf-8")
-    words = [sys.executable, "-m", f"bench.{name}", *WORDS.get(name, ())]
-    words += (["--json"] + (["--quick"] if quick else [])) if speaks else []
+    """Run a script in a process of its own: its JSON, or why it failed."""
+    words = [sys.executable, "-m", f"bench.{name}", *WORDS.get(name, ()), "--json"]
+    words += ["--quick"] if quick else []
     begin, load = time.perf_counter(), os.getloadavg()[0]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     found: dict[str, Any] = {"seconds": time.perf_counter() - begin, "load": load, "machine": machine()}
-    if not speaks and done.returncode == 0:
-        return found | {"text": done.stdout}
     try:
         return found | {"result": json.loads(last_line(done.stdout))}
     except json.JSONDecodeError:

@@ -10,7 +10,6 @@ wrk) and the extra 'serve'.
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import shutil
@@ -23,10 +22,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 
-from bench.result import Chart, Ratio, Result, Table, not_here, say
+from bench.result import Chart, Ratio, Result, Table, not_here, options, say
 from tests.publish.ward import Ward
 from tidegauge.model.quantity import DAY, instant
 from tidegauge.model.tick import Seal
@@ -115,22 +115,12 @@ def server(path: Path, workers: int) -> Iterator[str]:
         sys.executable, "-m", "tidegauge", "serve", str(path),
         "--listen", "127.0.0.1:0", "--workers", str(workers),
     ]  # fmt: skip
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
+    with running(subprocess.Popen(words, stdout=subprocess.PIPE, text=True)) as process:
+        assert process.stdout is not None
         line = process.stdout.readline()
         address = next(word for word in line.split() if word.startswith("http://"))
-        for _ in range(600):
-            try:
-                if httpx.get(f"{address}api/v1/ready").status_code == 200:
-                    break
-            except httpx.TransportError:
-                time.sleep(0.05)
-        time.sleep(1.0)
+        await_answer(f"{address}api/v1/ready", ready=200)
         yield address
-    finally:
-        process.terminate()
-        process.wait()
 
 
 @contextmanager
@@ -143,22 +133,32 @@ def bare(body: Path, workers: int) -> Iterator[str]:
         sys.executable, "-m", "uvicorn", "bench.bare:app", "--port", str(port), "--workers", str(workers),
         "--log-level", "error", "--no-access-log", "--loop", "uvloop", "--http", "httptools",
     ]  # fmt: skip
-    process = subprocess.Popen(
-        words, env={**os.environ, "BENCH_BODY": str(body)}, cwd=Path(__file__).parents[1]
-    )
     address = f"http://127.0.0.1:{port}/"
-    try:
-        for _ in range(600):
-            try:
-                httpx.get(address)
-                break
-            except httpx.TransportError:
-                time.sleep(0.05)
-        time.sleep(1.0)
+    environment = {**os.environ, "BENCH_BODY": str(body)}
+    with running(subprocess.Popen(words, env=environment, cwd=Path(__file__).parents[1])):
+        await_answer(address)
         yield address
+
+
+@contextmanager
+def running(process: subprocess.Popen[Any]) -> Iterator[subprocess.Popen[Any]]:
+    """The process, which is stopped at the end."""
+    try:
+        yield process
     finally:
         process.terminate()
         process.wait()
+
+
+def await_answer(address: str, *, ready: int | None = None) -> None:
+    """Wait until the server answers, with this status if one is given, and all its workers have started."""
+    for _ in range(600):
+        try:
+            if httpx.get(address).status_code == ready or ready is None:
+                break
+        except httpx.TransportError:
+            time.sleep(0.05)
+    time.sleep(1.0)
 
 
 def wrk(address: str, *more: str, seconds: int = 8) -> float:
@@ -279,9 +279,7 @@ def result(days: int, seconds: int) -> Result:
 
 def main() -> int:
     """Measure, print, and fail where a limit is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--json", action="store_true")
+    parser = options(__doc__)
     asked = parser.parse_args()
     if shutil.which("wrk") is None:
         reason = "It is not installed (Debian: apt-get install wrk)."

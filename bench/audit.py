@@ -8,7 +8,6 @@ at 95 % confidence: 90 % (shift) and 77 % (exact) of mu with 500 cells, 96 % and
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.result import Chart, Ratio, Result, Table, say
+from bench.result import Chart, Ratio, Result, Table, options, say
 from tidegauge.audit.findings import Discrepancy
 from tidegauge.audit.noise.canaries import run_canaries
 from tidegauge.audit.worlds.palette import palette
@@ -140,10 +139,8 @@ def result(runs: int, sizes: list[int], repeated: int = IN_A_ROW) -> Result:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Power of the audit's canaries.")
+    parser = options("Power of the audit's canaries.", quick="three runs, with 500 cells alone")
     parser.add_argument("--runs", type=int, default=10, help="runs with 500 cells; a fifth with 5,000")
-    parser.add_argument("--quick", action="store_true", help="three runs, with 500 cells alone")
-    parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     found = result(3, [500], 5) if asked.quick else result(asked.runs, list(TARGETS))
     return say(found, as_json=asked.json)

@@ -9,7 +9,6 @@ there.  `peak` is the memory of the process in megabytes, at its highest so far.
 
 from __future__ import annotations
 
-import argparse
 import resource
 import sys
 from fractions import Fraction
@@ -17,7 +16,7 @@ from time import process_time
 
 import numpy as np
 
-from bench.result import Ratio, Result, Table, say
+from bench.result import Ratio, Result, Table, options, say
 from tidegauge.mechanism.decoding.weighted import Weighted
 from tidegauge.mechanism.decoding.windows import Decoding, Windows
 from tidegauge.mechanism.encode import ComponentPlan
@@ -108,12 +107,10 @@ def result(bins: int, cells: int, by_weight_bins: int) -> Result:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = options(__doc__.partition("\n")[0], quick="5,000 bins, 200 by weights")
     parser.add_argument("--bins", type=int, default=100_000)
     parser.add_argument("--cells", type=int, default=10)
     parser.add_argument("--by-weights", type=int, default=2000)
-    parser.add_argument("--quick", action="store_true", help="5,000 bins, 200 by weights")
-    parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     bins, few = (5_000, 200) if asked.quick else (asked.bins, asked.by_weights)
     return say(result(bins, asked.cells, few), as_json=asked.json)

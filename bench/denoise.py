@@ -10,7 +10,6 @@ FOLDER (or TIDEGAUGE_DATA) holds traffic_fines.csv.gz, congress_committees.csv.g
 
 from __future__ import annotations
 
-import argparse
 import csv
 import gzip
 import os
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tidegauge as tg
-from bench.result import Ratio, Result, Table, put, say
+from bench.result import Ratio, Result, Table, options, put, say
 from tidegauge.publish.denoise.estimate import Denoised, past_only, smoothed
 from tidegauge.publish.denoise.filter import Span
 from tidegauge.publish.denoise.measured import measured
@@ -226,14 +225,12 @@ def timed() -> list[Ratio]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = options(__doc__, quick="two draws of one series")
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--draws", type=int, default=30)
     parser.add_argument("--others", action="store_true", help="other columns of the same changelogs")
     parser.add_argument("--time", action="store_true", help="the time alone")
-    parser.add_argument("--quick", action="store_true", help="two draws of one series")
     parser.add_argument("--write", action="store_true", help="put the table into docs/denoised.md")
-    parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     named = os.environ.get("TIDEGAUGE_DATA")
     folder = given.folder or (Path(named) if named else None)

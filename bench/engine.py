@@ -8,7 +8,6 @@ prints how long a plain SQLite transaction takes that writes as many rows.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import tempfile
@@ -21,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 import tidegauge as tg
-from bench.result import Ratio, Result, Table, say
+from bench.result import Ratio, Result, Table, options, say
 from bench.state import plain_sqlite
 from tidegauge.model.mutation import Batch
 from tidegauge.model.quantity import SECOND, instant, rfc3339
@@ -144,14 +143,10 @@ def result(units: int, changes: int, count: int) -> Result:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__, quick="50,000 rows, 1,000 changes")
     parser.add_argument("--units", type=int, default=1_000_000)
     parser.add_argument("--changes", type=int, default=10_000)
     parser.add_argument("--ticks", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="50,000 rows, 1,000 changes")
-    parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     units, changes = (50_000, 1_000) if asked.quick else (asked.units, asked.changes)
     return say(result(units, changes, asked.ticks), as_json=asked.json)

@@ -9,7 +9,6 @@ TIDEGAUGE_DATA names the folder of the real changelogs; without it, only the dem
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import tempfile
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.result import Ratio, Result, Table, say
+from bench.result import Ratio, Result, Table, options, say
 from tidegauge.demo.town import KINDS, changelog, write
 from tidegauge.run.gauge import Gauge
 
@@ -158,10 +157,8 @@ def result(names: list[str], people: int) -> Result:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="What on_excess costs.")
+    parser = options("What on_excess costs.", quick="the demo alone, with a tenth of the people")
     parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--quick", action="store_true", help="the demo alone, with a tenth of the people")
-    parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     found = result(["demo"], 10_000) if asked.quick else result(asked.names, 100_000)
     return say(found, as_json=asked.json)

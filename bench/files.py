@@ -18,7 +18,7 @@ from pathlib import Path
 
 import duckdb
 
-from bench.result import Ratio, Result, Table, say
+from bench.result import Ratio, Result, Table, options, say
 from tidegauge.model.quantity import instant
 from tidegauge.source.files.source import Files
 
@@ -99,12 +99,8 @@ def result(rows: int) -> Result:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__, quick="50,000 rows")
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--quick", action="store_true", help="50,000 rows")
-    parser.add_argument("--json", action="store_true")
     parser.add_argument("--one", choices=WORK, help=argparse.SUPPRESS)
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()

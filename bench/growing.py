@@ -15,7 +15,6 @@ it, on the same rows:
 
 from __future__ import annotations
 
-import argparse
 import csv
 import sys
 import tempfile
@@ -27,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import tidegauge as tg
-from bench.result import Chart, Ratio, Result, Series, Table, say
+from bench.result import Chart, Ratio, Result, Series, Table, options, say
 from tidegauge.model.quantity import DAY, instant, rfc3339
 
 if TYPE_CHECKING:
@@ -163,11 +162,7 @@ def result(days: int, runs: int) -> Result:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="120 days, two gauges")
-    parser.add_argument("--json", action="store_true")
+    parser = options(__doc__, quick="120 days, two gauges")
     asked = parser.parse_args()
     return say(result(120, 2) if asked.quick else result(540, 20), as_json=asked.json)
 

@@ -8,7 +8,6 @@ Each library runs in an environment of its own (environments.py), which needs pi
 
 from __future__ import annotations
 
-import argparse
 import sys
 from math import sqrt
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ import numpy as np
 from bench.accuracy import ours
 from bench.environments import DPCRPY, JAX_PRIVACY, MULTI_FREQ, OPENDP, Absent, ask
 from bench.peers import DAILY, Case
-from bench.result import Chart, Ratio, Result, Series, Table, say
+from bench.result import Chart, Ratio, Result, Series, Table, options, say
 from tidegauge.local import Collector, Survey
 from tidegauge.local.simulate import invent_lives, simulated_tally, true_histogram
 from tidegauge.model.constraint import AtMost
@@ -163,11 +162,7 @@ def result(sizes: list[int], draws: int, people: int, windows: int) -> Result:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--json", action="store_true")
+    parser = options(__doc__)
     asked = parser.parse_args()
     found = result([64], 40, 500, 8) if asked.quick else result([256, 1024], 200, 4000, 16)
     return say(found, as_json=asked.json)

@@ -9,7 +9,6 @@ answers of the database.  Server, writer and gauge share the machine.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from bench.result import Ratio, Result, Table, not_here, say
+from bench.result import Ratio, Result, Table, not_here, options, say
 from tests.servers.postgres import Server, binaries
 from tidegauge.run.gauge import Gauge
 
@@ -253,13 +252,9 @@ def result(units: int, changes: int, burst: int) -> Result:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true")
+    parser = options(__doc__)
     parser.add_argument("--changes", type=int)
     parser.add_argument("--units", type=int)
-    parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     if not binaries():
         reason = "It is not installed (Debian: apt-get install postgresql)."

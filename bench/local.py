@@ -10,7 +10,6 @@ reports and decodes them.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from itertools import product
 from math import exp, log, log10
@@ -21,7 +20,7 @@ import numpy as np
 
 from bench.local_peers import PEERS, REVEALING, UPDATED, Setting, updates
 from bench.page import filled
-from bench.result import Chart, Ratio, Result, Series, Table, say
+from bench.result import Chart, Ratio, Result, Series, Table, options, say
 from tidegauge.local import Collector, Reporter
 from tidegauge.local.attack import guess_change
 from tidegauge.local.reporter import HEADER
@@ -350,12 +349,8 @@ def result(cells: dict[Setting, dict[str, tuple[float, float]]], speeds: dict[st
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__, quick="two values of epsilon alone")
     parser.add_argument("--full", action="store_true", help="the whole grid, and write it to docs/local")
-    parser.add_argument("--quick", action="store_true", help="two values of epsilon alone")
-    parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
     grid = (
         product((2, 4, 8), (1, 2, 4), (64, 256), (1, 2, 4, 8))

@@ -9,7 +9,6 @@ commits two readings of each group to a durable store.  Needs Java and, the firs
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import tempfile
@@ -20,7 +19,7 @@ import duckdb
 
 import tidegauge as tg
 from bench.environments import TUMULT, Absent, ask
-from bench.result import Chart, Ratio, Result, Table, say
+from bench.result import Chart, Ratio, Result, Table, options, say
 
 GROUPS = [f"g{n:02d}" for n in range(50)]
 
@@ -100,12 +99,8 @@ def result(rows: int, repeats: int) -> Result:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     found = result(50_000, 1) if asked.quick else result(asked.rows, 3)
     return say(found, as_json=asked.json)

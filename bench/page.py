@@ -62,8 +62,6 @@ def runs(everything: dict[str, dict[str, Any]]) -> Table:
 def _outcome(one: dict[str, Any]) -> str:
     if "failed" in one:
         return "failed"
-    if "text" in one:
-        return "ran"
     found = result_from(one["result"])
     if found.absent and not found.ratios and not found.tables:
         return "not run here"
@@ -73,12 +71,9 @@ def _outcome(one: dict[str, Any]) -> str:
 
 
 def section(name: str, one: dict[str, Any], folder: Path, prefix: str) -> str:
-    """The heading, text, tables and figures of one script; writes the figures."""
+    """The heading, tables and figures of one script; writes the figures."""
     if "failed" in one:
         return f"## {name.capitalize()}\n\nNot measured: {one['failed']}"
-    if "text" in one:
-        said = f"Output of `python -m bench.{name}`:\n\n```text\n{one['text'].rstrip()}\n```"
-        return f"## {name.capitalize()}\n\n{said}"
     found = result_from(one["result"])
     parts = [f"## {found.title or name.capitalize()}"]
     figures = []

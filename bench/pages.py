@@ -5,7 +5,6 @@ python -m bench.pages
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import statistics
 import sys
@@ -15,7 +14,7 @@ from math import sin
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.result import Ratio, Result, Table, say
+from bench.result import Ratio, Result, Table, options, say
 from tidegauge.model.quantity import instant
 from tidegauge.model.tick import Seal
 from tidegauge.publish import pages
@@ -128,9 +127,7 @@ def result(releases: int) -> Result:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Weight and time of pages.")
-    parser.add_argument("--quick", action="store_true", help="10 releases")
-    parser.add_argument("--json", action="store_true")
+    parser = options("Weight and time of pages.", quick="10 releases")
     asked = parser.parse_args()
     return say(result(10 if asked.quick else RELEASES), as_json=asked.json)
 

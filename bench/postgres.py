@@ -10,7 +10,6 @@ the server), changes a second, and the ratio of the seconds to those of the bare
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.live import DECLARATION, WRITER, live
-from bench.result import Ratio, Result, Table, not_here, say
+from bench.result import Ratio, Result, Table, not_here, options, say
 from tests.servers.postgres import Server, binaries
 from tidegauge.run.gauge import Gauge
 from tidegauge.source.postgres.access import Access
@@ -125,13 +124,9 @@ def result(parts: Parts, units: int, changes: int) -> Result:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__, quick="20,000 changes of as many rows")
     parser.add_argument("--changes", type=int, default=1_000_000)
     parser.add_argument("--units", type=int, default=1_000_000)
-    parser.add_argument("--quick", action="store_true", help="20,000 changes of as many rows")
-    parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     if not binaries():
         return say(

@@ -5,6 +5,7 @@ A script prints its result with `say`.  With --json the last line of its output 
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -157,6 +158,14 @@ def markdown(found: Result) -> str:
 def not_here(title: str, what: str, reason: str) -> Result:
     """The result of a script that cannot run on this machine."""
     return Result(title, "", absent={what: reason})
+
+
+def options(about: str | None, *, quick: str | None = None) -> argparse.ArgumentParser:
+    """A parser with the options that every benchmark takes.  `quick`: what --quick leaves out."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help=quick)
+    parser.add_argument("--json", action="store_true", help="the result as JSON")
+    return parser
 
 
 def say(found: Result, *, as_json: bool) -> int:

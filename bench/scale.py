@@ -37,9 +37,8 @@ import duckdb
 import tidegauge as tg
 from bench import throughput
 from bench.machine import machine, peak_memory
-from bench.result import Ratio, Result, Table, markdown, say
+from bench.result import Ratio, Result, Table, markdown, options, say
 from tidegauge.engine.registry import open_engine
-from tidegauge.model.tick import NOTHING_YET
 from tidegauge.source.files.source import Files
 from tidegauge.store.secret.stamped import open_stamped
 
@@ -158,17 +157,7 @@ def folded(shape: Shape, path: Path, folder: Path) -> float:
     source = Files(str(path), time="time", key="id", table="people", after="after_",
                    unit=shape.source.get("unit"))  # fmt: skip
     source.select(planned.program.wanted(source.columns))
-    with open_engine("duckdb", planned.program, planned.columns) as engine:
-        gc.collect()  # what planning left behind
-        begin = time.perf_counter()
-        history = source.history(reached)
-        found = engine.backfill(  # type: ignore[attr-defined]
-            history, state=Nothing(), reached=reached, now=-NOTHING_YET, report=lambda _, __: None
-        )
-        for _ in found.parts:
-            pass
-        history.close()
-        return time.perf_counter() - begin
+    return throughput.first_fold(planned, source, reached, Nothing())
 
 
 class Nothing(throughput.Empty):
@@ -369,37 +358,33 @@ def write_docs(found: Result) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__, quick="small sizes, one round")
     parts = ("sizes", "shapes", "processors")
-    parser.add_argument("--quick", action="store_true", help="small sizes, one round")
     parser.add_argument("--large", action="store_true", help="100 million changes, 10 million units as well")
     parser.add_argument("--only", nargs="+", choices=parts, default=parts)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", type=Path, help="keep the changelogs here")
     parser.add_argument("--processors", action="store_true", help="seconds of all processors, not the clock")
     parser.add_argument("--docs", action="store_true", help="write the figures into docs/scaling.md")
-    parser.add_argument("--json", action="store_true")
     parser.add_argument("--one", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.processors:
+    asked = parser.parse_args()
+    if asked.processors:
         setattr(time, "perf_counter", time.process_time)  # noqa: B010  (bench.throughput has this clock)
     with tempfile.TemporaryDirectory() as scratch:
-        if options.one:
-            seconds = work(options.one, options.folder, Path(scratch))
+        if asked.one:
+            seconds = work(asked.one, asked.folder, Path(scratch))
             print(seconds, time.process_time(), peak_memory())
             return 0
-        folder, rounds = options.folder or Path(scratch), 1 if options.quick else options.rounds
-        few = MILLION // 10 if options.quick else MILLION
-        counts = [few, 10 * few, *([100 * MILLION] if options.large else [])]
+        folder, rounds = asked.folder or Path(scratch), 1 if asked.quick else asked.rounds
+        few = MILLION // 10 if asked.quick else MILLION
+        counts = [few, 10 * few, *([100 * MILLION] if asked.large else [])]
         work_of = {
             "sizes": lambda: sizes(folder, counts, rounds),
-            "shapes": lambda: shapes(folder, few, rounds, large=options.large),
+            "shapes": lambda: shapes(folder, few, rounds, large=asked.large),
             "processors": lambda: processors(folder, 10 * few, rounds),
         }
-        found = [work_of[part]() for part in options.only]
-    clock = "Seconds of all processors" if options.processors else "Seconds of the clock"
+        found = [work_of[part]() for part in asked.only]
+    clock = "Seconds of all processors" if asked.processors else "Seconds of the clock"
     whole = Result(
         "Scale",
         "Whole histories in Parquet, raw and stamped, beside the GROUP BY without privacy in the same "
@@ -409,9 +394,9 @@ def main() -> int:
         [table for one in found for table in one.tables],
         absent={name: reason for one in found for name, reason in one.absent.items()},
     )
-    if options.docs:
+    if asked.docs:
         write_docs(whole)
-    return say(whole, as_json=options.json)
+    return say(whole, as_json=asked.json)
 
 
 if __name__ == "__main__":

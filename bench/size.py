@@ -8,14 +8,13 @@ Needs the network (or pip's cache).  The total is that of the files that pip ins
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import tempfile
 import tomllib
 from pathlib import Path
 
-from bench.result import Chart, Ratio, Result, Table, say
+from bench.result import Chart, Ratio, Result, Table, options, say
 
 ROOT = Path(__file__).parents[1]
 MEGABYTE = 1_000_000
@@ -72,10 +71,8 @@ def result(asked: list[str] | None) -> Result:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Size of the base install and of each extra.")
+    parser = options("Size of the base install and of each extra.", quick="the base install alone")
     parser.add_argument("extras", nargs="*", metavar="EXTRA")
-    parser.add_argument("--quick", action="store_true", help="the base install alone")
-    parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     return say(result([] if asked.quick else asked.extras or None), as_json=asked.json)
 

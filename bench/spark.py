@@ -10,7 +10,6 @@ the stamping itself is not timed.  Where PySpark is missing, everything runs in 
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
 import shutil
@@ -28,7 +27,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from bench.environments import ROOT, Absent, Library, environment
-from bench.result import Ratio, Result, not_here, result_from, say
+from bench.result import Ratio, Result, not_here, options, result_from, say
 from tidegauge.engine.duckdb.engine import DuckEngine
 from tidegauge.engine.spark.changes import Changes, Roles, where_of
 from tidegauge.engine.spark.engine import SparkEngine
@@ -213,10 +212,8 @@ def elsewhere(arguments: list[str]) -> Result:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="A first load on Spark beside a plain GROUP BY.")
+    parser = options("A first load on Spark beside a plain GROUP BY.", quick="100,000 changes")
     parser.add_argument("sizes", type=int, nargs="*", default=[1_000_000, 10_000_000], metavar="CHANGES")
-    parser.add_argument("--quick", action="store_true", help="100,000 changes")
-    parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     sizes = [100_000] if asked.quick else asked.sizes
     if shutil.which("java") is None:

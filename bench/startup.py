@@ -9,7 +9,6 @@ Exits with 1 where one costs more than its target.  Other libraries are imported
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from resource import RUSAGE_CHILDREN, getrusage
 from statistics import median
 
 import tidegauge
-from bench.result import Chart, Ratio, Result, say
+from bench.result import Chart, Ratio, Result, options, say
 
 VERB = "from tidegauge.cli import main; main()"
 TOML = """
@@ -106,10 +105,8 @@ def result(repeats: int) -> Result:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="What starting costs.")
+    parser = options("What starting costs.", quick="once")
     parser.add_argument("repeats", type=int, nargs="?", default=7)
-    parser.add_argument("--quick", action="store_true", help="once")
-    parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     return say(result(1 if asked.quick else asked.repeats), as_json=asked.json)
 

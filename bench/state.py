@@ -8,7 +8,6 @@ the rows and counters of the units that change, and replaces them in one durable
 
 from __future__ import annotations
 
-import argparse
 import random
 import sqlite3
 import statistics
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from bench.result import Ratio, Result, Table, say
+from bench.result import Ratio, Result, Table, options, say
 from tidegauge.model.program import Folded
 from tidegauge.store.store import Store
 
@@ -185,14 +184,10 @@ def result(rows: int, changes: int, ticks: int) -> Result:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__, quick="50,000 rows, 1,000 changes")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--changes", type=int, default=10_000)
     parser.add_argument("--ticks", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="50,000 rows, 1,000 changes")
-    parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     rows, changes = (50_000, 1_000) if asked.quick else (asked.rows, asked.changes)
     return say(result(rows, changes, asked.ticks), as_json=asked.json)

@@ -15,7 +15,6 @@ be to vote), which favours it.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from dataclasses import dataclass
 from itertools import product
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench.result import Chart, Ratio, Result, Series, Table, say
+from bench.result import Chart, Ratio, Result, Series, Table, options, say
 from tidegauge.local import Collector, Survey
 from tidegauge.local.simulate import simulated_tally
 
@@ -168,11 +167,7 @@ def result(sizes: list[int], epochs: int, epsilons: tuple[int, ...], runs: int) 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--json", action="store_true")
+    parser = options(__doc__)
     asked = parser.parse_args()
     found = result([2000], 16, (2,), 2) if asked.quick else result([5000, 20_000, 80_000], 64, (1, 4), 4)
     return say(found, as_json=asked.json)

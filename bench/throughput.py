@@ -23,7 +23,7 @@ import duckdb
 
 import tidegauge as tg
 from bench.machine import peak_memory
-from bench.result import Chart, Ratio, Result, Series, Table, say
+from bench.result import Chart, Ratio, Result, Series, Table, options, say
 from tidegauge.engine.registry import open_engine
 from tidegauge.model.tick import NOTHING_YET
 from tidegauge.source.files.source import Files
@@ -94,12 +94,17 @@ def fold(path: Path, folder: Path) -> float:
     planned = gauge(path, folder / "plan.db").plan()
     reached = planned.releases[0].release.schedule.bin_end(DAYS)
     source = Files(str(path), time="time", key="id", table="people", before="before_", after="after_")
+    return first_fold(planned, source, reached, Empty())
+
+
+def first_fold(planned: tg.Plan, source: Files, reached: int, state: Empty) -> float:
+    """Seconds that the engine takes for the whole history of a source; opening the engine apart."""
     with open_engine("duckdb", planned.program, planned.columns) as engine:
         gc.collect()  # what planning left behind
         begin = time.perf_counter()
         history = source.history(reached)
         found = engine.backfill(  # type: ignore[attr-defined]
-            history, state=Empty(), reached=reached, now=-NOTHING_YET, report=lambda _, __: None
+            history, state=state, reached=reached, now=-NOTHING_YET, report=lambda _, __: None
         )
         for _ in found.parts:
             pass
@@ -174,28 +179,22 @@ def result(sizes: list[int], names: list[str], folder: Path) -> Result:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(__doc__, quick="50,000 and 200,000 changes")
     parser.add_argument("--changes", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--large", action="store_true", help="100 million changes as well")
     parser.add_argument("--folder", type=Path, help="keep the changelogs here")
     parser.add_argument(
         "--what", nargs="+", choices=WORK, default=list(WORK), help="plain and scan are needed"
     )
-    parser.add_argument("--quick", action="store_true", help="50,000 and 200,000 changes")
-    parser.add_argument("--json", action="store_true")
     parser.add_argument("--one", choices=WORK, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        if options.one:
-            seconds = WORK[options.one](options.folder, Path(scratch))
+        if asked.one:
+            seconds = WORK[asked.one](asked.folder, Path(scratch))
             print(seconds, time.process_time(), peak_memory())
             return 0
-        sizes = (
-            [50_000, 200_000] if options.quick else [*options.changes, *([LARGE] if options.large else [])]
-        )
-        return say(result(sizes, options.what, options.folder or Path(scratch)), as_json=options.json)
+        sizes = [50_000, 200_000] if asked.quick else [*asked.changes, *([LARGE] if asked.large else [])]
+        return say(result(sizes, asked.what, asked.folder or Path(scratch)), as_json=asked.json)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ where it was.  Every series has a generator of its own: its draws are the same, 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -31,7 +30,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench.all import ROOT, code, keep
-from bench.result import Chart, Ratio, Series, Table, not_here, put, result_from, say
+from bench.result import Chart, Ratio, Series, Table, not_here, options, put, result_from, say
 from bench.result import Result as Found
 from bench.series import CASES, MORE, Case
 from tidegauge.mechanism.search.candidates import candidates
@@ -290,15 +289,13 @@ def write(found: Found) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = options(__doc__, quick="one series, 20 draws")
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--draws", type=int, default=2000)
     parser.add_argument("--write", action="store_true", help="put the tables into docs/choosing-k.md")
     parser.add_argument("--kept", action="store_true", help="run nothing, take what is kept")
-    parser.add_argument("--quick", action="store_true", help="one series, 20 draws")
     parser.add_argument("--all", action="store_true", help="every series of bench/series.py")
     parser.add_argument("--series", nargs="+", metavar="NAME", help="these series alone")
-    parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
     if asked.kept:
         found = result_from(json.loads(KEPT.read_text("utf-8"))["result"])

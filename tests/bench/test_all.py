@@ -82,7 +82,6 @@ def test_the_page(tmp_path: Path) -> None:
     page = tmp_path / "benchmarks.md"
     write(page, {
         "accuracy": kept(result=asdict(FOUND)),
-        "spark": kept(text="changes seconds\n100 2\n"),
         "live": kept(failed="PostgreSQL is not installed"),
         "api": kept(result=asdict(not_here("API", "wrk", "It is not installed."))),
     }, ["scale"])  # fmt: skip
@@ -94,7 +93,6 @@ def test_the_page(tmp_path: Path) -> None:
     assert "Not run for this page: `bench.scale`." in text
     assert "| `bench.api` | 2 s | 0.5 | not run here |" in text
     assert "## API\n\nNot run: wrk. It is not installed." in text
-    assert "```text\nchanges seconds\n100 2\n```" in text
     assert all(len(line) <= 110 for line in text.splitlines() if not line.startswith("|"))
     for figure in ("accuracy-1", "accuracy-2"):
         assert f"](benchmarks/{figure}.svg)" in text
