@@ -114,7 +114,7 @@ class Span:
         if self.months and self.micros:
             raise SpecError("a duration is either calendar months and years or days and shorter, not both")
         if self.months < 0 or self.micros < 0 or not (self.months or self.micros):
-            raise SpecError("a duration must be longer than nothing")
+            raise SpecError("a duration must be longer than 0")
 
     @classmethod
     def parse(cls, value: str | timedelta | Span) -> Span:

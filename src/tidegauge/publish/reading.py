@@ -1,4 +1,4 @@
-"""A published row as users see it; and what can be asked for besides."""
+"""A published row as a reading that users see, and the options for what else is shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a store proves of itself, and readings that were handed on compared with it."""
+"""Checks a store by its chains of hashes, and compares readings that others have with the store."""
 
 from __future__ import annotations
 

@@ -191,7 +191,9 @@ def _asked(search: Search) -> bool:
 def _read(recorded: Recorded) -> Dense:
     digest = str(recorded.parameters.get("digest", ""))
     if digest not in recorded.attachments:
-        raise SpecError("a dense strategy has no parameters that can be declared: its matrix is searched for")
+        raise SpecError(
+            "a dense strategy has no parameters that can be declared: its matrix is the result of a search"
+        )
     first = int(recorded.parameters["first"])
     return Dense.unpacked(recorded.attachments[digest], digest=digest, first=first)
 
