@@ -216,25 +216,24 @@ def check_terms(one: Grown, folder: Path, seed: int) -> int:
     return compared
 
 
-@pytest.mark.parametrize(("kind", "part"), chunks(QUICK), ids=str)
-def test_one_term_more_or_less(tmp_path: Path, kind: Kind, part: range) -> None:
+def check_every_seed(folder: Path, kind: Kind, part: range) -> None:
     compared = 0
     for seed in part:
-        folder = tmp_path / str(seed)
-        folder.mkdir()
-        compared += check_terms(grown(seed, kind, renews=True), folder, seed)
+        own = folder / str(seed)
+        own.mkdir()
+        compared += check_terms(grown(seed, kind, renews=True), own, seed)
     assert compared > 0
+
+
+@pytest.mark.parametrize(("kind", "part"), chunks(QUICK), ids=str)
+def test_one_term_more_or_less(tmp_path: Path, kind: Kind, part: range) -> None:
+    check_every_seed(tmp_path, kind, part)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "part"), chunks(TERMS), ids=str)
 def test_one_term_more_or_less_hundreds_of_times(tmp_path: Path, kind: Kind, part: range) -> None:
-    compared = 0
-    for seed in part:
-        folder = tmp_path / str(seed)
-        folder.mkdir()
-        compared += check_terms(grown(seed, kind, renews=True), folder, seed)
-    assert compared > 0
+    check_every_seed(tmp_path, kind, part)
 
 
 def test_a_unit_that_keeps_its_counters_from_one_term_to_the_next_is_found(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def tidegauge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
     monkeypatch.chdir(tmp_path)
-    return Shell(monkeypatch, capsys)
+    return Shell(capsys)
 
 
 def declared() -> dict[str, Any]:

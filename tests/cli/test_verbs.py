@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tidegauge.cli.carry_out import main
+from tests.cli.called import called
 from tidegauge.cli.publishing import show_undelivered
 from tidegauge.publish.outbox import Failure
 
@@ -67,25 +67,12 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def call(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str
-) -> tuple[int, str, str]:
-    monkeypatch.setattr(sys, "argv", ["tidegauge", *words])
-    try:
-        main()
-        code = 0
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    out, err = capsys.readouterr()
-    return code, out, err
-
-
 class Shell:
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._fixtures = monkeypatch, capsys
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
 
     def __call__(self, *words: str) -> str:
-        code, out, err = call(*self._fixtures, *words)
+        code, out, err = called(self._capsys, *words)
         assert code == 0, err
         return out
 
@@ -93,15 +80,15 @@ class Shell:
         return json.loads(self(*words, "--json"))
 
     def refused(self, *words: str) -> str:
-        code, _, err = call(*self._fixtures, *words)
+        code, _, err = called(self._capsys, *words)
         assert code == 2
         assert "Traceback" not in err
         return err
 
 
 @pytest.fixture
-def tidegauge(world: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    return Shell(monkeypatch, capsys)
+def tidegauge(world: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(capsys)
 
 
 def test_plan_spends_nothing_and_run_does_what_it_shows(tidegauge: Shell) -> None:
@@ -268,10 +255,10 @@ def test_consistent_readings_tell_their_bias_in_every_form(tidegauge: Shell) -> 
     tidegauge("run", "--once")
     assert tidegauge("readings", "by_city", "--consistent").splitlines()[0].split()[-1] == "bias"
     assert "bias" not in tidegauge("readings", "by_city").splitlines()[0]  # the column
-    told = list(
+    printed = list(
         csv.DictReader(tidegauge("readings", "by_city", "--consistent", "--format", "csv").splitlines())
     )
-    assert [float(row["bias"]) for row in told] == [
+    assert [float(row["bias"]) for row in printed] == [
         row["bias"] for row in tidegauge.json("readings", "by_city", "--consistent")
     ]
 
@@ -323,7 +310,7 @@ def test_an_internal_error_is_reported_without_its_text(
         raise RuntimeError("Jane Doe")
 
     monkeypatch.setattr("tidegauge.run.reader.Reader.status", fail)
-    code, _, said = call(monkeypatch, capsys, "status")
+    code, _, said = called(capsys, "status")
     assert code == 1
     assert said.startswith("Internal error (please report this bug): builtins.RuntimeError\n")
     assert "Jane" not in said
@@ -333,7 +320,7 @@ def test_an_internal_error_is_reported_without_its_text(
 def test_a_wrong_word_is_refused(
     words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, said = call(monkeypatch, capsys, *words)
+    code, out, said = called(capsys, *words)
     assert (code, out) == (2, "")
     assert said.startswith("tidegauge: ")
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.on_path import under_test
 from tests.servers.postgres import Server, binaries
 
 if TYPE_CHECKING:
@@ -18,15 +17,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     """A PATH on which tidegauge and python are those under test."""
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    for name, words in (
-        ("tidegauge", '-c "from tidegauge.cli import main; main()" "$@"'),
-        ("python", '"$@"'),
-    ):
-        (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words}\n')
-        (tools / name).chmod(0o755)
-    return {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "COLUMNS": "80"}
+    return under_test(tmp_path) | {"COLUMNS": "80"}
 
 
 @pytest.fixture(scope="session")

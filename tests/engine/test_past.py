@@ -301,6 +301,17 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "ROWS", 2)
 
 
+def as_the_oracle(whole: Result, world: World, reached: int) -> Oracle:
+    """The sums of a history are those of the oracle, which is returned."""
+    oracle = Oracle(world.program, SEES)
+    ordered = sorted((one for one in world.mutations if one[0] <= reached), key=lambda one: one[0])
+    oracle.arrive(ordered, 10**9)
+    oracle.close(reached)
+    assert whole.run.sums == {place: amount for place, amount in oracle.totals.items() if amount}
+    assert whole.run.true == oracle_true(oracle)
+    return oracle
+
+
 def compare(seed: int, world: World, *, owned: bool = False) -> None:
     """Fold a drawn history at once, in batches, and by the oracle."""
     rows = (
@@ -324,14 +335,9 @@ def compare(seed: int, world: World, *, owned: bool = False) -> None:
     else:
         assert state(whole.run) == state(batches)
     assert counted(whole.run) == counted(batches)
-    oracle = Oracle(world.program, SEES)
-    ordered = sorted((one for one in world.mutations if one[0] <= reached), key=lambda one: one[0])
-    oracle.arrive(ordered, 10**9)
-    oracle.close(reached)
-    assert whole.run.sums == {spot: amount for spot, amount in oracle.totals.items() if amount}
-    assert whole.run.true == oracle_true(oracle)
+    oracle = as_the_oracle(whole, world, reached)
     assert sorted(whole.run.excess.values()) == sorted(oracle_excess(oracle).values())
-    assert whole.arrivals == len(ordered)
+    assert whole.arrivals == sum(one[0] <= reached for one in world.mutations)
 
 
 @pytest.mark.parametrize("seed", seeds(7000, 200, quick=10))
@@ -427,12 +433,7 @@ def test_constraints_that_renew(seed: int, monkeypatch: pytest.MonkeyPatch) -> N
     assert whole.run.true == once.true == batches.true
     assert state(whole.run) == state(once)
     assert counted(whole.run) == counted(once)
-    oracle = Oracle(world.program, SEES)
-    ordered = sorted((one for one in world.mutations if one[0] <= reached), key=lambda one: one[0])
-    oracle.arrive(ordered, 10**9)
-    oracle.close(reached)
-    assert whole.run.sums == {spot: amount for spot, amount in oracle.totals.items() if amount}
-    assert whole.run.true == oracle_true(oracle)
+    as_the_oracle(whole, world, reached)
 
 
 @pytest.mark.parametrize("seed", seeds(12500, 200, quick=15))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import socket
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.on_path import under_test
 from tests.servers.postgres import Server, binaries
 
 if TYPE_CHECKING:
@@ -43,15 +42,7 @@ def database() -> Iterator[str]:
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     """A PATH on which tidegauge and python are those under test."""
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    for name, words in (
-        ("tidegauge", '-c "from tidegauge.cli import main; main()" "$@"'),
-        ("python", '"$@"'),
-    ):
-        (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words}\n')
-        (tools / name).chmod(0o755)
-    return {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
+    return under_test(tmp_path)
 
 
 def commands(folder: str) -> list[str]:

@@ -107,7 +107,7 @@ def tidegauge(
     monkeypatch.chdir(tmp_path)
     Path("town.notes").write_text(LINES)
     SOURCES.register("notes", NotesKind())
-    yield Shell(monkeypatch, capsys)
+    yield Shell(capsys)
     SOURCES.unregister("notes")
 
 

@@ -24,6 +24,8 @@ from tidegauge.run.gauge import Gauge
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tidegauge.model.reading import Reading
+
 DECLARATION = """
 [source]
 kind = "debezium"
@@ -118,6 +120,17 @@ def insistent(address: str, body: str) -> None:
     raise AssertionError("never acknowledged")
 
 
+def settled(gauge: Gauge, database: Database) -> list[Reading]:
+    """All readings, of which the latest are what the database itself says."""
+    for _ in range(2):
+        await_reading()
+        list(gauge.run())
+    readings = gauge.published()
+    newest = max(reading.time for reading in readings)
+    assert [r.value for r in readings if r.time == newest] == pytest.approx(database.truth, abs=0.1)
+    return readings
+
+
 def test_posts_while_the_loop_is_killed(world: Path) -> None:
     rng, database = random.Random(5), Database()
     with served(world) as address:
@@ -148,19 +161,14 @@ def test_posts_while_the_loop_is_killed(world: Path) -> None:
                 assert "started" in process.stderr.readline()
                 time.sleep(rng.uniform(0.1, 1))
                 process.send_signal(signal.SIGTERM if round_ % 2 else signal.SIGKILL)
-                told = process.communicate()[1]
-                assert process.returncode == (0 if round_ % 2 else -signal.SIGKILL), told
+                said = process.communicate()[1]
+                assert process.returncode == (0 if round_ % 2 else -signal.SIGKILL), said
         finally:
             stop.set()
             sender.join()
         assert sent > 50
         gauge = Gauge.from_file(world / "tidegauge.toml")
-        for _ in range(2):
-            await_reading()
-            list(gauge.run())
-        readings = gauge.published()
-        newest = max(reading.time for reading in readings)
-        assert [r.value for r in readings if r.time == newest] == pytest.approx(database.truth, abs=0.1)
+        readings = settled(gauge, database)
         assert len({(r.release, r.time, str(r.group)) for r in readings}) == len(readings), "no window twice"
         assert gauge.verify().readings == len(readings)
     written = b"".join(p.read_bytes() for p in world.rglob("*") if p.is_file() and p.suffix != ".toml")
@@ -186,12 +194,7 @@ def test_the_receiver_is_killed_too(world: Path) -> None:
     with served(world) as address:
         for one in database.change(rng):
             insistent(address, json.dumps(one))
-    for _ in range(2):
-        await_reading()
-        list(gauge.run())
-    readings = gauge.published()
-    newest_time = max(reading.time for reading in readings)
-    assert [r.value for r in readings if r.time == newest_time] == pytest.approx(database.truth, abs=0.1)
+    settled(gauge, database)
 
 
 def kept(world: Path) -> list[bytes]:
@@ -280,8 +283,8 @@ def test_what_serve_refuses(
     world: Path, words: tuple[str, ...], environment: dict[str, str], finding: str
 ) -> None:
     process = start(world, "serve", *words, **environment)
-    told = process.communicate(timeout=600)[1]
-    assert finding in told
+    said = process.communicate(timeout=600)[1]
+    assert finding in said
     assert process.returncode == 2
     assert not (world / "inbox").exists()
 

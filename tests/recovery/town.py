@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.servers.postgres import Server
+    from tidegauge.model.reading import Reading
 
 DECLARATION: Final = """
 [source]
@@ -125,14 +126,7 @@ class Town(ABC):
             list(gauge.run())
         self.unchanged()
         readings = gauge.published()
-        newest = max(reading.time for reading in readings)
-        last = [
-            r.value
-            for name in ("by_city", "ages")
-            for r in readings
-            if r.release == name and r.time == newest
-        ]
-        assert last == pytest.approx(truth, abs=0.1)
+        assert latest(readings) == pytest.approx(truth, abs=0.1)
         assert gauge.verify().readings == len(readings)
         assert len(gauge.ledger()) == 1
         times = sorted({reading.time for reading in readings})
@@ -257,11 +251,18 @@ class Load:
         self.transactions += 1
 
 
+def latest(readings: list[Reading]) -> list[float | None]:
+    """The values of the latest instant, in the order of `TRUTH`."""
+    newest = max(reading.time for reading in readings)
+    now = [reading for reading in readings if reading.time == newest]
+    return [one.value for name in ("by_city", "ages") for one in now if one.release == name]
+
+
 def killed(process: subprocess.Popen[bytes]) -> bool:
     """Whether it died by SIGKILL."""
     return process.wait(600) == -signal.SIGKILL
 
 
 def events(log: str) -> list[str]:
-    """What a structured log tells, in order."""
+    """The events of a structured log, in order."""
     return [json.loads(line)["event"] for line in log.splitlines() if line.startswith("{")]

@@ -39,11 +39,11 @@ COLUMNS = 'columns = { id = "BIGINT", city = "VARCHAR", age = "BIGINT" }'
 @pytest.fixture
 def tidegauge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
     monkeypatch.chdir(tmp_path)
-    return Shell(monkeypatch, capsys)
+    return Shell(capsys)
 
 
 class Place(ABC):
-    """A table somewhere: what init is told, what must be filled in, and how the table changes."""
+    """A table somewhere: what init is given, what must be filled in, and how the table changes."""
 
     words: tuple[str, ...] = ()
     fill: tuple[tuple[str, str], ...] = ()
@@ -385,9 +385,9 @@ def test_what_cannot_be_declared(
     Path("e.jsonl").touch()
     Path("tidegauge.toml").write_text(f"{START}{lines}\n")
     for verb in ("plan", "run"):
-        told = tidegauge.refused(verb)
-        assert finding in told, told
-        assert "sesame" not in told
+        printed = tidegauge.refused(verb)
+        assert finding in printed, printed
+        assert "sesame" not in printed
     with closing(sqlite3.connect("tidegauge.db")) as store:
         assert not Path("tidegauge.db").stat().st_size or not store.execute("SELECT * FROM ledger").fetchall()
 
@@ -423,9 +423,9 @@ def test_an_entry_that_is_none(tidegauge: Shell, entry: str) -> None:
 def test_what_init_cannot_begin_with(tidegauge: Shell, words: tuple[str, ...], finding: str) -> None:
     with closing(sqlite3.connect("app.db")) as db:
         db.executescript("CREATE TABLE a (x); CREATE TABLE b (x);")
-    told = tidegauge.refused("init", *words)
-    assert finding in told
-    assert "sesame" not in told
+    printed = tidegauge.refused("init", *words)
+    assert finding in printed
+    assert "sesame" not in printed
     assert not Path("tidegauge.toml").exists()
 
 
